@@ -1,0 +1,1 @@
+"""Data tables of nrmmix; `nrmmix.datasets` reads them."""

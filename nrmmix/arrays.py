@@ -1,0 +1,487 @@
+"""The only door to kernel arrays: type, order, copy and finiteness are settled here.
+
+Every function returns freshly copied, writable, C-ordered arrays, so that compiled kernels always see the
+same type and no caller's array is ever changed. Positions of rows in messages count from 0.
+"""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["as_frame", "check_distinct", "check_finite", "column", "floats", "labels", "matrix", "vector"]
+
+CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as no variation
+
+
+def row_name(position: int, index: pd.Index | None = None) -> str:
+    """Describe a row by its position and, where that differs, by its index label.
+
+    Examples
+    --------
+    >>> row_name(3), row_name(1, pd.Index(["a", "b"]))
+    ('row 3', "row 1 (index label 'b')")
+    """
+    position = int(position)
+    if index is None:
+        return f"row {position}"
+    label = _plain(index[position])
+    if isinstance(label, int) and label == position:
+        return f"row {position}"
+    return f"row {position} (index label {label!r})"
+
+
+def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
+    """Turn tabular input into a DataFrame with unique string column names.
+
+    Parameters
+    ----------
+    data : DataFrame, Series, mapping of columns, 1-D or 2-D ndarray, or an object with ``to_pandas()``
+        The columns of an ndarray are named ``y1`` to ``yd``. The data may be shared with the caller: read,
+        never write.
+    allow_empty : bool
+        Whether a table without rows is accepted.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    TypeError
+        For an unsupported type.
+    ValueError
+        For a table without columns or rows, duplicate column names, columns of different lengths or a
+        ``MultiIndex`` of columns.
+
+    Examples
+    --------
+    >>> as_frame(np.array([[1, 2], [3, 4]])).columns.tolist()
+    ['y1', 'y2']
+    """
+    frame = _to_frame(data)
+    if isinstance(frame.columns, pd.MultiIndex):
+        raise ValueError(
+            "The data have several levels of column names; join them into one string per column."
+        )
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"The column name {name!r} occurs more than once; column names must be unique.")
+    if not names:
+        raise ValueError("The data have no columns; give at least one column.")
+    if not len(frame) and not allow_empty:
+        raise ValueError(f"The data have no rows (columns: {', '.join(names)}); give at least one row.")
+    return frame.set_axis(names, axis="columns")
+
+
+def _to_frame(data: Any) -> pd.DataFrame:
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, pd.Series):
+        return data.to_frame("y1" if data.name is None else data.name)
+    if hasattr(data, "to_pandas"):
+        converted = data.to_pandas()
+        if not isinstance(converted, (pd.DataFrame, pd.Series)):
+            raise TypeError(f"to_pandas() of {type(data).__name__} did not return a DataFrame.")
+        return _to_frame(converted)
+    if isinstance(data, Mapping):
+        try:
+            return pd.DataFrame(dict(data))
+        except ValueError as error:
+            raise ValueError(f"The dict is not a table ({error}); give columns of one length.") from error
+    if isinstance(data, np.ndarray):
+        if data.dtype.names:
+            return pd.DataFrame(data)
+        if data.ndim not in (1, 2):
+            raise ValueError(f"An array of data must have 1 or 2 dimensions, not {data.ndim}.")
+        table = data[:, None] if data.ndim == 1 else data
+        return pd.DataFrame(table, columns=[f"y{j + 1}" for j in range(table.shape[1])])
+    raise TypeError(
+        f"Data of type {type(data).__name__} are not supported; give a DataFrame, a dict of columns, "
+        "a 1-D or 2-D NumPy array or an object with to_pandas()."
+    )
+
+
+def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "column") -> np.ndarray:
+    """Convert one column of numbers; missing values become NaN.
+
+    Parameters
+    ----------
+    values : 1-D array-like of length n
+        Numbers or booleans (0/1); None, NaN, NA and NaT are missing. An object column may hold numbers.
+    name, what : str
+        Used in messages, as in "response 'y'".
+    index : Index, optional
+        Labels of the rows for messages; default the index of `values` if it is a Series.
+
+    Returns
+    -------
+    (n,) float64 ndarray, which may hold NaN and inf
+
+    Raises
+    ------
+    ValueError
+        For a value that is not a real number; the message names its row.
+
+    Examples
+    --------
+    >>> floats(pd.array([1, None, 3], dtype="Int64"), "x")
+    array([ 1., nan,  3.])
+    """
+    series = _series(values, name, what)
+    index = series.index if index is None and isinstance(values, pd.Series) else index
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        raise ValueError(
+            f"The {what} {name!r} is categorical and not numeric; convert it with astype(float) if its "
+            "categories are numbers."
+        )
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+        return np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    items = _objects(series)
+    out = np.empty(len(items))
+    for i, item in enumerate(items):
+        if _is_missing(item):
+            out[i] = np.nan
+        elif _is_real(item):
+            out[i] = _to_float(item, name, index, what, i)
+        else:
+            raise ValueError(
+                f"The {what} {name!r} holds {item!r} ({type(item).__name__}) in {row_name(i, index)}, which "
+                "is not a real number; convert the column, for instance with pandas.to_numeric."
+            )
+    return out
+
+
+def _series(values: Any, name: str, what: str) -> pd.Series:
+    if isinstance(values, pd.Series):
+        return values
+    if np.ndim(values) != 1:
+        raise ValueError(f"The {what} {name!r} must have one dimension, not {np.ndim(values)}.")
+    return pd.Series(values)
+
+
+def _objects(series: pd.Series) -> list[Any]:
+    return list(series.astype(object))
+
+
+def _is_missing(item: Any) -> bool:
+    # pandas.isna would look inside lists
+    if isinstance(item, (float, np.floating)):
+        return bool(np.isnan(item))
+    return item is None or item is pd.NA or item is pd.NaT
+
+
+def _is_real(item: Any) -> bool:
+    return isinstance(item, (numbers.Real, Decimal, np.bool_))
+
+
+def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position: int) -> float:
+    try:
+        return float(item)
+    except (OverflowError, ValueError) as error:
+        raise ValueError(
+            f"The {what} {name!r} holds a number in {row_name(position, index)} that does not fit a 64-bit "
+            "float; rescale the column."
+        ) from error
+
+
+def column(
+    values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False
+) -> np.ndarray | pd.Categorical:
+    """Convert one column of a table to numbers or, if it holds text or categories, to a Categorical.
+
+    Parameters
+    ----------
+    values : Series of length n
+    name : str
+        Column name for messages.
+    levels : sequence, optional
+        The levels known from the training data.
+    numeric : bool
+        Whether the column must hold numbers.
+
+    Returns
+    -------
+    (n,) float64 ndarray with NaN for missing, or Categorical
+        A Categorical has the given levels. Without them it keeps the order of declared categories, drops those
+        that do not occur, and sorts the levels of text.
+
+    Raises
+    ------
+    ValueError
+        For a column that mixes text with anything else or holds neither numbers nor text, for inf, and for a
+        level that is not among `levels`; the message names the row.
+
+    Examples
+    --------
+    >>> column(pd.Series(["b", "a", None]), "group").categories.tolist()
+    ['a', 'b']
+    >>> column(pd.Series([True, False]), "treated")
+    array([1., 0.])
+    """
+    items = _objects(values)
+    categories = isinstance(values.dtype, pd.CategoricalDtype)
+    text = categories or any(isinstance(item, str) for item in items)
+    if numeric or (levels is None and not text):
+        numbers_ = floats(values, name)
+        known = np.where(np.isnan(numbers_), 0.0, numbers_)
+        check_finite(known[:, None], [name], values.index, "column")
+        if levels is not None:
+            check_levels(numbers_, name, levels, values.index)
+        return numbers_
+    if levels is not None:
+        check_levels(items, name, levels, values.index)
+    elif categories:
+        return pd.Categorical(values).remove_unused_categories()
+    else:
+        levels = sorted({item for item in items if isinstance(item, str)})
+        for i, item in enumerate(items):
+            if not (isinstance(item, str) or _is_missing(item)):
+                raise ValueError(
+                    f"The column {name!r} holds text and also {item!r} ({type(item).__name__}) in "
+                    f"{row_name(i, values.index)}; convert the column to one type."
+                )
+    return pd.Categorical([None if _is_missing(item) else item for item in items], categories=list(levels))
+
+
+def check_levels(
+    items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None = None
+) -> None:
+    """Raise a ValueError that names the first item that is neither missing nor one of the levels."""
+    known = set(levels)
+    for i, item in enumerate(items):
+        if not _is_missing(item) and not (isinstance(item, Hashable) and item in known):
+            shown = ", ".join(repr(_plain(level)) for level in levels)
+            raise ValueError(
+                f"The column {name!r} holds the level {_plain(item)!r} in {row_name(i, index)}, "
+                f"which the training data do not have; the known levels are {shown}."
+            )
+
+
+def _plain(item: Any) -> Any:
+    return item.item() if isinstance(item, np.generic) else item
+
+
+def missing_mask(values: np.ndarray | pd.Categorical) -> np.ndarray:
+    """Return the (n,) bool mask of missing entries of what :func:`column` returns."""
+    if isinstance(values, pd.Categorical):
+        return np.asarray(values.codes == -1)
+    return np.isnan(values)
+
+
+def complete_rows(
+    columns: Mapping[str, np.ndarray | pd.Categorical], index: pd.Index, *, drop: bool
+) -> np.ndarray:
+    """Return the (n,) bool mask of rows without missing values; warn about the others or raise."""
+    masks = {name: missing_mask(values) for name, values in columns.items()}
+    used = ~np.any(list(masks.values()), axis=0)
+    gaps = {name: mask for name, mask in masks.items() if mask.any()}
+    counts = "missing values in " + ", ".join(f"{name} ({mask.sum()})" for name, mask in gaps.items())
+    if gaps and not drop:
+        name, mask = next(iter(gaps.items()))
+        where = row_name(np.flatnonzero(mask)[0], index)
+        raise ValueError(f"The column {name!r} is missing in {where}; fill it or use missing='drop' ({counts}).")
+    if not used.any():
+        raise ValueError(f"No row of {len(used)} is complete: {counts}; fill them or use fewer columns.")
+    if gaps:
+        message = f"{(~used).sum()} of {len(used)} rows dropped: {counts}"
+        warnings.warn(message, UserWarning, stacklevel=3)
+    return used
+
+
+def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> ValueError:
+    """Return the error for a column that is not there, with the nearest name and all names."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return ValueError(f"There is no column {name!r} in {table}.{hint} The columns are {', '.join(known)}.")
+
+
+def matrix(
+    values: Any,
+    names: Sequence[str] | None = None,
+    index: pd.Index | None = None,
+    what: str = "response",
+    rows: np.ndarray | None = None,
+) -> np.ndarray:
+    """Convert a table of finite numbers.
+
+    Parameters
+    ----------
+    values : (n, d) or (n,) array-like or DataFrame
+        Any layout, any real dtype, object columns that hold numbers.
+    names : sequence of d str, optional
+        Column names for messages; default those of a DataFrame, else ``y1`` to ``yd``.
+    index : Index of length n, optional
+        Row labels for messages; default that of a DataFrame.
+    what : str
+        The role of the columns in messages.
+    rows : (n,) int ndarray, optional
+        Positions in `index` of the rows, where `values` is a subset of a longer table.
+
+    Returns
+    -------
+    (n, d) float64 ndarray, C-ordered, writable, a copy
+
+    Raises
+    ------
+    ValueError
+        For the wrong number of dimensions or names, and for values that are not finite numbers; the message
+        names row and column.
+
+    Examples
+    --------
+    >>> matrix([1, 2, 3]).shape
+    (3, 1)
+    """
+    if isinstance(values, pd.DataFrame) or hasattr(values, "to_pandas"):
+        values = as_frame(values, allow_empty=True)
+        index = values.index if index is None else index
+        names = list(values.columns) if names is None else names
+        columns = [values.iloc[:, j] for j in range(values.shape[1])]
+        shape = values.shape
+    else:
+        array = _as_array(values, what)
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2:
+            raise ValueError(f"The {what}s must form a table of 1 or 2 dimensions, not {array.ndim}.")
+        columns = [array[:, j] for j in range(array.shape[1])]
+        shape = array.shape
+    names = [f"y{j + 1}" for j in range(shape[1])] if names is None else list(names)
+    if len(names) != shape[1]:
+        raise ValueError(f"The {what}s have {shape[1]} columns but {len(names)} names: {', '.join(names)}.")
+    out = np.empty(shape)
+    for j, (item, name) in enumerate(zip(columns, names)):
+        out[:, j] = floats(item, name, index if rows is None else None, what)
+    check_finite(out, names, index, what, rows)
+    return out
+
+
+def _as_array(values: Any, what: str) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):
+        return values.astype(object).filled(None)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"The rows of the {what}s differ in length; give a rectangular table.") from error
+
+
+def vector(
+    values: Any, name: str = "y1", index: pd.Index | None = None, what: str = "response"
+) -> np.ndarray:
+    """Convert one column of finite numbers to an (n,) float64 array; errors as for :func:`matrix`.
+
+    Examples
+    --------
+    >>> vector([True, False], "hit")
+    array([1., 0.])
+    """
+    if isinstance(values, pd.Series) and index is None:
+        index = values.index
+    out = floats(values, name, index, what)
+    check_finite(out[:, None], [name], index, what)
+    return out
+
+
+def check_finite(
+    values: np.ndarray,
+    names: Sequence[str],
+    index: pd.Index | None = None,
+    what: str = "response",
+    rows: np.ndarray | None = None,
+) -> None:
+    """Raise a ValueError that names the first row of (n, d) `values` that is not finite, and its column."""
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    i, j = np.argwhere(bad)[0]
+    value = values[i, j]
+    remedy = "drop or fill it" if np.isnan(value) else "use a finite number, or NaN where it is missing"
+    where = row_name(i if rows is None else rows[i], index)
+    raise ValueError(f"The {what} {names[j]!r} is {value} in {where}; {remedy}.")
+
+
+def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response") -> None:
+    """Check that the columns of an (n, d) array vary and that no two of them are equal.
+
+    Nothing is checked where n < 2.
+
+    Raises
+    ------
+    ValueError
+        Naming the constant column (range below 1e-12 of its magnitude) or the pair of equal columns.
+
+    Examples
+    --------
+    >>> check_distinct(np.array([[1e6, 0.0], [1e6 + 1e-3, 1.0]]), ["a", "b"])
+    """
+    if len(values) < 2:
+        return
+    flat = np.ptp(values, axis=0) <= CONSTANT * np.abs(values).max(axis=0)
+    for j in np.flatnonzero(flat):
+        raise ValueError(
+            f"The {what} {names[j]!r} is constant ({values[0, j]:g} in all {len(values)} rows used); "
+            "leave it out."
+        )
+    seen: dict[bytes, str] = {}
+    for j, name in enumerate(names):
+        key = (values[:, j] + 0.0).tobytes()  # + 0.0 makes one of the two zeros
+        if key in seen:
+            raise ValueError(
+                f"The {what}s {seen[key]!r} and {name!r} are equal in every row; leave one of them out."
+            )
+        seen[key] = name
+
+
+def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labels") -> np.ndarray:
+    """Convert n cluster labels.
+
+    Parameters
+    ----------
+    values : (n,) array-like
+        Whole numbers of any type.
+    n : int
+        The number of labels that is required.
+    index : Index, optional
+        Row labels for messages.
+    what : str
+        Name of the argument in messages.
+
+    Returns
+    -------
+    (n,) int64 ndarray, a copy
+
+    Raises
+    ------
+    ValueError
+        For a wrong length or number of dimensions, missing values and values that are not whole numbers.
+
+    Examples
+    --------
+    >>> labels([0.0, 1.0, 1.0], 3)
+    array([0, 1, 1])
+    """
+    if np.ndim(values) != 1:
+        raise ValueError(f"The {what} must have one dimension, not {np.ndim(values)}; give one per row.")
+    if len(values) != n:
+        raise ValueError(f"There are {len(values)} {what} for {n} rows; give one per row.")
+    array = np.asarray(values)
+    if array.dtype.kind in "bi":
+        return array.astype(np.int64)
+    whole = floats(values, what, index, "argument")
+    # 2^53: from there on a float no longer tells neighbouring integers apart
+    bad = ~(np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) <= 2.0**53))
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"The {what} hold {whole[i]} in {row_name(i, index)}; they must be whole numbers such as 0, 1, 2."
+        )
+    return whole.astype(np.int64)

@@ -1,0 +1,31 @@
+"""A word on stderr when kernels are compiled, which happens once on a machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba.core import event
+
+
+class _Announcer(event.Listener):
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, _event: Any) -> None:
+        if not self.said:
+            self.said = True
+            sys.stderr.write("nrmmix: compiling kernels (once on this machine, about 20 seconds) ...\n")
+            sys.stderr.flush()
+
+    def on_end(self, _event: Any) -> None:
+        pass
+
+
+@contextmanager
+def announced() -> Iterator[None]:
+    """Within the block, say so when something has to be compiled rather than loaded from the cache."""
+    with event.install_listener("numba:compile", _Announcer()):
+        yield

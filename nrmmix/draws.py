@@ -1,0 +1,65 @@
+"""Draws: arrays with leading axes (chain, draw), by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+
+class Draws(Mapping[str, np.ndarray]):
+    """Recorded draws of a fit.
+
+    A read-only mapping from names to arrays whose first two axes are chain and draw: `n_clusters`, `log_joint`, `mass`, `sigma`
+    (constant where fixed), `width` of a covariate kernel, `u` (mixtures whose joint has one) or `v` (..., n_groups), `labels`
+    (..., n_obs) int32 numbered by first appearance, and in density regression `locations` (..., n_obs) int32, the location of each
+    observation's cluster as a row of `model.grid.locations`.
+
+    Raises
+    ------
+    KeyError
+        For an unknown name; the message lists the names.
+
+    Examples
+    --------
+    >>> draws = Draws({"mass": np.ones((2, 5))})
+    >>> draws.n_chains, draws.n_draws, list(draws)
+    (2, 5, ['mass'])
+    """
+
+    def __init__(self, values: dict[str, np.ndarray]):
+        self._values = values
+        for array in values.values():
+            array.setflags(write=False)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        try:
+            return self._values[name]
+        except KeyError:
+            near = difflib.get_close_matches(str(name), self._values, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise KeyError(f"no draws named {name!r}; there are {', '.join(self._values)}{hint}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def n_chains(self) -> int:
+        return next(iter(self._values.values())).shape[0]
+
+    @property
+    def n_draws(self) -> int:
+        return next(iter(self._values.values())).shape[1]
+
+    def flat(self, name: str) -> np.ndarray:
+        """The draws of all chains one after the other."""
+        values = self[name]
+        return values.reshape(-1, *values.shape[2:])
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}{tuple(array.shape[2:]) or ''}" for name, array in self._values.items())
+        return f"Draws({self.n_chains} chains x {self.n_draws} draws: {shapes})"

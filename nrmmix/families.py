@@ -1,0 +1,241 @@
+"""Component families: what a user writes, its data-scaled defaults, and its arrays for the kernels."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, multigammaln
+
+from nrmmix.kernels.families import gaussian
+
+# Defaults of the Gaussian family, chosen by held-out score: benchmarks/default_scale.py.
+GAUSSIAN_R = 0.1
+GAUSSIAN_EXTRA_NU = 2.0
+GAUSSIAN_SPREAD = 0.1
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A family with its observations, as kernels read them."""
+
+    y: np.ndarray  # (n, d), in the coordinates of the kernels
+    constant: np.ndarray
+    n_stat: int
+    n_theta: int
+    n_work: int
+    entries: tuple[Any, ...]  # empty, update, score, marginal, sample, density, mean, mean_theta
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Gaussian components with a conjugate normal-Wishart prior.
+
+    Precision Lambda ~ Wishart(nu, scale^-1), mean mu | Lambda ~ N(m, (r Lambda)^-1).  Hyperparameters that are not given follow the
+    data: m is the sample mean, and scale = s nu diag(sample variances) shrinks components against the sample, so that fits do not depend on
+    the units of the data.
+
+    Parameters
+    ----------
+    covariance : "full"
+        One free covariance matrix a component.
+    m : array_like, (d,), optional
+        Prior mean of the component means, in the units of the responses; default the sample mean.
+    r : float, optional
+        Prior weight of m, in observations; default 0.1.
+    nu : float, optional
+        Degrees of freedom, greater than d - 1; default d + 2, for which the prior mean of the covariance is `scale`.
+    scale : array_like, (d, d), optional
+        Positive definite scale matrix, squared units of the responses.  The prior mean of the covariance is
+        scale / (nu - d - 1) for nu > d + 1.
+
+    Raises
+    ------
+    ValueError
+        If a hyperparameter is out of range or has the wrong shape, here or when the family meets the data.
+
+    Notes
+    -----
+    The default scale was chosen by held-out log score on five data sets (benchmarks/default_scale.py).  In one dimension all
+    hyperparameters may be scalars.
+
+    Examples
+    --------
+    >>> family = Gaussian(m=20, r=0.01, nu=4, scale=2).resolve(np.array([[19.0], [22.0]]))
+    >>> family.scale
+    array([[2.]])
+    """
+
+    covariance: str = "full"
+    m: Any = None
+    r: float | None = None
+    nu: float | None = None
+    scale: Any = None
+
+    def __init__(self, covariance: str = "full", *, m: Any = None, r: float | None = None, nu: float | None = None,
+                 scale: Any = None) -> None:
+        if covariance != "full":
+            raise ValueError(f'Gaussian: covariance must be "full", not {covariance!r}.')
+        for name, value in (("r", r), ("nu", nu)):
+            if value is not None and not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
+                raise ValueError(f"Gaussian: {name} must be a finite number greater than 0, not {value!r}.")
+        for name, value in (("covariance", covariance), ("m", m), ("r", r), ("nu", nu), ("scale", scale)):
+            object.__setattr__(self, name, value)
+
+    def resolve(self, y: np.ndarray, names: tuple[str, ...] | None = None) -> Gaussian:
+        """The family with every hyperparameter a number, defaults taken from the responses y (n, d).
+
+        Raises
+        ------
+        ValueError
+            If a given hyperparameter does not fit d responses, or a default cannot be had from the data.
+        """
+        n, d = y.shape
+        names = names or tuple(f"y{j + 1}" for j in range(d))
+        nu = float(d + GAUSSIAN_EXTRA_NU if self.nu is None else self.nu)
+        if nu <= d - 1:
+            raise ValueError(f"Gaussian: nu must be greater than d - 1 = {d - 1} for {d} responses, not {nu:g}.")
+        r = float(GAUSSIAN_R if self.r is None else self.r)
+        m = y.mean(axis=0) if self.m is None else self._shaped("m", self.m, (d,))
+        if self.scale is not None:
+            scale = self._shaped("scale", self.scale, (d, d))
+            if not np.allclose(scale, scale.T, rtol=1e-8, atol=0):
+                raise ValueError("Gaussian: scale must be symmetric.")
+            scale = (scale + scale.T) / 2
+        else:
+            if n < 2:
+                raise ValueError(
+                    "Gaussian: the default scale needs at least 2 observations; give scale=, or more data."
+                )
+            variance = y.var(axis=0, ddof=1)
+            for name, value in zip(names, variance, strict=True):
+                if not value > 0:
+                    raise ValueError(f"Gaussian: response {name!r} is constant; leave it out, or give scale=.")
+            scale = self.default_scale(y, nu)
+        try:
+            np.linalg.cholesky(scale)
+        except np.linalg.LinAlgError:
+            raise ValueError(f"Gaussian: scale must be positive definite, not {scale.tolist()}.") from None
+        return Gaussian("full", m=m, r=r, nu=nu, scale=scale)
+
+    @staticmethod
+    def default_scale(y: np.ndarray, nu: float) -> np.ndarray:
+        """GAUSSIAN_SPREAD times the sample variances, times nu - d + 1 (greater than 0 for every nu that is allowed)."""
+        d = y.shape[1]
+        return np.diag(GAUSSIAN_SPREAD * (nu - d + 1.0) * y.var(axis=0, ddof=1))
+
+    @staticmethod
+    def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+        array = np.array(value, dtype=float)
+        if array.ndim == 0 and shape[0] == 1:
+            array = array.reshape(shape)
+        if array.shape != shape:
+            raise ValueError(f"Gaussian: {name} must have shape {shape} for these responses, not {array.shape}.")
+        if not np.isfinite(array).all():
+            raise ValueError(f"Gaussian: {name} must be finite, not {array.tolist()}.")
+        return array
+
+    # ---- arrays for the kernels; the rest needs resolved hyperparameters
+
+    @property
+    def dim(self) -> int:
+        return len(self.m)
+
+    @property
+    def factor(self) -> np.ndarray:
+        """L with scale = L L', lower triangular."""
+        return np.linalg.cholesky(self.scale)
+
+    def whiten(self, x: np.ndarray) -> np.ndarray:
+        """Kernel coordinates L^-1 (x - m) of points (..., d); NaN stays in its row."""
+        from scipy.linalg import solve_triangular
+
+        flat = (np.asarray(x, float) - self.m).reshape(-1, self.dim)
+        out = np.full_like(flat, np.nan)
+        ok = np.isfinite(flat).all(axis=1)
+        out[ok] = solve_triangular(self.factor, flat[ok].T, lower=True).T
+        return np.ascontiguousarray(out.reshape(np.shape(x)))
+
+    def unwhiten(self, z: np.ndarray) -> np.ndarray:
+        """Means (..., d) in kernel coordinates back in the units of the responses."""
+        return z @ self.factor.T + self.m
+
+    def pack(self, x: np.ndarray) -> Packed:
+        """Whitened observations and the tables by cluster size."""
+        n, d = x.shape
+        r, nu = self.r, self.nu
+        log_L = float(np.log(np.diag(self.factor)).sum())
+        size = np.arange(n + 2.0)
+        r_n, df = r + size, nu + size - d + 1
+        predictive = (
+            gammaln((df + d) / 2) - gammaln(df / 2) + 0.5 * d * (np.log(r_n) - np.log1p(r_n) - math.log(math.pi)) - log_L
+        )
+        marginal = (
+            np.array([multigammaln((nu + s) / 2, d) for s in size]) - multigammaln(nu / 2, d)
+            + 0.5 * d * (math.log(r) - np.log(r_n) - size * math.log(math.pi)) - size * log_L
+        )
+        constant = np.concatenate([[r, nu, -log_L, n + 2.0], predictive, marginal])
+        entries = (
+            gaussian.gaussian_empty, gaussian.gaussian_update, gaussian.gaussian_score, gaussian.gaussian_marginal,
+            gaussian.gaussian_sample, gaussian.gaussian_density, gaussian.gaussian_mean, gaussian.gaussian_mean_theta,
+        )
+        return Packed(self.whiten(x), constant, gaussian.n_stat(d), gaussian.n_theta(d), d + 1, entries)
+
+    def describe(self) -> list[tuple[str, str]]:
+        """(label, text) lines for the printed model."""
+        if self.scale is None:
+            return [("family", "Gaussian, full covariance")]
+
+        def numbers(a: np.ndarray) -> str:
+            return np.array2string(np.asarray(a), precision=4, separator=", ", suppress_small=True).replace("\n", "")
+
+        if self.dim == 1:
+            return [
+                ("family", "Gaussian: lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda))"),
+                ("", f"m = {self.m[0]:.5g}, r = {self.r:g}, nu = {self.nu:g}, scale = {self.scale[0, 0]:.5g}"),
+            ]
+        return [
+            ("family", "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)"),
+            ("", f"m = {numbers(self.m)}, r = {self.r:g}, nu = {self.nu:g}"),
+            ("", f"scale = {numbers(self.scale)}"),
+        ]
+
+
+def lee_choi_base(X: Any) -> Gaussian:
+    """The base measure of Lee & Choi (2015, section 4): r = 0.1, nu = d + 6, m the sample mean, scale = S / (10 det S)^(1/d).
+
+    S is the sample covariance.  The scale has determinant 1/10 whatever the units of X: it is not scale-equivariant, and the
+    default of `Gaussian` is another.
+
+    Parameters
+    ----------
+    X : array_like, (n, d)
+        The data.
+
+    Returns
+    -------
+    Gaussian
+
+    Raises
+    ------
+    ValueError
+        If X is not a finite matrix with at least d + 1 rows and a positive definite covariance.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> round(float(np.linalg.det(lee_choi_base(rng.normal(size=(20, 2))).scale)), 6)
+    0.1
+    """
+    X = np.array(X, dtype=float)
+    X = X[:, None] if X.ndim == 1 else X
+    if X.ndim != 2 or not np.isfinite(X).all() or len(X) <= X.shape[1]:
+        raise ValueError("lee_choi_base needs a finite matrix X with more rows than columns.")
+    d = X.shape[1]
+    S = np.cov(X.T).reshape(d, d)
+    sign, log_det = np.linalg.slogdet(S)
+    if sign <= 0 or not np.isfinite(log_det):
+        raise ValueError("lee_choi_base needs columns that are not linearly dependent.")
+    return Gaussian("full", m=X.mean(axis=0), r=0.1, nu=d + 6.0, scale=S / math.exp((log_det + math.log(10.0)) / d))

@@ -1,0 +1,107 @@
+"""The loop of a Markov chain: moves, hyperparameters, record, control."""
+
+from __future__ import annotations
+
+from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns
+from nrmmix.kernels.entry import call_covariate, call_move
+from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh, update_hyper
+from nrmmix.kernels.state import DONE, MASS, N_CLUSTERS, SIGMA, WIDTH
+
+# control: shared with the main thread while the chain runs
+ITERATION = 0  # iterations done
+STATUS = 1
+STOP = 2  # set by the main thread
+MOVE = 3  # where an interrupted list of moves goes on
+CONTROL = 4
+
+REBUILD_EVERY = 64
+
+# Columns of the recorded scalars; widths follow.
+R_CLUSTERS, R_JOINT, R_MASS, R_SIGMA, R_WIDTH = 0, 1, 2, 3, 4
+
+
+@kernel
+def score_alone(data, state):
+    """data.alone[i] = log p(y_i)."""
+    empty_column(data, state.stat, 0)
+    for i in range(data.alone.shape[0]):
+        state.score[0] = 0.0
+        score_columns(data, state.stat, state.work, state.score, 0, 1, i, -1)
+        data.alone[i] = state.score[0]
+
+
+@kernel
+def start(data, state, labels, locations):
+    """Fill an empty state: kernel, A, and clusters with labels 0..K-1; -1 leaves an observation unassigned."""
+    evaluate_kernel(data, state, state.log_K, state.K)
+    recompute_A(state)
+    refresh(data, state)
+    score_alone(data, state)
+    n_clusters = 0
+    for i in range(labels.shape[0]):
+        n_clusters = max(n_clusters, labels[i] + 1)
+    for k in range(n_clusters):
+        empty_column(data, state.stat, k)
+        state.size[k] = 0
+        state.location[k] = locations[k]
+    state.num[N_CLUSTERS] = n_clusters
+    for i in range(labels.shape[0]):
+        state.labels[i] = -1
+        if labels[i] >= 0:
+            attach(data, state, i, labels[i], 0)
+
+
+@kernel
+def record(data, state, t, labels, location, v, scalars):
+    """Draw t, clusters numbered by first appearance."""
+    n = state.labels.shape[0]
+    number = state.location.copy()
+    for k in range(state.num[N_CLUSTERS]):
+        number[k] = -1
+    seen = 0
+    for i in range(n):
+        k = state.labels[i]
+        if number[k] < 0:
+            number[k] = seen
+            seen += 1
+        labels[t, i] = number[k]
+    for i in range(location.shape[1]):
+        location[t, i] = state.location[state.labels[i]]
+    for g in range(v.shape[1]):
+        v[t, g] = state.v[g]
+    scalars[t, R_CLUSTERS] = seen
+    scalars[t, R_JOINT] = log_joint(data, state)
+    scalars[t, R_MASS] = state.hyper[MASS]
+    scalars[t, R_SIGMA] = state.hyper[SIGMA]
+    for j in range(R_WIDTH, scalars.shape[1]):
+        scalars[t, j] = state.hyper[WIDTH + j - R_WIDTH]
+
+
+@kernel
+def run(data, state, rng, moves, tune, thin, labels, location, v, scalars, control):
+    """Iterations until all draws are recorded, a move needs room, something breaks, or the main thread says stop."""
+    total = tune + labels.shape[0] * thin
+    while control[ITERATION] < total:
+        if control[STOP] != 0:
+            return 0
+        for j in range(control[MOVE], moves.shape[0]):
+            status = call_move(moves[j], data, state, rng)
+            if status != DONE:
+                control[STATUS] = status
+                control[MOVE] = j
+                return 0
+        control[MOVE] = 0
+        update_hyper(data, state, rng)
+        it = control[ITERATION]
+        if (it + 1) % REBUILD_EVERY == 0:
+            rebuild(data, state)
+        if it >= tune and (it - tune + 1) % thin == 0:
+            record(data, state, (it - tune) // thin, labels, location, v, scalars)
+        control[ITERATION] = it + 1
+    return 0
+
+
+@kernel
+def covariate_matrix(address, distance, width, out):
+    call_covariate(address, distance, width, out)

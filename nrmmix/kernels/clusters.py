@@ -1,0 +1,129 @@
+"""Columns of cluster statistics: the sums over a model's blocks, and observations entering and leaving clusters.
+
+Invariants between moves: columns 0..K-1 are the clusters, none of them empty; `size`, `stat`, `location` and `log_weight`
+of a column belong together; every label is in 0..K-1.
+"""
+
+from __future__ import annotations
+
+from nrmmix.kernels.entry import call_empty, call_marginal, call_score, call_update
+from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.special import log_pos
+from nrmmix.kernels.state import DONE, EMPTY, MARGINAL, N_CLUSTERS, SCORE, TAU, UPDATE
+
+
+@kernel
+def empty_column(data, stat, k):
+    for b in range(data.block.shape[0]):
+        call_empty(data.block[b, EMPTY], data.rows, stat, data.block[b], k)
+
+
+@kernel
+def update_column(data, stat, k, i, sign):
+    """Add or remove observation i; False when a removal lost its digits and the column must be rebuilt."""
+    sound = True
+    for b in range(data.block.shape[0]):
+        if call_update(data.block[b, UPDATE], data.rows, stat, data.block[b], k, i, sign) != DONE:
+            sound = False
+    return sound
+
+
+@kernel
+def score_columns(data, stat, work, out, lo, hi, i, own):
+    """Add to out[lo:hi] the log predictive of observation i in each column, without i itself in column `own` (or -1).
+
+    A family that cannot take i out of `own` to full accuracy gives NaN there.
+    """
+    for b in range(data.block.shape[0]):
+        call_score(data.block[b, SCORE], data.rows, stat, work, out, data.block[b], lo, hi, i, own)
+
+
+@kernel
+def marginal_column(data, stat, k):
+    total = 0.0
+    for b in range(data.block.shape[0]):
+        total += call_marginal(data.block[b, MARGINAL], data.rows, stat, data.block[b], k)
+    return total
+
+
+@kernel
+def copy_column(stat, source, target):
+    for r in range(stat.shape[0]):
+        stat[r, target] = stat[r, source]
+
+
+@kernel
+def fill_column(data, state, column, k, without):
+    """Statistics of the members of cluster k, `without` one of them (or -1), into a column."""
+    empty_column(data, state.stat, column)
+    for j in range(state.labels.shape[0]):
+        if state.labels[j] == k and j != without:
+            update_column(data, state.stat, column, j, 1.0)
+
+
+@kernel
+def rebuild(data, state):
+    """All statistics from the observations: rounding does not accumulate over a long run."""
+    for k in range(state.num[N_CLUSTERS]):
+        empty_column(data, state.stat, k)
+    for i in range(state.labels.shape[0]):
+        if state.labels[i] >= 0:
+            update_column(data, state.stat, state.labels[i], i, 1.0)
+
+
+@kernel
+def weigh(state, k):
+    """Refresh log (n_c - sigma) - log (tau + A) of a cluster."""
+    state.log_weight[k] = state.log_size[state.size[k]] - log_pos(state.hyper[TAU] + state.A[state.location[k]])
+
+
+@kernel
+def detach(data, state, i):
+    """Take observation i out of its cluster; the last cluster moves into the place of one left empty."""
+    k = state.labels[i]
+    state.labels[i] = -1
+    state.size[k] -= 1
+    if state.size[k] > 0:
+        if not update_column(data, state.stat, k, i, -1.0):
+            fill_column(data, state, k, k, -1)
+        weigh(state, k)
+        return
+    last = state.num[N_CLUSTERS] - 1
+    state.num[N_CLUSTERS] = last
+    if k != last:
+        copy_column(state.stat, last, k)
+        state.size[k] = state.size[last]
+        state.location[k] = state.location[last]
+        state.log_weight[k] = state.log_weight[last]
+        left = state.size[k]
+        for j in range(state.labels.shape[0]):
+            if state.labels[j] == last:
+                state.labels[j] = k
+                left -= 1
+                if left == 0:
+                    break
+    state.size[last] = 0
+
+
+@kernel
+def attach(data, state, i, k, location):
+    """Put observation i into cluster k; k = K opens a new one at `location`."""
+    if k == state.num[N_CLUSTERS]:
+        empty_column(data, state.stat, k)
+        state.size[k] = 0
+        state.location[k] = location
+        state.num[N_CLUSTERS] = k + 1
+    state.labels[i] = k
+    state.size[k] += 1
+    update_column(data, state.stat, k, i, 1.0)
+    weigh(state, k)
+
+
+@kernel
+def score_without(data, state, i, k):
+    """Log predictive of member i of cluster k given the other members, from statistics built anew."""
+    spare = state.num[N_CLUSTERS] + 1
+    fill_column(data, state, spare, k, i)
+    state.score[spare] = 0.0
+    score_columns(data, state.stat, state.work, state.score, spare, spare + 1, i, -1)
+    return state.score[spare]

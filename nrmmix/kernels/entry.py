@@ -1,0 +1,110 @@
+"""Entry points: functions compiled apart with fixed signatures, cached on disk, called by address.
+
+Families, covariate kernels and moves are entry points.  So the chain is compiled once, whatever is plugged into it, and a
+family or move from outside the package is one more address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from nrmmix.kernels.jit import JIT
+from nrmmix.kernels.state import Data, Rows, State
+
+_f8, _i8 = types.float64, types.int64
+_F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))
+_I1, _I2 = (types.Array(_i8, d, "C") for d in (1, 2))
+_RNG = numba.typeof(np.random.default_rng(0))
+_ROWS = types.NamedTuple((_F2, _I1, _I1, _F1, _F1), Rows)
+_DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1), Data)
+_STATE = types.NamedTuple(
+    (_I1, _I1, _F2, _I1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F1, _I1, _F1, _F2, _F2, _F2, _F2), State
+)
+
+# (rows, stat, block, k): make column k the statistics of no observation
+EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
+# (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; 2 when removal lost its digits
+UPDATE_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _f8)
+# (rows, stat, work, out, block, lo, hi, i, own): add to out[lo:hi] the log predictives of i, without i itself in column `own`
+SCORE_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8, _i8, _i8)
+# (rows, stat, block, k): log p(y_c)
+MARGINAL_T = _f8(_ROWS, _F2, _I1, _i8)
+# (rows, stat, theta, block, k, m, rng): theta[:, m] ~ p(theta | y_c) of column k
+SAMPLE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8, _RNG)
+# (rows, theta, work, out, block, M, i): add to out[:M] the log densities of i under M parameters
+DENSITY_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8)
+# (rows, stat or theta, out, block, k): the expected responses of column k into out
+MEAN_T = _i8(_ROWS, _F2, _F1, _I1, _i8)
+# (distance, width, log_K): covariate kernel of all groups and locations
+COVARIATE_T = _i8(_F3, _F1, _F2)
+# (data, state, rng): status
+MOVE_T = _i8(_DATA, _STATE, _RNG)
+
+_python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, when nothing is compiled
+
+
+class Entry:
+    """A function with an address.  Compiled when the address is first asked for."""
+
+    def __init__(self, signature: Any, function: Callable[..., Any]):
+        self.signature = signature
+        self.function = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self._compiled: Any = None
+
+    @property
+    def address(self) -> int:
+        if not JIT:
+            _python_functions[id(self)] = self.function
+            return id(self)
+        if self._compiled is None:
+            options = {"nogil": True, "error_model": "numpy"}
+            try:
+                self._compiled = cfunc(self.signature, cache=True, **options)(self.function)
+            except RuntimeError:  # no directory in which a cache could be written
+                self._compiled = cfunc(self.signature, **options)(self.function)
+        return self._compiled.address
+
+
+def entry(signature: Any) -> Callable[[Callable[..., Any]], Entry]:
+    """Decorator: make a function an entry point with one of the signatures of this module."""
+    return lambda function: Entry(signature, function)
+
+
+def _caller(wanted: Any) -> Any:
+    """A function (address, *args) for kernels that calls an entry point."""
+    if not JIT:
+        return lambda address, *args: _python_functions[int(address)](*args)
+
+    @intrinsic
+    def call(typingctx, address, *args):
+        def codegen(context, builder, signature, values):
+            function = ir.FunctionType(
+                context.get_value_type(wanted.return_type), [context.get_value_type(t) for t in wanted.args]
+            )
+            pointer = builder.inttoptr(values[0], function.as_pointer())
+            return builder.call(pointer, cgutils.unpack_tuple(builder, values[1]))
+
+        return wanted.return_type(types.int64, types.StarArgTuple(wanted.args)), codegen
+
+    return call
+
+
+call_empty = _caller(EMPTY_T)
+call_update = _caller(UPDATE_T)
+call_score = _caller(SCORE_T)
+call_marginal = _caller(MARGINAL_T)
+call_sample = _caller(SAMPLE_T)
+call_density = _caller(DENSITY_T)
+call_mean = _caller(MEAN_T)
+call_covariate = _caller(COVARIATE_T)
+call_move = _caller(MOVE_T)

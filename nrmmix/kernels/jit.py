@@ -1,0 +1,36 @@
+"""The one decorator through which every kernel is compiled."""
+
+from __future__ import annotations
+
+import numba
+from numba import config, njit
+
+# Reassociation lets sums vectorise.  Never `nnan` or `ninf`: kernels use infinities as values.
+FAST = frozenset({"reassoc", "contract", "arcp", "nsz"})
+
+JIT = not config.DISABLE_JIT
+
+
+def _compiled(function, **options):
+    try:
+        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+    except RuntimeError:  # no directory in which a cache could be written
+        return njit(nogil=True, error_model="numpy", **options)(function)
+
+
+def kernel(function):
+    """Compile a kernel in strict floating point."""
+    return _compiled(function)
+
+
+def inlined(function):
+    """Compile a small function into its callers, so that their loops vectorise; fused multiply-add allowed."""
+    return _compiled(function, fastmath={"contract"}, forceinline=True)
+
+
+def fast(function):
+    """Compile a kernel whose sums may be reordered."""
+    return _compiled(function, fastmath=set(FAST))
+
+
+__all__ = ["JIT", "fast", "inlined", "kernel", "numba"]

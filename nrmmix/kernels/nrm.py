@@ -1,0 +1,444 @@
+"""The normalised random measure: v, locations, mass, sigma and the widths given the partition.
+
+The mixture is the case G = P = 1, K = 1, where V = A = u.  The part of the joint that the measure's total mass enters is
+exp(-mass * T) with T = sum_p R0(p) psi1(A_p); where the mass has a Gamma(a0, b0) prior it is integrated out of the updates of v, sigma
+and the widths, leaving (b0 + T)^-(a0 + K).  A Dirichlet process mixture has no u: its mass is drawn with u integrated out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nrmmix.kernels.clusters import marginal_column, weigh
+from nrmmix.kernels.entry import call_covariate
+from nrmmix.kernels.jit import fast, inlined, kernel
+from nrmmix.kernels.special import exp_any, log_pos
+from nrmmix.kernels.state import (
+    BETA,
+    COVARIATE,
+    FIXED,
+    GAMMA,
+    JOINT_WITH_V,
+    LOGNORMAL,
+    MASS,
+    N_CLUSTERS,
+    SHARED_WIDTH,
+    SIGMA,
+    TAU,
+    UPDATE_V,
+    WIDTH,
+)
+
+TINY = 1e-300
+LOG_V_MAX = 600.0  # v is truncated at e^600, beyond which it would overflow
+FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
+
+
+# ---- the Levy measure
+
+
+@inlined
+def psi1_at(log_b, sigma, log_tau, tau_power):
+    """psi / mass = ((A + tau)^sigma - tau^sigma) / sigma at log_b = log(A + tau), continuous at sigma = 0.
+
+    tau_power = tau^sigma, or 0 for tau = 0 (log_tau is then unused).
+    """
+    if tau_power == 0.0:
+        return exp_any(min(sigma * log_b, 700.0)) / sigma
+    span = log_b - log_tau
+    z = min(sigma * span, 700.0)
+    # (e^z - 1)/z: the series where the difference would cancel
+    series = 1.0 + z / 2.0 * (1.0 + z / 3.0 * (1.0 + z / 4.0 * (1.0 + z / 5.0 * (1.0 + z / 6.0 * (1.0 + z / 7.0 * (
+        1.0 + z / 8.0 * (1.0 + z / 9.0 * (1.0 + z / 10.0 * (1.0 + z / 11.0)))))))))
+    direct = (exp_any(z) - 1.0) / (z if z > 0.3 else 1.0)
+    return tau_power * span * (direct if z > 0.3 else series)
+
+
+@kernel
+def power_of_tau(sigma, tau):
+    if tau == 0.0:
+        return 0.0
+    return math.exp(sigma * math.log(tau))
+
+
+@fast
+def weighted_sums(base, K_row, v, c, R0, sigma, tau):
+    """(sum_p c_p log b_p, sum_p R0(p) psi1) at b_p = base_p + v K_p."""
+    P = base.shape[0]
+    logs, total = 0.0, 0.0
+    if sigma == 0.0:
+        for p in range(P):
+            log_b = log_pos(max(base[p] + v * K_row[p], TINY))
+            logs += c[p] * log_b
+            total += R0[p] * log_b
+        total -= math.log(tau) * R0.sum()
+    else:
+        tau_power = power_of_tau(sigma, tau)
+        log_tau = math.log(tau) if tau > 0.0 else 0.0
+        for p in range(P):
+            log_b = log_pos(max(base[p] + v * K_row[p], TINY))
+            logs += c[p] * log_b
+            total += R0[p] * psi1_at(log_b, sigma, log_tau, tau_power)
+    return logs, total
+
+
+@kernel
+def log_hyperprior(row, x):
+    """Log density of a hyperprior up to its constant; minus infinity outside its range."""
+    kind, a, b = row[0], row[1], row[2]
+    if kind == GAMMA:
+        return (a - 1.0) * math.log(x) - b * x if x > 0.0 else -math.inf
+    if kind == BETA:
+        return (a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x) if 0.0 < x < 1.0 else -math.inf
+    if kind == LOGNORMAL:
+        return -math.log(x) - 0.5 * ((math.log(x) - a) / b) ** 2 if x > 0.0 else -math.inf
+    return 0.0
+
+
+@kernel
+def mass_term(data, state, total):
+    """log of exp(-mass T), or of its integral over a gamma prior together with mass^K."""
+    prior = data.hyperprior[MASS]
+    if prior[0] == GAMMA:
+        return -(prior[1] + state.num[N_CLUSTERS]) * math.log(prior[2] + total)
+    return -state.hyper[MASS] * total
+
+
+# ---- what follows from v, locations and hyperparameters
+
+
+@fast
+def recompute_A(state):
+    G, P = state.K.shape
+    for p in range(P):
+        state.A[p] = 0.0
+    for g in range(G):
+        v, row = state.v[g], state.K[g]
+        for p in range(P):
+            state.A[p] += v * row[p]
+
+
+@kernel
+def refresh(data, state):
+    """Cached logarithms after any change of v, the hyperparameters or the locations."""
+    G, P = state.K.shape
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    for m in range(1, state.log_size.shape[0]):
+        state.log_size[m] = log_pos(m - sigma)
+    for k in range(state.num[N_CLUSTERS]):
+        weigh(state, k)
+    rate = state.plane[0]
+    for p in range(P):
+        rate[p] = data.R0[p] * mass * math.exp((sigma - 1.0) * math.log(max(tau + state.A[p], TINY)))
+    for g in range(G):
+        total = 0.0
+        for p in range(P):
+            total += rate[p] * state.K[g, p]
+        state.log_new[g] = math.log(total)
+
+
+@kernel
+def draw_location(data, state, g, rng):
+    """Location of a new cluster opened by an observation of group g."""
+    P = state.A.shape[0]
+    if P == 1:
+        return 0
+    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    p = state.plane[1]
+    total = 0.0
+    for q in range(P):
+        total += data.R0[q] * state.K[g, q] * math.exp((sigma - 1.0) * math.log(max(tau + state.A[q], TINY)))
+        p[q] = total
+    r = rng.random() * total
+    for q in range(P):
+        if r < p[q]:
+            return q
+    return P - 1
+
+
+@kernel
+def evaluate_kernel(data, state, log_K, K):
+    """Covariate kernel at the current widths."""
+    call_covariate(data.setup[COVARIATE], data.distance, state.hyper[WIDTH:], log_K)
+    for g in range(K.shape[0]):
+        for p in range(K.shape[1]):
+            K[g, p] = exp_any(log_K[g, p])
+
+
+# ---- slice sampling, with stepping out (Neal 2003)
+
+
+@kernel
+def exponents(state, c):
+    """c_p = sum over clusters at p of (n_m - sigma)."""
+    for p in range(c.shape[0]):
+        c[p] = 0.0
+    for k in range(state.num[N_CLUSTERS]):
+        c[state.location[k]] += state.size[k] - state.hyper[SIGMA]
+
+
+@kernel
+def log_density_v(data, state, count, x, base, K_row, c):
+    if x > LOG_V_MAX:
+        return -math.inf
+    logs, total = weighted_sums(base, K_row, math.exp(x), c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
+    return count * x - logs + mass_term(data, state, total)
+
+
+@kernel
+def slice_v(data, state, count, start, base, K_row, c, rng):
+    """One slice step for x = log v of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
+    level = log_density_v(data, state, count, start, base, K_row, c) - rng.standard_exponential()
+    width = 1.0 + 2.0 / math.sqrt(count)
+    lo = start - width * rng.random()
+    hi = lo + width
+    while log_density_v(data, state, count, lo, base, K_row, c) > level:
+        lo -= width
+    while log_density_v(data, state, count, hi, base, K_row, c) > level:
+        hi += width
+    while True:
+        x = lo + (hi - lo) * rng.random()
+        if log_density_v(data, state, count, x, base, K_row, c) >= level or hi - lo < 1e-13:
+            return x
+        if x < start:
+            lo = x
+        else:
+            hi = x
+
+
+@kernel
+def update_v(data, state, rng):
+    """Each log V_g, then their common scale."""
+    G, P = state.K.shape
+    tau = state.hyper[TAU]
+    base, c, at_one = state.plane[0], state.plane[1], state.plane[2]
+    exponents(state, c)
+    recompute_A(state)
+    for g in range(G):
+        K_row = state.K[g]
+        lost = False
+        for p in range(P):
+            rest = state.A[p] - state.v[g] * K_row[p]
+            lost = lost or rest < FORGET * state.A[p]
+            base[p] = tau + rest
+        if lost:
+            for p in range(P):
+                rest = 0.0
+                for h in range(G):
+                    if h != g:
+                        rest += state.v[h] * state.K[h, p]
+                base[p] = tau + rest
+        x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), base, K_row, c, rng)
+        state.v[g] = math.exp(x)
+        for p in range(P):
+            state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
+    if G == 1:
+        return
+    recompute_A(state)
+    for p in range(P):
+        base[p] = tau
+        at_one[p] = state.A[p]
+    n = float(state.labels.shape[0])
+    scale = math.exp(slice_v(data, state, n, 0.0, base, at_one, c, rng))
+    for g in range(G):
+        state.v[g] *= scale
+    recompute_A(state)
+
+
+@kernel
+def total_psi1(data, state, sigma):
+    total = 0.0
+    tau = state.hyper[TAU]
+    tau_power = power_of_tau(sigma, tau)
+    log_tau = math.log(tau) if tau > 0.0 else 0.0
+    for p in range(state.A.shape[0]):
+        total += data.R0[p] * psi1_at(math.log(max(tau + state.A[p], TINY)), sigma, log_tau, tau_power)
+    return total
+
+
+# ---- one slice sampler for the scalar hyperparameters, on an unbounded scale
+
+
+@kernel
+def unbounded(kind, x):
+    return math.log(x) - math.log1p(-x) if kind == BETA else math.log(x)
+
+
+@kernel
+def bounded(kind, z):
+    if kind == BETA:
+        return 1.0 / (1.0 + math.exp(-z)) if z > 0.0 else math.exp(z) / (1.0 + math.exp(z))
+    return math.exp(z)
+
+
+@kernel
+def log_density_hyper(data, state, which, z):
+    """Log full conditional of hyperparameter `which` on its unbounded scale z, the mass integrated out where it has a gamma prior."""
+    prior = data.hyperprior[which]
+    kind = prior[0]
+    if abs(z) > 600.0:
+        return -math.inf
+    x = bounded(kind, z)
+    if x <= 0.0 or (kind == BETA and x >= 1.0):
+        return -math.inf
+    value = log_hyperprior(prior, x)
+    value += math.log(x) + math.log1p(-x) if kind == BETA else z
+    if which == MASS:
+        if data.setup[JOINT_WITH_V] == 0:  # u integrated out
+            n = state.labels.shape[0]
+            return value + state.num[N_CLUSTERS] * math.log(x) + math.lgamma(x) - math.lgamma(x + n)
+        return value + state.num[N_CLUSTERS] * math.log(x) - x * total_psi1(data, state, state.hyper[SIGMA])
+    if which == SIGMA:
+        gap = math.lgamma(1.0 - x)
+        for k in range(state.num[N_CLUSTERS]):
+            value += math.lgamma(state.size[k] - x) - gap
+            value += x * math.log(max(state.hyper[TAU] + state.A[state.location[k]], TINY))
+        return value + mass_term(data, state, total_psi1(data, state, x))
+    # a width: the kernel and A follow it
+    old = state.hyper[which]
+    set_width(data, state, which, x)
+    evaluate_kernel(data, state, state.log_trial, state.trial)
+    base, c, A = state.plane[0], state.plane[1], state.plane[2]
+    for p in range(base.shape[0]):
+        base[p] = state.hyper[TAU]
+        A[p] = 0.0
+    for g in range(state.v.shape[0]):
+        for p in range(base.shape[0]):
+            A[p] += state.v[g] * state.trial[g, p]
+    exponents(state, c)
+    logs, total = weighted_sums(base, A, 1.0, c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
+    for i in range(state.labels.shape[0]):
+        value += state.log_trial[data.group[i], state.location[state.labels[i]]]
+    value += mass_term(data, state, total) - logs
+    set_width(data, state, which, old)
+    return value
+
+
+@kernel
+def set_width(data, state, which, x):
+    if data.setup[SHARED_WIDTH] == 1:
+        for j in range(WIDTH, state.hyper.shape[0]):
+            state.hyper[j] = x
+    else:
+        state.hyper[which] = x
+
+
+@kernel
+def slice_hyper(data, state, which, rng):
+    kind = data.hyperprior[which, 0]
+    start = unbounded(kind, state.hyper[which])
+    level = log_density_hyper(data, state, which, start) - rng.standard_exponential()
+    lo = start - 1.5 * rng.random()
+    hi = lo + 1.5
+    while log_density_hyper(data, state, which, lo) > level:
+        lo -= 1.5
+    while log_density_hyper(data, state, which, hi) > level:
+        hi += 1.5
+    while True:
+        z = lo + (hi - lo) * rng.random()
+        if log_density_hyper(data, state, which, z) >= level or hi - lo < 1e-13:
+            return bounded(kind, z)
+        if z < start:
+            lo = z
+        else:
+            hi = z
+
+
+@kernel
+def update_hyper(data, state, rng):
+    """v, sigma, the widths, and last the mass, each from its full conditional."""
+    if data.setup[UPDATE_V] == 1:
+        update_v(data, state, rng)
+    if data.hyperprior[SIGMA, 0] != FIXED:
+        state.hyper[SIGMA] = slice_hyper(data, state, SIGMA, rng)
+    for which in range(WIDTH, state.hyper.shape[0]):
+        if data.hyperprior[which, 0] != FIXED:
+            set_width(data, state, which, slice_hyper(data, state, which, rng))
+            evaluate_kernel(data, state, state.log_K, state.K)
+            recompute_A(state)
+    prior = data.hyperprior[MASS]
+    if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1:
+        rate = prior[2] + total_psi1(data, state, state.hyper[SIGMA])
+        state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
+    elif prior[0] != FIXED:
+        state.hyper[MASS] = slice_hyper(data, state, MASS, rng)
+    if state.A.shape[0] > 1:
+        update_locations(data, state, rng)
+    refresh(data, state)
+
+
+# ---- locations
+
+
+@fast
+def add_row(target, row):
+    for p in range(row.shape[0]):
+        target[p] += row[p]
+
+
+@kernel
+def update_locations(data, state, rng):
+    """mu_m: p with weight R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma)."""
+    P = state.A.shape[0]
+    n = state.labels.shape[0]
+    K = state.num[N_CLUSTERS]
+    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    log_b, log_R0 = state.plane[0], state.plane[1]
+    for p in range(P):
+        log_b[p] = log_pos(max(tau + state.A[p], TINY))
+        log_R0[p] = math.log(data.R0[p])
+    reach = np.zeros((K, P))
+    for i in range(n):
+        add_row(reach[state.labels[i]], state.log_K[data.group[i]])
+    for k in range(K):
+        weight = reach[k]
+        for p in range(P):
+            weight[p] += log_R0[p] - (state.size[k] - sigma) * log_b[p]
+        state.location[k] = draw_index(weight, P, rng.random())
+
+
+@fast
+def draw_index(weight, m, r):
+    """Index with probability proportional to exp(weight[:m]), by one uniform r; the weights are overwritten."""
+    top = weight[0]
+    for k in range(1, m):
+        top = max(top, weight[k])
+    total = 0.0
+    for k in range(m):
+        weight[k] = exp_any(weight[k] - top)
+        total += weight[k]
+    r *= total
+    for k in range(m - 1):
+        r -= weight[k]
+        if r < 0.0:
+            return k
+    for k in range(m - 1, -1, -1):  # rounding: the last index of positive weight
+        if weight[k] > 0.0:
+            return k
+    return -1
+
+
+# ---- the joint
+
+
+@kernel
+def log_joint(data, state):
+    """log p(y, partition), with u or v where the prior's joint has them; see math of the random measure in the documentation."""
+    n = state.labels.shape[0]
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    K = state.num[N_CLUSTERS]
+    value = K * math.log(mass)
+    for k in range(K):
+        value += marginal_column(data, state.stat, k) + math.lgamma(state.size[k] - sigma) - math.lgamma(1.0 - sigma)
+    if data.setup[JOINT_WITH_V] == 0:
+        return value + math.lgamma(mass) - math.lgamma(mass + n)
+    for k in range(K):
+        p = state.location[k]
+        value += math.log(data.R0[p]) - (state.size[k] - sigma) * math.log(max(tau + state.A[p], TINY))
+    for g in range(state.v.shape[0]):
+        value += (data.group_size[g] - 1.0) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
+    for i in range(n):
+        value += state.log_K[data.group[i], state.location[state.labels[i]]]
+    return value - mass * total_psi1(data, state, sigma)

@@ -1,0 +1,113 @@
+"""What a chain holds.  Plain arrays in named tuples: one compiled signature for every model.
+
+Letters are those of the mathematics: n observations, K clusters, G covariate groups, P locations, D covariates.
+Arrays over clusters have room for `cap` of them, the cluster index last.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Status codes of moves.
+DONE = 1  # an exception inside an entry point returns 0
+NEED_ROOM = 2  # nothing was changed; more columns, please
+BROKEN = 3  # a score was not a number
+
+# State.num
+N_CLUSTERS = 0
+CURSOR = 1  # where an interrupted move goes on
+BAD_ROW = 2  # the observation that has no finite score
+N_MOVED = 3  # label changes since the start
+N_SCORED = 4  # (observation, cluster) pairs scored since the start
+NUM = 8
+
+# State.hyper
+MASS = 0
+SIGMA = 1
+TAU = 2
+WIDTH = 3  # and following, one per covariate
+# Data.hyperprior has a row for each entry of hyper: kind and two parameters.
+FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
+
+# Data.setup
+JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: Dirichlet process with u integrated out
+UPDATE_V = 1
+SHARED_WIDTH = 2
+COVARIATE = 3  # entry point of the covariate kernel
+SETUP = 4
+
+# Columns of Data.block
+FIRST, LAST, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4  # y[:, FIRST:LAST]; first row in stat, theta; offset in constant
+EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA = 5, 6, 7, 8, 9, 10, 11, 12  # entry points
+BLOCK = 13
+
+
+class Rows(NamedTuple):
+    """What component families read: the observations, and their own constants."""
+
+    y: np.ndarray  # (n, d)
+    indptr: np.ndarray  # sparse counts by row; empty when there are none
+    indices: np.ndarray
+    counts: np.ndarray
+    constant: np.ndarray  # hyperparameters and tables of all blocks
+
+
+class Data(NamedTuple):
+    """Constant during a run."""
+
+    rows: Rows
+    block: np.ndarray  # (blocks, BLOCK) int64
+    alone: np.ndarray  # (n,) log p(y_i)
+    group: np.ndarray  # (n,) covariate group
+    group_size: np.ndarray  # (G,) float64
+    distance: np.ndarray  # (D, G, P)
+    R0: np.ndarray  # (P,)
+    hyperprior: np.ndarray  # (3 + D, 3)
+    setup: np.ndarray  # (SETUP,) int64
+
+
+class State(NamedTuple):
+    """Changed by every move; invariants are in `nrmmix.kernels.clusters`."""
+
+    labels: np.ndarray  # (n,) cluster of each observation, -1 while unassigned
+    size: np.ndarray  # (cap,)
+    stat: np.ndarray  # (S, cap) sufficient statistics
+    location: np.ndarray  # (cap,)
+    log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
+    log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
+    v: np.ndarray  # (G,)
+    A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
+    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1)
+    K: np.ndarray  # (G, P)
+    log_K: np.ndarray  # (G, P)
+    hyper: np.ndarray  # (3 + D,)
+    num: np.ndarray  # (NUM,) int64
+    score: np.ndarray  # (cap,) scratch
+    work: np.ndarray  # (W, cap) scratch of families
+    plane: np.ndarray  # (3, P) scratch of the measure's updates
+    trial: np.ndarray  # (G, P) scratch of the width update: K
+    log_trial: np.ndarray  # (G, P) and log K
+
+
+def capacity(n_clusters: int) -> int:
+    """Room for so many clusters and a few more; never a power of two, whose columns would share cache sets."""
+    cap = 32
+    while cap - 8 < n_clusters + 3:
+        cap *= 2
+    return cap - 8
+
+
+def enlarged(state: State) -> State:
+    """A copy with about twice the room."""
+    old = state.size.shape[0]
+    cap = 2 * old + 8
+
+    def wider(a: np.ndarray) -> np.ndarray:
+        out = np.zeros(a.shape[:-1] + (cap,), a.dtype)
+        out[..., :old] = a
+        return out
+
+    names = ("size", "stat", "location", "log_weight", "score", "work")
+    return state._replace(**{name: wider(getattr(state, name)) for name in names})

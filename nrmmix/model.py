@@ -1,0 +1,417 @@
+"""The model: a printable specification that exists before anything is sampled."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix import arrays
+from nrmmix.covariates import CovariateKernel, Grid, SquaredExponential
+from nrmmix.families import Gaussian
+from nrmmix.formula import model_frame
+from nrmmix.kernels import state as layout
+from nrmmix.kernels.covariates import constant
+from nrmmix.partition import canonical
+from nrmmix.priors import DirichletProcess, Hyperparameter, Prior, hyper_row, hyper_start
+
+if TYPE_CHECKING:
+    from nrmmix.results import MCMCResult
+
+
+class Model:
+    """A normalized random measure mixture, or with covariates a kernel-weighted density regression.
+
+    Parameters
+    ----------
+    formula : str, optional
+        Responses joined by `+`, then `~`, then `1` (a mixture) or covariates (density regression).  Without a formula every column of
+        the data is a response.
+    data : DataFrame, or anything with `to_pandas()`, or ndarray (n, d) without a formula
+        The data.
+    family : Gaussian, optional
+        Component family; default `Gaussian()`.
+    prior : DirichletProcess, NGGP or NormalizedInverseGaussian, optional
+        Random measure; default `DirichletProcess()`.
+    kernel : SquaredExponential or Box, optional
+        Covariate kernel; default `SquaredExponential()` when there are covariates.
+    missing : "drop" or "raise", default "drop"
+        Rows with a missing value in a variable of the formula are dropped with a warning that counts them, or refused.
+
+    Attributes
+    ----------
+    frame : nrmmix.formula.ModelFrame
+        Responses (n, d), covariates (n, q) and the index of the rows used.
+    family, prior, kernel
+        As given, the family's defaults filled in by numbers.
+    grid : nrmmix.covariates.Grid or None
+        Covariate groups and candidate locations.
+    n_obs, n_dim : int
+        Observations used, and responses.
+
+    Raises
+    ------
+    ValueError
+        If the formula, the data or an option cannot be used; the message names the column, row or argument.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> model = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), kernel=nm.Box(0.2))
+    >>> model.n_obs
+    133
+    """
+
+    def __init__(
+        self,
+        formula: str | None = None,
+        data: Any = None,
+        *,
+        family: Gaussian | None = None,
+        prior: Prior | None = None,
+        kernel: CovariateKernel | None = None,
+        missing: str = "drop",
+    ) -> None:
+        if data is None:
+            raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
+        family = Gaussian() if family is None else family
+        prior = DirichletProcess() if prior is None else prior
+        _check_type("family", family, Gaussian, "nm.Gaussian()")
+        _check_type("prior", prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
+        if kernel is not None:
+            _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
+        self.frame = model_frame(formula, data, missing)
+        self.formula = formula
+        self.prior = prior
+        self.family = family.resolve(self.frame.response, self.frame.response_names)
+        self.kernel: CovariateKernel | None = None
+        self.grid: Grid | None = None
+        if self.frame.covariates is not None:
+            self.kernel = SquaredExponential() if kernel is None else kernel
+            self.grid = self.kernel.grid(self.frame.covariates, self.frame.covariate_names)
+            self._check_reach(self.frame.covariates, self.frame.index)
+        elif kernel is not None:
+            raise ValueError("kernel is given but the formula has no covariates; write `response ~ covariate`.")
+        self.packed = self.family.pack(self.frame.response)
+
+    # ---- what it is
+
+    @property
+    def n_obs(self) -> int:
+        return self.frame.response.shape[0]
+
+    @property
+    def n_dim(self) -> int:
+        return self.frame.response.shape[1]
+
+    @property
+    def is_regression(self) -> bool:
+        return self.grid is not None
+
+    @property
+    def has_u(self) -> bool:
+        """Whether the joint of a mixture keeps the auxiliary variable u."""
+        return not self.is_regression and not self.prior.marginal
+
+    @property
+    def widths(self) -> tuple[Hyperparameter, ...]:
+        if self.kernel is None:
+            return ()
+        return self.kernel.width_of(len(self.frame.covariate_names), self.frame.covariate_names)
+
+    @property
+    def width_names(self) -> tuple[str, ...]:
+        """Names of the widths among the draws: `width`, or one for each covariate."""
+        if self.kernel is None:
+            return ()
+        if self.kernel.shared_width:
+            return ("width",)
+        return tuple(f"width_{name}" for name in self.frame.covariate_names)
+
+    @property
+    def sampled(self) -> tuple[str, ...]:
+        """Names of the hyperparameters that are sampled."""
+        values = {"mass": self.prior.mass, "sigma": self.prior.sigma}
+        values |= dict(zip(self.width_names, self.widths, strict=False))
+        return tuple(name for name, value in values.items() if not isinstance(value, float))
+
+    def __str__(self) -> str:
+        lines = [("formula", self.formula or "(every column)")]
+        dropped = len(self.frame.used) - self.n_obs
+        text = f"{self.n_obs} rows" + (f" ({dropped} dropped: missing values)" if dropped else "")
+        lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {', '.join(self.frame.response_names)}"))
+        lines.append(("prior", f"{self.prior} ({self.prior.title})"))
+        lines += self.family.describe()
+        if self.kernel is not None and self.grid is not None:
+            lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))
+            scaled = "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
+            count = f"{len(self.grid.values)} distinct values, {len(self.grid.locations)} locations"
+            lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({count}), {scaled}"))
+        title = "Kernel-NRM density regression" if self.is_regression else "NRM mixture"
+        return "\n".join([title] + [f"  {label:<11}{text}" for label, text in lines])
+
+    __repr__ = __str__
+
+    # ---- fitting and evaluating
+
+    def fit(
+        self,
+        method: Any = "auto",
+        *,
+        draws: int = 1000,
+        tune: int = 1000,
+        thin: int = 1,
+        chains: int = 4,
+        init: Any = "sequential",
+        rng: Any = None,
+        cores: int | None = None,
+        progress: bool | None = None,
+        time_limit: float | None = None,
+    ) -> MCMCResult:
+        """Sample the posterior.
+
+        Parameters
+        ----------
+        method : str or move, default "auto"
+            `"gibbs"`, or `nm.Gibbs()`; `"auto"` is `"gibbs"`.
+        draws, tune, thin, chains : int
+            Every chain runs tune + draws * thin iterations and records `draws` of them.
+        init : str or array of int, (n,) or (chains, n), default "sequential"
+            Start of the chains: `"sequential"` (observations enter one by one in random order), `"one"` cluster, `"each"` its
+            own, or labels of the rows used.
+        rng : int, SeedSequence, Generator or None
+            Seed.  The same seed gives the same draws bit for bit, whatever the number of cores.  None draws one, kept as `fit.seed`.
+        cores : int, optional
+            Threads; default as many as there are processors, at most `chains`.
+        progress : bool, optional
+            Show a progress line on stderr; default only on a terminal.
+        time_limit : float, optional
+            Seconds of sampling after which the chains stop and keep what was drawn.
+
+        Returns
+        -------
+        MCMCResult
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
+        >>> model.fit(draws=20, tune=20, chains=2, rng=1).draws["labels"].shape
+        (2, 20, 82)
+        """
+        from nrmmix.results import MCMCResult
+        from nrmmix.sampling import sample
+
+        return MCMCResult(
+            self,
+            sample(
+                self, method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores,
+                progress=progress, time_limit=time_limit,
+            ),
+        )
+
+    def log_joint(
+        self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, **hyper: float
+    ) -> float:
+        """Log joint density of data and partition at given hyperparameters.
+
+        log p(X, partition) for a Dirichlet process mixture; for the other measures log p(X, partition, u) at the given u, or with u
+        integrated out by quadrature where u is not given.  In density regression log p(y, partition, locations, v), a density in v.
+        Hyperpriors are not added.
+
+        Parameters
+        ----------
+        labels : array_like of int, (n,)
+            Cluster of each row used; any integers.
+        u : float, optional
+            Auxiliary variable of a mixture.
+        v : array_like, (G,)
+            Auxiliary variables of density regression, one for each distinct covariate row in sorted order (`model.grid.values`).
+        locations : array_like of int, (K,)
+            Location of each cluster, as a row of `model.grid.locations`, clusters in the order in which they first appear.
+        **hyper : float
+            `mass`, `sigma`, `width`; those that the model fixes may be left out.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            If an argument is missing, unknown or of the wrong shape.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> X = np.array([[0.0], [0.1], [3.0]])
+        >>> model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.Gaussian(m=0, r=1, nu=3, scale=1))
+        >>> round(model.log_joint([0, 0, 1]), 4)
+        -7.2571
+        """
+        from nrmmix.kernels.chain import start
+        from nrmmix.kernels.nrm import log_joint
+
+        n = self.n_obs
+        relabelled, n_clusters = canonical(arrays.labels(labels, n))
+        state_hyper = self._hyper(hyper)
+        if self.is_regression:
+            if u is not None:
+                raise ValueError("u belongs to mixtures; density regression has v, one for each covariate group.")
+            if v is None or locations is None:
+                raise ValueError("log_joint of a density regression needs v and locations.")
+            at = np.asarray(v, dtype=float)
+            place = np.asarray(locations)
+            G, P = len(self.grid.values), len(self.grid.locations)
+            if at.shape != (G,) or not (np.isfinite(at).all() and (at > 0).all()):
+                raise ValueError(f"v must hold {G} positive numbers, one for each covariate group.")
+            if place.shape != (n_clusters,) or place.dtype.kind not in "iu" or place.min() < 0 or place.max() >= P:
+                raise ValueError(f"locations must hold {n_clusters} integers in 0..{P - 1}, one for each cluster.")
+        else:
+            if v is not None or locations is not None:
+                raise ValueError("v and locations belong to density regression; this model is a mixture.")
+            if u is not None and not self.has_u:
+                raise ValueError("u is integrated out of a Dirichlet process mixture; leave it out.")
+            if u is not None and not (math.isfinite(u) and u > 0):
+                raise ValueError(f"u must be a finite number greater than 0, not {u!r}.")
+            at, place = np.array([1.0 if u is None else float(u)]), np.zeros(n_clusters, np.int64)
+        data, state = self.arrays(n_clusters)
+        state.hyper[:] = state_hyper
+        state.v[:] = at
+        start(data, state, relabelled, place.astype(np.int64))
+        value = float(log_joint(data, state))
+        if self.has_u and u is None:
+            mass, sigma, tau = state_hyper[: layout.WIDTH]
+            value += log_integral_over_u(n, n_clusters, mass, sigma, tau) - u_terms(0.0, n, n_clusters, mass, sigma, tau)
+        return value
+
+    def _hyper(self, given: dict[str, float]) -> np.ndarray:
+        """Values of mass, sigma, tau and the widths; all that are sampled must be given."""
+        known = ("mass", "sigma", *self.width_names)
+        for name in given:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else "."
+                raise ValueError(f"unknown hyperparameter {name!r}; this model has {', '.join(known)}{hint}")
+        values = {"mass": self.prior.mass, "sigma": self.prior.sigma}
+        values |= dict(zip(self.width_names, self.widths, strict=False))
+        for name, value in values.items():
+            if name in given:
+                x = float(given[name])
+                if not (x > 0 or (name == "sigma" and x == 0)) or x == math.inf or (name == "sigma" and x >= 1):
+                    raise ValueError(f"{name} = {x:g} is out of range.")
+                values[name] = x
+            elif not isinstance(value, float):
+                raise ValueError(f"{name} is sampled in this model; give its value, {name}=...")
+        widths = [values[name] for name in self.width_names]
+        if self.kernel is not None and self.kernel.shared_width:
+            widths = widths * len(self.frame.covariate_names)
+        return np.array([values["mass"], values["sigma"], self.prior.tau, *widths], dtype=float)
+
+    # ---- arrays for the kernels
+
+    def arrays(self, n_clusters: int) -> tuple[layout.Data, layout.State]:
+        """Kernel arrays with room for so many clusters, nothing assigned, hyperparameters at their starting values."""
+        n, packed, grid = self.n_obs, self.packed, self.grid
+        empty_int, empty_float = np.zeros(0, np.int64), np.zeros(0)
+        block = np.zeros((1, layout.BLOCK), np.int64)
+        block[0, : layout.EMPTY] = (0, self.n_dim, 0, 0, 0)
+        block[0, layout.EMPTY :] = [entry.address for entry in packed.entries]
+        if grid is None:
+            group, distance = np.zeros(n, np.int64), np.zeros((0, 1, 1))
+            covariate_entry = constant
+        else:
+            group, distance = grid.group, grid.distance
+            covariate_entry = self.kernel.entry
+        G, P = distance.shape[1:]
+        widths = self.widths
+        shared = self.kernel is not None and self.kernel.shared_width
+        rows = [hyper_row(self.prior.mass), hyper_row(self.prior.sigma), hyper_row(1.0)]
+        rows += [hyper_row(1.0 if shared and j > 0 else w) for j, w in enumerate(widths)]
+        setup = np.zeros(layout.SETUP, np.int64)
+        setup[layout.JOINT_WITH_V] = setup[layout.UPDATE_V] = int(self.is_regression or not self.prior.marginal)
+        setup[layout.SHARED_WIDTH] = int(shared)
+        setup[layout.COVARIATE] = covariate_entry.address
+        data = layout.Data(
+            rows=layout.Rows(packed.y, empty_int, empty_int, empty_float, packed.constant),
+            block=block,
+            alone=np.zeros(n),
+            group=group,
+            group_size=np.bincount(group, minlength=G).astype(float),
+            distance=distance,
+            R0=np.full(P, 1.0 / P),
+            hyperprior=np.array(rows),
+            setup=setup,
+        )
+        cap = layout.capacity(n_clusters)
+        hyper = [hyper_start(self.prior.mass), hyper_start(self.prior.sigma), self.prior.tau, *map(hyper_start, widths)]
+        state = layout.State(
+            labels=np.full(n, -1, np.int64),
+            size=np.zeros(cap, np.int64),
+            stat=np.zeros((packed.n_stat, cap)),
+            location=np.zeros(cap, np.int64),
+            log_weight=np.zeros(cap),
+            log_size=np.zeros(n + 2),
+            v=data.group_size.copy() if setup[layout.UPDATE_V] else np.ones(G),
+            A=np.zeros(P),
+            log_new=np.zeros(G),
+            K=np.ones((G, P)),
+            log_K=np.zeros((G, P)),
+            hyper=np.array(hyper, dtype=float),
+            num=np.zeros(layout.NUM, np.int64),
+            score=np.zeros(cap),
+            work=np.zeros((packed.n_work, cap)),
+            plane=np.zeros((3, P)),
+            trial=np.zeros((G, P)),
+            log_trial=np.zeros((G, P)),
+        )
+        return data, state
+
+    def start_widths(self) -> np.ndarray:
+        return np.array([hyper_start(w) for w in self.widths])
+
+    def _check_reach(self, covariates: np.ndarray, index: Any) -> None:
+        """Every observation must be within reach of a location at fixed widths, or at the start of sampled ones."""
+        log_K = self.kernel.log_kernel(self.grid.distance, self.start_widths())
+        out = ~np.isfinite(log_K).any(axis=1)
+        if out.any():
+            row = int(np.flatnonzero(out[self.grid.group])[0])
+            raise ValueError(
+                f"row {index[row]!r} ({', '.join(self.frame.covariate_names)} = {covariates[row].tolist()}) is out of reach of "
+                f"every location of {self.kernel}; widen the kernel or add locations near it."
+            )
+
+
+def _check_type(name: str, value: Any, wanted: type, example: str) -> None:
+    if isinstance(value, type) and issubclass(value, wanted):
+        raise ValueError(f"{name} is the class {value.__name__}; make an object of it, {value.__name__}(...).")
+    if not isinstance(value, wanted):
+        raise ValueError(f"{name} must be an object such as {example}, not {value!r}.")
+
+
+def u_terms(log_u: Any, n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> Any:
+    """The part of log p(X, partition, u) that depends on u: (n-1) log u - (n - sigma K) log(u + tau) - psi(u)."""
+    u = np.exp(log_u)
+    growth = np.log1p(u / tau)
+    psi1 = growth if sigma == 0 else tau**sigma * np.expm1(sigma * growth) / sigma
+    return (n - 1) * log_u - (n - sigma * n_clusters) * (growth + math.log(tau)) - mass * psi1
+
+
+def log_integral_over_u(n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> float:
+    """log of the integral over u, by the trapezoid in log u, whose integrand is log-concave."""
+    lo, hi, step = -80.0, 600.0, 0.02
+    with np.errstate(over="ignore"):
+        coarse = np.arange(lo, hi, 0.5)
+        value = u_terms(coarse, n, n_clusters, mass, sigma, tau) + coarse
+        keep = coarse[value > value.max() - 60.0]
+        x = np.arange(keep[0] - 1.0, keep[-1] + 1.0, step)
+        value = u_terms(x, n, n_clusters, mass, sigma, tau) + x
+    top = value.max()
+    return float(top + np.log(np.exp(value - top).sum() * step))

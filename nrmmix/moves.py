@@ -1,0 +1,52 @@
+"""Moves: the options of each, and which model each one suits."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nrmmix.kernels import gibbs
+from nrmmix.kernels.entry import Entry
+
+
+@dataclass(frozen=True)
+class Gibbs:
+    """Collapsed marginal Gibbs: every observation in turn, component parameters and locations of new atoms integrated out.
+
+    Exact for every prior and conjugate family, for mixtures and density regression (Neal 2000, algorithm 3; for normalised
+    random measures Favaro & Teh 2013).
+
+    Examples
+    --------
+    >>> print(Gibbs())
+    Gibbs()
+    """
+
+    name: ClassVar[str] = "gibbs"
+    entry: ClassVar[Entry] = gibbs.gibbs
+
+
+Move = Gibbs
+
+# Names of the methods of each model, and their moves.
+METHODS: dict[str, tuple[Move, ...]] = {"auto": (Gibbs(),), "gibbs": (Gibbs(),)}
+
+
+def moves_of(method: str | Move) -> tuple[Move, ...]:
+    """The moves that a method name or a move stands for.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown; names what there is.
+    """
+    if isinstance(method, Gibbs):
+        return (method,)
+    if not isinstance(method, str):
+        raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not {method!r}.")
+    if method not in METHODS:
+        near = difflib.get_close_matches(method, METHODS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, METHODS))}{hint}")
+    return METHODS[method]

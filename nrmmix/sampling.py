@@ -1,0 +1,295 @@
+"""Chains in threads: starts, progress, interrupts, and status codes turned into exceptions."""
+
+from __future__ import annotations
+
+import operator
+import os
+import sys
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix import arrays
+from nrmmix.compiling import announced
+from nrmmix.draws import Draws
+from nrmmix.kernels import chain as loop
+from nrmmix.kernels import state as layout
+from nrmmix.kernels.gibbs import allocate
+from nrmmix.moves import moves_of
+from nrmmix.partition import canonical
+
+if TYPE_CHECKING:
+    from nrmmix.model import Model
+
+INITS = ("sequential", "one", "each")
+
+
+@dataclass
+class Run:
+    """What sampling gives back."""
+
+    draws: Draws
+    method: str
+    tune: int
+    thin: int
+    seed: int | tuple[int, ...]
+    seconds: float  # wall clock of sampling, compilation left out
+    moved: float  # share of label updates that changed a label
+    interrupted: bool
+
+
+@dataclass
+class Chain:
+    """One chain: its arrays, and the control array shared with the main thread."""
+
+    data: layout.Data
+    state: layout.State
+    rng: np.random.Generator
+    order: np.ndarray  # observations that enter one by one at the start; empty for other starts
+    labels: np.ndarray
+    location: np.ndarray
+    v: np.ndarray
+    scalars: np.ndarray
+    control: np.ndarray
+
+    def run(self, moves: np.ndarray, tune: int, thin: int) -> None:
+        while len(self.order):
+            status = allocate(self.data, self.state, self.order, self.rng)
+            if status != layout.NEED_ROOM:
+                self.control[loop.STATUS] = 0 if status == layout.DONE else status
+                break
+            self.state = layout.enlarged(self.state)
+        while not self.control[loop.STATUS]:
+            loop.run(
+                self.data, self.state, self.rng, moves, tune, thin, self.labels, self.location, self.v, self.scalars,
+                self.control,
+            )
+            if self.control[loop.STATUS] != layout.NEED_ROOM:
+                break
+            self.control[loop.STATUS] = 0
+            self.state = layout.enlarged(self.state)
+
+
+def seed_sequence(rng: Any) -> np.random.SeedSequence:
+    """A seed sequence of one's own from an int, SeedSequence, Generator or None.
+
+    Raises
+    ------
+    ValueError
+        If rng is none of these.
+    """
+    if rng is None:
+        return np.random.SeedSequence()
+    if isinstance(rng, np.random.SeedSequence):  # a copy: spawning would change the caller's
+        return np.random.SeedSequence(rng.entropy, spawn_key=rng.spawn_key, pool_size=rng.pool_size)
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence([int(x) for x in rng.integers(0, 2**32, size=4)])
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.SeedSequence(int(rng))
+    raise ValueError(f"rng must be a non-negative int, a SeedSequence, a Generator or None, not {rng!r}.")
+
+
+def count(name: str, value: Any, least: int) -> int:
+    """A checked integer argument."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}.")
+    return number
+
+
+def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
+    """Labels (chains, n) of the starts; -1 for observations that enter one by one."""
+    if isinstance(init, str):
+        if init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or labels, not {init!r}.")
+        first = {"sequential": np.full(n, -1), "one": np.zeros(n, int), "each": np.arange(n)}[init]
+        return np.tile(first.astype(np.int64), (chains, 1))
+    given = np.asarray(init)
+    if given.ndim == 2 and given.shape[0] != chains:
+        raise ValueError(f"init has labels for {given.shape[0]} chains but chains={chains}.")
+    each = given if given.ndim == 2 else np.broadcast_to(given, (chains, *given.shape))
+    return np.stack([canonical(arrays.labels(row, n, what="init"))[0] for row in each])
+
+
+def starting_locations(model: Model, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """For each starting cluster the location that reaches its members best."""
+    n_clusters = int(labels.max(initial=-1)) + 1
+    if not model.is_regression or n_clusters == 0:
+        return np.zeros(n_clusters, np.int64)
+    log_K = model.kernel.log_kernel(data.distance, width)
+    total = np.zeros((n_clusters, log_K.shape[1]))
+    np.add.at(total, labels[labels >= 0], log_K[data.group[labels >= 0]])
+    if not np.isfinite(total.max(axis=1)).all():
+        cluster = int(np.flatnonzero(~np.isfinite(total.max(axis=1)))[0])
+        raise ValueError(
+            f"init puts observations into cluster {cluster} that no location of {model.kernel} reaches together; "
+            'use init="sequential" or "each".'
+        )
+    return total.argmax(axis=1).astype(np.int64)
+
+
+def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, draws: int) -> Chain:
+    n = model.n_obs
+    n_clusters = int(labels.max(initial=-1)) + 1
+    data, state = model.arrays(max(n_clusters, 8))
+    G, P = data.distance.shape[1:]
+    locations = starting_locations(model, data, labels, state.hyper[layout.WIDTH :])
+    loop.start(data, state, labels, locations)
+    if not np.isfinite(data.alone).all():
+        row = int(np.flatnonzero(~np.isfinite(data.alone))[0])
+        raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")
+    keeps_v = data.setup[layout.UPDATE_V]
+    return Chain(
+        data=data,
+        state=state,
+        rng=rng,
+        order=rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64),
+        labels=np.zeros((draws, n), np.int32),
+        location=np.zeros((draws, n if P > 1 else 0), np.int32),
+        v=np.zeros((draws, G if keeps_v else 0)),
+        scalars=np.zeros((draws, loop.R_WIDTH + len(model.widths))),
+        control=np.zeros(loop.CONTROL, np.int64),
+    )
+
+
+class Progress:
+    """A line on stderr, redrawn a few times a second."""
+
+    def __init__(self, show: bool | None, total: int, n_chains: int):
+        self.show = sys.stderr.isatty() if show is None else bool(show)
+        self.total, self.n_chains = total, n_chains
+        self.started = time.perf_counter()
+
+    def update(self, done: int) -> None:
+        if not self.show:
+            return
+        share = done / max(self.total, 1)
+        elapsed = time.perf_counter() - self.started
+        left = f", {elapsed * (1 - share) / share:.0f} s left" if 0 < share < 1 else ""
+        sys.stderr.write(f"\r{self.n_chains} chains: {share:4.0%}, {elapsed:.0f} s{left}      ")
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        if self.show:
+            sys.stderr.write("\n")
+
+
+def sample(
+    model: Model,
+    method: Any,
+    *,
+    draws: int,
+    tune: int,
+    thin: int,
+    chains: int,
+    init: Any,
+    rng: Any,
+    cores: int | None,
+    progress: bool | None,
+    time_limit: float | None,
+) -> Run:
+    """Run the chains of a model; see `Model.fit`."""
+    moves = moves_of(method)
+    draws, tune = count("draws", draws, 1), count("tune", tune, 0)
+    thin, chains = count("thin", thin, 1), count("chains", chains, 1)
+    cores = min(chains, os.cpu_count() or 1) if cores is None else count("cores", cores, 1)
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be greater than 0 seconds, not {time_limit!r}.")
+    seeds = seed_sequence(rng)
+    starts = initial_labels(init, model.n_obs, chains)
+    with announced():
+        addresses = np.array([move.entry.address for move in moves])
+        runs = [
+            new_chain(model, labels, np.random.default_rng(seed), draws)
+            for labels, seed in zip(starts, seeds.spawn(chains), strict=True)
+        ]
+        _compile(model, addresses)
+    started = time.perf_counter()
+    interrupted = _drive(runs, addresses, tune, thin, cores, progress, time_limit)
+    seconds = time.perf_counter() - started
+    kept = _recorded(model, runs, tune, thin, draws, interrupted)
+    iterations = sum(int(run.control[loop.ITERATION]) for run in runs)
+    moved = sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(iterations * model.n_obs, 1)
+    name = method if isinstance(method, str) else moves[0].name
+    entropy = seeds.entropy if isinstance(seeds.entropy, int) else tuple(int(x) for x in seeds.entropy)
+    return Run(kept, "gibbs" if name == "auto" else name, tune, thin, entropy, seconds, moved, interrupted)
+
+
+def _compile(model: Model, addresses: np.ndarray) -> None:
+    """Compile, or load from the cache, all that a chain calls, in this thread and before the clock starts."""
+    chain = new_chain(model, np.zeros(model.n_obs, np.int64) - 1, np.random.default_rng(0), 1)
+    chain.order = chain.order[:0]
+    chain.control[loop.STOP] = 1
+    allocate(chain.data, chain.state, chain.order, chain.rng)
+    chain.run(addresses, 0, 1)
+
+
+def _drive(
+    runs: list[Chain], moves: np.ndarray, tune: int, thin: int, cores: int, progress: bool | None, time_limit: float | None
+) -> bool:
+    """Run all chains; True if they were stopped before the end."""
+    total = len(runs) * (tune + thin * len(runs[0].labels))
+    line = Progress(progress, total, len(runs))
+    deadline = None if time_limit is None else time.perf_counter() + time_limit
+    stopped = False
+    with ThreadPoolExecutor(cores) as pool:
+        pending: set[Future[None]] = {pool.submit(run.run, moves, tune, thin) for run in runs}
+        futures = set(pending)
+        while pending:
+            try:
+                _, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+                line.update(sum(int(run.control[loop.ITERATION]) for run in runs))
+                late = deadline is not None and time.perf_counter() > deadline
+            except KeyboardInterrupt:
+                late = True
+            if late and pending:
+                stopped = True
+                for run in runs:
+                    run.control[loop.STOP] = 1
+    line.close()
+    for future in futures:
+        future.result()
+    return stopped
+
+
+def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int, stopped: bool) -> Draws:
+    """The draws of all chains, cut to the shortest."""
+    for number, run in enumerate(runs):
+        if run.control[loop.STATUS] == layout.BROKEN:
+            row = int(run.state.num[layout.BAD_ROW])
+            raise FloatingPointError(
+                f"chain {number}, iteration {int(run.control[loop.ITERATION])}: row {model.frame.index[row]!r} has no finite "
+                "score in any cluster; rescale the data or widen the prior."
+            )
+    done = min(max(int(run.control[loop.ITERATION]) - tune, 0) // thin for run in runs)
+    if stopped and done == 0:
+        raise KeyboardInterrupt("stopped before the first draw was recorded")
+    kept = min(done, draws)
+
+    def stack(name: str) -> np.ndarray:
+        return np.stack([getattr(run, name)[:kept] for run in runs])
+
+    scalars = stack("scalars")
+    values = {
+        "n_clusters": scalars[..., loop.R_CLUSTERS].astype(np.int64),
+        "log_joint": scalars[..., loop.R_JOINT],
+        "mass": scalars[..., loop.R_MASS],
+        "sigma": scalars[..., loop.R_SIGMA],
+    }
+    for j, name in enumerate(model.width_names):
+        values[name] = scalars[..., loop.R_WIDTH + j]
+    if model.is_regression:
+        values["v"] = stack("v")
+    elif model.has_u:
+        values["u"] = stack("v")[..., 0]
+    values["labels"] = stack("labels")
+    if model.is_regression:
+        location = stack("location")
+        values["locations"] = location if location.shape[-1] else np.zeros_like(values["labels"])
+    return Draws(values)

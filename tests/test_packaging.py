@@ -1,0 +1,88 @@
+"""Files that must agree with each other; nothing is built here."""
+
+import ast
+import configparser
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Tables that may be handed on; everything else stays out of the repository.
+TABLES = {"acidity.csv", "faithful.csv", "galaxy.csv", "iris.csv", "mcycle.csv"}
+
+
+@pytest.fixture(scope="module")
+def setup():
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg", encoding="utf-8")
+    return config
+
+
+def version():
+    """The literal in nrmmix/__init__.py: setuptools reads it without an import."""
+    tree = ast.parse((ROOT / "nrmmix" / "__init__.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if any(isinstance(target, ast.Name) and target.id == "__version__" for target in targets):
+            return ast.literal_eval(node.value)
+    raise AssertionError("no literal __version__ in nrmmix/__init__.py")
+
+
+def test_only_known_tables_are_in_data():
+    assert {path.name for path in (ROOT / "data").glob("*.csv")} == TABLES
+    assert not [
+        path.name for path in (ROOT / "data").iterdir() if path.suffix in {".npz", ".npy", ".gz", ".zip"}
+    ]
+
+
+@pytest.mark.parametrize("document", ["LICENSES.md", "README.md"])
+def test_every_table_has_licence_and_provenance(document):
+    text = (ROOT / "data" / document).read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w.]+)` \|", text, flags=re.MULTILINE)
+    assert TABLES <= set(rows)
+
+
+def test_loaders_know_every_table():
+    from nrmmix import datasets
+
+    assert {f"{name}.csv" for name in datasets.names()} == TABLES
+
+
+def test_every_package_folder_is_installed(setup):
+    folders = {
+        ".".join(Path(folder).relative_to(ROOT).parts)
+        for folder, _, files in os.walk(ROOT / "nrmmix")
+        if any(file.endswith(".py") for file in files)
+    }
+    packages = set(setup["options"]["packages"].split())
+    assert packages == folders | {"nrmmix.data"}
+    assert setup["options"]["package_dir"].split("=")[0].strip() == "nrmmix.data"
+
+
+def test_package_data_is_declared(setup):
+    declared = setup["options.package_data"]
+    assert "*.csv" in declared["nrmmix.data"] and "*.md" in declared["nrmmix.data"]
+    assert declared["nrmmix"] == "py.typed"
+    assert (ROOT / "nrmmix" / "py.typed").is_file()
+
+
+def test_version_is_said_once(setup):
+    assert setup["metadata"]["version"] == "attr: nrmmix.__version__"
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert cited is not None and cited[1].strip("\"'") == version()
+    assert version() in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_licence_is_said_alike(setup):
+    assert setup["metadata"]["license"] == "BSD-3-Clause"
+    assert "license: BSD-3-Clause" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("BSD 3-Clause License")
+
+
+def test_ci_runs_make_test():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text(encoding="utf-8").rstrip().endswith("\nmake test")
