@@ -98,7 +98,7 @@ def _to_frame(data: Any) -> pd.DataFrame:
         except ValueError as error:
             raise ValueError(f"The dict is not a table ({error}); give columns of one length.") from error
     if isinstance(data, np.ndarray):
-        if data.dtype.names:
+        if not is_plain(data):
             return pd.DataFrame(data)
         if data.ndim not in (1, 2):
             raise ValueError(f"An array of data must have 1 or 2 dimensions, not {data.ndim}.")
@@ -108,6 +108,11 @@ def _to_frame(data: Any) -> pd.DataFrame:
         f"Data of type {type(data).__name__} are not supported; give a DataFrame, a dict of columns, "
         "a 1-D or 2-D NumPy array or an object with to_pandas()."
     )
+
+
+def is_plain(data: Any) -> bool:
+    """Whether data are an array without column names."""
+    return isinstance(data, np.ndarray) and data.dtype.names is None
 
 
 def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "column") -> np.ndarray:
@@ -155,8 +160,8 @@ def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "c
             out[i] = _to_float(item, name, index, what, i)
         else:
             raise ValueError(
-                f"The {what} {name!r} holds {item!r} ({type(item).__name__}) in {row_name(i, index)}, which "
-                "is not a real number; convert the column, for instance with pandas.to_numeric."
+                f"The {what} {name!r} holds {item!r} ({type(item).__name__}) in {row_name(i, index)}, not "
+                "a real number; convert the column, for instance with pandas.to_numeric."
             )
     return out
 
@@ -212,8 +217,8 @@ def column(
     Returns
     -------
     (n,) float64 ndarray with NaN for missing, or Categorical
-        A Categorical has the given levels. Without them it keeps the order of declared categories, drops those
-        that do not occur, and sorts the levels of text.
+        A Categorical has the given levels. Without them it keeps the order of declared categories, drops
+        those that do not occur, and sorts the levels of text.
 
     Raises
     ------
@@ -228,16 +233,15 @@ def column(
     >>> column(pd.Series([True, False]), "treated")
     array([1., 0.])
     """
-    items = _objects(values)
     categories = isinstance(values.dtype, pd.CategoricalDtype)
+    items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else _objects(values)
     text = categories or any(isinstance(item, str) for item in items)
     if numeric or (levels is None and not text):
-        numbers_ = floats(values, name)
-        known = np.where(np.isnan(numbers_), 0.0, numbers_)
-        check_finite(known[:, None], [name], values.index, "column")
+        out = floats(values, name)
+        check_finite(np.where(np.isnan(out), 0.0, out)[:, None], [name], values.index, "column")
         if levels is not None:
-            check_levels(numbers_, name, levels, values.index)
-        return numbers_
+            check_levels(out, name, levels, values.index)
+        return out
     if levels is not None:
         check_levels(items, name, levels, values.index)
     elif categories:
@@ -268,7 +272,8 @@ def check_levels(
 
 
 def _plain(item: Any) -> Any:
-    return item.item() if isinstance(item, np.generic) else item
+    item = item.item() if isinstance(item, np.generic) else item
+    return int(item) if isinstance(item, float) and item.is_integer() else item
 
 
 def missing_mask(values: np.ndarray | pd.Categorical) -> np.ndarray:
@@ -289,7 +294,7 @@ def complete_rows(
     if gaps and not drop:
         name, mask = next(iter(gaps.items()))
         where = row_name(np.flatnonzero(mask)[0], index)
-        raise ValueError(f"The column {name!r} is missing in {where}; fill it or use missing='drop' ({counts}).")
+        raise ValueError(f"The column {name!r} misses {where}; fill it or use missing='drop' ({counts}).")
     if not used.any():
         raise ValueError(f"No row of {len(used)} is complete: {counts}; fill them or use fewer columns.")
     if gaps:
@@ -367,7 +372,7 @@ def matrix(
 
 def _as_array(values: Any, what: str) -> np.ndarray:
     if isinstance(values, np.ma.MaskedArray):
-        return values.astype(object).filled(None)
+        return values.astype(np.float64).filled(np.nan)
     try:
         return np.asarray(values)
     except ValueError as error:

@@ -11,11 +11,12 @@ import io
 import keyword
 import math
 import re
+import sys
 import tokenize
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from types import NoneType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,8 @@ __all__ = ["ModelFrame", "model_frame"]
 
 MAX_LENGTH = 2000  # characters
 MAX_DEPTH = 30  # nested brackets
-MAX_TERMS = 1000  # on the right side, after * and ** are expanded
 MAX_EXPONENT = 100
-MAX_COUNT = 1000  # degrees of freedom of a spline
+MAX_COUNT = 1000  # degrees of freedom of a spline; terms of the right side, after * and ** are expanded
 
 _NUMPY = {
     name: getattr(np, name)
@@ -54,6 +54,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that
 _CONTRASTS = ("Treatment", "Sum", "Helmert", "Diff", "Poly")
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _TOKENS = ("+", "-", "*", "/", "**", ":", "~", "(", ")", "[", "]", ",", ".", "=")
+_TOKEN_TYPES = (tokenize.NUMBER, tokenize.STRING, tokenize.NEWLINE, tokenize.ENDMARKER)
 _GRAMMAR = (
     'A formula may hold column names (Q("any name") for one that is no Python name), numbers, + - * / ** : '
     f"and parentheses, and the functions {', '.join(_OPTIONS)}, those of NumPy also as np.log and so on."
@@ -61,15 +62,15 @@ _GRAMMAR = (
 
 
 def _categorical(data: Any, contrast: Any = None, levels: Any = None) -> Any:
-    # numbers arrive as floats; whole ones should give columns named C(x)[T.2], not C(x)[T.2.0]
-    if isinstance(data, np.ndarray) and data.dtype.kind == "f" and np.all(data == np.floor(data)):
-        data = data.astype(np.int64)
-    return patsy.C(data, contrast, levels)
+    # numbers arrive as floats; the columns of whole ones should be named C(x)[T.2]
+    if isinstance(data, np.ndarray) and data.ndim == 1:
+        data = [int(item) if item.is_integer() else item for item in data.tolist()]
+    return builtins.C(data, contrast, levels)
 
 
 _PATSY = {name: getattr(builtins, name) for name in (*_OPTIONS, *_CONTRASTS) if name not in _NUMPY}
-_NAMESPACE = {**_NUMPY, **_PATSY, "C": _categorical, "np": SimpleNamespace(**_NUMPY, **_CONSTANTS)}
-_ENVIRONMENT = EvalEnvironment([_NAMESPACE])
+_NP = SimpleNamespace(**_NUMPY, **_CONSTANTS)
+_ENVIRONMENT = EvalEnvironment([{**_NUMPY, **_PATSY, "C": _categorical, "np": _NP}])
 _NOTHING_MISSING = patsy.NAAction(on_NA="raise", NA_types=[])  # rows are masked here, never by patsy
 
 
@@ -111,25 +112,18 @@ class _Syntax:
             return found
         operators = _OPERATORS if inside else (*_OPERATORS, ast.MatMult)
         if isinstance(node, ast.BinOp) and isinstance(node.op, operators):
-            parts = [self.expression(part, inside) for part in (node.left, node.right)]
-            if isinstance(node.op, ast.Pow):
-                self.power(node, any(parts))
-            return any(parts)
+            found = any([self.expression(part, inside) for part in (node.left, node.right)])
+            large = any(_exceeds(part, MAX_EXPONENT) for part in ast.walk(node.right))
+            if isinstance(node.op, ast.Pow) and (large or not found):  # 9 ** 9 ** 9 never ends
+                raise self.refuse(node, f"a power needs a column and an exponent up to {MAX_EXPONENT}")
+            return found
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
             return self.expression(node.operand, inside)
         if isinstance(node, ast.Attribute) and self.of_numpy(node) in _CONSTANTS and inside:
             return False
-        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and node.value is not True:
-            self.literal(node)
-            return False
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return self.literal(node)
         raise self.refuse(node, f"{type(node).__name__} has no place here")
-
-    def power(self, node: ast.BinOp, has_column: bool) -> None:
-        if not has_column:  # powers of whole numbers can take forever
-            raise self.refuse(node, "it is a power of numbers alone; write the number out")
-        for part in ast.walk(node.right):
-            if isinstance(part, ast.Constant) and _number(part.value) > MAX_EXPONENT:
-                raise self.refuse(node, f"exponents go up to {MAX_EXPONENT}")
 
     def column(self, name: str, quoted: bool) -> bool:
         if name.startswith(("__", "_patsy_")):
@@ -176,30 +170,28 @@ class _Syntax:
             call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
             if not (isinstance(call.func, ast.Name) and call.func.id in _CONTRASTS):
                 raise self.refuse(node, f"a contrast is one of {', '.join(_CONTRASTS)}")
+            self.called.add(call.func.id)
             for value in [*call.args, *(word.value for word in call.keywords)]:
                 self.literal(value)
             return
         self.literal(node)
-        if key in ("df", "degree") and not 0 <= _number(getattr(node, "value", None)) <= MAX_COUNT:
-            raise self.refuse(node, f"{key} is a number from 0 to {MAX_COUNT}")
+        if key in ("df", "degree") and _exceeds(node, MAX_COUNT):
+            raise self.refuse(node, f"{key} goes up to {MAX_COUNT}")
 
-    def literal(self, node: ast.expr) -> None:
-        if isinstance(node, (ast.List, ast.Tuple)):
-            for item in node.elts:
-                self.literal(item)
-            return
-        value = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
-        if not isinstance(value, ast.Constant):
-            raise self.refuse(node, "options are numbers, strings, True, False, None and lists of these")
-        if not (value.value is None or isinstance(value.value, str) or math.isfinite(_number(value.value))):
-            raise self.refuse(node, "numbers must be real and finite")
+    def literal(self, node: ast.expr) -> bool:
+        """Check a constant or a list of constants; return False: it contains no column."""
+        items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
+        for item in items:
+            value = item.operand if isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub) else item
+            if not (isinstance(value, ast.Constant) and isinstance(value.value, (int, float, str, NoneType))):
+                raise self.refuse(item, "options are numbers, strings, True, False, None or a list of them")
+            if _exceeds(value, sys.float_info.max):
+                raise self.refuse(item, "numbers must be finite")
+        return False
 
 
-def _number(value: Any) -> float:
-    try:
-        return float(value) if isinstance(value, (int, float)) else math.nan
-    except OverflowError:
-        return math.inf
+def _exceeds(node: ast.AST, limit: float) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and node.value > limit
 
 
 def _plain_name(node: ast.AST) -> str | None:
@@ -220,32 +212,20 @@ def _tokens(text: str) -> list[tokenize.TokenInfo]:
 def _check_token(token: tokenize.TokenInfo, known: Sequence[str]) -> None:
     text = token.string
     if token.type == tokenize.NAME:
-        quote = f"; for the column write Q({text!r})" if text in known else ""
-        if keyword.iskeyword(text) and text not in ("True", "False", "None"):
-            raise _refusal(text, f"it is a word of the Python language{quote}")
-        if (read_as := unicodedata.normalize("NFKC", text)) != text:
-            raise _refusal(text, f"Python would read it as {read_as!r}{quote}")
-    elif token.type == tokenize.OP and text in _TOKENS:
-        return
-    elif token.type not in (tokenize.NUMBER, tokenize.STRING, tokenize.NEWLINE, tokenize.ENDMARKER):
+        reserved = keyword.iskeyword(text) and text not in ("True", "False", "None")
+        if reserved or unicodedata.normalize("NFKC", text) != text:
+            raise _refusal(text, f"Python reads it differently; if it is a column write Q({text!r})")
+    elif token.type not in _TOKEN_TYPES and not (token.type == tokenize.OP and text in _TOKENS):
         raise _refusal(text, "it is neither a name nor a number, a string or an operator of formulas")
 
 
-def _split(formula: Any, known: Sequence[str]) -> tuple[str, str]:
+def _split(formula: str, known: Sequence[str]) -> tuple[str, str]:
     """Check the tokens of a formula and split it at the tilde."""
-    if not isinstance(formula, str):
-        kind = type(formula).__name__
-        raise TypeError(f"The formula must be a string such as 'y ~ x', not {kind}; give data as data=.")
     text = formula.replace("\n", " ").replace("\t", " ").strip()
     if not text:
         raise ValueError("The formula is empty; write responses, a tilde and covariates: 'y ~ x' or 'y ~ 1'.")
-    if len(text) > MAX_LENGTH:
-        raise ValueError(
-            f"The formula has {len(text)} characters and may have {MAX_LENGTH}; to use all columns of a table "
-            "as responses give no formula."
-        )
-    if not text.isprintable():
-        raise _refusal(text, "it contains control characters")
+    if len(text) > MAX_LENGTH or not text.isprintable():
+        raise _refusal(text[:60], f"a formula has up to {MAX_LENGTH} characters and no control characters")
     depth, tildes = 0, []
     for token in _tokens(text):
         _check_token(token, known)
@@ -305,11 +285,10 @@ def _parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
             raise ValueError(f"The column {name!r} stands on both sides of the formula; keep it on one.")
         tree = _guard(parse_formula, f"{left} ~ {right}")
         responses = _check_responses(tree.args[0])
-        for name in responses:
-            if responses.count(name) > 1:
-                raise ValueError(f"The response {name!r} stands twice in the formula; keep it once.")
-        if _count_terms(tree.args[1]) > MAX_TERMS:
-            raise _refusal(right, f"it expands to more than {MAX_TERMS} terms")
+        if len(set(responses)) < len(responses):
+            raise ValueError(f"A response stands twice on the left side {left!r}; keep it once.")
+        if _count_terms(tree.args[1]) > MAX_COUNT:
+            raise _refusal(right, f"it expands to more than {MAX_COUNT} terms")
         terms = _guard(ModelDesc.from_formula, tree)
     except RecursionError:
         raise _refusal(formula[:60], "it is too deeply nested") from None
@@ -401,8 +380,8 @@ class ModelFrame:
     index: pd.Index = field(repr=False)  # the caller's labels of the used rows
     used: np.ndarray = field(repr=False)  # (rows of the data,) bool
     source: pd.DataFrame = field(repr=False)  # used rows and columns: gives the same ModelFrame again
-    _responses: tuple[_Part, ...] = field(repr=False)
-    _covariates: _Part | None = field(repr=False)
+    _responses: list[_Part] = field(repr=False)
+    _covariates: list[_Part] = field(repr=False)  # none or one
     _from_array: bool = field(repr=False)
 
     def new_covariates(self, newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
@@ -416,36 +395,34 @@ class ModelFrame:
 
         Raises
         ------
-        ValueError
-            For a column that is not there, an unseen level, inf, or a transformation that is not finite.
-        TypeError
-            For an array where the model was built from named columns.
+        ValueError, TypeError
+            For a column that is not there, an unseen level, inf, a transformation that is not finite; for an
+            array where the model was built from named columns.
         """
         frame = self._table(newdata)
-        if self._covariates is None:
-            return np.empty((len(frame), 0)), frame.index, np.ones(len(frame), dtype=bool)
-        for name in self._covariates.columns:
-            if name not in frame:
-                raise arrays.unknown_column(name, list(frame.columns), "the new data")
-        values, ok = self._covariates.compute(frame, frame.index)
+        values, ok = np.empty((len(frame), 0)), np.ones(len(frame), dtype=bool)
+        for part in self._covariates:
+            for name in part.columns:
+                if name not in frame:
+                    raise arrays.unknown_column(name, list(frame.columns), "the new data")
+            values, ok = part.compute(frame, frame.index)
         return values, frame.index, ok
 
     def new_response(self, newdata: Any) -> np.ndarray | None:
-        """Compute the (m, d) responses of new data, NaN where missing; None if a response column is not there.
+        """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
 
         Errors are those of :meth:`new_covariates`.
         """
         frame = self._table(newdata)
         if any(name not in frame for part in self._responses for name in part.columns):
             return None
-        values = [part.compute(frame, frame.index)[0] for part in self._responses]
-        return np.ascontiguousarray(np.hstack(values))
+        return np.hstack([part.compute(frame, frame.index)[0] for part in self._responses])
 
     def _table(self, newdata: Any) -> pd.DataFrame:
         frame = arrays.as_frame(newdata, allow_empty=True)
-        if _is_plain_array(newdata) and not self._from_array:
+        if arrays.is_plain(newdata) and not self._from_array:
             raise TypeError("The model was built from named columns; give new data as a DataFrame or a dict.")
-        if _is_plain_array(newdata) and frame.shape[1] != len(self.response_names):
+        if arrays.is_plain(newdata) and frame.shape[1] != len(self.response_names):
             d = len(self.response_names)
             raise ValueError(f"The new data have {frame.shape[1]} columns; the model was built from {d}.")
         return frame
@@ -456,10 +433,6 @@ class ModelFrame:
 
 def _restore(formula: str | None, source: pd.DataFrame, used: np.ndarray, from_array: bool) -> ModelFrame:
     return replace(model_frame(formula, source), used=used, _from_array=from_array)
-
-
-def _is_plain_array(data: Any) -> bool:
-    return isinstance(data, np.ndarray) and data.dtype.names is None
 
 
 def model_frame(formula: str | None, data: Any, missing: str = "drop") -> ModelFrame:
@@ -495,36 +468,33 @@ def model_frame(formula: str | None, data: Any, missing: str = "drop") -> ModelF
     """
     if missing not in ("drop", "raise"):
         raise ValueError(f"missing={missing!r} is not available; use missing='drop' or missing='raise'.")
+    if not (formula is None or isinstance(formula, str)):
+        kind = type(formula).__name__
+        raise TypeError(f"The formula must be a string such as 'y ~ x', not {kind}; give data as data=.")
     frame = arrays.as_frame(data)
     known = list(frame.columns)
-    parts = [_Part("response", None, (name,)) for name in known]
+    left, right = [_Part("response", None, (name,)) for name in known], []
     if formula is not None:
-        left, right = _parse(formula, known)
-        parts = [_Part.of("response", [term], known) for term in left]
-        parts += [_Part.of("covariate", right, known)] if any(term.factors for term in right) else []
-    columns = {name: values for part in parts for name, values in part.read(frame).items()}
+        responses, covariates = _parse(formula, known)
+        left = [_Part.of("response", [term], known) for term in responses]
+        right = [_Part.of("covariate", covariates, known)] if any(term.factors for term in covariates) else []
+    columns = {name: values for part in [*left, *right] for name, values in part.read(frame).items()}
     used = arrays.complete_rows(columns, frame.index, drop=missing == "drop")
     source = frame.loc[used, list(columns)]
-    parts = [part.fit(source) for part in parts]
-    rows = np.flatnonzero(used)
-    tables: dict[str, np.ndarray] = {}
-    names: dict[str, tuple[str, ...]] = {"covariate": ()}
-    for what in dict.fromkeys(part.what for part in parts):
-        chosen = [part for part in parts if part.what == what]
-        names[what] = tuple(name for part in chosen for name in part.names)
-        values = np.hstack([part.compute(source, frame.index, rows)[0] for part in chosen])
-        tables[what] = arrays.matrix(values, names[what], frame.index, what, rows)
-        arrays.check_distinct(tables[what], names[what], what)
+    left, right = [part.fit(source) for part in left], [part.fit(source) for part in right]
+    response = _join(left, source, frame.index, used)
+    table = _join(right, source, frame.index, used) if right else None
+    names = [tuple(name for part in side for name in part.names) for side in (left, right)]
+    from_array = formula is None and arrays.is_plain(data)
     return ModelFrame(
-        formula=formula,
-        response=tables["response"],
-        response_names=names["response"],
-        covariates=tables.get("covariate"),
-        covariate_names=names["covariate"],
-        index=source.index,
-        used=used,
-        source=source,
-        _responses=tuple(part for part in parts if part.what == "response"),
-        _covariates=next((part for part in parts if part.what == "covariate"), None),
-        _from_array=formula is None and _is_plain_array(data),
+        formula, response, names[0], table, names[1], source.index, used, source, left, right, from_array
     )
+
+
+def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray) -> np.ndarray:
+    rows = np.flatnonzero(used)
+    names = [name for part in parts for name in part.names]
+    values = np.hstack([part.compute(source, index, rows)[0] for part in parts])
+    out = arrays.matrix(values, names, index, parts[0].what, rows)
+    arrays.check_distinct(out, names, parts[0].what)
+    return out

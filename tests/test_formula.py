@@ -1,0 +1,597 @@
+"""Formulas: what is refused, how tables become arrays, and what happens to new data."""
+
+import copy
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nrmmix.formula import model_frame
+
+
+@pytest.fixture
+def table():
+    rng = np.random.default_rng(1)
+    n = 12
+    return pd.DataFrame(
+        {
+            "y": rng.normal(size=n),
+            "z": rng.normal(size=n),
+            "x": np.linspace(1.0, 9.0, n),
+            "count": np.arange(n) % 5,
+            "flag": np.arange(n) % 2 == 0,
+            "group": ["b", "a", "c"] * (n // 3),
+            "my col": rng.normal(size=n),
+        },
+        index=pd.Index([f"r{i}" for i in range(n)]),
+    )
+
+
+REFUSED = [
+    "__import__('os').system('x') ~ 1",
+    "y ~ x.__class__",
+    "y ~ x.mean()",
+    "y ~ [x for x in y]",
+    "y ~ I([v for v in x])",
+    "y ~ (lambda: 0)()",
+    "y ~ I(lambda: x)",
+    'y ~ np.load("f")',
+    "y ~ np.linalg.inv(x)",
+    "y ~ np.fromfile(x)",
+    'y ~ open("f")',
+    "y ~ eval(x)",
+    'y ~ getattr(x, "values")',
+    "y ~ x if x else z",
+    "y ~ x; z",
+    "y ~ I(x)[0]",
+    "y ~ x[0]",
+    "y ~ x[1:2]",
+    "y ~ I(x)(z)",
+    "y ~ I(x > 2)",
+    "y ~ x == z",
+    "y ~ x and z",
+    "y ~ x % z",
+    "y ~ x // z",
+    "y ~ x @ z",
+    "y ~ (w := x)",
+    "y ~ I(w := x)",
+    "y ~ f'{x}'",
+    "y ~ I(f'{x}')",
+    "y ~ {x}",
+    "y ~ I({x: z})",
+    "y ~ log(*x)",
+    "y ~ bs(x, **z)",
+    "y ~ log(x, z)",
+    "y ~ np.log(x, out=z)",
+    "y ~ log(x, where=z)",
+    "y ~ __builtins__",
+    'y ~ Q("__builtins__")',
+    "y ~ Q(x)",
+    'y ~ Q("x", "z")',
+    'y ~ "x"',
+    "y ~ b'x'",
+    'y ~ I("a" * 999999999)',
+    "y ~ I([1] * 999999999)",
+    "y ~ I(9 ** 9 ** 9 ** 9)",
+    "y ~ I(x + 9 ** 9)",
+    "y ~ x ** 999999",
+    "y ~ I(x ** 101)",
+    "y ~ I(1e999 * x)",
+    "y ~ I(1j * x)",
+    "y ~ I(2)",
+    "y ~ np.pi",
+    "y ~ True",
+    "y ~ x # comment",
+    "y ~ x \\\n + z",
+    "y ~ x\x00",
+    "y ~ bs(x, df=z)",
+    "y ~ bs(x, df=10000000)",
+    "y ~ bs(x, 10000000)",
+    "y ~ bs(x, knots=[z])",
+    "y ~ bs(x, colour=3)",
+    "y ~ C(x, open)",
+    "y ~ C(x, Treatment(z))",
+    "y ~ C(x, contrast=np.log)",
+    "y ~ I(x:z)",
+    "y ~ ｃenter(x)",
+    "y ~ x ~ z",
+    "(y ~ x)",
+    "y ~ x z",
+    "y ~ (x",
+    "y ~ x)",
+    "y ~ 'x",
+    "y ~ import",
+    "y ~ x +",
+    "y ~ " + "(" * 300 + "x" + ")" * 300,
+    "y ~ " + "-" * 1500 + "x",
+    "y ~ " + "I(" * 200 + "x" + ")" * 200,
+    "y ~ " + " + ".join(["x"] * 1000),
+    "y ~ " + "+".join(["x"] * 990),
+    "y ~ (x + z + count + flag + group) ** 4 * (x + z + count + flag + group) ** 4 * (x + z) ** 2",
+]
+
+
+@pytest.mark.parametrize("formula", REFUSED)
+def test_refuses_what_is_not_in_the_grammar(table, formula, monkeypatch):
+    def never(*arguments, **options):
+        raise AssertionError("a refused formula was evaluated")
+
+    monkeypatch.setattr("patsy.eval.EvalEnvironment.eval", never)
+    with pytest.raises(ValueError, match=r"not allowed|There is no column"):
+        model_frame(formula, table)
+
+
+@pytest.mark.parametrize(
+    ("formula", "piece", "why"),
+    [
+        ("y ~ x.__class__", "'x.__class__'", "attributes"),
+        ("y ~ x + log(z > 1)", "'>'", "operator"),
+        ("y ~ x + open('f:g')", "\"open('f:g')\"", "open is not one of the functions"),
+        ("y ~ x:z + I(x)[0]", "'I(x)[0]'", "Subscript"),
+        ("y ~ I(x:z)", "'x:z'", "BinOp"),
+        ("y ~ lambda: x", "'lambda'", "Python"),
+    ],
+)
+def test_refusal_shows_the_piece_and_what_is_allowed(table, formula, piece, why):
+    with pytest.raises(ValueError) as error:
+        model_frame(formula, table)
+    text = str(error.value)
+    assert piece in text and why in text
+    assert "log1p" in text and 'Q("any name")' in text
+
+
+def test_names_of_the_caller_are_out_of_reach(table):
+    secret = table["x"]
+    with pytest.raises(ValueError, match="no column 'secret'"):
+        model_frame("y ~ secret", table)
+    assert secret is not None
+
+
+@pytest.mark.parametrize("formula", ["", "   ", "\n"])
+def test_empty_formula(table, formula):
+    with pytest.raises(ValueError, match="formula is empty"):
+        model_frame(formula, table)
+
+
+def test_formula_that_is_no_string(table):
+    with pytest.raises(TypeError, match="not DataFrame; give data as data="):
+        model_frame(table, None)
+
+
+def test_missing_tilde_suggests_one(table):
+    with pytest.raises(ValueError, match=r"'y \+ z ~ 1'"):
+        model_frame("y + z", table)
+
+
+@pytest.mark.parametrize("formula", ["~ x", " ~ 1"])
+def test_missing_response(table, formula):
+    with pytest.raises(ValueError, match="has no response"):
+        model_frame(formula, table)
+
+
+@pytest.mark.parametrize(
+    "left", ["1 + y", "0 + y", "y - 1", "y + 1", "y:z", "y * z", "y / z", "y - z", "(y+z)**2"]
+)
+def test_only_sums_on_the_left(table, left):
+    with pytest.raises(ValueError, match=r"joined by \+"):
+        model_frame(f"{left} ~ x", table)
+
+
+def test_unknown_column_suggests_the_nearest(table):
+    with pytest.raises(ValueError) as error:
+        model_frame("y ~ grup", table)
+    assert "'grup'" in str(error.value) and "Did you mean 'group'" in str(error.value)
+    assert "y, z, x, count, flag, group, my col" in str(error.value)
+    with pytest.raises(ValueError, match="Did you mean 'my col'"):
+        model_frame('y ~ Q("mycol")', table)
+
+
+@pytest.mark.parametrize("formula", ["y ~ y", "log(x) ~ z + sin(x)", 'Q("my col") ~ Q("my col")'])
+def test_column_on_both_sides(table, formula):
+    with pytest.raises(ValueError, match="both sides"):
+        model_frame(formula, table)
+
+
+@pytest.mark.parametrize("formula", ["y ~ 1", "y ~ 0", "y ~", "y ~ -1", "y ~ x - x", "y ~ 1 + 0"])
+def test_no_covariates(table, formula):
+    frame = model_frame(formula, table)
+    assert frame.covariates is None and frame.covariate_names == ()
+    np.testing.assert_array_equal(frame.response, table[["y"]])
+    values, index, ok = frame.new_covariates(table.head(3))
+    assert values.shape == (3, 0) and ok.all() and list(index) == ["r0", "r1", "r2"]
+
+
+def test_several_responses_and_layout(table):
+    frame = model_frame('y + log(x) + Q("my col") + flag ~ count', table)
+    assert frame.response_names == ("y", "log(x)", "my col", "flag")
+    expected = np.column_stack([table["y"], np.log(table["x"]), table["my col"], table["flag"]])
+    np.testing.assert_array_equal(frame.response, expected)
+    for array in (frame.response, frame.covariates):
+        assert array.dtype == np.float64 and array.flags.c_contiguous and array.flags.writeable
+    assert frame.used.all() and frame.index.equals(table.index)
+    frame.response[:] = 0
+    assert table["y"].abs().min() > 0
+
+
+def test_covariates_have_no_intercept(table):
+    frame = model_frame("y ~ x + z + x:z + np.sin(2 * np.pi * x) + I(x ** 2)", table)
+    assert frame.covariate_names == ("x", "z", "x:z", "np.sin(2 * np.pi * x)", "I(x ** 2)")
+    x, z = table["x"], table["z"]
+    np.testing.assert_allclose(frame.covariates, np.column_stack([x, z, x * z, np.sin(2 * np.pi * x), x**2]))
+
+
+def test_operators_follow_patsy(table):
+    assert model_frame("y ~ x * z", table).covariate_names == ("x", "z", "x:z")
+    assert model_frame("y ~ (x + z + count) ** 2 - x:z", table).covariate_names == (
+        *("x", "z", "count", "x:count", "z:count"),
+    )
+    assert model_frame("y ~\n  x / z", table).covariate_names == ("x", "x:z")
+
+
+def test_categories_are_coded_against_the_dropped_intercept(table):
+    assert model_frame("y ~ group", table).covariate_names == ("group[T.b]", "group[T.c]")
+    frame = model_frame("y ~ group - 1", table)
+    assert frame.covariate_names == ("group[a]", "group[b]", "group[c]")
+    np.testing.assert_array_equal(frame.covariates.sum(axis=1), 1.0)
+    assert model_frame("y ~ 0 + group", table).covariate_names == frame.covariate_names
+
+
+def test_category_order_contrasts_and_numbers_in_C(table):
+    table["group"] = pd.Categorical(table["group"], categories=["c", "unused", "b", "a"])
+    assert model_frame("y ~ group", table).covariate_names == ("group[T.b]", "group[T.a]")
+    assert model_frame("y ~ C(group, Treatment('b'))", table).covariate_names == (
+        *("C(group, Treatment('b'))[T.c]", "C(group, Treatment('b'))[T.a]"),
+    )
+    assert model_frame("y ~ C(group, Sum)", table).covariates.min() == -1
+    assert model_frame("y ~ C(group, levels=['a', 'b', 'c'])", table).covariate_names[0].endswith("[T.b]")
+    assert model_frame("y ~ C(flag)", table).covariate_names == ("C(flag)[T.1]",)
+    assert model_frame("y ~ C(count + 0.5)", table).covariate_names[0] == "C(count + 0.5)[T.1.5]"
+    table["group"] = pd.Categorical(table["count"], categories=[3, 4, 0, 1, 2])
+    assert model_frame("y ~ group", table).covariate_names[:2] == ("group[T.4]", "group[T.0]")
+
+
+def test_columns_named_like_functions():
+    table = pd.DataFrame({"C": [1.0, 2.0, 4.0], "scale": [3.0, 1.0, 2.0], "class": [0.0, 5.0, 1.0]})
+    frame = model_frame("C ~ scale", table)
+    np.testing.assert_array_equal(frame.covariates[:, 0], table["scale"])
+    np.testing.assert_array_equal(model_frame("log(C) ~ 1", table).response[:, 0], np.log(table["C"]))
+    with pytest.raises(ValueError, match="'scale' as a function and as a column"):
+        model_frame("C ~ scale(scale)", table)
+    with pytest.raises(ValueError, match=r"write Q\('class'\)"):
+        model_frame("C ~ class", table)
+    assert model_frame("C ~ Q('class')", table).covariate_names == ("class",)
+
+
+def test_strings_with_operators_are_columns():
+    table = {"a:b ~ c@d": [1.0, 2.0, 4.0], "e": [3, 1, 2]}
+    frame = model_frame("e ~ Q('a:b ~ c@d')", table)
+    assert frame.covariate_names == ("a:b ~ c@d",)
+    np.testing.assert_array_equal(frame.covariates[:, 0], [1, 2, 4])
+
+
+# ---------------------------------------------------------------- missing values and other bad data
+
+
+def test_dropped_rows_are_counted(table):
+    table.loc["r1", "x"] = np.nan
+    table.loc[["r1", "r4"], "y"] = None
+    table.loc["r6", "group"] = None
+    table.loc["r7", "z"] = np.nan
+    message = r"^3 of 12 rows dropped: missing values in y \(2\), x \(1\), group \(1\)$"
+    with pytest.warns(UserWarning, match=message):
+        frame = model_frame("y ~ x + group", table)
+    assert list(np.flatnonzero(~frame.used)) == [1, 4, 6]
+    assert list(frame.index) == [label for label in table.index if label not in ("r1", "r4", "r6")]
+    assert frame.response.shape == (9, 1) and np.isfinite(frame.covariates).all()
+
+
+def test_the_warning_points_at_the_caller(table):
+    table.loc["r1", "x"] = np.nan
+    with pytest.warns(UserWarning) as caught:
+        model_frame("y ~ x", table)
+    assert caught[0].filename == __file__
+
+
+def test_unused_columns_may_be_missing_or_odd(table):
+    table["z"] = np.nan
+    table["group"] = pd.Timestamp("2020-01-01")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model_frame("y ~ x", table).used.all()
+
+
+def test_nullable_types_and_objects(table):
+    table["count"] = table["count"].astype("Int64")
+    table["flag"] = table["flag"].astype("boolean")
+    table.loc["r0", "count"] = pd.NA
+    table.loc["r3", "flag"] = pd.NA
+    table["x"] = table["x"].astype(object)
+    with pytest.warns(UserWarning, match="2 of 12"):
+        frame = model_frame("y ~ count + flag + x", table)
+    np.testing.assert_array_equal(frame.covariates[:, 0], table["count"].drop(["r0", "r3"]).astype(float))
+    assert frame.covariate_names == ("count", "flag", "x") and set(frame.covariates[:, 1]) == {0.0, 1.0}
+
+
+def test_missing_raise_names_the_place(table):
+    table.loc["r4", "x"] = np.nan
+    with pytest.raises(ValueError, match=r"'x' misses row 4 \(index label 'r4'\)"):
+        model_frame("y ~ x", table, missing="raise")
+    assert model_frame("y ~ z", table, missing="raise").used.all()
+
+
+@pytest.mark.parametrize("missing", ["marginalize", None, "ignore"])
+def test_missing_modes(table, missing):
+    with pytest.raises(ValueError, match="use missing='drop' or missing='raise'"):
+        model_frame("y ~ x", table, missing=missing)
+
+
+def test_no_row_left(table):
+    table.loc[table.index[:6], "x"] = np.nan
+    table.loc[table.index[6:], "y"] = np.nan
+    with pytest.raises(ValueError, match=r"No row of 12 is complete: missing values in y \(6\), x \(6\)"):
+        model_frame("y ~ x", table)
+
+
+@pytest.mark.parametrize("column", ["y", "x"])
+def test_infinite_values_are_not_missing(table, column):
+    table.loc["r5", column] = -np.inf
+    table.loc["r5", "z"] = np.nan
+    with pytest.raises(ValueError, match=rf"'{column}' is -inf in row 5 \(index label 'r5'\)"):
+        model_frame("y + z ~ x", table)
+
+
+def test_transformations_must_stay_finite(table):
+    table.loc["r2", "z"] = np.nan
+    table.loc["r8", "x"] = 0.0
+    with (
+        pytest.warns(UserWarning, match="1 of 12"),
+        pytest.raises(ValueError, match=r"covariate 'log\(x\)' is -inf in row 8 \(index label 'r8'\)"),
+    ):
+        model_frame("y + z ~ log(x)", table)
+
+
+def test_constant_columns(table):
+    table["x"] = 7.0
+    for formula, what in (("y ~ x", "covariate"), ("x ~ y", "response"), ("x + y ~ 1", "response")):
+        with pytest.raises(ValueError, match=f"{what} 'x' is constant"):
+            model_frame(formula, table)
+    table["x"] = 1e6 + 1e-4 * table["y"]
+    assert model_frame("x ~ 1", table).response.std() > 0
+
+
+def test_equal_columns(table):
+    table["copy"] = table["x"]
+    with pytest.raises(ValueError, match="covariates 'x' and 'copy' are equal"):
+        model_frame("y ~ x + copy", table)
+    with pytest.raises(ValueError, match="responses 'x' and 'copy' are equal"):
+        model_frame("x + copy ~ z", table)
+    with pytest.raises(ValueError, match="stands twice"):
+        model_frame("y + y ~ x", table)
+
+
+def test_one_row_is_not_called_constant(table):
+    frame = model_frame("y ~ x", table.head(1))
+    assert frame.response.shape == (1, 1) and frame.covariates.shape == (1, 1)
+
+
+@pytest.mark.parametrize("left", ["group", "C(count)", "y + group"])
+def test_text_responses(table, left):
+    with pytest.raises(ValueError, match=r"response '(group|C\(count\))' holds text or categories"):
+        model_frame(f"{left} ~ x", table)
+
+
+def test_a_response_is_one_column(table):
+    with pytest.raises(ValueError, match=r"'bs\(y, df=4\)' has 4 columns"):
+        model_frame("bs(y, df=4) ~ x", table)
+
+
+def test_dates_and_mixtures_of_types(table):
+    table["when"] = pd.date_range("2020-01-01", periods=len(table))
+    with pytest.raises(ValueError, match="'when' holds Timestamp"):
+        model_frame("y ~ when", table)
+    table["mixed"] = table["group"].astype(object)
+    table.loc["r2", "mixed"] = 4
+    with pytest.raises(ValueError, match=r"'mixed' holds text and also 4 \(int\) in row 2"):
+        model_frame("y ~ mixed", table)
+
+
+def test_errors_of_patsy_keep_message_and_piece(table):
+    with pytest.raises(ValueError, match=r"cannot be evaluated: .*df=1 is too small"):
+        model_frame("y ~ bs(x, df=1)", table)
+    with pytest.raises(ValueError, match=r"'log\(group\)' cannot be evaluated"):
+        model_frame("y ~ z + log(group)", table)
+    with pytest.raises(ValueError, match="only allowed with"):
+        model_frame("y ~ x + 2", table)
+    with pytest.raises(ValueError, match="Unary minus"):
+        model_frame("y ~ -x", table)
+
+
+# ---------------------------------------------------------------- new data
+
+
+def test_new_covariates_keep_order_index_and_missing_rows(table):
+    frame = model_frame("y ~ x + group", table)
+    new = pd.DataFrame(
+        {"group": ["c", None, "a", "b"], "x": [2, 3, np.nan, 4]}, index=pd.Index(["k", "k", "l", "m"])
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values, index, ok = frame.new_covariates(new)
+    assert list(index) == ["k", "k", "l", "m"] and list(ok) == [True, False, False, True]
+    np.testing.assert_array_equal(values[ok], [[0, 1, 2], [1, 0, 4]])
+    assert np.isnan(values[~ok]).all() and values.flags.c_contiguous and values.flags.writeable
+    assert frame.covariate_names == ("group[T.b]", "group[T.c]", "x")
+
+
+def test_new_data_reproduce_the_training_data(table):
+    frame = model_frame("log(x) + z ~ standardize(count) * group + bs(y, df=5) + C(flag)", table)
+    values, index, ok = frame.new_covariates(table)
+    np.testing.assert_array_equal(values, frame.covariates)
+    np.testing.assert_array_equal(frame.new_response(table), frame.response)
+    assert ok.all() and index.equals(table.index)
+
+
+def test_transformations_use_the_state_of_the_training_data(table):
+    frame = model_frame("y ~ center(x) + bs(x, df=4) + cr(z, df=3)", table)
+    part = table.iloc[[3, 8]]
+    values = frame.new_covariates(part)[0]
+    np.testing.assert_allclose(values, frame.covariates[[3, 8]], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(values[:, 0], part["x"] - table["x"].mean())
+    centred = model_frame("center(y) ~ 1", table)
+    np.testing.assert_allclose(centred.new_response({"y": [5.0]})[0, 0], 5.0 - table["y"].mean())
+
+
+def test_state_comes_from_the_used_rows_only(table):
+    table.loc["r0", "y"] = np.nan
+    table.loc["r0", "group"] = "only here"
+    table.loc["r0", "x"] = 1e9
+    with pytest.warns(UserWarning, match="1 of 12"):
+        frame = model_frame("y ~ center(x) + group", table)
+    values = frame.new_covariates({"x": [0.0], "group": ["a"]})[0]
+    np.testing.assert_allclose(values, [[0.0, 0.0, -table["x"].iloc[1:].mean()]])
+    with pytest.raises(ValueError, match="'only here'"):
+        frame.new_covariates(table)
+
+
+def test_splines_outside_of_the_training_range(table):
+    frame = model_frame("y ~ bs(x, df=4)", table)
+    with pytest.raises(ValueError, match=r"'bs\(x, df=4\)' cannot be evaluated: .*outside the outermost"):
+        frame.new_covariates({"x": [2.0, 100.0]})
+
+
+@pytest.mark.parametrize("term", ["group", "C(group)", "C(group, Sum)"])
+def test_unseen_levels(table, term):
+    frame = model_frame(f"y ~ {term}", table)
+    with pytest.raises(ValueError, match=r"'group' holds the level 'q' in row 1 \(index label 9\).*'a', 'b'"):
+        frame.new_covariates(pd.DataFrame({"group": ["a", "q"]}, index=[5, 9]))
+
+
+def test_unseen_numbers_in_C(table):
+    frame = model_frame("y ~ C(count) + x", table)
+    with pytest.raises(ValueError, match=r"'count' holds the level 7 in row 0.*are 0, 1, 2, 3, 4\."):
+        frame.new_covariates({"count": [7], "x": [1]})
+    np.testing.assert_array_equal(frame.new_covariates({"count": [3.0], "x": [1]})[0], [[0, 0, 1, 0, 1]])
+
+
+def test_categorical_new_data_with_other_categories(table):
+    frame = model_frame("y ~ group", table)
+    new = pd.DataFrame({"group": pd.Categorical(["c", "b"], categories=["c", "b"])})
+    np.testing.assert_array_equal(frame.new_covariates(new)[0], [[0, 1], [1, 0]])
+
+
+def test_bad_new_data(table):
+    frame = model_frame("y ~ log(x) + group", table)
+    with pytest.raises(ValueError, match=r"no column 'group' in the new data.*columns are x, grup"):
+        frame.new_covariates({"x": [1.0], "grup": ["a"]})
+    with pytest.raises(ValueError, match="'x' is inf in row 1"):
+        frame.new_covariates({"x": [1.0, np.inf], "group": ["a", "a"]})
+    with pytest.raises(ValueError, match=r"'log\(x\)' is nan in row 2 \(index label 'c'\)"):
+        frame.new_covariates(pd.DataFrame({"x": [1.0, None, -1.0], "group": "a"}, index=list("abc")))
+    with pytest.raises(ValueError, match="'x' holds 'one'"):
+        frame.new_covariates({"x": ["one"], "group": ["a"]})
+    with pytest.raises(TypeError, match="named columns"):
+        frame.new_covariates(np.ones((3, 2)))
+    with pytest.raises(TypeError, match="named columns"):
+        frame.new_response(np.ones((3, 2)))
+
+
+def test_new_data_without_rows(table):
+    frame = model_frame("y + z ~ bs(x, df=4) + group", table)
+    values, index, ok = frame.new_covariates(table.head(0))
+    assert values.shape == (0, 6) and len(index) == 0 and ok.shape == (0,)
+    assert frame.new_response(table.head(0)).shape == (0, 2)
+
+
+def test_new_data_of_missing_rows_only(table):
+    frame = model_frame("y ~ bs(x, df=4)", table)
+    values, _, ok = frame.new_covariates({"x": [None, np.nan]})
+    assert values.shape == (2, 4) and np.isnan(values).all() and not ok.any()
+
+
+def test_new_response(table):
+    frame = model_frame("log(x) + y ~ z", table)
+    index = pd.date_range("2020", periods=3)
+    new = pd.DataFrame({"x": [1.0, np.nan, np.e], "y": [np.nan, 2.0, 3.0]}, index=index)
+    np.testing.assert_allclose(frame.new_response(new), [[0.0, np.nan], [np.nan, 2.0], [1.0, 3.0]])
+    assert frame.new_response(new[["x"]]) is None
+    assert frame.new_response({"z": [1.0]}) is None
+    with pytest.raises(ValueError, match="'y' is inf in row 0"):
+        frame.new_response({"x": [1.0], "y": [np.inf]})
+    with pytest.raises(ValueError, match=r"response 'log\(x\)' is -inf in row 0"):
+        frame.new_response({"x": [0.0], "y": [1.0]})
+
+
+# ---------------------------------------------------------------- without a formula
+
+
+def test_without_a_formula_every_column_is_a_response(table):
+    frame = model_frame(None, table[["y", "my col", "flag"]])
+    assert frame.formula is None and frame.covariates is None
+    assert frame.response_names == ("y", "my col", "flag")
+    np.testing.assert_array_equal(frame.response, table[["y", "my col", "flag"]].astype(float))
+    with pytest.raises(ValueError, match="'group' holds 'b'"):
+        model_frame(None, table)
+    with pytest.raises(TypeError, match="named columns"):
+        frame.new_response(np.ones((2, 3)))
+
+
+def test_arrays(table):
+    values = np.asfortranarray(np.random.default_rng(2).normal(size=(8, 3)).astype(np.float32))
+    values.flags.writeable = False
+    frame = model_frame(None, values)
+    assert frame.response_names == ("y1", "y2", "y3")
+    np.testing.assert_array_equal(frame.response, values)
+    assert frame.response.flags.c_contiguous and frame.response.flags.writeable
+    np.testing.assert_array_equal(frame.new_response(np.array([[1, 2, np.nan]])), [[1, 2, np.nan]])
+    named = pd.DataFrame(values[:2], columns=["y1", "y2", "y3"])
+    np.testing.assert_array_equal(frame.new_response(named), values[:2])
+    assert frame.new_covariates(np.ones((4, 3)))[0].shape == (4, 0)
+    with pytest.raises(ValueError, match="have 2 columns; the model was built from 3"):
+        frame.new_response(np.ones((4, 2)))
+    assert model_frame(None, np.arange(5.0)).new_response(np.array([7.0])).tolist() == [[7.0]]
+
+
+def test_array_with_missing_rows():
+    with pytest.warns(UserWarning, match=r"1 of 3 rows dropped: missing values in y2 \(1\)"):
+        frame = model_frame(None, np.array([[1.0, 2.0], [2.0, np.nan], [3.0, 5.0]]))
+    assert frame.index.tolist() == [0, 2]
+
+
+def test_formula_on_an_array():
+    frame = model_frame("y1 ~ y2", np.array([[1.0, 2.0], [2.0, 4.0], [3.0, 5.0]]))
+    assert frame.covariates[:, 0].tolist() == [2.0, 4.0, 5.0]
+
+
+# ---------------------------------------------------------------- the object
+
+
+def test_pickle_and_copy_rebuild_the_frame(table):
+    table.loc["r3", "x"] = np.nan
+    with pytest.warns(UserWarning, match="1 of 12"):
+        frame = model_frame("y ~ center(x) + group", table)
+    new = {"x": [3.0, None], "group": ["c", "a"]}
+    for other in (pickle.loads(pickle.dumps(frame)), copy.deepcopy(frame)):
+        np.testing.assert_array_equal(other.covariates, frame.covariates)
+        np.testing.assert_array_equal(other.new_covariates(new)[0], frame.new_covariates(new)[0])
+        np.testing.assert_array_equal(other.used, frame.used)
+        assert other.index.equals(frame.index) and other.formula == frame.formula
+
+
+def test_frozen(table):
+    frame = model_frame("y ~ x", table)
+    with pytest.raises(AttributeError):
+        frame.formula = "z ~ x"
+    assert "y ~ x" in repr(frame) and "array" not in repr(frame)
+
+
+def test_import_is_light():
+    code = (
+        "import sys; import nrmmix.formula; "
+        "print([m for m in ('statsmodels', 'matplotlib', 'numba') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
