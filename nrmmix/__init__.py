@@ -29,7 +29,6 @@ _HOMES = {
     "Box": "covariates",
     "Gibbs": "moves",
     "MCMCResult": "results",
-    "ConvergenceWarning": "results",
 }
 _MODULES = ("datasets", "diagnostics", "plots")
 

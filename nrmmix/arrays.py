@@ -372,7 +372,7 @@ def matrix(
 
 def _as_array(values: Any, what: str) -> np.ndarray:
     if isinstance(values, np.ma.MaskedArray):
-        return values.astype(np.float64).filled(np.nan)
+        return np.ma.filled(values.astype(np.float64), np.nan)
     try:
         return np.asarray(values)
     except ValueError as error:
@@ -407,7 +407,7 @@ def check_finite(
     bad = ~np.isfinite(values)
     if not bad.any():
         return
-    i, j = np.argwhere(bad)[0]
+    i, j = map(int, np.argwhere(bad)[0])
     value = values[i, j]
     remedy = "drop or fill it" if np.isnan(value) else "use a finite number, or NaN where it is missing"
     where = row_name(i if rows is None else rows[i], index)
@@ -431,7 +431,7 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     if len(values) < 2:
         return
     flat = np.ptp(values, axis=0) <= CONSTANT * np.abs(values).max(axis=0)
-    for j in np.flatnonzero(flat):
+    for j in np.flatnonzero(flat).tolist():
         raise ValueError(
             f"The {what} {names[j]!r} is constant ({values[0, j]:g} in all {len(values)} rows used); "
             "leave it out."

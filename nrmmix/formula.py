@@ -54,7 +54,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that
 _CONTRASTS = ("Treatment", "Sum", "Helmert", "Diff", "Poly")
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _TOKENS = ("+", "-", "*", "/", "**", ":", "~", "(", ")", "[", "]", ",", ".", "=")
-_TOKEN_TYPES = (tokenize.NUMBER, tokenize.STRING, tokenize.NEWLINE, tokenize.ENDMARKER)
+_TOKEN_TYPES = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING, tokenize.NEWLINE, tokenize.ENDMARKER)
 _GRAMMAR = (
     'A formula may hold column names (Q("any name") for one that is no Python name), numbers, + - * / ** : '
     f"and parentheses, and the functions {', '.join(_OPTIONS)}, those of NumPy also as np.log and so on."
@@ -215,8 +215,9 @@ def _check_token(token: tokenize.TokenInfo, known: Sequence[str]) -> None:
         reserved = keyword.iskeyword(text) and text not in ("True", "False", "None")
         if reserved or unicodedata.normalize("NFKC", text) != text:
             raise _refusal(text, f"Python reads it differently; if it is a column write Q({text!r})")
-    elif token.type not in _TOKEN_TYPES and not (token.type == tokenize.OP and text in _TOKENS):
-        raise _refusal(text, "it is neither a name nor a number, a string or an operator of formulas")
+    known_type = token.type in _TOKEN_TYPES or (token.type == tokenize.OP and text in _TOKENS)
+    if not known_type or text[:2].lower() in ("0x", "0o", "0b"):  # patsy would take 0x1 for a column
+        raise _refusal(text, "it is neither a name nor a decimal number, a string or an operator of formulas")
 
 
 def _split(formula: str, known: Sequence[str]) -> tuple[str, str]:
@@ -326,14 +327,13 @@ class _Part:
     def fit(self, frame: pd.DataFrame) -> _Part:
         """Learn levels and transformations from complete rows."""
         if self.terms is None:
-            return replace(self, names=self.columns, kept=np.arange(1))
+            return replace(self, names=self.columns)
         data = self.read(frame)
         numeric = frozenset(name for name, values in data.items() if isinstance(values, np.ndarray))
         levels = {name: tuple(np.unique(data[name])) for name in self.counted & numeric}
         levels |= {name: tuple(data[name].categories) for name in data.keys() - numeric}
-        (design,) = _guard(
-            patsy.design_matrix_builders, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING
-        )
+        build = patsy.design_matrix_builders
+        (design,) = _guard(build, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING)
         kept = np.arange(len(design.column_names))
         if INTERCEPT in design.terms:
             kept = np.delete(kept, design.term_slices[INTERCEPT])

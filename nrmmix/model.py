@@ -367,7 +367,7 @@ class Model:
             hyper=np.array(hyper, dtype=float),
             num=np.zeros(layout.NUM, np.int64),
             score=np.zeros(cap),
-            work=np.zeros((packed.n_work, cap)),
+            work=np.zeros((packed.n_work + 1, cap)),
             plane=np.zeros((3, P)),
             trial=np.zeros((G, P)),
             log_trial=np.zeros((G, P)),

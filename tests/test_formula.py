@@ -85,6 +85,8 @@ REFUSED = [
     "y ~ I(2)",
     "y ~ np.pi",
     "y ~ True",
+    "y ~ 0x10",
+    "0b1 ~ x",
     "y ~ x # comment",
     "y ~ x \\\n + z",
     "y ~ x\x00",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nrmmix.kernels.borrow import borrow_data, borrow_state
 from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns
 from nrmmix.kernels.entry import call_covariate, call_move
 from nrmmix.kernels.jit import kernel
@@ -27,7 +28,7 @@ def score_alone(data, state):
     empty_column(data, state.stat, 0)
     for i in range(data.alone.shape[0]):
         state.score[0] = 0.0
-        score_columns(data, state.stat, state.work, state.score, 0, 1, i, -1)
+        score_columns(data, state.stat, state.work, state.score, 1, i, -1)
         data.alone[i] = state.score[0]
 
 
@@ -81,6 +82,7 @@ def record(data, state, t, labels, location, v, scalars):
 @kernel
 def run(data, state, rng, moves, tune, thin, labels, location, v, scalars, control):
     """Iterations until all draws are recorded, a move needs room, something breaks, or the main thread says stop."""
+    data, state = borrow_data(data), borrow_state(state)
     total = tune + labels.shape[0] * thin
     while control[ITERATION] < total:
         if control[STOP] != 0:

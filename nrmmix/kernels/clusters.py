@@ -29,13 +29,13 @@ def update_column(data, stat, k, i, sign):
 
 
 @kernel
-def score_columns(data, stat, work, out, lo, hi, i, own):
-    """Add to out[lo:hi] the log predictive of observation i in each column, without i itself in column `own` (or -1).
+def score_columns(data, stat, work, out, K, i, own):
+    """Add to out[:K] the log predictive of observation i in each column, without i itself in column `own` (or -1).
 
-    A family that cannot take i out of `own` to full accuracy gives NaN there.
+    What stands in out[K:] may be overwritten.  A family that cannot take i out of `own` to full accuracy gives NaN there.
     """
     for b in range(data.block.shape[0]):
-        call_score(data.block[b, SCORE], data.rows, stat, work, out, data.block[b], lo, hi, i, own)
+        call_score(data.block[b, SCORE], data.rows, stat, work, out, data.block[b], K, i, own)
 
 
 @kernel
@@ -124,6 +124,7 @@ def score_without(data, state, i, k):
     """Log predictive of member i of cluster k given the other members, from statistics built anew."""
     spare = state.num[N_CLUSTERS] + 1
     fill_column(data, state, spare, k, i)
-    state.score[spare] = 0.0
-    score_columns(data, state.stat, state.work, state.score, spare, spare + 1, i, -1)
-    return state.score[spare]
+    out = state.work[state.work.shape[0] - 1]
+    out[spare] = 0.0
+    score_columns(data, state.stat, state.work, out, spare + 1, i, -1)
+    return out[spare]

@@ -33,8 +33,9 @@ _STATE = types.NamedTuple(
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
 # (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; 2 when removal lost its digits
 UPDATE_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _f8)
-# (rows, stat, work, out, block, lo, hi, i, own): add to out[lo:hi] the log predictives of i, without i itself in column `own`
-SCORE_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8, _i8, _i8)
+# (rows, stat, work, out, block, K, i, own): add to out[:K] the log predictives of i, without i itself in column `own` (or -1);
+# out[K:] may be overwritten
+SCORE_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8, _i8)
 # (rows, stat, block, k): log p(y_c)
 MARGINAL_T = _f8(_ROWS, _F2, _I1, _i8)
 # (rows, stat, theta, block, k, m, rng): theta[:, m] ~ p(theta | y_c) of column k
@@ -67,7 +68,7 @@ class Entry:
             _python_functions[id(self)] = self.function
             return id(self)
         if self._compiled is None:
-            options = {"nogil": True, "error_model": "numpy"}
+            options = {"nogil": True, "error_model": "numpy", "forceinline": True}
             try:
                 self._compiled = cfunc(self.signature, cache=True, **options)(self.function)
             except RuntimeError:  # no directory in which a cache could be written

@@ -39,7 +39,7 @@ def gibbs_one(data, state, i, rng):
         n = state.size[own]
         p[own] += state.log_size[n - 1] - state.log_size[n]
     weight = p[own] if own >= 0 else 0.0
-    score_columns(data, state.stat, state.work, p, 0, K, i, own)
+    score_columns(data, state.stat, state.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
     new = k_old if alone else K  # a singleton's own column stands for the new cluster

@@ -85,7 +85,7 @@ class State(NamedTuple):
     hyper: np.ndarray  # (3 + D,)
     num: np.ndarray  # (NUM,) int64
     score: np.ndarray  # (cap,) scratch
-    work: np.ndarray  # (W, cap) scratch of families
+    work: np.ndarray  # (W, cap) scratch of families, and one row more
     plane: np.ndarray  # (3, P) scratch of the measure's updates
     trial: np.ndarray  # (G, P) scratch of the width update: K
     log_trial: np.ndarray  # (G, P) and log K

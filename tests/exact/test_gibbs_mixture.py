@@ -75,7 +75,7 @@ def _biased(data, state, i, rng):
     own = -1 if alone else k_old
     p = state.score
     prior_weights(p, K, state.log_weight, state.location, state.log_K[0])
-    score_columns(data, state.stat, state.work, p, 0, K, i, own)
+    score_columns(data, state.stat, state.work, p, K, i, own)
     new = k_old if alone else K
     p[new] = data.alone[i] + state.log_new[0]
     k = draw_index(p, K if alone else K + 1, rng.random())

@@ -23,6 +23,7 @@ from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, STAT, THETA
 MEAN = 4  # first row of the mean
 R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
 LOG_TWO_PI = math.log(2.0 * math.pi)
+LANES = 8  # doubles in the widest vector register
 LOST = 1e-5  # a downdate that leaves less of the determinant than this is not trusted
 
 
@@ -132,50 +133,47 @@ def _quadratic(rows, stat, work, block, k, i):
 
 
 @fast
-def _score(rows, stat, work, out, block, lo, hi, i):
-    """out[lo:hi] += c - h log(1 + f q), the loops over clusters innermost."""
-    s = block[STAT]
-    first = block[FIRST]
-    d = block[LAST] - first
-    c, h, f = stat[s + 1], stat[s + 2], stat[s + 3]
+def _score(y, stat, work, out, s, first, d, K, i):
+    """out[:K] += c - h log(1 + f q), the loops over clusters innermost.
+
+    Loops run on to a multiple of the vector length: what they leave in out[K:] means nothing.
+    """
+    K = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
+    c, h, f, mean = s + 1, s + 2, s + 3, s + MEAN
     if d == 1:
-        x = rows.y[i, first]
-        mean, D = stat[s + MEAN], stat[s + MEAN + 1]
-        for k in range(lo, hi):
-            z = (x - mean[k]) * D[k]
-            out[k] += c[k] - h[k] * log_pos(1.0 + z * z * f[k])
+        x, D = y[i, first], mean + 1
+        for k in range(K):
+            z = (x - stat[mean, k]) * stat[D, k]
+            out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + z * z * stat[f, k])
         return
     if d == 2:
-        x0, x1 = rows.y[i, first], rows.y[i, first + 1]
-        m0, m1 = stat[s + MEAN], stat[s + MEAN + 1]
-        D0, L, D1 = stat[s + MEAN + 2], stat[s + MEAN + 3], stat[s + MEAN + 4]
-        for k in range(lo, hi):
-            z0 = (x0 - m0[k]) * D0[k]
-            z1 = (x1 - m1[k] - L[k] * z0) * D1[k]
-            out[k] += c[k] - h[k] * log_pos(1.0 + (z0 * z0 + z1 * z1) * f[k])
+        x0, x1 = y[i, first], y[i, first + 1]
+        for k in range(K):
+            z0 = (x0 - stat[mean, k]) * stat[mean + 2, k]
+            z1 = (x1 - stat[mean + 1, k] - stat[mean + 3, k] * z0) * stat[mean + 4, k]
+            work[2, k] = z0 * z0 + z1 * z1
+        # a second loop: with more rows in one the compiler gives up telling reads from writes apart
+        for k in range(K):
+            out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[2, k])
         return
-    q = work[d]
-    for k in range(lo, hi):
-        q[k] = 0.0
-    p = s + MEAN + d
+    for k in range(K):
+        work[d, k] = 0.0
+    p = mean + d
     for a in range(d):
-        z = work[a]
-        mean = stat[s + MEAN + a]
-        x = rows.y[i, first + a]
-        for k in range(lo, hi):
-            z[k] = x - mean[k]
+        x = y[i, first + a]
+        for k in range(K):
+            work[a, k] = x - stat[mean + a, k]
         for j in range(a):
-            L, w = stat[p], work[j]
-            for k in range(lo, hi):
-                z[k] -= L[k] * w[k]
+            for k in range(K):
+                work[a, k] -= stat[p, k] * work[j, k]
             p += 1
-        D = stat[p]
-        for k in range(lo, hi):
-            z[k] *= D[k]
-            q[k] += z[k] * z[k]
+        for k in range(K):
+            z = work[a, k] * stat[p, k]
+            work[a, k] = z
+            work[d, k] += z * z
         p += 1
-    for k in range(lo, hi):
-        out[k] += c[k] - h[k] * log_pos(1.0 + q[k] * f[k])
+    for k in range(K):
+        out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[d, k])
 
 
 @kernel
@@ -194,9 +192,10 @@ def _without(rows, stat, work, block, k, i):
 
 
 @entry(SCORE_T)
-def gaussian_score(rows, stat, work, out, block, lo, hi, i, own):
+def gaussian_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
-    _score(rows, stat, work, out, block, lo, hi, i)
+    first = block[FIRST]
+    _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
     if own >= 0:
         out[own] = before + _without(rows, stat, work, block, own, i)
     return DONE

@@ -1,0 +1,256 @@
+"""What a recorded draw says about new observations: predictive weights and scores, and draws of the random measure."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nrmmix.kernels.clusters import empty_column, score_columns, update_column
+from nrmmix.kernels.crm import expected_count, jumps_above, mass_below
+from nrmmix.kernels.entry import call_density, call_mean, call_sample
+from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.nrm import (
+    TINY,
+    evaluate_kernel,
+    exponents,
+    power_of_tau,
+    psi1_at,
+    recompute_A,
+    refresh,
+    weighted_sums,
+)
+from nrmmix.kernels.special import exp_any, log_pos
+from nrmmix.kernels.state import DENSITY, MASS, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE, SIGMA, TAU
+
+STEP = 0.5  # of the trapezoid in log v: its error is 2e-8
+NEGLIGIBLE = 1e-14
+MAX_JUMPS = 2000.0
+
+
+@kernel
+def load_draw(data, state, labels, location, v, hyper):
+    """Make `state` that of a recorded draw; its columns must have room for one cluster more."""
+    for j in range(hyper.shape[0]):
+        state.hyper[j] = hyper[j]
+    for g in range(v.shape[0]):
+        state.v[g] = v[g]
+    evaluate_kernel(data, state, state.log_K, state.K)
+    recompute_A(state)
+    K = 0
+    for i in range(labels.shape[0]):
+        k = labels[i]
+        if k == K:
+            empty_column(data, state.stat, k)
+            state.size[k] = 0
+            state.location[k] = location[i] if location.shape[0] > 0 else 0
+            K += 1
+        state.labels[i] = k
+        state.size[k] += 1
+        update_column(data, state.stat, k, i, 1.0)
+    state.num[N_CLUSTERS] = K
+    empty_column(data, state.stat, K)
+    refresh(data, state)
+
+
+# ---- weights of the clusters and of a new one for one more observation
+
+
+@kernel
+def mixture_weights(data, state, out):
+    """W_c = (n_c - sigma) rho / n and W_new = 1 - (n - sigma K) rho / n with rho = E[u/(u + tau) | partition]."""
+    n = float(state.labels.shape[0])
+    K = state.num[N_CLUSTERS]
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    rho = n / (n + mass) if sigma == 0.0 else expected_share(n, K, mass, sigma, tau)
+    for k in range(K):
+        out[k] = (state.size[k] - sigma) * rho / n
+    out[K] = 1.0 - (n - sigma * K) * rho / n
+
+
+@kernel
+def log_density_u(x, n, K, mass, sigma, tau):
+    """log p(x | partition) for x = log u, up to a constant."""
+    log_b = math.log(math.exp(x) + tau)
+    return n * x - (n - sigma * K) * log_b - mass * psi1_at(log_b, sigma, math.log(tau), power_of_tau(sigma, tau))
+
+
+@kernel
+def expected_share(n, K, mass, sigma, tau):
+    """E[u/(u + tau)] by the trapezoid in log u, from the mode outwards; the density is log-concave."""
+    lo, hi = -60.0, 600.0
+    for _ in range(100):  # golden section
+        a, b = hi - 0.6180339887 * (hi - lo), lo + 0.6180339887 * (hi - lo)
+        if log_density_u(a, n, K, mass, sigma, tau) < log_density_u(b, n, K, mass, sigma, tau):
+            lo = a
+        else:
+            hi = b
+    mode = 0.5 * (lo + hi)
+    top = log_density_u(mode, n, K, mass, sigma, tau)
+    # a fifth of the standard deviation at the mode resolves the density
+    curvature = (
+        2.0 * top - log_density_u(mode - 0.01, n, K, mass, sigma, tau) - log_density_u(mode + 0.01, n, K, mass, sigma, tau)
+    ) / 1e-4
+    step = 0.2 / math.sqrt(max(curvature, 0.01))
+    total, share = 0.0, 0.0
+    for direction in (-1.0, 1.0):
+        x = mode if direction > 0.0 else mode - step
+        while -700.0 < x < 600.0:
+            p = math.exp(log_density_u(x, n, K, mass, sigma, tau) - top)
+            total += p
+            share += p / (1.0 + tau * math.exp(-x))
+            if p < 1e-16:
+                break
+            x += direction * step
+    return share / total
+
+
+@fast
+def weights_at(v, factor, base, K_row, location, size, K, R0, mass, sigma, out):
+    """Add factor times the integrand's terms at v to out[:K + 1]; their sum, without the factor."""
+    rate = 0.0
+    for k in range(K):
+        p = location[k]
+        term = K_row[p] * (size[k] - sigma) / (base[p] + v * K_row[p])
+        out[k] += factor * term
+        rate += term
+    new = 0.0
+    for p in range(R0.shape[0]):
+        b = base[p] + v * K_row[p]
+        power = 1.0 / b if sigma == 0.0 else exp_any((sigma - 1.0) * log_pos(b))
+        new += R0[p] * K_row[p] * power
+    out[K] += factor * mass * new
+    return rate + mass * new
+
+
+@kernel
+def regression_weights(data, state, K_row, out):
+    """Quadrature over v = V of one extra group with covariate kernel K_row; sums to 1 in each draw."""
+    K, P = state.num[N_CLUSTERS], state.A.shape[0]
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    base, c = state.plane[0], state.plane[1]
+    for p in range(P):
+        base[p] = max(tau + state.A[p], TINY)
+    exponents(state, c)
+    logs0, total0 = weighted_sums(base, K_row, 0.0, c, data.R0, sigma, tau)
+    for k in range(K + 1):
+        out[k] = 0.0
+    rate = weights_at(0.0, 0.0, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
+    x = math.log(NEGLIGIBLE / rate)
+    best = 0.0
+    while x < 700.0:
+        v = math.exp(x)
+        logs, total = weighted_sums(base, K_row, v, c, data.R0, sigma, tau)
+        factor = STEP * v * math.exp(-(logs - logs0) - mass * (total - total0))
+        value = factor * weights_at(v, factor, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
+        best = max(best, value)
+        if value < NEGLIGIBLE * best:
+            break
+        x += STEP
+
+
+@kernel
+def predictive_weights(data, state, K_rows):
+    """(R, K + 1): weights at rows of the covariate kernel (R, P); the last is that of a new atom.  Mixtures have one row."""
+    R = K_rows.shape[0]
+    out = np.zeros((R, state.num[N_CLUSTERS] + 1))
+    for r in range(R):
+        if data.distance.shape[0] == 0:
+            mixture_weights(data, state, out[r])
+        else:
+            regression_weights(data, state, K_rows[r], out[r])
+    return out
+
+
+@kernel
+def predictive_scores(points, state):
+    """(J, K + 1): log predictive of each point of `points.rows` in each cluster, last in a new one."""
+    K = state.num[N_CLUSTERS]
+    J = points.rows.y.shape[0]
+    out = np.zeros((J, K + 1))
+    for j in range(J):
+        score_columns(points, state.stat, state.work, out[j], K + 1, j, -1)
+    return out
+
+
+@kernel
+def cluster_means(data, state):
+    """(K + 1, d): mean of each cluster's predictive, last that of the prior."""
+    K = state.num[N_CLUSTERS]
+    out = np.zeros((K + 1, data.rows.y.shape[1]))
+    for k in range(K + 1):
+        for b in range(data.block.shape[0]):
+            call_mean(data.block[b, MEAN], data.rows, state.stat, out[k], data.block[b], k)
+    return out
+
+
+# ---- draws of the random measure given partition, v and locations
+
+
+@kernel
+def draw_measure(data, state, n_theta, level, rng):
+    """Atoms of the unnormalised measure: weights (M,), locations (M,), parameters (T, M), and the rest by location (P,).
+
+    Clusters have weight Gamma(n_m - sigma, tau + A) and parameters from their posterior.  Of the unseen atoms those heavier than
+    `level` / (tau + A_p), `level` observations' worth, are drawn one by one; the lighter ones are the rest, at their mean.
+    """
+    K, P = state.num[N_CLUSTERS], state.A.shape[0]
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    gap = math.gamma(1.0 - sigma)
+    expected = 0.0
+    for p in range(P):
+        expected += expected_count(data.R0[p] * mass * (tau + state.A[p]) ** sigma / gap, sigma, level)
+    while expected > MAX_JUMPS:
+        level *= 2.0
+        expected = 0.0
+        for p in range(P):
+            expected += expected_count(data.R0[p] * mass * (tau + state.A[p]) ** sigma / gap, sigma, level)
+    rest = np.zeros(P)
+    room = K + int(expected + 10.0 * math.sqrt(expected)) + 50
+    weight, place = np.empty(room), np.zeros(room, np.int64)
+    for k in range(K):
+        p = state.location[k]
+        place[k] = p
+        weight[k] = rng.standard_gamma(state.size[k] - sigma) / (tau + state.A[p])
+    M = K
+    for p in range(P):
+        b = tau + state.A[p]
+        c = data.R0[p] * mass * b**sigma / gap
+        z = jumps_above(c, sigma, level, rng)
+        for j in range(z.shape[0]):
+            if M < room:
+                weight[M] = z[j] / b
+                place[M] = p
+                M += 1
+            else:
+                rest[p] += z[j] / b
+        rest[p] += mass_below(c, sigma, level) / b
+    theta = np.zeros((n_theta, M))
+    for m in range(M):
+        k = m if m < K else K
+        for b in range(data.block.shape[0]):
+            call_sample(data.block[b, SAMPLE], data.rows, state.stat, theta, data.block[b], k, m, rng)
+    return weight[:M].copy(), place[:M].copy(), theta, rest
+
+
+@kernel
+def component_densities(points, theta, n_work):
+    """(J, M): log density of each point under each atom's parameters."""
+    J, M = points.rows.y.shape[0], theta.shape[1]
+    out = np.zeros((J, M))
+    work = np.zeros((n_work, M))
+    for j in range(J):
+        for b in range(points.block.shape[0]):
+            call_density(points.block[b, DENSITY], points.rows, theta, work, out[j], points.block[b], M, j)
+    return out
+
+
+@kernel
+def component_means(data, theta):
+    """(M, d): expected responses under each atom's parameters."""
+    M = theta.shape[1]
+    out = np.zeros((M, data.rows.y.shape[1]))
+    for m in range(M):
+        for b in range(data.block.shape[0]):
+            call_mean(data.block[b, MEAN_THETA], data.rows, theta, out[m], data.block[b], m)
+    return out

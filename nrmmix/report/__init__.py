@@ -1,0 +1,1 @@
+"""Reports: tables and text about a fit."""

@@ -1,0 +1,379 @@
+"""References for the compiled kernels: plain NumPy and SciPy, written from the formulas, slow and readable.
+
+Nothing is cached, updated in place or cancelled against anything else: every conditional is a ratio of whole joint densities,
+the mass is integrated out by quadrature, and the Gaussian family works in the units of the data with moment formulas.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy import stats
+from scipy.special import gammaln, logsumexp, multigammaln
+
+# ---- partitions
+
+
+def partitions(n: int) -> Iterator[tuple[int, ...]]:
+    """All partitions of n points as restricted growth strings."""
+
+    def grow(prefix: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+        if len(prefix) == n:
+            yield prefix
+            return
+        for k in range(max(prefix, default=-1) + 2):
+            yield from grow((*prefix, k))
+
+    return grow(())
+
+
+def canonical(labels: Sequence[int]) -> tuple[int, ...]:
+    """Labels renumbered by first appearance; -1 stays."""
+    number: dict[int, int] = {-1: -1}
+    return tuple(number.setdefault(int(k), len(number) - 1) for k in labels)
+
+
+# ---- Gaussian components, normal-Wishart prior
+
+
+@dataclass(frozen=True)
+class Base:
+    """Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)."""
+
+    m: np.ndarray
+    r: float
+    nu: float
+    scale: np.ndarray
+
+    @property
+    def dim(self) -> int:
+        return len(self.m)
+
+
+def posterior(X: np.ndarray, base: Base) -> Base:
+    """The base measure after the observations X (n, d)."""
+    n = len(X)
+    if n == 0:
+        return base
+    mean = X.mean(axis=0)
+    centred = X - mean
+    gap = mean - base.m
+    return Base(
+        m=base.m + n / (base.r + n) * gap,
+        r=base.r + n,
+        nu=base.nu + n,
+        scale=base.scale + centred.T @ centred + base.r * n / (base.r + n) * np.outer(gap, gap),
+    )
+
+
+def log_marginal(X: np.ndarray, base: Base) -> float:
+    """log p(X), component parameters integrated out."""
+    n, d = X.shape
+    after = posterior(X, base)
+    return (
+        -0.5 * n * d * math.log(math.pi)
+        + 0.5 * d * (math.log(base.r) - math.log(after.r))
+        + multigammaln(after.nu / 2, d) - multigammaln(base.nu / 2, d)
+        + 0.5 * base.nu * np.linalg.slogdet(base.scale)[1] - 0.5 * after.nu * np.linalg.slogdet(after.scale)[1]
+    )
+
+
+def log_predictive(x: np.ndarray, X: np.ndarray, base: Base) -> float:
+    """log p(x | X): a multivariate t with nu_n - d + 1 degrees of freedom."""
+    after = posterior(X, base)
+    d = base.dim
+    df = after.nu - d + 1
+    shape = after.scale * (after.r + 1) / (after.r * df)
+    # spelled out: scipy's multivariate_t refuses shapes that it takes for singular
+    quadratic = (x - after.m) @ np.linalg.solve(shape, x - after.m)
+    return float(
+        gammaln((df + d) / 2) - gammaln(df / 2) - 0.5 * d * math.log(df * math.pi) - 0.5 * np.linalg.slogdet(shape)[1]
+        - 0.5 * (df + d) * math.log1p(quadratic / df)
+    )
+
+
+# ---- the random measure
+
+
+def psi1(u: float, sigma: float, tau: float) -> float:
+    """psi(u) / mass"""
+    if sigma == 0:
+        return math.log1p(u / tau)
+    if tau == 0:
+        return u**sigma / sigma
+    return tau**sigma * math.expm1(sigma * math.log1p(u / tau)) / sigma
+
+
+def psi(u: float, mass: float, sigma: float, tau: float) -> float:
+    """Laplace exponent: the integral of (1 - exp(-u w)) rho(dw)."""
+    return mass * psi1(u, sigma, tau)
+
+
+def log_kappa(m: int, u: float, mass: float, sigma: float, tau: float) -> float:
+    """Log of the integral of w^m exp(-u w) rho(dw)."""
+    return float(math.log(mass) + gammaln(m - sigma) - gammaln(1 - sigma) - (m - sigma) * math.log(u + tau))
+
+
+def log_eppf_given_u(sizes: Sequence[int], u: float, mass: float, sigma: float, tau: float) -> float:
+    """log p(partition, u)"""
+    n = sum(sizes)
+    return float(
+        (n - 1) * math.log(u) - gammaln(n) - psi(u, mass, sigma, tau) + sum(log_kappa(m, u, mass, sigma, tau) for m in sizes)
+    )
+
+
+def log_eppf(sizes: Sequence[int], mass: float, sigma: float, tau: float) -> float:
+    """log p(partition), u integrated out by quadrature."""
+    x = np.arange(-60.0, 150.0, 0.05)
+    return float(logsumexp([log_eppf_given_u(sizes, math.exp(t), mass, sigma, tau) + t for t in x]) + math.log(0.05))
+
+
+def log_crp(sizes: Sequence[int], mass: float) -> float:
+    """log p(partition) of the Dirichlet process, in closed form."""
+    n = sum(sizes)
+    return float(len(sizes) * math.log(mass) + sum(gammaln(m) for m in sizes) + gammaln(mass) - gammaln(mass + n))
+
+
+# ---- covariate kernels
+
+
+def squared_exponential(x: np.ndarray, mu: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """K (G, P) of rows x (G, D) and mu (P, D)."""
+    K = np.empty((len(x), len(mu)))
+    for g, p in np.ndindex(K.shape):
+        K[g, p] = math.exp(-0.5 * sum(((a - b) / w) ** 2 for a, b, w in zip(x[g], mu[p], width, strict=True)))
+    return K
+
+
+def box(x: np.ndarray, mu: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """1 where every covariate is within its width."""
+    K = np.empty((len(x), len(mu)))
+    for g, p in np.ndindex(K.shape):
+        K[g, p] = float(all(abs(a - b) < w for a, b, w in zip(x[g], mu[p], width, strict=True)))
+    return K
+
+
+# ---- problems, and points of their state space
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data and prior.  A mixture is the case of one group and one location at which K = 1."""
+
+    y: np.ndarray  # (n, d)
+    base: Base
+    group: np.ndarray  # (n,)
+    x: np.ndarray  # (G, D) covariates of the groups, in the units of the widths
+    mu: np.ndarray  # (P, D) candidate locations
+    R0: np.ndarray  # (P,)
+    kernel: object = None  # squared_exponential, box, or None where K = 1
+    marginal: bool = False  # Dirichlet process mixture with u integrated out
+    shared: bool = False  # one width for all covariates
+    hyperprior: dict[str, object] = field(default_factory=dict)  # frozen scipy distributions by name
+
+    def K(self, widths: np.ndarray) -> np.ndarray:
+        if self.kernel is None:
+            return np.ones((len(self.x), len(self.mu)))
+        return self.kernel(self.x, self.mu, widths)
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a chain stands; label -1 for observations that are not assigned."""
+
+    labels: tuple[int, ...]
+    locations: tuple[int, ...]  # of each cluster
+    v: np.ndarray  # (G,)
+    mass: float
+    sigma: float
+    tau: float
+    widths: np.ndarray  # (D,)
+
+    def members(self, k: int) -> list[int]:
+        return [i for i, label in enumerate(self.labels) if label == k]
+
+    @property
+    def n_clusters(self) -> int:
+        return max(self.labels) + 1
+
+    def key(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The same for all numberings of the clusters: canonical labels, and the location of each observation."""
+        return canonical(self.labels), tuple(self.locations[k] if k >= 0 else -1 for k in self.labels)
+
+
+def log_likelihood(problem: Problem, point: Point) -> float:
+    return sum(log_marginal(problem.y[point.members(k)], problem.base) for k in range(point.n_clusters))
+
+
+def log_measure(problem: Problem, point: Point) -> float:
+    """log p(partition, locations, v), or log p(partition) where u is integrated out."""
+    sizes = [len(point.members(k)) for k in range(point.n_clusters)]
+    mass, sigma, tau = point.mass, point.sigma, point.tau
+    if problem.marginal:
+        return log_crp(sizes, mass)
+    K = problem.K(point.widths)
+    A = point.v @ K
+    value = 0.0
+    for g, v in enumerate(point.v):
+        n_g = int((problem.group == g).sum())
+        value += (n_g - 1) * math.log(v) - gammaln(n_g)
+    for p, weight in enumerate(problem.R0):
+        value -= weight * psi(A[p], mass, sigma, tau)
+    for m, p in zip(sizes, point.locations, strict=True):
+        value += math.log(problem.R0[p]) + log_kappa(m, A[p], mass, sigma, tau)
+    for i, k in enumerate(point.labels):
+        if k >= 0:
+            reach = K[problem.group[i], point.locations[k]]
+            value += math.log(reach) if reach > 0 else -math.inf
+    return float(value)
+
+
+def log_joint(problem: Problem, point: Point) -> float:
+    return log_measure(problem, point) + log_likelihood(problem, point)
+
+
+# ---- conditionals of one observation and of the locations
+
+
+def choices(problem: Problem, point: Point, i: int) -> list[Point]:
+    """All places of observation i, the others fixed: every cluster, and a new one at every location."""
+    labels = list(point.labels)
+    k = labels[i]
+    labels[i] = -1
+    locations = list(point.locations)
+    if k >= 0 and k not in labels:  # it was alone
+        del locations[k]
+        labels = [label - 1 if label > k else label for label in labels]
+    out = []
+    for target in range(len(locations)):
+        labels[i] = target
+        out.append(replace(point, labels=tuple(labels), locations=tuple(locations)))
+    labels[i] = len(locations)
+    for p in range(len(problem.R0)):
+        out.append(replace(point, labels=tuple(labels), locations=(*locations, p)))
+    return out
+
+
+def gibbs_conditional(problem: Problem, point: Point, i: int) -> dict[tuple, float]:
+    """Probability of every place of observation i, by `Point.key`."""
+    places = choices(problem, point, i)
+    log_p = np.array([log_joint(problem, place) for place in places])
+    p = np.exp(log_p - logsumexp(log_p))
+    return {place.key(): float(q) for place, q in zip(places, p, strict=True)}
+
+
+def location_conditional(problem: Problem, point: Point, k: int) -> np.ndarray:
+    """Probability (P,) of every location of cluster k."""
+    log_p = []
+    for p in range(len(problem.R0)):
+        locations = list(point.locations)
+        locations[k] = p
+        log_p.append(log_measure(problem, replace(point, locations=tuple(locations))))
+    return np.exp(np.array(log_p) - logsumexp(log_p))
+
+
+# ---- full conditionals of the hyperparameters and of v, up to a constant
+
+
+def log_hyperpriors(problem: Problem, point: Point) -> float:
+    value = 0.0
+    for name, distribution in problem.hyperprior.items():
+        if name == "width":
+            value += distribution.logpdf(point.widths[0])
+        elif name.startswith("width_"):
+            value += distribution.logpdf(point.widths[int(name.removeprefix("width_"))])
+        else:
+            value += distribution.logpdf(getattr(point, name))
+    return float(value)
+
+
+def log_posterior(problem: Problem, point: Point, *, without_mass: bool = False) -> float:
+    """log p(partition, locations, v, hyperparameters); `without_mass` integrates the mass out where it is sampled."""
+    if not (without_mass and "mass" in problem.hyperprior):
+        return log_measure(problem, point) + log_hyperpriors(problem, point)
+    step = 0.1
+    terms = []
+    for t in np.arange(-40.0, 12.0, step):
+        at = replace(point, mass=math.exp(t))
+        terms.append(log_measure(problem, at) + log_hyperpriors(problem, at) + t)
+    return float(logsumexp(terms) + math.log(step))
+
+
+def log_density_v(problem: Problem, point: Point, g: int, x: float, *, without_mass: bool) -> float:
+    """Of log V_g at x."""
+    v = point.v.copy()
+    v[g] = math.exp(x)
+    return log_posterior(problem, replace(point, v=v), without_mass=without_mass) + x
+
+
+def log_density_scale(problem: Problem, point: Point, x: float, *, without_mass: bool) -> float:
+    """Of log c where V = c * (V of the point); the volume element of V along the ray is c^G d(log c)."""
+    at = replace(point, v=point.v * math.exp(x))
+    return log_posterior(problem, at, without_mass=without_mass) + len(point.v) * x
+
+
+def log_density_mass(problem: Problem, point: Point, z: float) -> float:
+    """Of z = log mass."""
+    return log_posterior(problem, replace(point, mass=math.exp(z))) + z
+
+
+def log_density_sigma(problem: Problem, point: Point, z: float, *, without_mass: bool) -> float:
+    """Of z = logit sigma."""
+    sigma = 1.0 / (1.0 + math.exp(-z))
+    at = replace(point, sigma=sigma)
+    return log_posterior(problem, at, without_mass=without_mass) + math.log(sigma) + math.log1p(-sigma)
+
+
+def log_density_width(
+    problem: Problem, point: Point, j: int, z: float, *, without_mass: bool, logit: bool = False
+) -> float:
+    """Of z = log width of covariate j, or its logit; all covariates follow a shared width."""
+    width = 1.0 / (1.0 + math.exp(-z)) if logit else math.exp(z)
+    jacobian = math.log(width) + (math.log1p(-width) if logit else 0.0)
+    widths = point.widths.copy()
+    if problem.shared:
+        widths[:] = width
+    else:
+        widths[j] = width
+    return log_posterior(problem, replace(point, widths=widths), without_mass=without_mass) + jacobian
+
+
+# ---- checking frequencies
+
+
+def chi_square(counts: dict, probabilities: dict, least: float = 5.0) -> float:
+    """p-value of counts by outcome; outcomes expected fewer than `least` times are pooled.  0 for an impossible outcome."""
+    total = sum(counts.values())
+    if any(probabilities.get(outcome, 0.0) == 0.0 for outcome in counts):
+        return 0.0
+    cells: list[tuple[float, float]] = []
+    pooled = [0.0, 0.0]
+    for outcome, p in probabilities.items():
+        seen, expected = counts.get(outcome, 0), p * total
+        if expected >= least:
+            cells.append((seen, expected))
+        else:
+            pooled[0] += seen
+            pooled[1] += expected
+    if pooled[1] >= least:
+        cells.append((pooled[0], pooled[1]))
+    elif pooled[0] > 0:
+        # too rare to be a cell: a Poisson bound, combined with the rest below
+        if stats.poisson.sf(pooled[0] - 1, pooled[1]) < 1e-4:
+            return 0.0
+        cells.append((pooled[0], pooled[1]))
+    if len(cells) < 2:
+        return 1.0
+    statistic = sum((seen - expected) ** 2 / expected for seen, expected in cells if expected >= least)
+    return float(stats.chi2.sf(statistic, max(sum(expected >= least for _, expected in cells) - 1, 1)))
+
+
+def all_joint_states(problem: Problem, point: Point) -> Iterator[Point]:
+    """Every partition with every choice of locations, v and the hyperparameters fixed."""
+    for labels in partitions(len(problem.y)):
+        for locations in itertools.product(range(len(problem.R0)), repeat=max(labels) + 1):
+            yield replace(point, labels=labels, locations=locations)

@@ -1,0 +1,1298 @@
+"""Compiled kernels against the references in `naive`."""
+
+import inspect
+import json
+import math
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import naive
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.stats import multivariate_normal
+
+import nrmmix as nm
+from nrmmix import moves, sampling
+from nrmmix.kernels import chain, clusters, gibbs, nrm
+from nrmmix.kernels import state as layout
+from nrmmix.kernels.entry import call_density, call_mean, call_sample
+from nrmmix.kernels.jit import JIT, numba
+
+ROOT = Path(__file__).resolve().parent.parent
+LEAST_P = 1e-4  # of tests with a fixed seed: they are repeatable, and a wrong kernel gives less than 1e-20
+
+
+# ---- building states, and reading them back
+
+
+def gaussian(d, rng, *, r=0.3, nu=None):
+    """A family whose hyperparameters are neither zeros nor identities."""
+    half = rng.normal(size=(d, d)) * 0.4 + np.eye(d)
+    return nm.Gaussian(m=rng.normal(size=d), r=r, nu=d + 1.7 if nu is None else nu, scale=half @ half.T)
+
+
+def mixture(n, d, seed=0, prior=None, y=None, family=None):
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=(n, d)) * 1.5 if y is None else y
+    return nm.Model(data=y, prior=prior or nm.DirichletProcess(0.8), family=family or gaussian(d, rng))
+
+
+def regression(n, kernel, seed=0, prior=None, d=1, q=1, values=5):
+    """Covariates with ties: about `values` distinct rows."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(values, q)) * 3 + 10
+    table = pd.DataFrame(rows[rng.integers(0, values, n)], columns=[f"x{j}" for j in range(q)])
+    for j in range(d):
+        table[f"y{j}"] = rng.normal(size=n)
+    formula = f"{' + '.join(f'y{j}' for j in range(d))} ~ {' + '.join(f'x{j}' for j in range(q))}"
+    return nm.Model(formula, table, kernel=kernel, prior=prior or nm.NGGP(0.7, 0.3), family=gaussian(d, rng))
+
+
+def started(model, labels, *, locations=None, v=None, R0=None, room=None, **hyper):
+    """Kernel arrays at a given point."""
+    labels = np.asarray(labels, np.int64)
+    n_clusters = int(labels.max(initial=-1)) + 1
+    data, state = model.arrays(room or max(n_clusters, 8))
+    for name, value in hyper.items():
+        if name == "widths":
+            state.hyper[layout.WIDTH :] = value
+        else:
+            state.hyper[{"mass": layout.MASS, "sigma": layout.SIGMA}[name]] = value
+    if v is not None:
+        state.v[:] = v
+    if R0 is not None:
+        data.R0[:] = R0
+    locations = np.zeros(n_clusters, np.int64) if locations is None else np.asarray(locations, np.int64)
+    chain.start(data, state, labels, locations)
+    return data, state
+
+
+DISTRIBUTIONS = {
+    nm.Gamma: lambda p: stats.gamma(p.shape, scale=1 / p.rate),
+    nm.Beta: lambda p: stats.beta(p.a, p.b),
+    nm.LogNormal: lambda p: stats.lognorm(p.sd, scale=math.exp(p.mu)),
+}
+
+
+def problem_of(model, data):
+    family = model.family
+    hyperprior = {name: value for name, value in (("mass", model.prior.mass), ("sigma", model.prior.sigma))}
+    base = naive.Base(family.m, family.r, family.nu, family.scale)
+    if not model.is_regression:
+        x, mu, kernel, shared = np.zeros((1, 0)), np.zeros((1, 0)), None, False
+        group = np.zeros(model.n_obs, int)
+    else:
+        shared = model.kernel.shared_width
+        covariates = model.frame.covariates
+        if model.kernel.scale == "unit":
+            low, high = covariates.min(axis=0), covariates.max(axis=0)
+        else:
+            low, high = np.zeros(covariates.shape[1]), np.ones(covariates.shape[1])
+        x, group = np.unique((covariates - low) / (high - low), axis=0, return_inverse=True)
+        mu = (model.grid.locations - low) / (high - low)
+        kernel = {nm.SquaredExponential: naive.squared_exponential, nm.Box: naive.box}[type(model.kernel)]
+        widths = model.widths[:1] if shared else model.widths
+        hyperprior |= {"width" if shared else f"width_{j}": value for j, value in enumerate(widths)}
+    hyperprior = {
+        name: DISTRIBUTIONS[type(value)](value) for name, value in hyperprior.items() if not isinstance(value, float)
+    }
+    return naive.Problem(
+        y=model.frame.response, base=base, group=group.reshape(-1), x=x, mu=mu, R0=data.R0.copy(), kernel=kernel,
+        marginal=not model.is_regression and model.prior.marginal, shared=shared, hyperprior=hyperprior,
+    )
+
+
+def point_of(state):
+    n_clusters = state.num[layout.N_CLUSTERS]
+    return naive.Point(
+        labels=tuple(int(k) for k in state.labels), locations=tuple(int(p) for p in state.location[:n_clusters]),
+        v=state.v.copy(), mass=float(state.hyper[layout.MASS]), sigma=float(state.hyper[layout.SIGMA]),
+        tau=float(state.hyper[layout.TAU]), widths=state.hyper[layout.WIDTH :].copy(),
+    )
+
+
+def copy_of(state):
+    return layout.State(*(array.copy() for array in state))
+
+
+def restore(state, saved):
+    for array, original in zip(state, saved, strict=True):
+        array[...] = original
+
+
+def compact(labels):
+    return naive.canonical(labels)
+
+
+# Entry points that no kernel of this file calls.
+if JIT:
+    @numba.njit
+    def sample_column(data, stat, theta, k, m, rng):
+        call_sample(data.block[0, layout.SAMPLE], data.rows, stat, theta, data.block[0], k, m, rng)
+
+    @numba.njit
+    def density_columns(data, theta, work, out, M, i):
+        call_density(data.block[0, layout.DENSITY], data.rows, theta, work, out, data.block[0], M, i)
+
+    @numba.njit
+    def mean_column(data, stat, out, k):
+        call_mean(data.block[0, layout.MEAN], data.rows, stat, out, data.block[0], k)
+
+    @numba.njit
+    def mean_theta_column(data, theta, out, m):
+        call_mean(data.block[0, layout.MEAN_THETA], data.rows, theta, out, data.block[0], m)
+
+else:
+    def sample_column(data, stat, theta, k, m, rng):
+        call_sample(data.block[0, layout.SAMPLE], data.rows, stat, theta, data.block[0], k, m, rng)
+
+    def density_columns(data, theta, work, out, M, i):
+        call_density(data.block[0, layout.DENSITY], data.rows, theta, work, out, data.block[0], M, i)
+
+    def mean_column(data, stat, out, k):
+        call_mean(data.block[0, layout.MEAN], data.rows, stat, out, data.block[0], k)
+
+    def mean_theta_column(data, theta, out, m):
+        call_mean(data.block[0, layout.MEAN_THETA], data.rows, theta, out, data.block[0], m)
+
+
+# ---- the references among themselves
+
+
+@pytest.mark.parametrize(("mass", "sigma", "tau"), [(0.7, 0.0, 1.0), (0.7, 0.3, 1.0), (1.6, 0.5, 2.0), (0.4, 0.8, 0.5)])
+def test_naive_partition_law_sums_to_one(mass, sigma, tau):
+    sizes = Counter(tuple(sorted(np.bincount(labels).tolist())) for labels in naive.partitions(5))
+    assert sum(sizes.values()) == 52
+    log_p = {s: naive.log_eppf(s, mass, sigma, tau) for s in sizes}
+    assert sum(count * math.exp(log_p[s]) for s, count in sizes.items()) == pytest.approx(1.0, abs=1e-8)
+    if sigma == 0:
+        for s, value in log_p.items():
+            assert value == pytest.approx(naive.log_crp(s, mass), abs=1e-8)
+
+
+def test_naive_kernel_measure_sums_to_one():
+    """Over all partitions and locations, v integrated out on a grid."""
+    problem = naive.Problem(
+        y=np.zeros((3, 1)), base=None, group=np.array([0, 1, 1]), x=np.array([[0.0], [1.0]]), mu=np.array([[0.1], [0.8]]),
+        R0=np.array([0.3, 0.7]), kernel=naive.squared_exponential,
+    )
+    point = naive.Point((), (), np.ones(2), 1.1, 0.4, 1.0, np.array([0.6]))
+    states = list(naive.all_joint_states(problem, point))
+    grid, step = np.arange(-24.0, 14.0, 0.5), 0.5
+    total = 0.0
+    for s in grid:
+        for t in grid:
+            v = np.exp([s, t])
+            # the sum over states, with the factors that all of them share taken out
+            K = problem.K(point.widths)
+            A = v @ K
+            outer = math.log(v[1]) - sum(problem.R0 * [naive.psi(a, 1.1, 0.4, 1.0) for a in A]) + s + t
+            if outer < -40:
+                continue
+            kappa = {(m, p): math.log(problem.R0[p]) + naive.log_kappa(m, A[p], 1.1, 0.4, 1.0) for m in (1, 2, 3) for p in (0, 1)}
+            for at in states:
+                value = sum(kappa[len(at.members(k)), p] for k, p in enumerate(at.locations))
+                value += sum(math.log(K[problem.group[i], at.locations[k]]) for i, k in enumerate(at.labels))
+                total += math.exp(outer + value) * step**2
+    assert total == pytest.approx(1.0, abs=1e-4)
+    at = replace(states[3], v=np.array([0.3, 2.0]))
+    K = problem.K(at.widths)
+    A = at.v @ K
+    by_hand = math.log(2.0) - sum(problem.R0 * [naive.psi(a, 1.1, 0.4, 1.0) for a in A])
+    by_hand += sum(
+        math.log(problem.R0[p]) + naive.log_kappa(len(at.members(k)), A[p], 1.1, 0.4, 1.0) for k, p in enumerate(at.locations)
+    )
+    by_hand += sum(math.log(K[problem.group[i], at.locations[k]]) for i, k in enumerate(at.labels))
+    assert naive.log_measure(problem, at) == pytest.approx(by_hand, rel=1e-12)
+
+
+def test_naive_mixture_is_the_kernel_measure_with_one_location():
+    problem = naive.Problem(
+        y=np.zeros((5, 1)), base=None, group=np.zeros(5, int), x=np.zeros((1, 0)), mu=np.zeros((1, 0)), R0=np.ones(1)
+    )
+    point = naive.Point((0, 1, 0, 0, 2), (0, 0, 0), np.array([2.3]), 0.9, 0.35, 1.4, np.zeros(0))
+    assert naive.log_measure(problem, point) == pytest.approx(naive.log_eppf_given_u([3, 1, 1], 2.3, 0.9, 0.35, 1.4), rel=1e-12)
+
+
+def test_naive_predictive_is_a_ratio_of_marginals():
+    rng = np.random.default_rng(0)
+    base = naive.Base(rng.normal(size=3), 0.4, 4.5, np.diag([1.0, 2.0, 0.3]) + 0.1)
+    X = rng.normal(size=(6, 3))
+    wanted = naive.log_marginal(X, base) - naive.log_marginal(X[:5], base)
+    assert naive.log_predictive(X[5], X[:5], base) == pytest.approx(wanted, rel=1e-11)
+
+
+# ---- the Gaussian family
+
+
+def whitened_statistics(model, data, stat, k):
+    """n, posterior mean and scale matrix in the units of the data, from a column of statistics."""
+    d = model.n_dim
+    mean = stat[4 : 4 + d, k]
+    L = np.zeros((d, d))
+    row = 4 + d
+    for a in range(d):
+        for b in range(a):
+            L[a, b] = stat[row, k]
+            row += 1
+        L[a, a] = 1.0 / stat[row, k]
+        row += 1
+    factor = np.linalg.cholesky(model.family.scale)
+    return stat[0, k], model.family.m + factor @ mean, factor @ L @ L.T @ factor.T
+
+
+DIMENSIONS = [1, 2, 3, 7]
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_gaussian_statistics_after_adding_and_removing(d):
+    model = mixture(30, d, seed=d)
+    data, state = started(model, np.full(30, -1))
+    base = problem_of(model, data).base
+    rng = np.random.default_rng(d)
+    k, members = 3, []
+    clusters.empty_column(data, state.stat, k)
+    for _ in range(200):
+        if members and rng.random() < 0.45:
+            i = members.pop(rng.integers(len(members)))
+            assert clusters.update_column(data, state.stat, k, i, -1.0)
+        elif len(members) < 30:
+            i = int(rng.choice([j for j in range(30) if j not in members]))
+            members.append(i)
+            assert clusters.update_column(data, state.stat, k, i, 1.0)
+        X = model.frame.response[members]
+        wanted = naive.posterior(X, base)
+        n, mean, scale = whitened_statistics(model, data, state.stat, k)
+        assert n == len(members)
+        np.testing.assert_allclose(mean, wanted.m, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(scale, wanted.scale, rtol=1e-9, atol=1e-9)
+        if members:
+            assert clusters.marginal_column(data, state.stat, k) == pytest.approx(naive.log_marginal(X, base), rel=1e-10)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_gaussian_scores_of_many_columns(d):
+    n, K = 40, 9
+    rng = np.random.default_rng(10 + d)
+    labels = np.concatenate([np.arange(K), rng.integers(0, K, n - K)])
+    model = mixture(n, d, seed=d)
+    data, state = started(model, labels)
+    base = problem_of(model, data).base
+    y = model.frame.response
+    for i in range(n):
+        own = labels[i]
+        out = np.full(len(state.size), 0.25)
+        clusters.score_columns(data, state.stat, state.work, out, 2, K, i, -1)
+        wanted = [naive.log_predictive(y[i], y[labels == k], base) for k in range(2, K)]
+        np.testing.assert_allclose(out[2:K] - 0.25, wanted, rtol=1e-9)
+        assert (out[:2] == 0.25).all() and (out[K:] == 0.25).all()
+        # leave-one-out in its own column, and nowhere else
+        again = np.full(len(state.size), 0.25)
+        clusters.score_columns(data, state.stat, state.work, again, 2, K, i, own)
+        rest = (np.arange(n) != i) & (labels == own)
+        assert again[own] - 0.25 == pytest.approx(naive.log_predictive(y[i], y[rest], base), rel=1e-8)
+        others = np.setdiff1d(np.arange(2, K), [own])
+        np.testing.assert_array_equal(again[others], out[others])
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_gaussian_score_without_itself_is_the_score_after_removal(d):
+    model = mixture(12, d, seed=d)
+    data, state = started(model, np.zeros(12, int))
+    for i in range(12):
+        within = np.zeros(len(state.size))
+        clusters.score_columns(data, state.stat, state.work, within, 0, 1, i, 0)
+        clusters.copy_column(state.stat, 0, 5)
+        assert clusters.update_column(data, state.stat, 5, i, -1.0)
+        after = np.zeros(len(state.size))
+        clusters.score_columns(data, state.stat, state.work, after, 5, 6, i, -1)
+        assert within[0] == pytest.approx(after[5], rel=1e-9)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_gaussian_alone_is_the_prior_predictive(d):
+    model = mixture(8, d, seed=d)
+    data, _ = started(model, np.full(8, -1))
+    base = problem_of(model, data).base
+    wanted = [naive.log_marginal(model.frame.response[[i]], base) for i in range(8)]
+    np.testing.assert_allclose(data.alone, wanted, rtol=1e-11)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_gaussian_chain_rule(d):
+    """The predictives of the observations one after the other make up the marginal."""
+    model = mixture(50, d, seed=d)
+    data, state = started(model, np.full(50, -1))
+    clusters.empty_column(data, state.stat, 0)
+    total = 0.0
+    for i in range(50):
+        out = np.zeros(len(state.size))
+        clusters.score_columns(data, state.stat, state.work, out, 0, 1, i, -1)
+        total += out[0]
+        clusters.update_column(data, state.stat, 0, i, 1.0)
+    assert total == pytest.approx(clusters.marginal_column(data, state.stat, 0), rel=1e-11)
+    assert total == pytest.approx(naive.log_marginal(model.frame.response, problem_of(model, data).base), rel=1e-11)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("size", [0, 9])
+def test_gaussian_posterior_draws(d, size):
+    model = mixture(max(size, 2), d, seed=d, family=gaussian(d, np.random.default_rng(d), r=0.8, nu=d + 8.0))
+    data, state = started(model, np.full(model.n_obs, -1))
+    clusters.empty_column(data, state.stat, 0)
+    for i in range(size):
+        clusters.update_column(data, state.stat, 0, i, 1.0)
+    # in the coordinates of the kernels, where the prior is m = 0 and scale = 1
+    unit = naive.Base(np.zeros(d), model.family.r, model.family.nu, np.eye(d))
+    after = naive.posterior(data.rows.y[:size], unit)
+    T = 20_000
+    theta = np.zeros((model.packed.n_theta, T))
+    rng = np.random.default_rng(7)
+    for m in range(T):
+        sample_column(data, state.stat, theta, 0, m, rng)
+    log_det, mu, W = theta[0], theta[1 : 1 + d].T, theta[1 + d :].T.reshape(T, d, d)
+    precision = np.einsum("tki,tkj->tij", W, W)
+    np.testing.assert_allclose(log_det, 0.5 * np.linalg.slogdet(precision)[1], rtol=1e-8, atol=1e-8)
+
+    def agrees(draws, wanted):
+        """Means within 4.5 standard errors."""
+        error = draws.std(axis=0) / math.sqrt(T)
+        assert (np.abs(draws.mean(axis=0) - wanted) < 4.5 * error).all()
+
+    V = np.linalg.inv(after.scale)
+    agrees(precision, after.nu * V)
+    agrees((precision - after.nu * V) ** 2, after.nu * (V**2 + np.outer(np.diag(V), np.diag(V))))
+    agrees(mu, after.m)
+    gap = mu - after.m
+    agrees(np.einsum("ti,tj->tij", gap, gap), after.scale / (after.r * (after.nu - d - 1)))
+    # mean given precision: r_n (mu - m_n)' Lambda (mu - m_n) ~ chi-square(d), independent of Lambda
+    squared = after.r * np.einsum("ti,tij,tj->t", gap, precision, gap)
+    assert stats.kstest(squared, stats.chi2(d).cdf).pvalue > LEAST_P
+    assert abs(stats.spearmanr(squared, log_det).statistic) < 4.5 / math.sqrt(T)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+def test_gaussian_density_and_means(d):
+    model = mixture(9, d, seed=d)
+    data, state = started(model, [0, 0, 1, 1, 1, 0, 0, 1, 0])
+    base = problem_of(model, data).base
+    rng = np.random.default_rng(3)
+    M = 11
+    theta = np.zeros((model.packed.n_theta, M))
+    for m in range(M):
+        sample_column(data, state.stat, theta, m % 2, m, rng)
+    factor = np.linalg.cholesky(base.scale)
+    for i in range(9):
+        out = np.full(M + 2, 0.5)
+        density_columns(data, theta, np.zeros((model.packed.n_work, M)), out, M, i)
+        for m in range(M):
+            W = theta[1 + d :, m].reshape(d, d) @ np.linalg.inv(factor)  # back in the units of the data
+            mean = base.m + factor @ theta[1 : 1 + d, m]
+            wanted = multivariate_normal.logpdf(model.frame.response[i], mean, np.linalg.inv(W.T @ W))
+            assert out[m] - 0.5 == pytest.approx(wanted, rel=1e-8)
+        assert (out[M:] == 0.5).all()
+    out = np.zeros(d)
+    for k in (0, 1):
+        mean_column(data, state.stat, out, k)
+        members = model.frame.response[state.labels == k]
+        np.testing.assert_allclose(model.family.unwhiten(out), naive.posterior(members, base).m, rtol=1e-10)
+    mean_theta_column(data, theta, out, 4)
+    np.testing.assert_array_equal(out, theta[1 : 1 + d, 4])
+
+
+# ---- clusters: observations entering and leaving
+
+
+def check_columns(model, data, state, rtol=1e-8):
+    """Every cached number of a state against one built from the labels alone."""
+    labels = state.labels
+    K = int(state.num[layout.N_CLUSTERS])
+    members = labels[labels >= 0]
+    assert sorted(set(members.tolist())) == list(range(K))
+    np.testing.assert_array_equal(state.size[:K], np.bincount(members, minlength=K))
+    fresh = copy_of(state)
+    clusters.rebuild(data, fresh)
+    rows = 4 + model.n_dim + model.n_dim * (model.n_dim + 1) // 2
+    np.testing.assert_allclose(state.stat[:rows, :K], fresh.stat[:rows, :K], rtol=rtol, atol=rtol)
+    sigma, tau = state.hyper[layout.SIGMA], state.hyper[layout.TAU]
+    wanted = np.log(state.size[:K] - sigma) - np.log(tau + state.A[state.location[:K]])
+    np.testing.assert_allclose(state.log_weight[:K], wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("model", [
+    pytest.param(lambda: mixture(30, 2, prior=nm.NGGP(1.0, 0.4)), id="mixture"),
+    pytest.param(lambda: regression(30, nm.SquaredExponential(0.3), d=3), id="regression"),
+])
+def test_detach_and_attach_keep_the_invariants(model):
+    model = model()
+    data, state = started(model, np.full(30, -1), room=40, v=np.random.default_rng(5).gamma(2.0, size=len(model.arrays(1)[1].v)))
+    rng = np.random.default_rng(4)
+    P = len(data.R0)
+    where = {}  # location of each observation's cluster, kept apart
+    labels = np.full(30, -1)
+    for step in range(5000):
+        i = int(rng.integers(30))
+        if state.labels[i] >= 0:
+            clusters.detach(data, state, i)
+            labels[i] = -1
+            del where[i]
+        else:
+            K = int(state.num[layout.N_CLUSTERS])
+            k = int(rng.integers(K + 1))
+            location = int(rng.integers(P))
+            company = np.flatnonzero(state.labels == k)
+            clusters.attach(data, state, i, k, location)
+            where[i] = where[company[0]] if len(company) else location
+            labels[i] = labels[company[0]] if len(company) else step + 1000  # a name of its own
+        assert compact(state.labels) == compact(labels)
+        if step % 250 == 249:
+            check_columns(model, data, state)
+            for j, location in where.items():
+                assert state.location[state.labels[j]] == location
+
+
+def far_away(d, distance):
+    """Nine observations near the origin and one far out."""
+    rng = np.random.default_rng(d)
+    y = rng.normal(size=(10, d))
+    y[4] = distance * np.linspace(1.0, 0.3, d)
+    return y
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("distance", [1e4, 1e6, 1e9])
+def test_an_outlier_leaves_correct_statistics_behind(d, distance):
+    model = mixture(10, d, y=far_away(d, distance), family=nm.Gaussian(m=np.zeros(d), r=0.1, nu=d + 2.0, scale=np.eye(d)))
+    data, state = started(model, np.zeros(10, int))
+    # taking it out of the statistics alone loses their digits, and says so
+    clusters.copy_column(state.stat, 0, 3)
+    assert not clusters.update_column(data, state.stat, 3, 4, -1.0)
+    clusters.detach(data, state, 4)
+    check_columns(model, data, state, rtol=1e-12)
+    base = problem_of(model, data).base
+    wanted = naive.posterior(np.delete(model.frame.response, 4, axis=0), base)
+    _, mean, scale = whitened_statistics(model, data, state.stat, 0)
+    np.testing.assert_allclose(mean, wanted.m, rtol=1e-10)
+    np.testing.assert_allclose(scale, wanted.scale, rtol=1e-10, atol=1e-10)
+
+
+def staircase(d, drop):
+    """A cluster and an outlier whose removal shrinks each pivot of the factor by the same `drop`, which one pivot would survive."""
+    # 1 / (1 + q_j) falls by `drop` from pivot to pivot when the j-th conditional standard deviation does by sqrt(drop)
+    sd = drop ** (0.5 * np.arange(1, d + 1))
+    sd[1:] *= math.sqrt(1.0)
+    return np.ones(d), sd
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_an_outlier_over_several_pivots_leaves_correct_statistics_behind(d):
+    """No single pivot loses too much, all of them together do."""
+    e, sd = staircase(d, 1e-4)
+    rng = np.random.default_rng(d)
+    y = rng.normal(size=(10, d)) * sd
+    y[4] = e
+    model = mixture(10, d, y=y, family=nm.Gaussian(m=np.zeros(d), r=0.1, nu=d + 2.0, scale=np.diag(sd**2)))
+    data, state = started(model, np.zeros(10, int))
+    clusters.detach(data, state, 4)
+    check_columns(model, data, state, rtol=1e-9)
+
+
+@pytest.mark.parametrize("d", DIMENSIONS)
+@pytest.mark.parametrize("distance", [1e4, 1e6, 1e9])
+def test_the_score_of_an_outlier_without_itself(d, distance):
+    model = mixture(10, d, y=far_away(d, distance), family=nm.Gaussian(m=np.zeros(d), r=0.1, nu=d + 2.0, scale=np.eye(d)))
+    data, state = started(model, np.zeros(10, int))
+    out = np.zeros(len(state.size))
+    clusters.score_columns(data, state.stat, state.work, out, 0, 1, 4, 0)
+    assert math.isnan(out[0])
+    rest = np.delete(model.frame.response, 4, axis=0)
+    wanted = naive.log_predictive(model.frame.response[4], rest, problem_of(model, data).base)
+    assert clusters.score_without(data, state, 4, 0) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_log_joint_of_data_far_from_zero():
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 3, 40)
+    # multiples of 2^-20: adding 10^6 is exact
+    y = np.round(rng.normal(size=(40, 2)) * 0.01 * 2**20) / 2**20
+    values = []
+    for shift in (0.0, 1e6):
+        model = nm.Model(data=y + shift, prior=nm.DirichletProcess(1.0))
+        data, state = started(model, compact(labels))
+        for _ in range(3):  # and after every observation has left and come back
+            values.append(nrm.log_joint(data, state))
+            for i in rng.permutation(40):
+                k = int(state.labels[i])
+                if state.size[k] > 1:
+                    clusters.detach(data, state, i)
+                    clusters.attach(data, state, i, k, 0)
+    np.testing.assert_allclose(values, values[0], rtol=1e-8)
+
+
+# ---- covariate kernels
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_covariate_kernels(q):
+    width = np.array([0.4, 0.15, 2.0])[:q]
+    for kernel, reference in ((nm.SquaredExponential, naive.squared_exponential), (nm.Box, naive.box)):
+        model = regression(25, kernel(list(width)), q=q, values=12)
+        data, state = started(model, np.zeros(25, int) - 1)
+        problem = problem_of(model, data)
+        np.testing.assert_array_equal(data.group, problem.group)
+        wanted = reference(problem.x, problem.mu, width)
+        np.testing.assert_allclose(state.K, wanted, rtol=1e-13)
+        np.testing.assert_allclose(np.exp(state.log_K), wanted, rtol=1e-13)
+        np.testing.assert_allclose(state.A, state.v @ wanted, rtol=1e-13)
+
+
+def test_squared_exponential_does_not_underflow_in_logs():
+    model = regression(6, nm.SquaredExponential(0.001), values=2)
+    data, state = started(model, np.full(6, -1))
+    np.testing.assert_allclose(state.log_K, -0.5 * (data.distance[0] / 0.001) ** 2, rtol=1e-14)
+    assert (state.K[data.distance[0] > 0.1] == 0.0).all()
+
+
+def test_box_is_open_at_its_edge():
+    table = pd.DataFrame({"x": [0.0, 0.1, 0.3, 0.6], "y": [0.0, 1.0, 2.0, 3.0]})
+    model = nm.Model("y ~ x", table, kernel=nm.Box(0.3, scale=None))  # 0.6 - 0.3 and 0.3 - 0.0 are the width, up to rounding
+    _, state = started(model, np.full(4, -1))
+    np.testing.assert_array_equal(state.K, [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
+
+
+# ---- the joint
+
+
+def joint_cases():
+    yield "dp", mixture(9, 2, prior=nm.DirichletProcess(0.7)), {}
+    yield "dp-sampled", mixture(9, 1, prior=nm.DirichletProcess()), {"mass": 2.3}
+    for sigma in (1e-9, 0.05, 0.4, 0.9):
+        yield f"nggp-{sigma}", mixture(9, 2, prior=nm.NGGP(1.3, tau=0.6)), {"sigma": sigma}
+    yield "nggp-0", mixture(9, 2, prior=nm.NGGP(1.3, 0.0)), {}
+    yield "nig", mixture(9, 3, prior=nm.NormalizedInverseGaussian(1.1, tau=2.5)), {}
+    for name, prior in (("dp", nm.DirichletProcess(0.7)), ("nggp", nm.NGGP(0.7, 0.3, tau=1.7)), ("nig", nm.NormalizedInverseGaussian(2))):
+        yield f"se-{name}", regression(9, nm.SquaredExponential(0.4), prior=prior), {}
+        yield f"box-{name}", regression(9, nm.Box(0.8), prior=prior, d=2), {}
+    yield "se-widths", regression(9, nm.SquaredExponential([0.4, 0.9, 0.2]), q=3), {}
+    yield "se-shared", regression(9, nm.SquaredExponential(), q=2), {"widths": [0.5, 0.5]}
+    yield "box-widths", regression(9, nm.Box([0.9, 1.1]), q=2), {}
+
+
+JOINTS = {name: (model, hyper) for name, model, hyper in joint_cases()}
+
+
+def random_point(model, rng, n_clusters=3, **hyper):
+    """A state at random labels, locations that reach their members, v, and prior weights of the locations."""
+    n = model.n_obs
+    data, state = model.arrays(8)
+    G, P = len(state.v), len(data.R0)
+    R0 = rng.dirichlet(np.full(P, 3.0))
+    labels = np.concatenate([np.arange(n_clusters), rng.integers(0, n_clusters, n - n_clusters)])
+    data, state = started(model, np.full(n, -1), **hyper)  # for K at the widths
+    locations = np.full(n_clusters, -1)
+    for k in range(n_clusters):
+        open_to = [p for p in rng.permutation(P) if (state.K[data.group[labels == k], p] > 0).all()]
+        if not open_to:  # a box: keep what the location of the first member reaches
+            return random_point(model, rng, n_clusters, **hyper)
+        locations[k] = open_to[0]
+    v = rng.gamma(2.0, size=G) if model.is_regression or model.has_u else None
+    return started(model, labels, locations=locations, v=v, R0=R0, **hyper)
+
+
+@pytest.mark.parametrize("name", JOINTS)
+def test_log_joint(name):
+    model, hyper = JOINTS[name]
+    rng = np.random.default_rng(6)
+    for _ in range(5):
+        data, state = random_point(model, rng, **hyper)
+        wanted = naive.log_joint(problem_of(model, data), point_of(state))
+        assert math.isfinite(wanted)
+        assert nrm.log_joint(data, state) == pytest.approx(wanted, rel=1e-10)
+
+
+def test_log_joint_of_the_model_integrates_u_out():
+    for prior in (nm.NGGP(1.3, 0.4, tau=0.6), nm.NormalizedInverseGaussian(0.5), nm.NGGP(0.8, 0.0)):
+        model = mixture(9, 2, prior=prior)
+        labels = (0, 1, 0, 2, 2, 1, 0, 0, 1)
+        data, state = started(model, labels)
+        problem, point = problem_of(model, data), point_of(state)
+        sizes = [len(point.members(k)) for k in range(3)]
+        wanted = naive.log_likelihood(problem, point) + naive.log_eppf(sizes, point.mass, point.sigma, point.tau)
+        assert model.log_joint(labels) == pytest.approx(wanted, rel=1e-10)
+
+
+# ---- full conditionals of v and the hyperparameters
+
+
+def density_cases():
+    mass = nm.Gamma(1.5, 0.8)
+    yield "mixture", mixture(9, 1, prior=nm.NGGP(0.9, nm.Beta(1, 2), tau=0.7))
+    yield "mixture-mass", mixture(9, 1, prior=nm.NGGP(mass, nm.Beta(2, 3)))
+    yield "se", regression(9, nm.SquaredExponential(nm.LogNormal(-1, 0.7)), prior=nm.NGGP(0.9, nm.Beta(1, 2)))
+    yield "se-mass", regression(9, nm.SquaredExponential(nm.Gamma(2, 3)), prior=nm.NGGP(mass, nm.Beta(1, 2), tau=1.4))
+    yield "se-dp", regression(9, nm.SquaredExponential(0.3), prior=nm.DirichletProcess(mass))
+    yield "se-widths", regression(
+        9, nm.SquaredExponential([nm.LogNormal(-1, 0.7), 0.8, nm.Beta(2, 2)]), prior=nm.NGGP(mass, nm.Beta(1, 2)), q=3
+    )
+    yield "se-shared", regression(9, nm.SquaredExponential(nm.Beta(2, 1)), prior=nm.NGGP(nm.LogNormal(0, 1), 0.4), q=2)
+    yield "box", regression(9, nm.Box(nm.LogNormal(0, 0.5)), prior=nm.NGGP(mass, 0.5))
+
+
+DENSITIES = dict(density_cases())
+
+
+def integrates_mass(model):
+    return isinstance(model.prior.mass, nm.Gamma)
+
+
+def density_point(name, seed=8):
+    return random_point(DENSITIES[name], np.random.default_rng(seed))
+
+
+def agree_up_to_a_constant(found, wanted, rtol=1e-9):
+    found, wanted = np.array(found), np.array(wanted)
+    assert np.isfinite(wanted).sum() >= 3
+    np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
+    use = np.isfinite(wanted)
+    first = np.flatnonzero(use)[0]
+    gaps = wanted[use] - wanted[first]
+    np.testing.assert_allclose(found[use] - found[first], gaps, rtol=rtol, atol=rtol * (1 + np.abs(gaps).max()))
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_log_density_of_v(name):
+    model = DENSITIES[name]
+    data, state = density_point(name)
+    problem, point = problem_of(model, data), point_of(state)
+    K = problem.K(point.widths)
+    c = np.zeros(len(problem.R0))
+    nrm.exponents(state, c)
+    wanted_c = [sum(len(point.members(k)) - point.sigma for k in range(3) if point.locations[k] == p) for p in range(len(c))]
+    np.testing.assert_allclose(c, wanted_c, rtol=1e-13)
+    xs = [-9.0, -1.0, 0.0, 0.7, 3.0, 12.0]
+    for g in range(len(point.v)):
+        rest = point.tau + sum((point.v[h] * K[h] for h in range(len(K)) if h != g), np.zeros(K.shape[1]))
+        n_g = float((problem.group == g).sum())
+        found = [nrm.log_density_v(data, state, n_g, x, rest, K[g].copy(), c) for x in xs]
+        wanted = [naive.log_density_v(problem, point, g, x, without_mass=integrates_mass(model)) for x in xs]
+        agree_up_to_a_constant(found, wanted)
+    found = [nrm.log_density_v(data, state, 9.0, x, np.full(len(c), point.tau), point.v @ K, c) for x in xs]
+    wanted = [naive.log_density_scale(problem, point, x, without_mass=integrates_mass(model)) for x in xs]
+    agree_up_to_a_constant(found, wanted)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1e-7, 0.3, 0.9])
+def test_weighted_sums_and_total_psi1(sigma):
+    rng = np.random.default_rng(3)
+    tau = 0.7
+    for P in (1, 2, 9, 40):
+        base, K, c, R0 = tau + rng.gamma(1, size=P), rng.random(P), rng.gamma(1, size=P), rng.dirichlet(np.ones(P))
+        c[rng.random(P) < 0.3] = 0.0
+        for v in (0.0, 1e-3, 2.0, 1e9):
+            A = base - tau + v * K
+            logs, total = nrm.weighted_sums(base, K, v, c, R0, sigma, tau)
+            assert logs == pytest.approx(float(np.sum(c * np.log(tau + A))), rel=1e-12, abs=1e-13)
+            wanted = sum(w * naive.psi1(a, sigma, tau) for w, a in zip(R0, A, strict=True))
+            assert total == pytest.approx(wanted, rel=1e-11)
+    model = DENSITIES["se-mass"]
+    data, state = density_point("se-mass")
+    wanted = sum(w * naive.psi1(a, sigma, 1.4) for w, a in zip(data.R0, state.A, strict=True))
+    assert model.prior.tau == 1.4
+    assert nrm.total_psi1(data, state, sigma) == pytest.approx(wanted, rel=1e-11)
+
+
+@pytest.mark.parametrize("name", ["mixture", "mixture-mass", "se", "se-mass", "se-widths"])
+def test_log_density_of_sigma(name):
+    model = DENSITIES[name]
+    for seed in (1, 2):
+        data, state = density_point(name, seed)
+        problem, point = problem_of(model, data), point_of(state)
+        zs = [-12.0, -4.0, -1.0, 0.0, 0.5, 2.0, 6.0]
+        found = [nrm.log_density_hyper(data, state, layout.SIGMA, z) for z in zs]
+        wanted = [naive.log_density_sigma(problem, point, z, without_mass=integrates_mass(model)) for z in zs]
+        agree_up_to_a_constant(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["dp-gamma", "dp-lognormal", "nggp-lognormal", "se-shared"])
+def test_log_density_of_mass(name):
+    model = {
+        "dp-gamma": lambda: mixture(9, 1, prior=nm.DirichletProcess(nm.Gamma(2, 0.5))),
+        "dp-lognormal": lambda: mixture(9, 1, prior=nm.DirichletProcess(nm.LogNormal(0.3, 1.5))),
+        "nggp-lognormal": lambda: mixture(9, 1, prior=nm.NGGP(nm.LogNormal(0.3, 1.5), 0.25)),
+        "se-shared": lambda: DENSITIES["se-shared"],
+    }[name]()
+    data, state = random_point(model, np.random.default_rng(9))
+    problem, point = problem_of(model, data), point_of(state)
+    zs = [-9.0, -3.0, -0.5, 0.0, 1.0, 4.0]
+    found = [nrm.log_density_hyper(data, state, layout.MASS, z) for z in zs]
+    agree_up_to_a_constant(found, [naive.log_density_mass(problem, point, z) for z in zs])
+
+
+@pytest.mark.parametrize(("name", "j"), [("se", 0), ("se-mass", 0), ("se-widths", 0), ("se-widths", 2), ("se-shared", 0), ("box", 0)])
+def test_log_density_of_a_width(name, j):
+    model = DENSITIES[name]
+    logit = isinstance(model.widths[j], nm.Beta)
+    data, state = density_point(name)
+    problem, point = problem_of(model, data), point_of(state)
+    before = copy_of(state)
+    zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
+    found = [nrm.log_density_hyper(data, state, layout.WIDTH + j, z) for z in zs]
+    wanted = [naive.log_density_width(problem, point, j, z, without_mass=integrates_mass(model), logit=logit) for z in zs]
+    agree_up_to_a_constant(found, wanted)
+    # only scratch space has changed
+    for field in ("hyper", "K", "log_K", "A", "v", "labels", "location"):
+        np.testing.assert_array_equal(getattr(state, field), getattr(before, field))
+
+
+def test_log_density_of_hyperparameters_outside_their_range():
+    data, state = density_point("se-widths")
+    for which in (layout.SIGMA, layout.WIDTH, layout.WIDTH + 2):
+        for z in (-601.0, 601.0, -np.inf, np.inf):
+            assert nrm.log_density_hyper(data, state, which, z) == -np.inf
+    assert nrm.log_density_hyper(data, state, layout.SIGMA, 40.0) == -np.inf  # rounds to sigma = 1
+
+
+# ---- slice sampling: the draws have the density that was sampled
+
+
+def check_draws(z, log_density, lo, hi):
+    """Draws of a scalar against the distribution with the given log density on (lo, hi)."""
+    grid = np.linspace(lo, hi, 1500)
+    log_p = np.array([log_density(x) for x in grid])
+    p = np.exp(log_p - log_p.max())
+    assert max(p[0], p[-1]) < 1e-6
+    cdf = np.concatenate([[0.0], np.cumsum((p[1:] + p[:-1]) / 2)])
+    assert ((z > lo) & (z < hi)).all()
+    assert stats.kstest(z, lambda x: np.interp(x, grid, cdf / cdf[-1])).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("group", [0, 2])
+def test_slice_v_draws(group):
+    model = regression(9, nm.SquaredExponential(0.4), prior=nm.NGGP(0.9, 0.35))
+    data, state = random_point(model, np.random.default_rng(8))
+    problem, point = problem_of(model, data), point_of(state)
+    K = problem.K(point.widths)
+    rest = point.tau + point.v @ K - point.v[group] * K[group]
+    c = np.zeros(len(problem.R0))
+    nrm.exponents(state, c)
+    n_g = float((problem.group == group).sum())
+    rng = np.random.default_rng(1)
+    x, draws = 0.0, []
+    for _ in range(12_000):
+        x = nrm.slice_v(data, state, n_g, x, rest, K[group].copy(), c, rng)
+        draws.append(x)
+    check_draws(np.array(draws[::4]), lambda t: naive.log_density_v(problem, point, group, t, without_mass=False), -20, 30)
+
+
+@pytest.mark.parametrize("case", ["mass-dp", "mass-nggp", "sigma", "sigma-mixture", "width", "width-beta"])
+def test_slice_hyper_draws(case):
+    model = {
+        "mass-dp": lambda: mixture(9, 1, prior=nm.DirichletProcess(nm.Gamma(2, 0.5))),
+        "mass-nggp": lambda: mixture(9, 1, prior=nm.NGGP(nm.LogNormal(0.3, 1.5), 0.25)),
+        "sigma": lambda: regression(9, nm.SquaredExponential(0.4), prior=nm.NGGP(0.9, nm.Beta(1, 2))),
+        "sigma-mixture": lambda: mixture(9, 1, prior=nm.NGGP(0.9, nm.Beta(2, 3))),
+        "width": lambda: regression(9, nm.SquaredExponential(nm.LogNormal(-1, 0.7)), prior=nm.NGGP(0.9, 0.2)),
+        "width-beta": lambda: regression(9, nm.SquaredExponential(nm.Beta(2, 2)), prior=nm.NGGP(0.9, 0.2), q=2),
+    }[case]()
+    which = {"mass": layout.MASS, "sigma": layout.SIGMA, "width": layout.WIDTH}[case.split("-")[0]]
+    data, state = random_point(model, np.random.default_rng(8))
+    problem, point = problem_of(model, data), point_of(state)
+    rng = np.random.default_rng(2)
+    draws = np.empty(12_000)
+    for t in range(len(draws)):
+        value = nrm.slice_hyper(data, state, which, rng)
+        if which == layout.WIDTH:
+            nrm.set_width(data, state, which, value)
+        else:
+            state.hyper[which] = value
+        draws[t] = value
+    draws = draws[::4]
+    logit = which == layout.SIGMA or case == "width-beta"
+    z = np.log(draws) - np.log1p(-draws) if logit else np.log(draws)
+    density = {
+        layout.MASS: lambda t: naive.log_density_mass(problem, point, t),
+        layout.SIGMA: lambda t: naive.log_density_sigma(problem, point, t, without_mass=False),
+        layout.WIDTH: lambda t: naive.log_density_width(problem, point, 0, t, without_mass=False, logit=logit),
+    }[which]
+    check_draws(z, density, -25.0, 20.0)
+
+
+def test_update_v_draws_both_groups():
+    """Groups in turn and their common scale leave p(v | the rest) invariant: against the density on a grid."""
+    table = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0, 1.0], "y": [0.1, 1.0, -0.4, 0.3, 2.0]})
+    model = nm.Model("y ~ x", table, kernel=nm.SquaredExponential(0.7), prior=nm.NGGP(0.9, 0.4), family=nm.Gaussian(scale=1.0))
+    data, state = started(model, [0, 1, 1, 0, 1], locations=[0, 1], R0=[0.4, 0.6])
+    problem, point = problem_of(model, data), point_of(state)
+    rng = np.random.default_rng(3)
+    draws = np.empty((20_000, 2))
+    for t in range(len(draws)):
+        nrm.update_v(data, state, rng)
+        draws[t] = np.log(state.v)
+    np.testing.assert_allclose(state.A, state.v @ state.K, rtol=1e-12)
+    grid = np.arange(-12.0, 18.0, 0.4)
+    log_p = np.array([
+        [naive.log_posterior(problem, replace(point, v=np.exp([s, t]))) + s + t for t in grid] for s in grid
+    ])
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    s, t = np.meshgrid(grid, grid, indexing="ij")
+    for function in (lambda a, b: a, lambda a, b: b, lambda a, b: a * a, lambda a, b: a * b, lambda a, b: (a > b) * 1.0 + (a - b) ** 2):
+        if function(1.0, 0.0) == 2.0:  # smooth functions only: the grid is a trapezoid rule
+            function = lambda a, b: (a - b) ** 2  # noqa: E731
+        wanted = (p * function(s, t)).sum()
+        values = function(draws[:, 0], draws[:, 1])
+        batches = values.reshape(100, -1).mean(axis=1)  # batch means carry the autocorrelation
+        assert abs(values.mean() - wanted) < 4.5 * batches.std(ddof=1) / 10
+
+
+@pytest.mark.parametrize("name", ["mixture-mass", "se", "se-widths", "se-shared", "box"])
+def test_update_hyper_leaves_every_cache_fresh(name):
+    model = DENSITIES[name]
+    data, state = density_point(name)
+    rng = np.random.default_rng(5)
+    for _ in range(50):
+        nrm.update_hyper(data, state, rng)
+        point = point_of(state)
+        problem = problem_of(model, data)
+        K = problem.K(point.widths)
+        np.testing.assert_allclose(state.K, K, rtol=1e-11)
+        np.testing.assert_allclose(state.A, point.v @ K, rtol=1e-11)
+        check_columns(model, data, state)
+        sizes = np.arange(1, model.n_obs + 1)
+        np.testing.assert_allclose(state.log_size[1 : model.n_obs + 1], np.log(sizes - point.sigma), rtol=1e-12, atol=1e-14)
+        rate = problem.R0 * point.mass * (point.tau + state.A) ** (point.sigma - 1)
+        np.testing.assert_allclose(state.log_new, np.log(K @ rate), rtol=1e-11, atol=1e-12)
+        if problem.shared:
+            assert (point.widths == point.widths[0]).all()
+        assert math.isfinite(nrm.log_joint(data, state))
+
+
+def test_update_hyper_draws_the_mass_from_its_gamma():
+    """The mass comes last: given v, sigma and the partition of the same sweep it is an exact gamma draw."""
+    model = DENSITIES["se-mass"]
+    data, state = density_point("se-mass")
+    rng = np.random.default_rng(6)
+    data.setup[layout.UPDATE_V] = 0
+    data.hyperprior[layout.SIGMA, 0] = layout.FIXED
+    data.hyperprior[layout.WIDTH, 0] = layout.FIXED
+    draws = np.empty(3000)
+    for t in range(len(draws)):
+        nrm.update_hyper(data, state, rng)
+        draws[t] = state.hyper[layout.MASS]
+    point = point_of(state)
+    total = sum(w * naive.psi1(a, point.sigma, point.tau) for w, a in zip(data.R0, state.A, strict=True))
+    assert stats.kstest(draws, stats.gamma(1.5 + 3, scale=1 / (0.8 + total)).cdf).pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("kernel", [nm.SquaredExponential(0.3), nm.Box(0.5), nm.SquaredExponential([0.5, 0.2])], ids=str)
+def test_update_locations_frequencies(kernel):
+    model = regression(9, kernel, q=2 if not kernel.shared_width else 1)
+    data, state = random_point(model, np.random.default_rng(4), n_clusters=3)
+    problem, point = problem_of(model, data), point_of(state)
+    rng = np.random.default_rng(5)
+    counts = [Counter() for _ in range(3)]
+    for _ in range(8000):
+        nrm.update_locations(data, state, rng)
+        for k in range(3):
+            counts[k][int(state.location[k])] += 1
+    for k in range(3):
+        p = naive.location_conditional(problem, point, k)
+        assert naive.chi_square(counts[k], dict(enumerate(p))) > LEAST_P
+
+
+# ---- Gibbs
+
+
+def gibbs_counts(data, state, i, times, seed=0):
+    """Outcomes of redrawing observation i again and again from the same state."""
+    saved = copy_of(state)
+    rng = np.random.default_rng(seed)
+    counts = Counter()
+    for _ in range(times):
+        restore(state, saved)
+        assert gibbs.gibbs_one(data, state, i, rng) == layout.DONE
+        labels = tuple(state.labels.tolist())
+        counts[labels, tuple(state.location[list(labels)].tolist() if min(labels) >= 0 else ())] += 1
+    restore(state, saved)
+    out = Counter()
+    for (labels, where), count in counts.items():
+        out[naive.canonical(labels), where] += count
+    return out
+
+
+def gibbs_cases():
+    yield "dp", mixture(7, 1, prior=nm.DirichletProcess(1.2)), [0, 0, 1, 1, 1, 2, 3], None
+    yield "nggp", mixture(7, 2, prior=nm.NGGP(1.5, 0.45)), [0, 0, 1, 1, 2, 2, 3], None
+    yield "nig", mixture(7, 3, prior=nm.NormalizedInverseGaussian(2.0, tau=0.5)), [3, 0, 1, 1, 2, 2, 0], None
+    for name, kernel in (("se", nm.SquaredExponential(0.35)), ("box", nm.Box(0.6))):
+        yield name, regression(7, kernel, prior=nm.NGGP(1.5, 0.45), values=4), [0, 1, 2, 3, 0, 1, 2], "random"
+    yield "se-2", regression(7, nm.SquaredExponential([0.5, 1.5]), prior=nm.DirichletProcess(2), q=2, values=3), [0, 1, 2, 2, 1, 1, 2], "random"
+    yield "one-cluster", mixture(3, 1, prior=nm.NGGP(1.5, 0.45)), [0, 0, 0], None
+
+
+def started_gibbs(model, labels, where):
+    rng = np.random.default_rng(3)
+    G, P = len(model.arrays(1)[1].v), len(model.arrays(1)[0].R0)
+    v = rng.gamma(2.0, size=G) if model.is_regression or model.has_u else None
+    R0 = rng.dirichlet(np.full(P, 3.0))
+    locations = None
+    if where is not None:
+        data, state = started(model, np.full(model.n_obs, -1))
+        labels = np.array(labels)
+        locations = []
+        for k in range(labels.max() + 1):
+            for p in rng.permutation(P):
+                if (state.K[data.group[labels == k], p] > 0).all():
+                    locations.append(p)
+                    break
+            else:  # no box reaches them all: everyone apart
+                return started_gibbs(model, np.arange(model.n_obs), where)
+    return started(model, labels, locations=locations, v=v, R0=R0)
+
+
+GIBBS = {name: case for name, *case in gibbs_cases()}
+
+
+@pytest.mark.parametrize("name", GIBBS)
+@pytest.mark.parametrize("i", ["first", "last", "alone", "unassigned"])
+def test_gibbs_one_frequencies(name, i):
+    model, labels, where = GIBBS[name]
+    data, state = started_gibbs(model, labels, where)
+    sizes = state.size[state.labels]
+    singles = np.flatnonzero(sizes == 1)
+    if i == "alone":
+        if not len(singles):
+            pytest.skip("nobody is alone")
+        i = int(singles[0])
+    elif i == "unassigned":
+        i = 1
+        clusters.detach(data, state, i)
+    else:
+        together = np.flatnonzero(sizes > 1)
+        if not len(together):
+            pytest.skip("everyone is alone")
+        i = int(together[0 if i == "first" else -1])
+    wanted = naive.gibbs_conditional(problem_of(model, data), point_of(state), i)
+    assert sum(p > 0.01 for p in wanted.values()) >= 2
+    assert naive.chi_square(gibbs_counts(data, state, i, 6000), wanted) > LEAST_P
+
+
+def test_gibbs_one_without_company():
+    """The first observation to enter, and a singleton that is the only cluster."""
+    model = regression(4, nm.SquaredExponential(0.4), values=3)
+    data, state = started(model, np.full(4, -1), R0=[0.2, 0.5, 0.3])
+    problem = problem_of(model, data)
+    counts = Counter()
+    rng = np.random.default_rng(1)
+    saved = copy_of(state)
+    for _ in range(4000):
+        restore(state, saved)
+        gibbs.gibbs_one(data, state, 2, rng)
+        assert state.num[layout.N_CLUSTERS] == 1 and state.labels[2] == 0
+        counts[int(state.location[0])] += 1
+    p = {key[1][2]: q for key, q in naive.gibbs_conditional(problem, point_of(saved), 2).items()}
+    assert naive.chi_square(counts, p) > LEAST_P
+
+
+def test_gibbs_one_where_the_statistics_lose_their_digits():
+    """A far observation that stays in its cluster half of the time: its own column is scored anew."""
+    y = np.array([[0.0], [0.3], [-0.2], [3e4]])
+    family = nm.Gaussian(m=0.0, r=1e-9, nu=0.3, scale=1.0)
+    base = naive.Base(np.zeros(1), 1e-9, 0.3, np.eye(1))
+    inside = naive.log_predictive(y[3], y[:3], base) + math.log(3)
+    mass = math.exp(inside - naive.log_marginal(y[3:], base))
+    model = mixture(4, 1, y=y, family=family, prior=nm.DirichletProcess(mass))
+    data, state = started(model, [0, 0, 0, 0])
+    out = np.zeros(len(state.size))
+    clusters.score_columns(data, state.stat, state.work, out, 0, 1, 3, 0)
+    assert math.isnan(out[0])
+    wanted = naive.gibbs_conditional(problem_of(model, data), point_of(state), 3)
+    assert sorted(wanted.values()) == pytest.approx([0.5, 0.5])
+    assert naive.chi_square(gibbs_counts(data, state, 3, 4000), wanted) > LEAST_P
+    rng = np.random.default_rng(0)
+    while state.labels[3] == 0:
+        gibbs.gibbs_one(data, state, 3, rng)
+    check_columns(model, data, state, rtol=1e-12)
+
+
+def test_gibbs_one_with_one_location():
+    """The kernel's value counts for clusters as for new ones where all atoms share a location."""
+    table = pd.DataFrame({"x": [0.0, 0.2, 0.9, 1.0, 0.5], "y": [0.1, 1.0, -0.4, 0.3, 2.0]})
+    kernel = nm.SquaredExponential(0.4, locations=[0.0])
+    model = nm.Model("y ~ x", table, kernel=kernel, prior=nm.DirichletProcess(1.0), family=nm.Gaussian(scale=1.0))
+    data, state = started(model, [0, 1, 0, 1, 1])
+    for i in (0, 3):
+        wanted = naive.gibbs_conditional(problem_of(model, data), point_of(state), i)
+        assert naive.chi_square(gibbs_counts(data, state, i, 4000), wanted) > LEAST_P
+
+
+def test_gibbs_says_which_observation_has_no_score():
+    model = mixture(5, 1)
+    data, state = started(model, [0, 0, 1, 1, 1])
+    data.alone[3] = -np.inf
+    state.log_weight[:] = -np.inf
+    assert gibbs.gibbs_one(data, state, 3, np.random.default_rng(0)) == layout.BROKEN
+    assert state.num[layout.BAD_ROW] == 3
+    assert state.labels.tolist() == [0, 0, 1, 1, 1]
+
+
+# ---- the chain
+
+
+def draws_of(model, *, draws=40, tune=20, chains=1, rng=1, **options):
+    """Draws without what results add to them."""
+    settings = dict(
+        method="gibbs", draws=draws, tune=tune, thin=1, chains=chains, init="sequential", rng=rng, cores=1, progress=False,
+        time_limit=None,
+    )
+    method = settings.pop("method")
+    return sampling.sample(model, method, **(settings | options)).draws
+
+
+def same_draws(a, b):
+    assert list(a) == list(b)
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+def test_record_numbers_clusters_by_first_appearance():
+    model = regression(8, nm.SquaredExponential(0.4), values=4)
+    labels = np.array([2, 0, 2, 3, 1, 0, 1, 3])
+    data, state = started(model, labels, locations=[3, 1, 0, 2])
+    out, where = np.full((3, 8), -9, np.int32), np.full((3, 8), -9, np.int32)
+    v, scalars = np.zeros((3, len(state.v))), np.zeros((3, chain.R_WIDTH + 1))
+    before = copy_of(state)
+    chain.record(data, state, 1, out, where, v, scalars)
+    assert out[1].tolist() == list(naive.canonical(labels)) == [0, 1, 0, 2, 3, 1, 3, 2]
+    assert where[1].tolist() == [0, 3, 0, 2, 1, 3, 1, 2]
+    assert (out[[0, 2]] == -9).all() and (where[[0, 2]] == -9).all()
+    np.testing.assert_array_equal(v[1], state.v)
+    wanted = naive.log_joint(problem_of(model, data), point_of(state))
+    assert scalars[1, chain.R_CLUSTERS] == 4
+    assert scalars[1, chain.R_JOINT] == pytest.approx(wanted, rel=1e-10)
+    assert scalars[1, [chain.R_MASS, chain.R_SIGMA, chain.R_WIDTH]].tolist() == [0.7, 0.3, 0.4]
+    for a, b in zip(state, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_enlarged_keeps_what_a_state_holds():
+    model = regression(12, nm.SquaredExponential(0.4), d=2)
+    data, state = started(model, [0, 1, 2, 0, 1, 2, 3, 3, 4, 4, 4, 4], locations=[1, 0, 2, 3, 1])
+    wider = layout.enlarged(state)
+    old = len(state.size)
+    assert len(wider.size) > old
+    for name in layout.State._fields:
+        a, b = getattr(state, name), getattr(wider, name)
+        if name in ("size", "stat", "location", "log_weight", "score", "work"):
+            np.testing.assert_array_equal(a, b[..., :old])
+            assert b.shape[-1] == len(wider.size) and b.dtype == a.dtype and b.flags.c_contiguous
+        else:
+            assert a is b
+    assert nrm.log_joint(data, wider) == nrm.log_joint(data, state)
+
+
+MODELS = {
+    "mixture": lambda: mixture(40, 2, prior=nm.NGGP(3.0)),
+    "mixture-dp": lambda: mixture(40, 3, prior=nm.DirichletProcess(4.0)),
+    "regression": lambda: regression(40, nm.SquaredExponential(), prior=nm.NGGP(3.0, 0.5), values=9),
+    "regression-box": lambda: regression(40, nm.Box(0.4), prior=nm.DirichletProcess(4.0), values=9),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("init", ["sequential", "one"])
+def test_a_chain_that_runs_out_of_room_goes_on_as_if_it_had_not(monkeypatch, name, init):
+    model = MODELS[name]()
+    if init == "one" and name == "regression-box":
+        init = np.unique(model.frame.covariates, return_inverse=True)[1].reshape(-1) // 2
+    enlarged = []
+    original = layout.enlarged
+
+    def counted(state):
+        enlarged.append(len(state.size))
+        return original(state)
+
+    monkeypatch.setattr(layout, "enlarged", counted)
+    monkeypatch.setattr(layout, "capacity", lambda n_clusters: 7)
+    small = draws_of(model, init=init, draws=100)
+    assert enlarged and small["n_clusters"].max() > 4
+    enlarged.clear()
+    monkeypatch.setattr(layout, "capacity", lambda n_clusters: 400)
+    same_draws(draws_of(model, init=init, draws=100), small)
+    assert not enlarged
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(name):
+    model = MODELS[name]()
+    one = draws_of(model, chains=3, cores=1, rng=7)
+    same_draws(one, draws_of(model, chains=3, cores=2, rng=7))
+    assert not np.array_equal(one["labels"][0], one["labels"][1])
+    assert not np.array_equal(one["labels"], draws_of(model, chains=3, rng=8)["labels"])
+
+
+def test_the_global_generator_of_numpy_is_left_alone():
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()  # noqa: NPY002
+    for name in ("mixture", "regression"):
+        draws_of(MODELS[name](), rng=3)
+        draws_of(MODELS[name](), rng=None, draws=2)
+    after = np.random.get_state()  # noqa: NPY002
+    assert before[0] == after[0] and before[2:] == after[2:]
+    np.testing.assert_array_equal(before[1], after[1])
+
+
+def test_recorded_joints_are_those_of_the_recorded_draws():
+    for name in MODELS:
+        model = MODELS[name]()
+        draws = draws_of(model, draws=5, tune=100)
+        for t in range(5):
+            labels = draws["labels"][0, t]
+            hyper = {key: float(draws[key][0, t]) for key in ("mass", "sigma")}
+            K = labels.max() + 1
+            first = [int(np.flatnonzero(labels == k)[0]) for k in range(K)]
+            locations, v = None, None
+            if model.is_regression:
+                hyper["widths"] = float(draws["width"][0, t])
+                locations, v = draws["locations"][0, t, first], draws["v"][0, t]
+                np.testing.assert_array_equal(draws["locations"][0, t], np.asarray(locations)[labels])
+            elif model.has_u:
+                v = draws["u"][0, t]
+            data, state = started(model, labels, locations=locations, v=v, **hyper)
+            wanted = naive.log_joint(problem_of(model, data), point_of(state))
+            assert draws["log_joint"][0, t] == pytest.approx(wanted, rel=1e-9)
+            assert draws["n_clusters"][0, t] == K
+
+
+def test_thinning_keeps_every_so_many_draws():
+    model = MODELS["regression"]()
+    every, third = draws_of(model, draws=30), draws_of(model, draws=10, thin=3)
+    for name in every:
+        np.testing.assert_array_equal(every[name][:, 2::3], third[name])
+
+
+# ---- without compilation, with bounds checked, and how much is compiled
+
+# Written to be run by itself: two short fits, their draws saved.
+SCRIPT = '''
+import sys
+import numpy as np
+import pandas as pd
+import nrmmix as nm
+from nrmmix.sampling import sample
+
+def fits(n, draws, tune):
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame({"x": np.round(rng.random(n), 1), "y": rng.normal(size=n), "z": rng.normal(size=n)})
+    models = {
+        "mixture": nm.Model("y + z ~ 1", table, prior=nm.NGGP()),
+        "regression": nm.Model("y ~ x", table, prior=nm.NGGP()),
+    }
+    out = {}
+    for name, model in models.items():
+        run = sample(model, "gibbs", draws=draws, tune=tune, thin=1, chains=1, init="sequential", rng=11, cores=1,
+                     progress=False, time_limit=None)
+        out |= {f"{name}-{key}": values for key, values in run.draws.items()}
+    return out
+'''
+
+SIGNATURES = '''
+import importlib, json, pkgutil
+import nrmmix.kernels
+from numba.core.dispatcher import Dispatcher
+
+# other layouts and types of the same data, one to seven dimensions, both kernels, every kind of prior
+rng = np.random.default_rng(0)
+y = rng.normal(size=(20, 3))
+table = pd.DataFrame(y, columns=list("abc"))
+wide = rng.normal(size=(20, 7))
+options = dict(draws=70, tune=2, thin=1, chains=1, init="sequential", rng=1, cores=1, progress=False, time_limit=None)
+for model in (
+    nm.Model(data=np.asfortranarray(y)), nm.Model(data=y.astype(np.float32)[::-1, :1]), nm.Model(data=y.tolist()), nm.Model(data=wide),
+    nm.Model(data=table, prior=nm.NormalizedInverseGaussian(1)), nm.Model(data=table.astype("Float64"), prior=nm.NGGP(nm.LogNormal(0, 1))),
+    nm.Model("a ~ b", table, kernel=nm.Box(0.3)), nm.Model("a + b ~ c", table, prior=nm.DirichletProcess(2)),
+    nm.Model("a ~ b + c", table, kernel=nm.SquaredExponential([nm.Beta(1, 1), 0.2]), prior=nm.NGGP(1, 0.5)),
+):
+    sample(model, "gibbs", **(options | {"init": "each" if model.n_dim == 3 else "sequential"}))
+found = {}
+for module in pkgutil.walk_packages(nrmmix.kernels.__path__, "nrmmix.kernels."):
+    for name, value in vars(importlib.import_module(module.name)).items():
+        if isinstance(value, Dispatcher) and value.py_func.__module__ == module.name:
+            found[module.name + "." + name] = [str(s) for s in value.signatures]
+print(json.dumps(found))
+'''
+
+
+def subprocess_of(script, *arguments, **environment):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script, *map(str, arguments)], capture_output=True, text=True, timeout=600,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment, cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
+
+
+def test_plain_python_gives_the_same_draws(tmp_path):
+    """The kernels are ordinary Python: without compilation they make the same draws from the same seed."""
+    subprocess_of(SCRIPT + "\nnp.savez(sys.argv[1], **fits(8, 20, 10))", tmp_path / "plain.npz", NUMBA_DISABLE_JIT="1")
+    here: dict = {}
+    exec(SCRIPT, here)
+    compiled = here["fits"](8, 20, 10)
+    with np.load(tmp_path / "plain.npz") as plain:
+        assert sorted(plain) == sorted(compiled)
+        for name, values in compiled.items():
+            if values.dtype.kind == "i":
+                np.testing.assert_array_equal(plain[name], values, err_msg=name)
+            else:
+                np.testing.assert_allclose(plain[name], values, rtol=1e-9, err_msg=name)
+    assert len(np.unique(compiled["mixture-labels"], axis=1)[0]) > 1
+
+
+# Small functions that take numbers of either kind, or arrays and scalars of the caller.
+SEVERAL_SIGNATURES: set[str] = set()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not JIT, reason="nothing is compiled")
+def test_bounds_are_kept_and_every_kernel_is_compiled_once(tmp_path):
+    """Compiled from scratch with bounds checked: no index leaves its array, and no kernel has two signatures."""
+    output = subprocess_of(
+        SCRIPT + "\nfits(30, 100, 30)\n" + SIGNATURES, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path)
+    )
+    signatures = json.loads(output.splitlines()[-1])
+    for name in ("chain.run", "chain.start", "gibbs.gibbs_one", "clusters.attach", "nrm.update_hyper", "nrm.weighted_sums"):
+        assert len(signatures[f"nrmmix.kernels.{name}"]) == 1, name
+    several = {name: found for name, found in signatures.items() if len(found) > 1 and name not in SEVERAL_SIGNATURES}
+    assert not several
+
+
+def test_every_move_has_an_entry_point_that_reports():
+    """Moves return a status; the chain stops at any other than DONE."""
+    model = mixture(6, 1)
+    data, state = started(model, np.arange(6), room=1)
+    assert len(state.size) - 3 >= 6
+    tight = layout.State(*(
+        a[..., :7].copy() if name in ("size", "stat", "location", "log_weight", "score", "work") else a
+        for name, a in zip(layout.State._fields, state, strict=True)
+    ))
+    control = np.zeros(chain.CONTROL, np.int64)
+    address = np.array([move.entry.address for move in moves.moves_of("gibbs")])
+    scalars = np.zeros((5, chain.R_WIDTH))
+    chain.run(
+        data, tight, np.random.default_rng(0), address, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
+        np.zeros((5, 0)), scalars, control,
+    )
+    assert control[chain.STATUS] == layout.NEED_ROOM and control[chain.ITERATION] == 0
+    control[:] = 0
+    control[chain.STOP] = 1
+    chain.run(
+        data, state, np.random.default_rng(0), address, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
+        np.zeros((5, 0)), scalars, control,
+    )
+    assert control[chain.ITERATION] == 0 and inspect.isclass(layout.State)
