@@ -164,7 +164,7 @@ def density(
     ax.vlines(y[:, 0], 0, 0.03, transform=ax.get_xaxis_transform(), color="black", linewidth=0.6, alpha=0.6)
     ax.set_xlim(grid[0], grid[-1])
     ax.set_ylim(0, None)
-    ax.ticklabel_format(axis="y", scilimits=(-3, 4))
+    ax.ticklabel_format(axis="y", scilimits=(-3, 4), useMathText=True)
     _dress(ax, fit.model.frame.response_names[0], "density")
     return ax
 
@@ -244,7 +244,7 @@ def mean(
     )
     _band(ax, x, table, interval, ORANGE)
     ax.plot(x, table["estimate"], color=ORANGE, linewidth=1.8, label="posterior mean of E[y | x]")
-    ax.set_xlim(x[0], x[-1])
+    ax.set_xlim(_around(x))
     _dress(ax, column, fit.model.frame.response_names[0])
     return ax
 
@@ -299,14 +299,14 @@ def conditional(
         values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto", interpolation="bilinear",
         extent=(x[0] - half[0], x[-1] + half[0], y[0] - half[1], y[-1] + half[1]),
     )
-    bar = ax.figure.colorbar(image, ax=ax, label=f"density of {name}")
+    bar = ax.figure.colorbar(image, ax=ax, label=_literal(f"density of {name}"))
     bar.outline.set_visible(False)
     ax.plot(
         fit.model.frame.source[column], observed, linestyle="", marker="o", markersize=3.5, markerfacecolor="white",
         markeredgecolor="black", markeredgewidth=0.5, label="data",
     )
     ax.plot(x, curve["estimate"], color=ORANGE, linewidth=1.8, label="posterior mean of E[y | x]")
-    ax.set_xlim(x[0], x[-1])
+    ax.set_xlim(_around(x))
     ax.set_ylim(y[0], y[-1])
     _dress(ax, column, name, frameon=True)
     return ax
@@ -322,7 +322,7 @@ def _mean_curve(
     import pandas as pd
 
     column = _source_column(fit.model)
-    x = _padded(fit.model.frame.source[column].to_numpy(dtype=float), 0.02, points)
+    x = _padded(fit.model.frame.source[column].to_numpy(dtype=float), 0.0, points)
     table = pd.DataFrame(np.nan, index=x, columns=["estimate", "lower", "upper"])
     ok = _reached(fit, pd.DataFrame({column: x}))
     table.loc[ok] = fit.predict({column: x[ok]}, "mean", interval=interval, draws=draws, rng=rng).to_numpy()
@@ -341,17 +341,17 @@ def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
 
 def _source_column(model: Model) -> str:
     """The numeric column behind the covariates: `x` for `y ~ log(x)`."""
-    from pandas.api.types import is_numeric_dtype
-
     columns = [name for part in model.frame._covariates for name in part.columns]
     if len(columns) > 1:
         raise ValueError(
             f"plots of density regression need one covariate, not {len(columns)} ({', '.join(columns)}); use predict() at values "
             "of your choice, or a formula with one of them."
         )
-    if not is_numeric_dtype(model.frame.source[columns[0]]):
-        raise ValueError(f"plots of density regression need a numeric covariate; {columns[0]!r} has levels. Use predict() instead.")
-    return columns[0]
+    name = columns[0]
+    # Numbers in C(x) have levels too.
+    if any(part.levels for part in model.frame._covariates):
+        raise ValueError(f"plots of density regression need a numeric covariate; {name!r} has levels. Use predict() instead.")
+    return name
 
 
 # ---------------------------------------------------------------------------------------------------- style
@@ -366,8 +366,8 @@ def _new_axes(count: int) -> np.ndarray:
 
 
 def _dress(ax: Axes, x: str, y: str, frameon: bool = False) -> None:
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set_xlabel(_literal(x))
+    ax.set_ylabel(_literal(y))
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=frameon, framealpha=0.9, edgecolor="none", fontsize=8)
 
@@ -377,6 +377,11 @@ def _band(ax: Axes, x: np.ndarray, table: pd.DataFrame, interval: float, color: 
         x, table["lower"].to_numpy(), table["upper"].to_numpy(), color=color, alpha=0.22, linewidth=0,
         label=f"{interval:.0%} credible band",
     )
+
+
+def _literal(name: str) -> str:
+    """A name from the data: dollar signs would start mathematics."""
+    return name.replace("$", r"\$")
 
 
 def _size(points: int | None, kind: str) -> int:
@@ -389,6 +394,12 @@ def _padded(values: np.ndarray, share: float, points: int) -> np.ndarray:
     """A grid over the range of the values and a share of it on both sides."""
     margin = share * np.ptp(values)
     return np.linspace(values.min() - margin, values.max() + margin, points)
+
+
+def _around(x: np.ndarray) -> tuple[float, float]:
+    """Limits that leave room for the marks of the outermost observations; nothing is predicted there."""
+    margin = 0.015 * (x[-1] - x[0])
+    return x[0] - margin, x[-1] + margin
 
 
 def _bins(values: np.ndarray) -> np.ndarray:

@@ -295,9 +295,9 @@ def log_posterior(problem: Problem, point: Point, *, without_mass: bool = False)
     """log p(partition, locations, v, hyperparameters); `without_mass` integrates the mass out where it is sampled."""
     if not (without_mass and "mass" in problem.hyperprior):
         return log_measure(problem, point) + log_hyperpriors(problem, point)
-    step = 0.1
+    step = 0.25
     terms = []
-    for t in np.arange(-40.0, 12.0, step):
+    for t in np.arange(-30.0, 10.0, step):
         at = replace(point, mass=math.exp(t))
         terms.append(log_measure(problem, at) + log_hyperpriors(problem, at) + t)
     return float(logsumexp(terms) + math.log(step))

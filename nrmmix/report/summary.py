@@ -179,8 +179,9 @@ def _parameter_row(row: pd.Series) -> list[str]:
     if np.isnan(row["sd"]):
         return [f"{row['mean']:.4g}", "constant"] + [""] * (len(COLUMNS) - 2)
     numbers = [rounded(row[name], row["mcse"]) for name in ("mean", "sd")]
-    # Where the mean is poor (u has a long tail) quantiles keep two digits of their own.
-    numbers += [rounded(row[name], min(row["mcse"], abs(row[name]) / 10)) for name in ("q5", "q95")]
+    # A quantile below the error of the mean (u has a long tail) keeps two digits of its own.
+    errors = {name: row["mcse"] if abs(row[name]) >= row["mcse"] else abs(row[name]) / 10 for name in ("q5", "q95")}
+    numbers += [rounded(row[name], error) for name, error in errors.items()]
     sizes = ["" if np.isnan(row[name]) else f"{row[name]:.0f}" for name in ("ess", "ess_tail")]
     error = "" if np.isnan(row["mcse"]) else rounded(row["mcse"], row["mcse"])
     return [*numbers, *sizes, format_rhat(row["rhat"]), error]

@@ -1,0 +1,189 @@
+"""Predictions against enumeration: ratios of evidences with one observation more, and the law of the random measure."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from exact.enumeration import KernelJoint, gaussian_log_marginal, nrm_log_eppf, partitions
+from scipy import stats
+from scipy.special import logsumexp
+
+import nrmmix as nm
+from nrmmix.kernels.crm import jumps_above, mass_below
+from nrmmix.predict import Reach, Replay, _measure, targets
+
+FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
+Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4])
+POINTS = np.array([-1.0, 0.3, 2.5])
+
+
+def mixture_evidence(y, mass, sigma):
+    """log p(y), all partitions and u summed out."""
+    marginals, logs = {}, []
+    for labels in partitions(len(y)):
+        blocks = [tuple(i for i in range(len(y)) if labels[i] == c) for c in range(max(labels) + 1)]
+        for b in blocks:
+            if b not in marginals:
+                marginals[b] = gaussian_log_marginal(y[list(b)][:, None], **FAMILY)
+        logs.append(nrm_log_eppf([len(b) for b in blocks], mass, sigma) + sum(marginals[b] for b in blocks))
+    return logsumexp(logs)
+
+
+def regression_evidence(y, joint):
+    logs = []
+    for labels, locations in joint.states():
+        blocks = [[i for i in range(len(y)) if labels[i] == c] for c in range(max(labels) + 1)]
+        logs.append(joint.log_joint(labels, locations) + sum(gaussian_log_marginal(y[b][:, None], **FAMILY) for b in blocks))
+    return logsumexp(logs)
+
+
+def check(fit, evaluate, exact):
+    """The estimate lies within four standard errors, estimated between chains, of the exact density."""
+    by_chain = []
+    for c in range(fit.draws.n_chains):
+        one = nm.MCMCResult.__new__(nm.MCMCResult)
+        one.__dict__ = dict(fit.__dict__)
+        one.draws = type(fit.draws)({name: values[c : c + 1].copy() for name, values in fit.draws.items()})
+        by_chain.append(evaluate(one))
+    by_chain = np.array(by_chain)
+    error = by_chain.std(axis=0, ddof=1) / math.sqrt(len(by_chain))
+    assert (error < 0.02 * exact).all(), "too few draws to tell"
+    assert (np.abs(by_chain.mean(axis=0) - exact) < 4 * error + 1e-9).all()
+
+
+PRIORS = {"DP": (nm.DirichletProcess(1.3), 0.0), "NGGP": (nm.NGGP(1.3, 0.3), 0.3), "NIG": (nm.NormalizedInverseGaussian(1.3), 0.5)}
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_mixture_density_and_log_density(prior):
+    measure, sigma = PRIORS[prior]
+    fit = nm.Model(data=Y[:, None], prior=measure, family=nm.Gaussian(**FAMILY)).fit(draws=2000, tune=200, chains=8, rng=1)
+    evidence = mixture_evidence(Y, 1.3, sigma)
+    exact = np.exp([mixture_evidence(np.append(Y, y), 1.3, sigma) - evidence for y in POINTS])
+    check(fit, lambda one: one.predict(kind="density", at=POINTS, draws=2000)["estimate"].to_numpy(), exact)
+    check(fit, lambda one: np.exp(one.log_density(POINTS[:, None])), exact)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+@pytest.mark.parametrize("x_new", [0.0, 0.6])
+def test_regression_density(sigma, x_new):
+    """At a covariate of the training data, and at another: one group more."""
+    x, locations, width = np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0]), 0.6
+    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
+    kernel = nm.SquaredExponential(width, locations=locations)
+    data = pd.DataFrame({"x": x, "y": Y[:3]})
+    fit = nm.Model("y ~ x", data, kernel=kernel, prior=prior, family=nm.Gaussian(**FAMILY)).fit(
+        draws=1500, tune=300, chains=8, rng=2
+    )
+
+    def joint(values):
+        groups, group = np.unique(values, return_inverse=True)
+        K = np.exp(-(np.subtract.outer(groups, locations) ** 2) / (2 * width**2))
+        return KernelJoint(K, group, 1.3, sigma, points=401 if len(groups) == 2 else 101)
+
+    evidence = regression_evidence(Y[:3], joint(x))
+    longer = joint(np.append(x, x_new))
+    exact = np.exp([regression_evidence(np.append(Y[:3], y), longer) - evidence for y in POINTS])
+    at = pd.DataFrame({"x": [x_new]})
+    check(fit, lambda one: one.predict(at, kind="density", at=POINTS, draws=1500)["estimate"].to_numpy(), exact)
+    rows = pd.DataFrame({"x": x_new, "y": POINTS})
+    check(fit, lambda one: np.exp(one.log_density(rows)), exact)
+
+
+@pytest.mark.parametrize("kernel", [None, nm.SquaredExponential(0.05), nm.Box(0.2)])
+@pytest.mark.parametrize("prior", [nm.DirichletProcess(), nm.NGGP(), nm.NormalizedInverseGaussian(tau=3.0)])
+def test_weights_sum_to_one_in_every_draw(kernel, prior):
+    data = nm.datasets.load_mcycle()
+    fit = nm.fit("accel_g ~ 1" if kernel is None else "accel_g ~ times_ms", data, prior=prior, kernel=kernel,
+                 draws=20, tune=50, chains=2, rng=1)
+    from nrmmix.kernels.predictive import predictive_weights
+
+    new = None if kernel is None else pd.DataFrame({"times_ms": [2.4, 20.0, 33.3, 57.6, 60.0]})
+    target = targets(fit.model, new)
+    replay, reach = Replay(fit, None), Reach(fit.model, target)
+    for width in replay:
+        weights = predictive_weights(replay.data, replay.state, reach.at(width))
+        assert (weights >= 0).all()
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+@pytest.mark.parametrize("regression", [False, True])
+def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):
+    """Averages over draws of the random measure given one recorded state of u; quadrature over u or v left to many states."""
+    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
+    data = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0, 0.5], "y": Y})
+    kernel = nm.SquaredExponential(0.6, locations=[0.0, 1.0]) if regression else None
+    model = nm.Model("y ~ x" if regression else "y ~ 1", data, prior=prior, kernel=kernel, family=nm.Gaussian(**FAMILY))
+    fit = model.fit(draws=4000, tune=300, chains=4, rng=3)
+    new = pd.DataFrame({"x": [0.2]})
+    table = fit.predict(new, kind="mean", draws=16_000, interval=0.9)
+    replay, reach = Replay(fit, None), Reach(model, targets(model, new))
+    sampled = []
+    from nrmmix.kernels.predictive import component_means
+
+    for width, seed in zip(replay, np.random.SeedSequence(5).spawn(len(replay)), strict=True):
+        atoms = _measure(replay, seed)
+        values = component_means(replay.data, atoms.theta)
+        sampled.append(float(model.family.unwhiten(atoms.average(reach.at(width), values, np.zeros(1)))[0, 0]))
+    sampled = np.array(sampled).reshape(8, -1)
+    error = sampled.mean(axis=1).std(ddof=1) / math.sqrt(8)
+    assert abs(sampled.mean() - float(table["estimate"].iloc[0])) < 4 * error + 0.002
+    np.testing.assert_allclose(np.quantile(sampled, [0.05, 0.95]), table[["lower", "upper"]].iloc[0], atol=0.05)
+
+
+def test_band_is_that_of_the_random_density():
+    """Dirichlet process, one observation: F ~ DP(mass + 1) with base (mass H + delta)/(mass + 1), by stick breaking."""
+    mass, y, at = 2.0, np.array([0.4]), 0.9
+    family = {"m": np.array([0.0]), "r": 0.5, "nu": 4.0, "scale": np.array([[1.0]])}
+    model = nm.Model(data=y[:, None], prior=nm.DirichletProcess(mass), family=nm.Gaussian(**family))
+    fit = model.fit(draws=4000, tune=10, chains=1, rng=4)
+    band = fit.predict(kind="density", at=[at], draws=4000, interval=0.8).iloc[0]
+
+    rng, size, sticks = np.random.default_rng(0), 20_000, 150
+
+    def components(r, nu, scale, m, shape):
+        precision = rng.gamma(nu / 2, 2 / scale, shape)
+        mean = m + rng.normal(size=shape) / np.sqrt(r * precision)
+        return stats.norm.pdf(at, mean, 1 / np.sqrt(precision))
+
+    r_n, m_n = 1.5, y[0] / 1.5
+    own = components(r_n, 5.0, 1.0 + 0.5 / 1.5 * y[0] ** 2, m_n, size)
+    v = rng.beta(1, mass, (size, sticks))
+    weight = v * np.cumprod(np.concatenate([np.ones((size, 1)), 1 - v[:, :-1]], axis=1), axis=1)
+    unseen = (weight * components(0.5, 4.0, 1.0, 0.0, (size, sticks))).sum(axis=1)
+    share = rng.beta(1, mass, size)
+    sampled = share * own + (1 - share) * unseen
+    lower, upper = np.quantile(sampled, [0.1, 0.9])
+    # standard errors of the quantiles of 4,000 draws
+    for q, value, found in ((0.1, lower, band["lower"]), (0.9, upper, band["upper"])):
+        width = np.quantile(sampled, q + 0.02) - np.quantile(sampled, q - 0.02)
+        error = math.sqrt(q * (1 - q) / 4000) * width / 0.04
+        assert abs(found - value) < 5 * error
+
+
+@pytest.mark.parametrize(("c", "sigma", "level"), [(0.7, 0.0, 0.01), (2.0, 0.3, 0.05), (1.5, 0.6, 0.2), (3.0, 0.4, 1.7)])
+def test_jumps_of_the_measure(c, sigma, level):
+    """Number, sum and Laplace functional of jumps with intensity c z^(-1-sigma) e^-z against quadrature."""
+    z = np.exp(np.linspace(math.log(level), math.log(60.0), 200_001))
+    intensity = c * z ** (-1 - sigma) * np.exp(-z)
+
+    def integral(f):
+        return np.trapezoid(f * intensity, z)
+
+    rng = np.random.default_rng(8)
+    draws = [jumps_above(c, sigma, level, rng) for _ in range(40_000)]
+    counts, sums = np.array([len(x) for x in draws]), np.array([x.sum() for x in draws])
+    assert min(x.min(initial=np.inf) for x in draws) >= level
+    for sample, mean, variance in (
+        (counts, integral(np.ones_like(z)), integral(np.ones_like(z))), (sums, integral(z), integral(z**2)),
+    ):
+        assert abs(sample.mean() - mean) < 4 * math.sqrt(variance / len(draws))
+    laplace = np.exp(-sums)
+    assert abs(laplace.mean() - math.exp(-integral(1 - np.exp(-z)))) < 4 * laplace.std() / math.sqrt(len(draws))
+    below = np.exp(np.linspace(-60, math.log(level), 200_001))
+    expected = np.trapezoid(c * below ** (-sigma) * np.exp(-below), below)
+    assert mass_below(c, sigma, level) == pytest.approx(expected, rel=1e-6)

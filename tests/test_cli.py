@@ -1,0 +1,217 @@
+"""Command line: what goes to standard output, messages, and exit status."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nrmmix as nm
+from nrmmix.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = ["--draws", "30", "--tune", "10", "--chains", "2", "--seed", "5", "--cores", "1", "--no-progress"]
+MCYCLE = ["fit", "accel_g ~ times_ms", "--data", "mcycle"]
+GALAXY = ["fit", "velocity_km_s ~ 1", "--data", "galaxy"]
+
+
+def python(*arguments, cwd=ROOT):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "Agg"}
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, env=environment, timeout=300, check=False
+    )
+
+
+@pytest.fixture
+def never_sampled(monkeypatch):
+    def fit(*_args, **_options):
+        raise AssertionError("sampling began")
+
+    monkeypatch.setattr(nm.Model, "fit", fit)
+
+
+def refused(capsys, arguments):
+    """The message of a command that ends with status 2 and prints no result."""
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "Traceback" not in err
+    assert err.startswith("nrmmix: error: ") and len(err.splitlines()) == 1
+    return err
+
+
+def test_fit_prints_the_model_and_its_summary(capsys):
+    assert main([*GALAXY, *SMALL]) == 0
+    out = capsys.readouterr().out
+    model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
+    fit = model.fit(draws=30, tune=10, chains=2, rng=5)
+    assert out.startswith(str(model))
+
+    def numbers(text):  # all lines but the one with the seconds
+        return [line for line in text.splitlines() if "Seconds" not in line]
+
+    assert numbers(out)[len(str(model).splitlines()) + 1 :] == numbers(fit.summary().as_text())
+
+
+def test_options_reach_the_model(capsys):
+    options = ["--prior", "nggp", "--mass", "2", "--sigma", "0.25", "--kernel", "box", "--width", "0.3", "--thin", "2"]
+    assert main([*MCYCLE, *options, *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "NGGP(mass = 2, sigma = 0.25)" in out and "Box(width = 0.3)" in out
+    assert "Seed:           5" in out and "Thin:                   2" in out
+
+
+def test_width_alone_is_that_of_the_default_kernel(capsys):
+    assert main([*MCYCLE, "--width", "0.2", *SMALL]) == 0
+    assert "SquaredExponential(width = 0.2)" in capsys.readouterr().out
+
+
+def test_seed_is_shown_where_none_is_given(capsys):
+    assert main([*GALAXY, "--draws", "4", "--tune", "0", "--chains", "1"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Seed:")]
+    assert int(line.split()[1]) > 0
+
+
+def test_fit_saves_a_picture(capsys, tmp_path):
+    from matplotlib import pyplot
+
+    path = tmp_path / "galaxy.png"
+    before = pyplot.get_fignums()
+    assert main([*GALAXY, *SMALL, "--plot", str(path)]) == 0
+    assert path.read_bytes().startswith(b"\x89PNG") and pyplot.get_fignums() == before
+    out, err = capsys.readouterr()
+    assert "picture saved" not in out and err.splitlines()[-1] == f"nrmmix: picture saved to {path}"
+
+
+def test_fit_reads_csv_files(capsys, tmp_path):
+    path = tmp_path / "own.csv"
+    rows = np.random.default_rng(1).normal(size=20)
+    path.write_text("y\n" + "\n".join(map(str, rows)) + "\nNA\n", encoding="utf-8")
+    assert main(["fit", "y ~ 1", "--data", str(path), *SMALL]) == 0
+    out, err = capsys.readouterr()
+    assert "20 rows (1 dropped: missing values)" in out
+    assert "nrmmix: warning: 1 of 21 rows dropped" in err
+    assert "fill it or use missing='drop'" in refused(capsys, ["fit", "y ~ 1", "--data", str(path), "--missing", "raise"])
+
+
+def test_datasets_lists_every_table(capsys):
+    assert main(["datasets"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["name", "rows", "columns"]
+    for line, name in zip(lines, nm.datasets.names(), strict=True):
+        table = nm.datasets.load(name)
+        assert line.split(maxsplit=2) == [name, str(len(table)), ", ".join(table.columns)]
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "y ~ 1", "--data", "galxy"], "no data set 'galxy' .*did you mean 'galaxy'"),
+        (["fit", "y ~ 1", "--data", "none.csv"], "no file 'none.csv'"),
+        (["fit", "accel ~ times_ms", "--data", "mcycle"], "no column 'accel' .*Did you mean 'accel_g'"),
+        (["fit", "accel_g times_ms", "--data", "mcycle"], "no tilde"),
+        (["fit", "accel_g ~ __import__('os')", "--data", "mcycle"], "not allowed"),
+        ([*GALAXY, "--kernel", "box", "--width", "0.1"], "no covariates"),
+        ([*MCYCLE, "--kernel", "box"], "--kernel box needs --width"),
+        ([*MCYCLE, "--sigma", "0.2"], "--sigma belongs to --prior nggp"),
+        ([*MCYCLE, "--prior", "nggp", "--sigma", "1.5"], "sigma must be a number in"),
+        ([*MCYCLE, "--seed", "-1"], "--seed must be 0 or greater"),
+        ([*MCYCLE, "--plot", "nowhere/at/all.png"], "no folder 'nowhere/at'"),
+        ([*MCYCLE, "--plot", "picture.xyz"], "must end in one of .*png"),
+        (["fit", "sepal_length_cm + sepal_width_cm + petal_width_cm ~ 1", "--data", "iris", "--plot", "a.png"], "one or two responses"),
+    ],
+)
+def test_bad_input_is_refused_before_sampling(capsys, never_sampled, arguments, message):
+    assert __import__("re").search(message, refused(capsys, arguments))
+
+
+def test_a_folder_is_no_picture(capsys, never_sampled, tmp_path):
+    folder = tmp_path / "a.png"
+    folder.mkdir()
+    assert "is a folder" in refused(capsys, [*MCYCLE, "--plot", str(folder)])
+
+
+def test_what_sampling_refuses(capsys):
+    assert "draws must be an integer of at least 1, not 0" in refused(capsys, [*GALAXY, "--draws", "0"])
+    assert "did you mean 'gibbs'" in refused(capsys, [*GALAXY, "--method", "gibs"])
+
+
+def test_a_file_that_is_no_table(capsys, never_sampled, tmp_path):
+    path = tmp_path / "empty.csv"
+    path.write_text("", encoding="utf-8")
+    assert "cannot be read as csv" in refused(capsys, ["fit", "y ~ 1", "--data", str(path)])
+
+
+def test_arguments_that_argparse_refuses(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*GALAXY, "--prior", "gp"])
+    assert stop.value.code == 2 and "invalid choice: 'gp'" in capsys.readouterr().err
+
+
+def test_help_shows_examples(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", "--help"])
+    assert stop.value.code == 0 and 'nrmmix fit "accel_g ~ times_ms" --data mcycle' in capsys.readouterr().out
+
+
+# ---- interrupts
+
+
+def test_interrupt_before_the_first_draw(capsys, monkeypatch):
+    def fit(*_args, **_options):
+        raise KeyboardInterrupt("stopped before the first draw was recorded")
+
+    monkeypatch.setattr(nm.Model, "fit", fit)
+    assert main(GALAXY) == 130
+    out, err = capsys.readouterr()
+    assert out == "" and err == "nrmmix: stopped before the first draw was recorded\n"
+
+
+def test_interrupt_with_draws_prints_the_summary(capsys, monkeypatch):
+    whole = nm.Model.fit
+
+    def fit(model, *args, draws, **options):
+        result = whole(model, *args, draws=draws - 10, **options)
+        result.interrupted = True
+        return result
+
+    monkeypatch.setattr(nm.Model, "fit", fit)
+    assert main([*GALAXY, *SMALL]) == 0
+    out, err = capsys.readouterr()
+    assert "Interrupted:              yes" in out and "Sampling was stopped before the end." in out
+    assert "nrmmix: stopped early; 20 of 30 draws of each chain are kept" in err
+
+
+# ---- as a program
+
+
+def test_program(tmp_path):
+    done = python("-m", "nrmmix", *MCYCLE, *SMALL, "--plot", "mean.svg", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Kernel-NRM density regression\n") and "times_ms" in done.stdout
+    assert done.stderr.splitlines()[-1] == "nrmmix: picture saved to mean.svg"
+    assert "<svg" in (tmp_path / "mean.svg").read_text(encoding="utf-8")
+
+
+def test_program_refuses_without_a_traceback():
+    done = python("-m", "nrmmix", "fit", "y ~ 1", "--data", "nothing")
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("nrmmix: error: there is no data set 'nothing'")
+
+
+def test_a_fit_imports_neither_statsmodels_nor_matplotlib():
+    code = (
+        "import sys, nrmmix as nm\n"
+        "assert not {'numba', 'pandas'} & sys.modules.keys()\n"
+        "fit = nm.fit('velocity_km_s ~ 1', nm.datasets.load_galaxy(), draws=5, tune=0, chains=1)\n"
+        "repr(fit), fit.diagnostics()\n"
+        "assert not {'statsmodels', 'matplotlib'} & sys.modules.keys()\n"
+        "fit.summary()\n"
+        "assert 'statsmodels.api' not in sys.modules\n"
+    )
+    done = python("-c", code)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,251 @@
+"""Results of a fit: methods, diagnostics, and the summary in its formats."""
+
+import csv
+import io
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nrmmix as nm
+from nrmmix import diagnostics
+from nrmmix.draws import Draws
+from nrmmix.report.summary import rounded, verdict
+from nrmmix.report.tables import escape
+from nrmmix.results import MCMCResult
+from nrmmix.sampling import Run
+
+RUN = {"draws": 60, "tune": 20, "chains": 2, "rng": 1, "cores": 1}
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), prior=nm.NGGP(), **RUN)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    table = nm.datasets.load_mcycle()
+    table.loc[3, "accel_g"] = np.nan
+    with pytest.warns(UserWarning, match="1 of 133 rows dropped"):
+        model = nm.Model("accel_g ~ times_ms", table)
+    return model.fit(**RUN)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
+
+
+def made(model, mass, *, n_clusters=None, interrupted=False, thin=1):
+    """A result with draws of one's own, mass (chain, draw)."""
+    chains, draws = mass.shape
+    n_clusters = np.arange(mass.size).reshape(mass.shape) % 2 + 3 if n_clusters is None else n_clusters
+    values = {
+        "n_clusters": n_clusters, "log_joint": np.full((chains, draws), -10.0), "mass": mass, "sigma": np.zeros((chains, draws)),
+        "labels": np.zeros((chains, draws, model.n_obs), np.int32),
+    }
+    return MCMCResult(model, Run(Draws(values), "gibbs", 500, thin, 7, 1.25, 0.1, interrupted))
+
+
+def noise(chains=4, draws=2000, seed=1):
+    return np.random.default_rng(seed).gamma(3.0, size=(chains, draws))
+
+
+# ---- methods
+
+
+def test_attributes_are_those_of_the_run(model):
+    run = Run(Draws({"n_clusters": np.ones((2, 5), int)}), "gibbs", 11, 3, 42, 0.5, 0.1, True)
+    fit = MCMCResult(model, run)
+    assert fit.model is model and fit.draws is run.draws
+    assert (fit.method, fit.tune, fit.thin, fit.seed, fit.seconds, fit.interrupted) == ("gibbs", 11, 3, 42, 0.5, True)
+
+
+def test_seed_draws_the_same_again(mixture):
+    again = mixture.model.fit(**{**RUN, "rng": mixture.seed})
+    assert np.array_equal(again.draws["labels"], mixture.draws["labels"])
+
+
+def test_predictions_are_those_of_the_predict_module(mixture, monkeypatch):
+    seen = []
+    module = SimpleNamespace(
+        predict=lambda *args, **options: seen.append((args, options)) or "table",
+        log_density=lambda *args: seen.append((args, {})) or "series",
+    )
+    monkeypatch.setitem(__import__("sys").modules, "nrmmix.predict", module)
+    assert mixture.predict("rows", "density", at=[1.0], interval=0.5, draws=9, rng=3) == "table"
+    assert mixture.log_density("rows") == "series"
+    assert seen == [
+        ((mixture, "rows", "density"), {"at": [1.0], "interval": 0.5, "draws": 9, "rng": 3}), ((mixture, "rows"), {}),
+    ]
+
+
+def test_predict_and_log_density_follow_the_rows(regression):
+    table = regression.predict(draws=20, rng=1)
+    assert table.index.equals(regression.model.frame.index) and 3 not in table.index
+    assert (table["lower"] <= table["upper"]).all()
+    density = regression.predict(kind="density", draws=120, rng=1)
+    assert np.allclose(np.log(density["estimate"]).to_numpy(), regression.log_density().to_numpy())
+
+
+def test_diagnostics_cover_label_invariant_numbers(mixture, regression):
+    assert list(mixture.diagnostics().index) == ["n_clusters", "log_joint", "mass", "sigma", "u"]
+    table = regression.diagnostics()
+    assert list(table.index) == ["n_clusters", "log_joint", "mass", "sigma", "width"]
+    assert table.loc["width", "rhat"] == diagnostics.rhat(regression.draws["width"])
+    assert table.loc["sigma", "mean"] == 0 and table.loc["sigma"].drop("mean").isna().all()
+
+
+def test_autocorrelation_is_a_table_by_chain(mixture):
+    table = mixture.autocorrelation("mass", 7)
+    assert table.index.name == "lag" and table.columns.name == "chain"
+    assert np.array_equal(table.to_numpy().T, diagnostics.autocorrelation(mixture.draws["mass"], 7))
+    assert (table.loc[0] == 1).all() and table.shape == (8, 2)
+    assert len(mixture.autocorrelation("u")) == 41
+
+
+def test_autocorrelation_names_what_there_is(mixture):
+    with pytest.raises(ValueError, match="'n_cluster' is unknown; there are n_clusters, .*did you mean 'n_clusters'"):
+        mixture.autocorrelation("n_cluster")
+    with pytest.raises(ValueError, match="'labels' is not one number a draw"):
+        mixture.autocorrelation("labels")
+
+
+def test_repr_fits_on_a_screen(regression):
+    text = repr(regression)
+    assert len(text.splitlines()) <= 4 and max(map(len, text.splitlines())) <= 100
+    mean = regression.draws["n_clusters"].mean()
+    for piece in ("accel_g ~ times_ms", "132 observations", "2 chains x 60 draws", "seed 1", f"{mean:.1f} clusters"):
+        assert piece in text
+
+
+# ---- summary
+
+
+def sections(fit):
+    """Rows of the summary's CSV, blank cells left out."""
+    rows = csv.reader(io.StringIO(fit.summary().as_csv()))
+    return {row[0]: row[1:] for row in rows if row}
+
+
+def test_summary_says_what_was_fitted(regression):
+    rows = sections(regression)
+    assert rows["Formula:"] == ["accel_g ~ times_ms"]
+    assert rows["Covariates:"] == ["times_ms"]
+    assert rows["Prior:"] == [str(regression.model.prior)]
+    assert rows["Kernel:"] == [str(regression.model.kernel)]
+    assert rows["Seed:"] == ["1"]
+    assert rows["Observations:"] == ["132", "Method:", "gibbs", "Chains:", "2"]
+    assert rows["Dropped rows:"] == ["1", "Tune:", "20", "Draws a chain:", "60"]
+    assert rows["Interrupted:"][:3] == ["no", "Thin:", "1"]
+
+
+def test_summary_shows_numbers_to_their_monte_carlo_error(model):
+    fit = made(model, noise())
+    table, rows = fit.diagnostics(), sections(fit)
+    assert "sigma" not in rows  # a Dirichlet process has none
+    assert rows[""] == ["mean", "sd", "5%", "95%", "ESS bulk", "ESS tail", "R-hat", "MCSE"]
+    mean, error = rows["mass"][0], rows["mass"][-1]
+    assert len(error.strip("0.")) == 2 and len(mean.split(".")[1]) == len(error.split(".")[1])
+    assert abs(float(mean) - table.loc["mass", "mean"]) < float(error) / 10
+    assert float(rows["mass"][4]) == round(table.loc["mass", "ess"])
+    assert rows["log_joint"][:2] == ["-10", "constant"]
+
+
+def test_summary_counts_the_clusters(model):
+    n_clusters = np.repeat([2, 3, 5], [50, 30, 20]).reshape(1, 100)
+    rows = sections(made(model, noise(1, 100), n_clusters=n_clusters))
+    assert rows["Number of clusters"] == ["2", "3", "5"]
+    assert rows["Probability"] == ["0.50", "0.30", "0.20"]
+
+
+def test_summary_sums_rare_numbers_of_clusters(model):
+    rows = sections(made(model, noise(1, 100), n_clusters=np.arange(100).reshape(1, 100) % 20))
+    assert rows["Number of clusters"] == [*map(str, range(10)), "other"]
+    assert rows["Probability"][-1] == "0.50"
+
+
+def test_summary_fits_a_terminal(mixture, regression):
+    for fit in (mixture, regression):
+        text = fit.summary().as_text()
+        assert max(map(len, text.splitlines())) <= 100
+        assert not re.search(r" +$", text, flags=re.MULTILINE)
+        assert str(fit.summary()) == text
+
+
+def test_summary_escapes_names_of_the_data():
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(20, 2)), columns=["<b>a</b>", 'b, "c"_$'])
+    fit = nm.Model(data=table).fit(draws=4, tune=0, chains=1, rng=1)
+    summary = fit.summary()
+    assert "<b>" not in summary.as_html() and "&lt;b&gt;a&lt;/b&gt;" in summary.as_html()
+    assert '<b>a</b>, b, "c"_$' in summary.as_text()
+    assert sections(fit)["Responses:"] == ['<b>a</b>, b, "c"_$']
+    latex = summary.as_latex()
+    assert r"\textless{}b\textgreater{}a" in latex and r"\_\$" in latex
+    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 4
+
+
+def test_escape_knows_every_format():
+    assert escape("a & b", "html") == "a &amp; b"
+    assert escape("50% {x}~\\", "latex") == r"50\% \{x\}\textasciitilde{}\textbackslash{}"
+    assert escape('say "a, b"', "csv") == '"say ""a, b"""'
+    assert escape("a & b, c", "txt") == "a & b, c"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        (2.71828, 0.0123, "2.718"), (-1234.56, 6.7, "-1234.6"), (12345.6, 230.0, "12350"), (0.5, np.nan, "0.5"), (3.0, 0.0, "3"),
+        (1.5e12, 3.0, "1.500e+12"), (1e-9, 1e-11, "1.000e-09"), (np.float64(0.1), 0.99, "0.10"),
+    ],
+)
+def test_rounded(value, error, text):
+    assert rounded(value, error) == text
+
+
+# ---- the verdict
+
+
+def said(fit):
+    return verdict(fit, fit.diagnostics())
+
+
+def test_verdict_on_chains_that_agree(model):
+    text = said(made(model, noise()))
+    assert text.startswith("Chains agree: largest R-hat 1.0") and "longer" not in text
+
+
+def test_verdict_on_chains_that_disagree(model):
+    mass = noise()
+    mass[0] += 5.0
+    text = said(made(model, mass))
+    assert text.startswith("Do not trust mass: R-hat 1.") and "n_clusters" not in text
+    draws = int(re.search(r"draws=(\d+)", text)[1])
+    assert "Run longer: tune=1000" in text and draws >= 4 * 2000
+
+
+def test_verdict_asks_for_thinning_rather_than_for_many_draws(model):
+    mass = noise(draws=6000)
+    mass[0] += 5.0
+    text = said(made(model, mass, thin=3))
+    draws, thin = (int(re.search(rf"{name}=(\d+)", text)[1]) for name in ("draws", "thin"))
+    assert draws <= 10_000 and draws * thin >= 4 * 6000 * 3
+
+
+def test_verdict_on_few_draws(model):
+    assert said(made(model, noise(4, 3))).startswith("Convergence cannot be judged from 3 draws a chain.")
+    flat = made(model, np.ones((4, 50)), n_clusters=np.ones((4, 50), int))
+    assert said(flat).startswith("Convergence cannot be judged: nothing varied")
+
+
+def test_verdict_on_small_effective_size(model):
+    assert said(made(model, noise(4, 15))).startswith("Do not trust")
+    assert said(made(model, noise(4, 70))).startswith("Chains nearly agree")
+
+
+def test_verdict_mentions_one_chain_and_an_interrupt(model):
+    text = said(made(model, noise(1, 4000), interrupted=True))
+    assert "there is one; use chains=4" in text and "stopped before the end" in text
