@@ -1,7 +1,7 @@
 """Command line: fit a model to a table, and list the data sets that come with the package.
 
-Results go to standard output, messages to standard error.  Exit status: 0 for a result, 1 for a failure on the way, 2 for input that
-cannot be used, 130 for an interrupt before the first draw.
+Results go to standard output, messages to standard error.  Exit status: 0 for a result, 1 for a failure on the way, 2 for input
+that cannot be used, 130 for an interrupt before the first draw.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog="nrmmix", description="Bayesian nonparametric mixtures and density regression.", epilog=EXAMPLES, formatter_class=plain
+        prog="nrmmix", description="Bayesian nonparametric mixtures and density regression.", epilog=EXAMPLES,
+        formatter_class=plain,
     )
     parser.add_argument("--version", action="version", version=f"nrmmix {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -91,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=plain,
     )
     fit.set_defaults(run=_fit)
-    fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, then ~, then 1 (a mixture) or covariates: "y ~ x"')
+    fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, a tilde, 1 (a mixture) or covariates: "y ~ x"')
     fit.add_argument("--data", required=True, metavar="NAME|FILE.csv", help="a data set of `nrmmix datasets`, or a csv file")
     fit.add_argument("--missing", choices=("drop", "raise"), default="drop", help="rows with missing values (default: drop)")
     model = fit.add_argument_group("model")
@@ -99,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled)")
     model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp (default: sampled)")
     model.add_argument("--kernel", choices=tuple(KERNELS), help="covariate kernel (default with covariates: se)")
-    model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, covariates scaled to [0, 1] (se: sampled)")
+    model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: sampled)")
     run = fit.add_argument_group("sampling")
     run.add_argument("--method", default="auto", metavar="NAME", help="sampler (default: auto)")
     for name, default, text in (
@@ -107,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         ("thin", 1, "iterations for each draw"), ("chains", 4, "chains"),
     ):
         run.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default: {default})")
-    run.add_argument("--seed", type=int, metavar="N", help="seed of the random numbers (default: a fresh one, shown in the summary)")
+    run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
     run.add_argument("--cores", type=int, metavar="N", help="threads (default: as many as processors, at most one a chain)")
     run.add_argument(
         "--progress", action=argparse.BooleanOptionalAction, default=None, help="progress on stderr (default: on a terminal)"

@@ -254,7 +254,7 @@ class Model:
         >>> X = np.array([[0.0], [0.1], [3.0]])
         >>> model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.Gaussian(m=0, r=1, nu=3, scale=1))
         >>> round(model.log_joint([0, 0, 1]), 4)
-        -7.2571
+        -7.3046
         """
         from nrmmix.kernels.chain import start
         from nrmmix.kernels.nrm import log_joint

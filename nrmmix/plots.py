@@ -1,7 +1,7 @@
 """Pictures of a fit: axes in, axes out; nothing is shown or saved here.
 
-pyplot is imported only where a figure has to be made.  Colours are those of Okabe and Ito and of viridis, which people with the usual
-kinds of colour blindness can tell apart.
+pyplot is imported only where a figure has to be made.  Colours are those of Okabe and Ito and of viridis, which people with the
+usual kinds of colour blindness can tell apart.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def plot(fit: MCMCResult, kind: str | None = None, ax: Axes | None = None, **opt
     fit : MCMCResult
     kind : str, optional
         `"density"` for a mixture of one or two responses.  For density regression of one response on one column `"mean"`, the
-        conditional mean with its band, or `"conditional"`, the conditional density as an image.  None draws the density of a mixture,
-        and of a regression both kinds side by side, or with `ax` the mean.
+        conditional mean with its band, or `"conditional"`, the conditional density as an image.  None draws the density of a
+        mixture, and of a regression both kinds side by side, or with `ax` the mean.
     ax : matplotlib Axes, optional
         Where to draw; default a new figure.
     **options
@@ -118,7 +118,8 @@ def check(model: Model, kind: str | None = None) -> tuple[str, ...]:
 
 
 def density(
-    fit: MCMCResult, ax: Axes | None = None, *, draws: int = 500, points: int | None = None, interval: float = 0.9, rng: Any = None
+    fit: MCMCResult, ax: Axes | None = None, *, draws: int = 500, points: int | None = None, interval: float = 0.9,
+    rng: Any = None,
 ) -> Axes:
     """Posterior mean density of a mixture with the data.
 
@@ -189,7 +190,7 @@ def _plane(
         ax.plot([], [], color=BLUE, linewidth=1.3, label="posterior mean density,\nprobability inside")
     ax.set_xlim(x1[0], x1[-1])
     ax.set_ylim(x2[0], x2[-1])
-    _dress(ax, *fit.model.frame.response_names)
+    _dress(ax, fit.model.frame.response_names[0], fit.model.frame.response_names[1])
     return ax
 
 
@@ -204,7 +205,8 @@ def _level(values: np.ndarray, cell: float, mass: float) -> float | None:
 
 
 def mean(
-    fit: MCMCResult, ax: Axes | None = None, *, draws: int = 500, points: int | None = None, interval: float = 0.9, rng: Any = None
+    fit: MCMCResult, ax: Axes | None = None, *, draws: int = 500, points: int | None = None, interval: float = 0.9,
+    rng: Any = None,
 ) -> Axes:
     """Posterior mean of E[y | x] with its credible band, over the data.
 
@@ -250,7 +252,8 @@ def mean(
 
 
 def conditional(
-    fit: MCMCResult, ax: Axes | None = None, *, draws: int = 500, points: int | None = None, interval: float = 0.9, rng: Any = None
+    fit: MCMCResult, ax: Axes | None = None, *, draws: int = 500, points: int | None = None, interval: float = 0.9,
+    rng: Any = None,
 ) -> Axes:
     """Posterior mean of the conditional density f(y | x) as an image, with the data and the mean curve.
 
@@ -332,6 +335,7 @@ def _mean_curve(
 def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     """Rows that a location reaches at the smallest width among the draws; between the data there may be gaps."""
     model = fit.model
+    assert model.kernel is not None and model.grid is not None
     widths = np.array([fit.draws[name].min() for name in model.width_names])
     if model.kernel.shared_width:
         widths = np.repeat(widths, len(model.frame.covariate_names))

@@ -80,8 +80,8 @@ class MCMCResult:
         kind : {"mean", "density"}, default "mean"
             The mean of the responses, or their density.
         at : array_like, (m,) or (m, d) with d responses, optional
-            Points at which to evaluate the density; every row is combined with every point.  Default: the row's own response, or a
-            grid where new data hold no response.
+            Points at which to evaluate the density; every row is combined with every point.  Default: the row's own response, or
+            a grid where new data hold no response.
         interval : float, default 0.9
             Probability of the band from `lower` to `upper`.
         draws : int, default 500
@@ -92,9 +92,9 @@ class MCMCResult:
         Returns
         -------
         DataFrame
-            Columns estimate, lower, upper.  The index is that of the rows, with a level `y` (density of one response), a level for
-            each response (density of several) or a level `response` (mean of several) added where needed.  Rows in which a
-            covariate is missing are NaN.
+            Columns estimate, lower, upper.  The index is that of the rows, with a level `y` (density of one response), a level
+            for each response (density of several) or a level `response` (mean of several) added.  The density of a mixture at
+            given points has these alone as its index.  Rows in which a covariate is missing are NaN.
 
         Raises
         ------
@@ -154,8 +154,8 @@ class MCMCResult:
         Returns
         -------
         DataFrame
-            One row for each of `n_clusters`, `log_joint`, `mass`, `sigma`, widths and `u` where the model has them; the columns are
-            those of `nrmmix.diagnostics.table`.  A fixed hyperparameter has its value as mean and NaN elsewhere.
+            One row for each of `n_clusters`, `log_joint`, `mass`, `sigma`, widths and `u` where the model has them; the columns
+            are those of `nrmmix.diagnostics.table`.  A fixed hyperparameter has its value as mean and NaN elsewhere.
 
         Examples
         --------

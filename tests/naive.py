@@ -346,30 +346,27 @@ def log_density_width(
 
 
 def chi_square(counts: dict, probabilities: dict, least: float = 5.0) -> float:
-    """p-value of counts by outcome; outcomes expected fewer than `least` times are pooled.  0 for an impossible outcome."""
+    """p-value of counts by outcome; outcomes expected fewer than `least` times are pooled.  0 where an impossible one was seen."""
     total = sum(counts.values())
     if any(probabilities.get(outcome, 0.0) == 0.0 for outcome in counts):
         return 0.0
     cells: list[tuple[float, float]] = []
-    pooled = [0.0, 0.0]
+    rare_seen, rare_expected = 0.0, 0.0
     for outcome, p in probabilities.items():
         seen, expected = counts.get(outcome, 0), p * total
         if expected >= least:
             cells.append((seen, expected))
         else:
-            pooled[0] += seen
-            pooled[1] += expected
-    if pooled[1] >= least:
-        cells.append((pooled[0], pooled[1]))
-    elif pooled[0] > 0:
-        # too rare to be a cell: a Poisson bound, combined with the rest below
-        if stats.poisson.sf(pooled[0] - 1, pooled[1]) < 1e-4:
-            return 0.0
-        cells.append((pooled[0], pooled[1]))
+            rare_seen += seen
+            rare_expected += expected
+    if rare_expected >= least:
+        cells.append((rare_seen, rare_expected))
+    elif rare_seen > 0 and stats.poisson.sf(rare_seen - 1, rare_expected) < 1e-4:
+        return 0.0  # too rare for a cell, and seen too often
     if len(cells) < 2:
         return 1.0
-    statistic = sum((seen - expected) ** 2 / expected for seen, expected in cells if expected >= least)
-    return float(stats.chi2.sf(statistic, max(sum(expected >= least for _, expected in cells) - 1, 1)))
+    statistic = sum((seen - expected) ** 2 / expected for seen, expected in cells)
+    return float(stats.chi2.sf(statistic, len(cells) - 1))
 
 
 def all_joint_states(problem: Problem, point: Point) -> Iterator[Point]:

@@ -1,6 +1,7 @@
 """Command line: what goes to standard output, messages, and exit status."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from nrmmix.cli import main
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = ["--draws", "30", "--tune", "10", "--chains", "2", "--seed", "5", "--cores", "1", "--no-progress"]
 MCYCLE = ["fit", "accel_g ~ times_ms", "--data", "mcycle"]
+THREE = "sepal_length_cm + sepal_width_cm + petal_width_cm ~ 1"
 GALAXY = ["fit", "velocity_km_s ~ 1", "--data", "galaxy"]
 
 
@@ -59,7 +61,7 @@ def test_options_reach_the_model(capsys):
     assert main([*MCYCLE, *options, *SMALL]) == 0
     out = capsys.readouterr().out
     assert "NGGP(mass = 2, sigma = 0.25)" in out and "Box(width = 0.3)" in out
-    assert "Seed:           5" in out and "Thin:                   2" in out
+    assert re.search("Seed: +5\n", out) and re.search("Thin: +2 ", out)
 
 
 def test_width_alone_is_that_of_the_default_kernel(capsys):
@@ -122,11 +124,11 @@ def test_datasets_lists_every_table(capsys):
         ([*MCYCLE, "--seed", "-1"], "--seed must be 0 or greater"),
         ([*MCYCLE, "--plot", "nowhere/at/all.png"], "no folder 'nowhere/at'"),
         ([*MCYCLE, "--plot", "picture.xyz"], "must end in one of .*png"),
-        (["fit", "sepal_length_cm + sepal_width_cm + petal_width_cm ~ 1", "--data", "iris", "--plot", "a.png"], "one or two responses"),
+        (["fit", THREE, "--data", "iris", "--plot", "a.png"], "one or two responses"),
     ],
 )
 def test_bad_input_is_refused_before_sampling(capsys, never_sampled, arguments, message):
-    assert __import__("re").search(message, refused(capsys, arguments))
+    assert re.search(message, refused(capsys, arguments))
 
 
 def test_a_folder_is_no_picture(capsys, never_sampled, tmp_path):
@@ -182,7 +184,7 @@ def test_interrupt_with_draws_prints_the_summary(capsys, monkeypatch):
     monkeypatch.setattr(nm.Model, "fit", fit)
     assert main([*GALAXY, *SMALL]) == 0
     out, err = capsys.readouterr()
-    assert "Interrupted:              yes" in out and "Sampling was stopped before the end." in out
+    assert re.search("Interrupted: +yes", out) and "Sampling was stopped before the end." in out
     assert "nrmmix: stopped early; 20 of 30 draws of each chain are kept" in err
 
 

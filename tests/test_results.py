@@ -108,7 +108,7 @@ def test_autocorrelation_is_a_table_by_chain(mixture):
 
 
 def test_autocorrelation_names_what_there_is(mixture):
-    with pytest.raises(ValueError, match="'n_cluster' is unknown; there are n_clusters, .*did you mean 'n_clusters'"):
+    with pytest.raises(ValueError, match=r"'n_cluster' is unknown; there are n_clusters, .*did you mean 'n_clusters'"):
         mixture.autocorrelation("n_cluster")
     with pytest.raises(ValueError, match="'labels' is not one number a draw"):
         mixture.autocorrelation("labels")
@@ -149,7 +149,7 @@ def test_summary_shows_numbers_to_their_monte_carlo_error(model):
     assert "sigma" not in rows  # a Dirichlet process has none
     assert rows[""] == ["mean", "sd", "5%", "95%", "ESS bulk", "ESS tail", "R-hat", "MCSE"]
     mean, error = rows["mass"][0], rows["mass"][-1]
-    assert len(error.strip("0.")) == 2 and len(mean.split(".")[1]) == len(error.split(".")[1])
+    assert len(error.lstrip("0.")) == 2 and len(mean.split(".")[1]) == len(error.split(".")[1])
     assert abs(float(mean) - table.loc["mass", "mean"]) < float(error) / 10
     assert float(rows["mass"][4]) == round(table.loc["mass", "ess"])
     assert rows["log_joint"][:2] == ["-10", "constant"]

@@ -11,6 +11,7 @@ from nrmmix.kernels.crm import expected_count, jumps_above, mass_below
 from nrmmix.kernels.entry import call_density, call_mean, call_sample
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.nrm import (
+    LOG_V_MAX,
     TINY,
     evaluate_kernel,
     exponents,
@@ -138,14 +139,19 @@ def regression_weights(data, state, K_row, out):
     rate = weights_at(0.0, 0.0, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
     x = math.log(NEGLIGIBLE / rate)
     best = 0.0
-    while x < 700.0:
+    while True:
         v = math.exp(x)
         logs, total = weighted_sums(base, K_row, v, c, data.R0, sigma, tau)
-        factor = STEP * v * math.exp(-(logs - logs0) - mass * (total - total0))
-        value = factor * weights_at(v, factor, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
-        best = max(best, value)
-        if value < NEGLIGIBLE * best:
-            break
+        survival = math.exp(-(logs - logs0) - mass * (total - total0))  # minus its derivative in v is the integrand's sum
+        last = x + STEP > LOG_V_MAX
+        factor = (0.5 if last else 1.0) * STEP * v * survival
+        rate = weights_at(v, factor, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
+        if last:  # a heavy tail: what is left of the integral, in the proportions of its end
+            weights_at(v, survival / rate, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
+            return
+        best = max(best, factor * rate)
+        if factor * rate < NEGLIGIBLE * best:
+            return
         x += STEP
 
 

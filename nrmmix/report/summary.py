@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN_CLUSTERS = 10  # values of the number of clusters with a column of their own
 
-# Chains agree below 1.01 with 400 effective draws (Vehtari et al. 2021); they cannot be trusted above 1.05 or with fewer than 100.
+# Chains agree below 1.01 with 400 effective draws (Vehtari et al. 2021), and cannot be trusted above 1.05 or with fewer than 100.
 RHAT_GOOD, RHAT_BAD = 1.01, 1.05
 ESS_GOOD, ESS_BAD = 400, 100
 LARGEST_DRAWS = 10_000  # of a chain that a remedy asks for; beyond, it asks for thinning
@@ -157,7 +157,7 @@ def _model_table(fit: MCMCResult, width: int) -> SimpleTable:
 
 def _run_table(fit: MCMCResult, width: int) -> SimpleTable:
     used, rows = fit.model.n_obs, len(fit.model.frame.used)
-    cells = [
+    cells: list[list[object]] = [
         ["Observations:", used, "Method:", fit.method, "Chains:", fit.draws.n_chains],
         ["Dropped rows:", rows - used, "Tune:", fit.tune, "Draws a chain:", fit.draws.n_draws],
         ["Interrupted:", "yes" if fit.interrupted else "no", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
