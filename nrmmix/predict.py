@@ -140,6 +140,8 @@ def predict(
     rng: Any = None,
 ) -> pd.DataFrame:
     """Posterior of a functional of the conditional distribution; see `MCMCResult.predict`."""
+    if isinstance(newdata, str):
+        raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; did you mean kind={newdata!r}?")
     if kind not in KINDS:
         near = difflib.get_close_matches(str(kind), KINDS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."

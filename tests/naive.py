@@ -346,7 +346,7 @@ def log_density_width(
 
 
 def chi_square(counts: dict, probabilities: dict, least: float = 5.0) -> float:
-    """p-value of counts by outcome; outcomes expected fewer than `least` times are pooled.  0 where an impossible one was seen."""
+    """p-value of counts by outcome; those expected fewer than `least` times are pooled.  0 where an impossible one was seen."""
     total = sum(counts.values())
     if any(probabilities.get(outcome, 0.0) == 0.0 for outcome in counts):
         return 0.0

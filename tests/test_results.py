@@ -155,6 +155,12 @@ def test_summary_shows_numbers_to_their_monte_carlo_error(model):
     assert rows["log_joint"][:2] == ["-10", "constant"]
 
 
+def test_summary_reports_the_logarithm_of_u(mixture):
+    mean, error = (float(sections(mixture)["log(u)"][column]) for column in (0, -1))
+    assert abs(mean - np.log(mixture.draws["u"]).mean()) < error / 10
+    assert {"sigma", "mass"} <= sections(mixture).keys() and "u" not in sections(mixture)
+
+
 def test_summary_counts_the_clusters(model):
     n_clusters = np.repeat([2, 3, 5], [50, 30, 20]).reshape(1, 100)
     rows = sections(made(model, noise(1, 100), n_clusters=n_clusters))

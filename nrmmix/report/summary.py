@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrmmix.diagnostics import table as table_of
 from nrmmix.priors import DirichletProcess
 from nrmmix.report.tables import EscapedSummary, table
 
@@ -56,14 +57,22 @@ def summary(fit: MCMCResult) -> Summary:
     >>> len(summary(fit).tables)
     4
     """
-    quantities = fit.diagnostics()
-    if isinstance(fit.model.prior, DirichletProcess):
-        quantities = quantities.drop(index="sigma")  # not a hyperparameter of this prior
+    quantities = _quantities(fit)
     width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, quantities.index)))
     tables = [
         _model_table(fit, width), _run_table(fit, width), _parameter_table(quantities, width), _cluster_table(fit, width),
     ]
     return EscapedSummary(tables, verdict(fit, quantities), width)
+
+
+def _quantities(fit: MCMCResult) -> pd.DataFrame:
+    """Diagnostics of what is reported."""
+    values = {name: fit.draws[name] for name in fit.scalars}
+    if isinstance(fit.model.prior, DirichletProcess):
+        del values["sigma"]  # not a hyperparameter of this prior
+    if "u" in values:
+        values["log(u)"] = np.log(values.pop("u"))  # the tail of u is so long that its mean says nothing
+    return table_of(values)
 
 
 # ------------------------------------------------------------------------------------------------ the verdict
@@ -178,10 +187,7 @@ def _parameter_table(quantities: pd.DataFrame, width: int) -> SimpleTable:
 def _parameter_row(row: pd.Series) -> list[str]:
     if np.isnan(row["sd"]):
         return [f"{row['mean']:.4g}", "constant"] + [""] * (len(COLUMNS) - 2)
-    numbers = [rounded(row[name], row["mcse"]) for name in ("mean", "sd")]
-    # A quantile below the error of the mean (u has a long tail) keeps two digits of its own.
-    errors = {name: row["mcse"] if abs(row[name]) >= row["mcse"] else abs(row[name]) / 10 for name in ("q5", "q95")}
-    numbers += [rounded(row[name], error) for name, error in errors.items()]
+    numbers = [rounded(row[name], row["mcse"]) for name in ("mean", "sd", "q5", "q95")]
     sizes = ["" if np.isnan(row[name]) else f"{row[name]:.0f}" for name in ("ess", "ess_tail")]
     error = "" if np.isnan(row["mcse"]) else rounded(row["mcse"], row["mcse"])
     return [*numbers, *sizes, format_rhat(row["rhat"]), error]

@@ -110,6 +110,20 @@ def test_weights_sum_to_one_in_every_draw(kernel, prior):
         np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-6)
 
 
+def test_weights_with_a_heavy_tail():
+    """Almost no mass and no cluster in reach: the integrand over v falls off like v^-0.0005, and the weights still sum to one."""
+    from nrmmix.kernels.predictive import predictive_weights
+
+    data = pd.DataFrame({"x": [0.0, 0.1, 0.2, 0.3], "y": Y[:4]})
+    kernel = nm.Box(0.35, locations=[0.0, 0.3, 0.8, 1.3], scale=None)
+    fit = nm.fit("y ~ x", data, prior=nm.DirichletProcess(0.001), kernel=kernel, draws=10, tune=20, chains=1, rng=1)
+    replay, reach = Replay(fit, None), Reach(fit.model, targets(fit.model, pd.DataFrame({"x": [0.15, 1.3]})))
+    for width in replay:
+        weights = predictive_weights(replay.data, replay.state, reach.at(width))
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-6)
+        assert weights[1, -1] == pytest.approx(1.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
 @pytest.mark.parametrize("regression", [False, True])
 def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):

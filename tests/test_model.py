@@ -1,0 +1,258 @@
+"""The model: what it accepts, refuses and prints; priors, families, kernels and log_joint."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nrmmix as nm
+from nrmmix.covariates import farthest_points
+from nrmmix.model import log_integral_over_u
+
+
+@pytest.fixture(scope="module")
+def mcycle():
+    return nm.datasets.load_mcycle()
+
+
+def test_a_model_prints_before_anything_is_sampled(mcycle):
+    text = str(nm.Model("accel_g ~ times_ms", mcycle, kernel=nm.Box(0.2), prior=nm.NGGP(1.5)))
+    for part in ("density regression", "accel_g ~ times_ms", "133 rows", "NGGP(mass = 1.5, sigma ~ Beta(1, 2))", "Box(width = 0.2)",
+                 "94 distinct values, 94 locations", "nu = 2", "m = -25.546"):
+        assert part in text
+    text = str(nm.Model("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful()))
+    assert "NRM mixture" in text and "eruptions_min, waiting_min" in text and "Wishart" in text
+
+
+def test_dropped_rows_are_counted(mcycle):
+    data = mcycle.copy()
+    data.loc[[3, 5], "accel_g"] = np.nan
+    with pytest.warns(UserWarning, match="2 of 133 rows dropped"):
+        model = nm.Model("accel_g ~ times_ms", data)
+    assert model.n_obs == 131 and "2 dropped" in str(model)
+    with pytest.raises(ValueError, match="accel_g"):
+        nm.Model("accel_g ~ times_ms", data, missing="raise")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"data": None}, "data is missing"),
+        ({"formula": "accel_g ~ tmes_ms"}, "times_ms"),
+        ({"family": "gaussian"}, r"family must be an object such as nm.Gaussian\(\)"),
+        ({"family": nm.Gaussian}, "family is the class Gaussian; make an object"),
+        ({"prior": 1.0}, "prior must be an object"),
+        ({"prior": nm.Gamma(1, 1)}, "prior must be an object"),
+        ({"kernel": 0.05}, "kernel must be an object"),
+        ({"formula": "accel_g ~ 1", "kernel": nm.Box(0.2)}, "no covariates"),
+        ({"kernel": nm.Box((0.2, 0.3))}, "2 widths for 1 covariates"),
+        ({"kernel": nm.Box(0.2, locations=[[0.0, 1.0]])}, r"locations must have shape \(P, 1\)"),
+        ({"kernel": nm.Box(0.2, locations=[np.nan])}, "locations must be finite"),
+        ({"kernel": nm.Box(0.05, locations=[2.4, 57.6])}, "out of reach of every location of Box"),
+    ],
+)
+def test_bad_arguments(mcycle, options, message):
+    arguments = {"formula": "accel_g ~ times_ms", "data": mcycle} | options
+    with pytest.raises(ValueError, match=message):
+        nm.Model(arguments.pop("formula"), arguments.pop("data"), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nm.Gamma(0, 1), "Gamma: shape must be a finite number greater than 0, not 0"),
+        (lambda: nm.Gamma(1, -1), "Gamma: rate"),
+        (lambda: nm.Gamma(1, np.nan), "Gamma: rate"),
+        (lambda: nm.Beta(1, np.inf), "Beta: b"),
+        (lambda: nm.LogNormal(np.inf, 1), "LogNormal: mu"),
+        (lambda: nm.LogNormal(0, 0), "LogNormal: sd"),
+        (lambda: nm.DirichletProcess(0), r"DirichletProcess: mass must be a number in \(0, inf\)"),
+        (lambda: nm.DirichletProcess(-1.0), "mass"),
+        (lambda: nm.DirichletProcess(np.nan), "mass"),
+        (lambda: nm.DirichletProcess(True), "mass"),
+        (lambda: nm.DirichletProcess("1"), "mass"),
+        (lambda: nm.DirichletProcess(nm.Beta(1, 1)), "mass cannot have a Beta prior; use a number or nm.Gamma or nm.LogNormal"),
+        (lambda: nm.NGGP(1.0, 1.0), r"NGGP: sigma must be a number in \[0, 1\)"),
+        (lambda: nm.NGGP(1.0, -0.1), "sigma"),
+        (lambda: nm.NGGP(1.0, nm.Gamma(1, 1)), "sigma cannot have a Gamma prior"),
+        (lambda: nm.NGGP(tau=0), "tau must be a finite number greater than 0"),
+        (lambda: nm.NormalizedInverseGaussian(tau=-1), "tau"),
+        (lambda: nm.Gaussian("diag"), 'covariance must be "full"'),
+        (lambda: nm.Gaussian(r=0), "r must be a finite number greater than 0"),
+        (lambda: nm.Gaussian(nu=-2), "nu must be"),
+        (lambda: nm.SquaredExponential(0), "width must be a number"),
+        (lambda: nm.SquaredExponential(-0.1), "width"),
+        (lambda: nm.SquaredExponential(()), "width is empty"),
+        (lambda: nm.SquaredExponential("wide"), "width"),
+        (lambda: nm.SquaredExponential(0.1, scale="standard"), 'scale must be "unit" or None'),
+        (lambda: nm.Box(), "width is needed"),
+    ],
+)
+def test_bad_specifications(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        (nm.Gaussian(m=[0, 0, 0]), r"m must have shape \(2,\)"),
+        (nm.Gaussian(m=[0, np.inf]), "m must be finite"),
+        (nm.Gaussian(nu=1.0), "nu must be greater than d - 1 = 1"),
+        (nm.Gaussian(scale=1.0), r"scale must have shape \(2, 2\)"),
+        (nm.Gaussian(scale=[[1, 2], [2, 1]]), "scale must be positive definite"),
+        (nm.Gaussian(scale=[[1, 0.5], [0.4, 1]]), "scale must be symmetric"),
+    ],
+)
+def test_bad_families_for_two_responses(family, message):
+    with pytest.raises(ValueError, match=message):
+        nm.Model(data=np.random.default_rng(0).normal(size=(10, 2)), family=family)
+
+
+def test_defaults_of_the_family_are_numbers_from_the_data():
+    X = np.random.default_rng(0).normal(size=(30, 2)) * [1.0, 50.0] + 3
+    family = nm.Model(data=X).family
+    np.testing.assert_allclose(family.m, X.mean(axis=0))
+    assert family.nu == 3 and family.r == 0.01
+    np.testing.assert_allclose(family.scale, np.diag(0.02 * 3 * X.var(axis=0, ddof=1)))
+    np.testing.assert_allclose(family.unwhiten(family.whiten(X)), X)
+
+
+def test_few_observations():
+    with pytest.raises(ValueError, match="at least 2 observations"):
+        nm.Model(data=np.array([[1.0]]))
+    fit = nm.Model(data=np.array([[1.0]]), family=nm.Gaussian(m=0, scale=1)).fit(draws=5, tune=5, chains=1, rng=1)
+    assert (fit.draws["n_clusters"] == 1).all()
+    fit = nm.Model(data=np.array([[1.0], [2.0]])).fit(draws=5, tune=5, chains=1, rng=1)
+    assert set(np.unique(fit.draws["n_clusters"])) <= {1, 2}
+
+
+def test_more_responses_than_observations():
+    X = np.random.default_rng(0).normal(size=(5, 8))
+    fit = nm.Model(data=X).fit(draws=5, tune=5, chains=1, rng=1)
+    assert np.isfinite(fit.draws["log_joint"]).all()
+
+
+def test_lee_choi_base():
+    X = np.random.default_rng(0).normal(size=(40, 3)) * [1, 2, 3]
+    family = nm.lee_choi_base(X)
+    assert family.r == 0.1 and family.nu == 9
+    assert np.linalg.det(family.scale) == pytest.approx(0.1)
+    np.testing.assert_allclose(family.scale / family.scale[0, 0], np.cov(X.T) / np.cov(X.T)[0, 0])
+    with pytest.raises(ValueError, match="linearly dependent"):
+        nm.lee_choi_base(np.ones((5, 2)))
+    with pytest.raises(ValueError, match="more rows than columns"):
+        nm.lee_choi_base(np.eye(3))
+
+
+# ---- covariates
+
+
+def test_groups_locations_and_scaling(mcycle):
+    grid = nm.Model("accel_g ~ times_ms", mcycle).grid
+    assert grid.values.shape == grid.locations.shape == (94, 1)
+    np.testing.assert_array_equal(grid.values[grid.group, 0], mcycle["times_ms"])
+    assert grid.distance.shape == (1, 94, 94) and grid.distance.max() == pytest.approx(1.0)
+    own = nm.Model("accel_g ~ times_ms", mcycle, kernel=nm.SquaredExponential(5.0, scale=None)).grid
+    assert own.distance.max() == pytest.approx(57.6 - 2.4)
+
+
+def test_many_covariate_values_get_spread_locations():
+    rng = np.random.default_rng(0)
+    data = pd.DataFrame({"x": rng.random(500), "z": rng.random(500), "y": rng.normal(size=500)})
+    grid = nm.Model("y ~ x + z", data, kernel=nm.SquaredExponential((0.2, 0.3))).grid
+    assert grid.locations.shape == (200, 2) and grid.distance.shape == (2, 500, 200)
+    at = farthest_points(data[["x", "z"]].to_numpy(), 10)
+    assert len(set(at)) == 10
+
+
+def test_kernels_are_what_they_say(mcycle):
+    d = np.array([[[0.0, 0.1, 0.2]], [[0.0, 0.3, 0.1]]])
+    se = nm.SquaredExponential((0.1, 0.2)).log_kernel(d, np.array([0.1, 0.2]))
+    np.testing.assert_allclose(se[0], [0.0, -0.5 - 1.125, -2 - 0.125])
+    box = nm.Box((0.2, 0.2)).log_kernel(d, np.array([0.2, 0.2]))
+    np.testing.assert_array_equal(box[0], [0.0, -np.inf, -np.inf])  # a distance equal to the width is outside
+
+
+def test_two_covariates_fit_and_predict():
+    data = nm.datasets.load_iris()
+    kernel = nm.SquaredExponential((0.2, nm.LogNormal(-1.5, 0.5)))
+    fit = nm.fit("petal_length_cm ~ sepal_length_cm + sepal_width_cm", data, kernel=kernel, draws=30, tune=30, chains=2, rng=1)
+    assert (fit.draws["width_sepal_length_cm"] == 0.2).all()
+    assert np.ptp(fit.draws["width_sepal_width_cm"]) > 0
+    fitted = fit.predict()["estimate"]
+    assert np.corrcoef(fitted, data["petal_length_cm"])[0, 1] > 0.8
+
+
+# ---- log_joint
+
+
+@pytest.fixture(scope="module")
+def small():
+    return pd.DataFrame({"x": [0.0, 0.0, 1.0], "y": [0.1, -0.3, 2.0]})
+
+
+@pytest.mark.parametrize(
+    ("formula", "prior", "arguments", "message"),
+    [
+        ("y ~ 1", nm.DirichletProcess(), {}, "mass is sampled in this model; give its value, mass="),
+        ("y ~ 1", nm.DirichletProcess(1.0), {"u": 1.0}, "u is integrated out"),
+        ("y ~ 1", nm.DirichletProcess(1.0), {"v": [1.0]}, "v and locations belong to density regression"),
+        ("y ~ 1", nm.DirichletProcess(1.0), {"mas": 1.0}, "did you mean 'mass'"),
+        ("y ~ 1", nm.DirichletProcess(1.0), {"mass": -1.0}, "mass = -1 is out of range"),
+        ("y ~ 1", nm.NGGP(1.0, 0.3), {"sigma": 1.0}, "sigma = 1 is out of range"),
+        ("y ~ 1", nm.NGGP(1.0, 0.3), {"u": 0.0}, "u must be a finite number greater than 0"),
+        ("y ~ x", nm.DirichletProcess(1.0), {}, "needs v and locations"),
+        ("y ~ x", nm.DirichletProcess(1.0), {"u": 1.0}, "u belongs to mixtures"),
+        ("y ~ x", nm.DirichletProcess(1.0), {"v": [1.0], "locations": [0]}, "v must hold 2 positive numbers"),
+        ("y ~ x", nm.DirichletProcess(1.0), {"v": [1.0, 1.0], "locations": [2]}, "locations must hold 1 integers in 0..1"),
+    ],
+)
+def test_log_joint_arguments(small, formula, prior, arguments, message):
+    kernel = nm.SquaredExponential(0.5) if "x" in formula else None
+    model = nm.Model(formula, small, prior=prior, kernel=kernel)
+    with pytest.raises(ValueError, match=message):
+        model.log_joint([0, 0, 0], **arguments)
+    with pytest.raises(ValueError, match="labels"):
+        model.log_joint([0, 0], **arguments)
+
+
+def test_log_joint_does_not_depend_on_label_names(small):
+    model = nm.Model("y ~ 1", small, prior=nm.NGGP(1.0, 0.3))
+    assert model.log_joint([0, 1, 0]) == model.log_joint([9, -4, 9])
+
+
+@pytest.mark.parametrize(("n", "K", "mass", "sigma", "tau"), [(1, 1, 0.5, 0.0, 1.0), (50, 3, 2.0, 0.7, 2.0), (10_000, 40, 1.0, 0.1, 1.0)])
+def test_integral_over_u(n, K, mass, sigma, tau):
+    x = np.linspace(-60, 600, 2_000_001)
+    with np.errstate(over="ignore"):
+        u = np.exp(x)
+        psi = mass * (np.log1p(u / tau) if sigma == 0 else ((u + tau) ** sigma - tau**sigma) / sigma)
+        f = n * x - (n - sigma * K) * np.log(u + tau) - psi
+    expected = f.max() + np.log(np.exp(f - f.max()).sum() * (x[1] - x[0]))
+    assert log_integral_over_u(n, K, mass, sigma, tau) == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.external
+def test_published_log_joints():
+    """Lee & Choi's data, their base measure, DP(1): the true partitions."""
+    for file, expected, tolerance in (("tgmcmc_toy_1300x2.npz", -1577.5696, 1e-4), ("tgmcmc_10k_10000x6.npz", -73513.52, 0.01)):
+        with np.load(nm.datasets.external(file)) as z:
+            X, labels = z["X"], z["labels"]
+        model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.lee_choi_base(X))
+        assert model.log_joint(labels) == pytest.approx(expected, abs=tolerance)
+
+
+def test_log_joint_of_a_simulated_twin():
+    """The same quantity on simulated data, from the formulas of the Dirichlet process and the normal-Wishart."""
+    from exact.enumeration import gaussian_log_marginal
+    from scipy.special import gammaln
+
+    X, labels = nm.datasets.simulate_toy(rng=1)
+    base = nm.lee_choi_base(X)
+    model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=base)
+    sizes = np.bincount(labels)
+    expected = gammaln(sizes).sum() - gammaln(len(X) + 1)
+    expected += sum(gaussian_log_marginal(X[labels == c], base.m, base.r, base.nu, base.scale) for c in range(len(sizes)))
+    assert model.log_joint(labels) == pytest.approx(expected, abs=1e-8)
