@@ -371,6 +371,7 @@ class Model:
             plane=np.zeros((3, P)),
             trial=np.zeros((G, P)),
             log_trial=np.zeros((G, P)),
+            carried=np.zeros((2, G)),
         )
         return data, state
 

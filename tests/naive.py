@@ -310,10 +310,11 @@ def log_density_v(problem: Problem, point: Point, g: int, x: float, *, without_m
     return log_posterior(problem, replace(point, v=v), without_mass=without_mass) + x
 
 
-def log_density_scale(problem: Problem, point: Point, x: float, *, without_mass: bool) -> float:
-    """Of log c where V = c * (V of the point); the volume element of V along the ray is c^G d(log c)."""
-    at = replace(point, v=point.v * math.exp(x))
-    return log_posterior(problem, at, without_mass=without_mass) + len(point.v) * x
+def log_density_scale(problem: Problem, point: Point, groups: Sequence[int], x: float, *, without_mass: bool) -> float:
+    """Of log c where V_g = c * (V_g of the point) in these groups; the volume element is c^(their number) d(log c)."""
+    v = point.v.copy()
+    v[list(groups)] *= math.exp(x)
+    return log_posterior(problem, replace(point, v=v), without_mass=without_mass) + len(groups) * x
 
 
 def log_density_mass(problem: Problem, point: Point, z: float) -> float:
@@ -329,9 +330,12 @@ def log_density_sigma(problem: Problem, point: Point, z: float, *, without_mass:
 
 
 def log_density_width(
-    problem: Problem, point: Point, j: int, z: float, *, without_mass: bool, logit: bool = False
+    problem: Problem, point: Point, j: int, z: float, *, without_mass: bool, logit: bool = False, carry: bool = False
 ) -> float:
-    """Of z = log width of covariate j, or its logit; all covariates follow a shared width."""
+    """Of z = log width of covariate j, or its logit; all covariates follow a shared width.
+
+    With V fixed, or with `carry` V_g sum_m n_m K(x_g, mu_m) fixed, where log V_g moves with the width and the density of log V counts.
+    """
     width = 1.0 / (1.0 + math.exp(-z)) if logit else math.exp(z)
     jacobian = math.log(width) + (math.log1p(-width) if logit else 0.0)
     widths = point.widths.copy()
@@ -339,7 +343,17 @@ def log_density_width(
         widths[:] = width
     else:
         widths[j] = width
-    return log_posterior(problem, replace(point, widths=widths), without_mass=without_mass) + jacobian
+    v = point.v
+    if carry:
+        v = v * reach(problem, point, point.widths) / reach(problem, point, widths)
+        jacobian += float(np.log(v).sum())
+    return log_posterior(problem, replace(point, widths=widths, v=v), without_mass=without_mass) + jacobian
+
+
+def reach(problem: Problem, point: Point, widths: np.ndarray) -> np.ndarray:
+    """(G,) sum_m n_m K(x_g, mu_m)"""
+    sizes = np.array([len(point.members(k)) for k in range(point.n_clusters)])
+    return problem.K(widths)[:, list(point.locations)] @ sizes
 
 
 # ---- checking frequencies

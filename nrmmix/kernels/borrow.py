@@ -51,5 +51,5 @@ def borrow_state(s):
         _unowned(s.labels), _unowned(s.size), _unowned(s.stat), _unowned(s.location), _unowned(s.log_weight),
         _unowned(s.log_size), _unowned(s.v), _unowned(s.A), _unowned(s.log_new), _unowned(s.K), _unowned(s.log_K),
         _unowned(s.hyper), _unowned(s.num), _unowned(s.score), _unowned(s.work), _unowned(s.plane), _unowned(s.trial),
-        _unowned(s.log_trial),
+        _unowned(s.log_trial), _unowned(s.carried),
     )

@@ -33,6 +33,7 @@ from nrmmix.kernels.state import (
 
 TINY = 1e-300
 LOG_V_MAX = 600.0  # v is truncated at e^600, beyond which it would overflow
+NEIGHBOURHOODS = 10  # local scale moves a sweep
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 
 
@@ -180,27 +181,27 @@ def exponents(state, c):
 
 
 @kernel
-def log_density_v(data, state, count, x, base, K_row, c):
-    if x > LOG_V_MAX:
+def log_density_v(data, state, count, x, ceiling, base, K_row, c):
+    if x > ceiling:
         return -math.inf
     logs, total = weighted_sums(base, K_row, math.exp(x), c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
     return count * x - logs + mass_term(data, state, total)
 
 
 @kernel
-def slice_v(data, state, count, start, base, K_row, c, rng):
-    """One slice step for x = log v of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
-    level = log_density_v(data, state, count, start, base, K_row, c) - rng.standard_exponential()
+def slice_v(data, state, count, start, ceiling, base, K_row, c, rng):
+    """One slice step for x = log v at most `ceiling` of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
+    level = log_density_v(data, state, count, start, ceiling, base, K_row, c) - rng.standard_exponential()
     width = 1.0 + 2.0 / math.sqrt(count)
     lo = start - width * rng.random()
     hi = lo + width
-    while log_density_v(data, state, count, lo, base, K_row, c) > level:
+    while log_density_v(data, state, count, lo, ceiling, base, K_row, c) > level:
         lo -= width
-    while log_density_v(data, state, count, hi, base, K_row, c) > level:
+    while log_density_v(data, state, count, hi, ceiling, base, K_row, c) > level:
         hi += width
     while True:
         x = lo + (hi - lo) * rng.random()
-        if log_density_v(data, state, count, x, base, K_row, c) >= level or hi - lo < 1e-13:
+        if log_density_v(data, state, count, x, ceiling, base, K_row, c) >= level or hi - lo < 1e-13:
             return x
         if x < start:
             lo = x
@@ -210,10 +211,10 @@ def slice_v(data, state, count, start, base, K_row, c, rng):
 
 @kernel
 def update_v(data, state, rng):
-    """Each log V_g, then their common scale."""
+    """Each log V_g, then the common scale of all of them and of neighbourhoods."""
     G, P = state.K.shape
     tau = state.hyper[TAU]
-    base, c, at_one = state.plane[0], state.plane[1], state.plane[2]
+    base, c = state.plane[0], state.plane[1]
     exponents(state, c)
     recompute_A(state)
     for g in range(G):
@@ -230,21 +231,54 @@ def update_v(data, state, rng):
                     if h != g:
                         rest += state.v[h] * state.K[h, p]
                 base[p] = tau + rest
-        x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), base, K_row, c, rng)
+        x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), LOG_V_MAX, base, K_row, c, rng)
         state.v[g] = math.exp(x)
         for p in range(P):
             state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
-    if G == 1:
-        return
+    if G > 1:
+        rescale(data, state, 0, math.inf, c, rng)
+        for _ in range(NEIGHBOURHOODS):
+            # The groups about a location, as many as there are up to a group picked at random: whatever v is, so a slice step
+            # along their common scale leaves the posterior as it is.
+            p = rng.integers(0, P)
+            rescale(data, state, p, distance_to(data, rng.integers(0, G), p), c, rng)
     recompute_A(state)
-    for p in range(P):
-        base[p] = tau
-        at_one[p] = state.A[p]
-    n = float(state.labels.shape[0])
-    scale = math.exp(slice_v(data, state, n, 0.0, base, at_one, c, rng))
+
+
+@kernel
+def distance_to(data, g, p):
+    farthest = 0.0
+    for j in range(data.distance.shape[0]):
+        farthest = max(farthest, data.distance[j, g, p])
+    return farthest
+
+
+@kernel
+def rescale(data, state, p, radius, c, rng):
+    """One slice step for the common log scale of all V_g within the radius of location p.
+
+    Where A is large against tau only ratios of the V_g matter much, and the level of a stretch of covariate space moves slowly by
+    single V_g.
+    """
+    G, P = state.K.shape
+    base, within = state.plane[0], state.plane[2]
+    for q in range(P):
+        base[q] = state.hyper[TAU]
+        within[q] = 0.0
+    count, largest = 0.0, 0.0
     for g in range(G):
-        state.v[g] *= scale
-    recompute_A(state)
+        inside = distance_to(data, g, p) <= radius
+        target = within if inside else base
+        v, row = state.v[g], state.K[g]
+        for q in range(P):
+            target[q] += v * row[q]
+        if inside:
+            count += data.group_size[g]
+            largest = max(largest, v)
+    x = slice_v(data, state, count, 0.0, LOG_V_MAX - math.log(largest), base, within, c, rng)
+    for g in range(G):
+        if distance_to(data, g, p) <= radius:
+            state.v[g] *= math.exp(x)
 
 
 @kernel
@@ -274,7 +308,7 @@ def bounded(kind, z):
 
 
 @kernel
-def log_density_hyper(data, state, which, z):
+def log_density_hyper(data, state, which, z, carry):
     """Log full conditional of hyperparameter `which` on its unbounded scale z, the mass integrated out where it has a gamma prior."""
     prior = data.hyperprior[which]
     kind = prior[0]
@@ -296,24 +330,51 @@ def log_density_hyper(data, state, which, z):
             value += math.lgamma(state.size[k] - x) - gap
             value += x * math.log(max(state.hyper[TAU] + state.A[state.location[k]], TINY))
         return value + mass_term(data, state, total_psi1(data, state, x))
-    # a width: the kernel and A follow it
+    return value + log_density_at_width(data, state, which, x, carry)
+
+
+@kernel
+def log_density_at_width(data, state, which, x, carry):
+    """What depends on a width, in log V coordinates: with V fixed, or with V carried along (see `update_width`)."""
     old = state.hyper[which]
     set_width(data, state, which, x)
     evaluate_kernel(data, state, state.log_trial, state.trial)
-    base, c, A = state.plane[0], state.plane[1], state.plane[2]
-    for p in range(base.shape[0]):
-        base[p] = state.hyper[TAU]
-        A[p] = 0.0
-    for g in range(state.v.shape[0]):
-        for p in range(base.shape[0]):
-            A[p] += state.v[g] * state.trial[g, p]
-    exponents(state, c)
-    logs, total = weighted_sums(base, A, 1.0, c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
+    set_width(data, state, which, old)
+    G, P = state.K.shape
+    value = 0.0
     for i in range(state.labels.shape[0]):
         value += state.log_trial[data.group[i], state.location[state.labels[i]]]
-    value += mass_term(data, state, total) - logs
-    set_width(data, state, which, old)
-    return value
+    if value == -math.inf:
+        return value
+    log_v = state.carried[1]
+    for g in range(G):
+        log_v[g] = state.carried[0, g] - log_reach(state, state.log_trial[g]) if carry else math.log(state.v[g])
+        value += data.group_size[g] * log_v[g]
+        if log_v[g] > LOG_V_MAX:
+            return -math.inf
+    base, c, A = state.plane[0], state.plane[1], state.plane[2]
+    for p in range(P):
+        base[p] = state.hyper[TAU]
+        A[p] = 0.0
+    for g in range(G):
+        v, row = math.exp(log_v[g]), state.trial[g]
+        for p in range(P):
+            A[p] += v * row[p]
+    exponents(state, c)
+    logs, total = weighted_sums(base, A, 1.0, c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
+    return value + mass_term(data, state, total) - logs
+
+
+@kernel
+def log_reach(state, log_K_row):
+    """log sum_m n_m K(x_g, mu_m)"""
+    top = -math.inf
+    for k in range(state.num[N_CLUSTERS]):
+        top = max(top, log_K_row[state.location[k]])
+    total = 0.0
+    for k in range(state.num[N_CLUSTERS]):
+        total += state.size[k] * exp_any(log_K_row[state.location[k]] - top)
+    return top + math.log(total)
 
 
 @kernel
@@ -326,19 +387,38 @@ def set_width(data, state, which, x):
 
 
 @kernel
-def slice_hyper(data, state, which, rng):
+def update_width(data, state, which, carry, rng):
+    """One slice step for a width, V fixed or carried along.
+
+    Carried along, Z_g = V_g sum_m n_m K(x_g, mu_m) is held instead of V_g: a shift of log V_g, of unit Jacobian.  An observation far out
+    under a narrow kernel needs a large V_g, so that with V fixed a width hardly moves.
+    """
+    G = state.v.shape[0]
+    if carry:
+        for g in range(G):
+            state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g])
+    set_width(data, state, which, slice_hyper(data, state, which, carry, rng))
+    evaluate_kernel(data, state, state.log_K, state.K)
+    if carry:
+        for g in range(G):
+            state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g]))
+    recompute_A(state)
+
+
+@kernel
+def slice_hyper(data, state, which, carry, rng):
     kind = data.hyperprior[which, 0]
     start = unbounded(kind, state.hyper[which])
-    level = log_density_hyper(data, state, which, start) - rng.standard_exponential()
+    level = log_density_hyper(data, state, which, start, carry) - rng.standard_exponential()
     lo = start - 1.5 * rng.random()
     hi = lo + 1.5
-    while log_density_hyper(data, state, which, lo) > level:
+    while log_density_hyper(data, state, which, lo, carry) > level:
         lo -= 1.5
-    while log_density_hyper(data, state, which, hi) > level:
+    while log_density_hyper(data, state, which, hi, carry) > level:
         hi += 1.5
     while True:
         z = lo + (hi - lo) * rng.random()
-        if log_density_hyper(data, state, which, z) >= level or hi - lo < 1e-13:
+        if log_density_hyper(data, state, which, z, carry) >= level or hi - lo < 1e-13:
             return bounded(kind, z)
         if z < start:
             lo = z
@@ -352,18 +432,17 @@ def update_hyper(data, state, rng):
     if data.setup[UPDATE_V] == 1:
         update_v(data, state, rng)
     if data.hyperprior[SIGMA, 0] != FIXED:
-        state.hyper[SIGMA] = slice_hyper(data, state, SIGMA, rng)
+        state.hyper[SIGMA] = slice_hyper(data, state, SIGMA, False, rng)
     for which in range(WIDTH, state.hyper.shape[0]):
         if data.hyperprior[which, 0] != FIXED:
-            set_width(data, state, which, slice_hyper(data, state, which, rng))
-            evaluate_kernel(data, state, state.log_K, state.K)
-            recompute_A(state)
+            update_width(data, state, which, False, rng)
+            update_width(data, state, which, True, rng)
     prior = data.hyperprior[MASS]
     if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1:
         rate = prior[2] + total_psi1(data, state, state.hyper[SIGMA])
         state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
     elif prior[0] != FIXED:
-        state.hyper[MASS] = slice_hyper(data, state, MASS, rng)
+        state.hyper[MASS] = slice_hyper(data, state, MASS, False, rng)
     if state.A.shape[0] > 1:
         update_locations(data, state, rng)
     refresh(data, state)

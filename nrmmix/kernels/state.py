@@ -89,6 +89,7 @@ class State(NamedTuple):
     plane: np.ndarray  # (3, P) scratch of the measure's updates
     trial: np.ndarray  # (G, P) scratch of the width update: K
     log_trial: np.ndarray  # (G, P) and log K
+    carried: np.ndarray  # (2, G) and what V follows, with log V
 
 
 def capacity(n_clusters: int) -> int:
