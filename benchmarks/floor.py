@@ -6,7 +6,7 @@ from nrmmix.kernels.borrow import borrow_data, borrow_state
 from nrmmix.kernels.clusters import score_columns
 from nrmmix.kernels.gibbs import prior_weights
 from nrmmix.kernels.jit import kernel
-from nrmmix.kernels.nrm import draw_index
+from nrmmix.kernels.special import draw_index
 from nrmmix.kernels.state import N_CLUSTERS
 
 
@@ -16,7 +16,7 @@ def frozen_sweep(data, state, rng):
     K = state.num[N_CLUSTERS]
     total = 0
     for i in range(state.labels.shape[0]):
-        prior_weights(state.score, K, state.log_weight, state.location, state.log_K[data.group[i]])
+        prior_weights(state, K, data.group[i], -1)
         score_columns(data, state.stat, state.work, state.score, K, i, -1)
         total += draw_index(state.score, K, rng.random())
     return total

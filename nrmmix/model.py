@@ -285,7 +285,8 @@ class Model:
         data, state = self.arrays(n_clusters)
         state.hyper[:] = state_hyper
         state.v[:] = at
-        start(data, state, relabelled, place.astype(np.int64))
+        start(data, state, relabelled)
+        state.location[:n_clusters] = place
         value = float(log_joint(data, state))
         if self.has_u and u is None:
             mass, sigma, tau = state_hyper[: layout.WIDTH]
@@ -357,11 +358,16 @@ class Model:
             size=np.zeros(cap, np.int64),
             stat=np.zeros((packed.n_stat, cap)),
             location=np.zeros(cap, np.int64),
+            reach=np.zeros((cap, P)),
+            where=np.zeros((cap, P)),
             log_weight=np.zeros(cap),
             log_size=np.zeros(n + 2),
             v=data.group_size.copy() if setup[layout.UPDATE_V] else np.ones(G),
             A=np.zeros(P),
             log_new=np.zeros(G),
+            log_R0=np.zeros(P),
+            log_b=np.zeros(P),
+            exposure=np.zeros((G, P)),
             K=np.ones((G, P)),
             log_K=np.zeros((G, P)),
             hyper=np.array(hyper, dtype=float),
@@ -371,6 +377,8 @@ class Model:
             plane=np.zeros((3, P)),
             trial=np.zeros((G, P)),
             log_trial=np.zeros((G, P)),
+            region=np.zeros(G, np.int64),
+            chosen=np.zeros(G, np.int64),
             carried=np.zeros((2, G)),
         )
         return data, state

@@ -117,11 +117,11 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
     return np.stack([canonical(arrays.labels(row, n, what="init"))[0] for row in each])
 
 
-def starting_locations(model: Model, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """For each starting cluster the location that reaches its members best."""
+def check_start(model: Model, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:
+    """Each starting cluster must have a location that reaches all its members."""
     n_clusters = int(labels.max(initial=-1)) + 1
     if not model.is_regression or n_clusters == 0:
-        return np.zeros(n_clusters, np.int64)
+        return
     log_K = model.kernel.log_kernel(data.distance, width)
     total = np.zeros((n_clusters, log_K.shape[1]))
     np.add.at(total, labels[labels >= 0], log_K[data.group[labels >= 0]])
@@ -131,7 +131,6 @@ def starting_locations(model: Model, data: layout.Data, labels: np.ndarray, widt
             f"init puts observations into cluster {cluster} that no location of {model.kernel} reaches together; "
             'use init="sequential" or "each".'
         )
-    return total.argmax(axis=1).astype(np.int64)
 
 
 def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, draws: int) -> Chain:
@@ -139,8 +138,8 @@ def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, draws:
     n_clusters = int(labels.max(initial=-1)) + 1
     data, state = model.arrays(max(n_clusters, 8))
     G, P = data.distance.shape[1:]
-    locations = starting_locations(model, data, labels, state.hyper[layout.WIDTH :])
-    loop.start(data, state, labels, locations)
+    check_start(model, data, labels, state.hyper[layout.WIDTH :])
+    loop.start(data, state, labels)
     if not np.isfinite(data.alone).all():
         row = int(np.flatnonzero(~np.isfinite(data.alone))[0])
         raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")

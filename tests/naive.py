@@ -266,6 +266,21 @@ def gibbs_conditional(problem: Problem, point: Point, i: int) -> dict[tuple, flo
     return {place.key(): float(q) for place, q in zip(places, p, strict=True)}
 
 
+def log_joint_without_locations(problem: Problem, point: Point) -> float:
+    """log p(y, partition, v), the locations of all clusters summed over; those of the point are not read."""
+    places = itertools.product(range(len(problem.R0)), repeat=point.n_clusters)
+    log_p = [log_measure(problem, replace(point, locations=locations)) for locations in places]
+    return float(logsumexp(log_p)) + log_likelihood(problem, point)
+
+
+def gibbs_conditional_without_locations(problem: Problem, point: Point, i: int) -> dict[tuple[int, ...], float]:
+    """Probability of every partition that redrawing observation i may give, locations integrated out, by canonical labels."""
+    partitions_of_i = {canonical(place.labels): place for place in choices(problem, point, i)}
+    log_p = np.array([log_joint_without_locations(problem, place) for place in partitions_of_i.values()])
+    p = np.exp(log_p - logsumexp(log_p))
+    return {labels: float(q) for labels, q in zip(partitions_of_i, p, strict=True)}
+
+
 def location_conditional(problem: Problem, point: Point, k: int) -> np.ndarray:
     """Probability (P,) of every location of cluster k."""
     log_p = []
@@ -334,7 +349,7 @@ def log_density_width(
 ) -> float:
     """Of z = log width of covariate j, or its logit; all covariates follow a shared width.
 
-    With V fixed, or with `carry` V_g sum_m n_m K(x_g, mu_m) fixed, where log V_g moves with the width and the density of log V counts.
+    With V fixed; or with `carry` V_g sum_m n_m K(x_g, mu_m) fixed, where V moves with the width and has its density of log V.
     """
     width = 1.0 / (1.0 + math.exp(-z)) if logit else math.exp(z)
     jacobian = math.log(width) + (math.log1p(-width) if logit else 0.0)
@@ -345,7 +360,10 @@ def log_density_width(
         widths[j] = width
     v = point.v
     if carry:
-        v = v * reach(problem, point, point.widths) / reach(problem, point, widths)
+        after = reach(problem, point, widths)
+        if (after < 1e-200).any():  # V overflows there, and is truncated long before
+            return -math.inf
+        v = v * reach(problem, point, point.widths) / after
         jacobian += float(np.log(v).sum())
     return log_posterior(problem, replace(point, widths=widths, v=v), without_mass=without_mass) + jacobian
 

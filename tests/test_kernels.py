@@ -225,6 +225,33 @@ def test_naive_predictive_is_a_ratio_of_marginals():
     assert naive.log_predictive(X[5], X[:5], base) == pytest.approx(wanted, rel=1e-11)
 
 
+def test_naive_conditional_without_locations_is_the_product_over_clusters():
+    """p(y, s | V) factorises over clusters once the locations are summed over."""
+    rng = np.random.default_rng(1)
+    problem = naive.Problem(
+        y=rng.normal(size=(5, 1)), base=naive.Base(np.zeros(1), 0.5, 3.0, np.eye(1)), group=np.array([0, 1, 1, 2, 0]),
+        x=np.array([[0.0], [0.4], [1.0]]), mu=np.array([[0.1], [0.8]]), R0=np.array([0.3, 0.7]), kernel=naive.squared_exponential,
+    )
+    point = naive.Point((0, 1, 0, 1, 2), (0, 1, 0), rng.gamma(2.0, size=3), 1.1, 0.4, 1.0, np.array([0.6]))
+    K = problem.K(point.widths)
+    A = point.v @ K
+
+    def log_h(members):
+        terms = [
+            problem.R0[p] * math.exp(naive.log_kappa(len(members), A[p], 1.1, 0.4, 1.0)) * K[problem.group[members], p].prod()
+            for p in range(2)
+        ]
+        return math.log(sum(terms)) + naive.log_marginal(problem.y[members], problem.base)
+
+    found = naive.gibbs_conditional_without_locations(problem, point, 3)
+    weight = {
+        (0, 1, 0, 1, 2): log_h([1, 3]) - log_h([1]), (0, 1, 0, 0, 2): log_h([0, 2, 3]) - log_h([0, 2]),
+        (0, 1, 0, 2, 2): log_h([3, 4]) - log_h([4]), (0, 1, 0, 2, 3): log_h([3]),
+    }
+    total = sum(math.exp(w) for w in weight.values())
+    assert found == pytest.approx({labels: math.exp(w) / total for labels, w in weight.items()}, rel=1e-10)
+
+
 # ---- the Gaussian family
 
 
@@ -741,10 +768,8 @@ def test_log_density_of_a_width(name, j, carry):
     before = copy_of(state)
     zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
     found = [nrm.log_density_hyper(data, state, layout.WIDTH + j, z, carry) for z in zs]
-    with np.errstate(divide="ignore", invalid="ignore"):  # a box that reaches no cluster
-        wanted = [
-            naive.log_density_width(problem, point, j, z, without_mass=integrates_mass(model), logit=logit, carry=carry) for z in zs
-        ]
+    options = dict(without_mass=integrates_mass(model), logit=logit, carry=carry)
+    wanted = [naive.log_density_width(problem, point, j, z, **options) for z in zs]
     agree_up_to_a_constant(found, wanted)
     # only scratch space has changed
     for field in ("hyper", "K", "log_K", "A", "v", "labels", "location"):
@@ -756,7 +781,7 @@ def test_log_density_of_hyperparameters_outside_their_range():
     for which in (layout.SIGMA, layout.WIDTH, layout.WIDTH + 2):
         for z in (-601.0, 601.0, -np.inf, np.inf):
             assert nrm.log_density_hyper(data, state, which, z, False) == -np.inf
-    assert nrm.log_density_hyper(data, state, layout.SIGMA, 40.0) == -np.inf  # rounds to sigma = 1
+    assert nrm.log_density_hyper(data, state, layout.SIGMA, 40.0, False) == -np.inf  # rounds to sigma = 1
 
 
 # ---- slice sampling: the draws have the density that was sampled
@@ -1316,8 +1341,12 @@ def test_bounds_are_kept_and_arrays_of_one_kind_reach_every_kernel(tmp_path):
     assert signatures.pop("draws") == [[1, 100, 30]]
     for name in ("chain.run", "chain.start", "gibbs.gibbs_one", "clusters.attach", "nrm.update_hyper", "nrm.weighted_sums"):
         assert signatures[f"nrmmix.kernels.{name}"], name
-    # numba compiles literal integers apart; what must not differ are the types of arrays and numbers
-    kinds = {name: {re.sub(r"Literal\[int\]\(-?\d+\)", "int64", one) for one in all_} for name, all_ in signatures.items()}
+    # numba compiles literals apart; what must not differ are the types of arrays and numbers
+    literal = re.compile(r"Literal\[(int|bool)\]\([^)]*\)")
+    kinds = {
+        name: {literal.sub(lambda at: {"int": "int64", "bool": "bool"}[at[1]], one) for one in all_}
+        for name, all_ in signatures.items()
+    }
     assert not {name: several for name, several in kinds.items() if len(several) > 1}
 
 

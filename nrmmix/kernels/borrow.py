@@ -48,8 +48,8 @@ def borrow_data(d):
 @kernel
 def borrow_state(s):
     return State(
-        _unowned(s.labels), _unowned(s.size), _unowned(s.stat), _unowned(s.location), _unowned(s.log_weight),
-        _unowned(s.log_size), _unowned(s.v), _unowned(s.A), _unowned(s.log_new), _unowned(s.K), _unowned(s.log_K),
+        _unowned(s.labels), _unowned(s.size), _unowned(s.stat), _unowned(s.location), _unowned(s.reach), _unowned(s.where), _unowned(s.log_weight),
+        _unowned(s.log_size), _unowned(s.v), _unowned(s.A), _unowned(s.log_new), _unowned(s.log_R0), _unowned(s.log_b), _unowned(s.exposure), _unowned(s.K), _unowned(s.log_K),
         _unowned(s.hyper), _unowned(s.num), _unowned(s.score), _unowned(s.work), _unowned(s.plane), _unowned(s.trial),
-        _unowned(s.log_trial), _unowned(s.carried),
+        _unowned(s.log_trial), _unowned(s.region), _unowned(s.chosen), _unowned(s.carried),
     )

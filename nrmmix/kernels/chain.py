@@ -6,6 +6,7 @@ from nrmmix.kernels.borrow import borrow_data, borrow_state
 from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns
 from nrmmix.kernels.entry import call_covariate, call_move
 from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.locations import update_locations
 from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh, update_hyper
 from nrmmix.kernels.state import DONE, MASS, N_CLUSTERS, SIGMA, WIDTH
 
@@ -33,7 +34,7 @@ def score_alone(data, state):
 
 
 @kernel
-def start(data, state, labels, locations):
+def start(data, state, labels):
     """Fill an empty state: kernel, A, and clusters with labels 0..K-1; -1 leaves an observation unassigned."""
     evaluate_kernel(data, state, state.log_K, state.K)
     recompute_A(state)
@@ -45,12 +46,13 @@ def start(data, state, labels, locations):
     for k in range(n_clusters):
         empty_column(data, state.stat, k)
         state.size[k] = 0
-        state.location[k] = locations[k]
+        for p in range(state.reach.shape[1]):
+            state.reach[k, p] = 0.0
     state.num[N_CLUSTERS] = n_clusters
     for i in range(labels.shape[0]):
         state.labels[i] = -1
         if labels[i] >= 0:
-            attach(data, state, i, labels[i], 0)
+            attach(data, state, i, labels[i])
 
 
 @kernel
@@ -94,6 +96,8 @@ def run(data, state, rng, moves, tune, thin, labels, location, v, scalars, contr
                 control[MOVE] = j
                 return 0
         control[MOVE] = 0
+        if state.A.shape[0] > 1:
+            update_locations(data, state, rng)
         update_hyper(data, state, rng)
         it = control[ITERATION]
         if (it + 1) % REBUILD_EVERY == 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nrmmix.kernels.entry import call_empty, call_marginal, call_score, call_update
 from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.locations import add_row, weigh_locations
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import DONE, EMPTY, MARGINAL, N_CLUSTERS, SCORE, TAU, UPDATE
 
@@ -73,8 +74,16 @@ def rebuild(data, state):
 
 @kernel
 def weigh(state, k):
-    """Refresh log (n_c - sigma) - log (tau + A) of a cluster."""
-    state.log_weight[k] = state.log_size[state.size[k]] - log_pos(state.hyper[TAU] + state.A[state.location[k]])
+    """Refresh log (n_c - sigma) - log (tau + u) of a mixture's cluster."""
+    state.log_weight[k] = state.log_size[state.size[k]] - log_pos(state.hyper[TAU] + state.A[0])
+
+
+@kernel
+def shift_reach(data, state, i, k, sign):
+    if state.reach.shape[1] > 1:
+        g = data.group[i]
+        add_row(state.reach[k], state.log_K[g], sign)
+        weigh_locations(state, k, g)
 
 
 @kernel
@@ -87,6 +96,7 @@ def detach(data, state, i):
         if not update_column(data, state.stat, k, i, -1.0):
             fill_column(data, state, k, k, -1)
         weigh(state, k)
+        shift_reach(data, state, i, k, -1.0)
         return
     last = state.num[N_CLUSTERS] - 1
     state.num[N_CLUSTERS] = last
@@ -95,6 +105,9 @@ def detach(data, state, i):
         state.size[k] = state.size[last]
         state.location[k] = state.location[last]
         state.log_weight[k] = state.log_weight[last]
+        for p in range(state.reach.shape[1]):
+            state.reach[k, p] = state.reach[last, p]
+            state.where[k, p] = state.where[last, p]
         left = state.size[k]
         for j in range(state.labels.shape[0]):
             if state.labels[j] == last:
@@ -106,17 +119,19 @@ def detach(data, state, i):
 
 
 @kernel
-def attach(data, state, i, k, location):
-    """Put observation i into cluster k; k = K opens a new one at `location`."""
+def attach(data, state, i, k):
+    """Put observation i into cluster k; k = K opens a new one."""
     if k == state.num[N_CLUSTERS]:
         empty_column(data, state.stat, k)
         state.size[k] = 0
-        state.location[k] = location
+        for p in range(state.reach.shape[1]):
+            state.reach[k, p] = 0.0
         state.num[N_CLUSTERS] = k + 1
     state.labels[i] = k
     state.size[k] += 1
     update_column(data, state.stat, k, i, 1.0)
     weigh(state, k)
+    shift_reach(data, state, i, k, 1.0)
 
 
 @kernel

@@ -26,7 +26,8 @@ _RNG = numba.typeof(np.random.default_rng(0))
 _ROWS = types.NamedTuple((_F2, _I1, _I1, _F1, _F1), Rows)
 _DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1), Data)
 _STATE = types.NamedTuple(
-    (_I1, _I1, _F2, _I1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F1, _I1, _F1, _F2, _F2, _F2, _F2, _F2), State
+    (_I1, _I1, _F2, _I1, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F2, _F1, _I1, _F1, _F2, _F2, _F2, _F2, _I1, _I1, _F2),
+    State,
 )
 
 # (rows, stat, block, k): make column k the statistics of no observation

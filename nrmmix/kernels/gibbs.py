@@ -1,28 +1,40 @@
 """Collapsed marginal Gibbs: one observation at a time (Neal 2000, algorithm 3, for normalised random measures).
 
-Given v, observation i of group g joins cluster m with weight K(x_g, mu_m) (n_m - sigma)/(tau + A) p(y_i | y_m), or opens a new one with
-weight p(y_i) sum_p R0(p) mass K(x_g, p) (tau + A_p)^(sigma - 1), its location drawn from the terms of that sum.
+Given v, observation i joins cluster c of a mixture with weight (n_c - sigma)/(tau + u) p(y_i | y_c), or opens a new one with
+mass (tau + u)^(sigma - 1) p(y_i).  In density regression the first factors are h(c + i)/h(c) and h(i) of `nrmmix.kernels.locations`.
 """
 
 from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.clusters import attach, detach, score_columns, score_without, weigh
+from nrmmix.kernels.clusters import attach, detach, score_columns, score_without
 from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.jit import fast, kernel
-from nrmmix.kernels.nrm import draw_index, draw_location
+from nrmmix.kernels.locations import location_weight_without, location_weights
+from nrmmix.kernels.special import draw_index
 from nrmmix.kernels.state import BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM
 
 
 @fast
-def prior_weights(out, K, log_weight, location, log_K_row):
-    if log_K_row.shape[0] == 1:
-        for k in range(K):
-            out[k] = log_weight[k]
+def copy(out, source, K):
+    for k in range(K):
+        out[k] = source[k]
+
+
+@kernel
+def prior_weights(state, K, g, own):
+    """state.score[:K] = log prior weight of each cluster, `own` (or -1) without the observation that is scored."""
+    p = state.score
+    if state.A.shape[0] == 1:
+        copy(p, state.log_weight, K)
+        if own >= 0:
+            n = state.size[own]
+            p[own] += state.log_size[n - 1] - state.log_size[n]
     else:
-        for k in range(K):
-            out[k] = log_weight[k] + log_K_row[location[k]]
+        location_weights(p, K, state.where, state.exposure[g], state.log_size, state.size)
+        if own >= 0:
+            p[own] = location_weight_without(state, own, g)
 
 
 @kernel
@@ -34,10 +46,7 @@ def gibbs_one(data, state, i, rng):
     alone = k_old >= 0 and state.size[k_old] == 1
     own = -1 if alone else k_old
     p = state.score
-    prior_weights(p, K, state.log_weight, state.location, state.log_K[g])
-    if own >= 0:
-        n = state.size[own]
-        p[own] += state.log_size[n - 1] - state.log_size[n]
+    prior_weights(state, K, g, own)
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
@@ -50,23 +59,15 @@ def gibbs_one(data, state, i, rng):
     if k < 0:
         state.num[BAD_ROW] = i
         return BROKEN
-    if k == new:
-        location = draw_location(data, state, g, rng)
-        if alone:
-            state.location[k] = location
-            weigh(state, k)
-            return DONE
-    else:
-        location = 0
-        if k == k_old:
-            return DONE
+    if k == k_old:
+        return DONE
     state.num[N_MOVED] += 1
     if k_old >= 0:
         last = K - 1
         detach(data, state, i)
         if alone and k == last:  # the last cluster took the place of the emptied one
             k = k_old
-    attach(data, state, i, k, location)
+    attach(data, state, i, k)
     return DONE
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from nrmmix.kernels.clusters import marginal_column, weigh
 from nrmmix.kernels.entry import call_covariate
 from nrmmix.kernels.jit import fast, inlined, kernel
+from nrmmix.kernels.locations import add_row, refresh_reach
 from nrmmix.kernels.special import exp_any, log_pos
 from nrmmix.kernels.state import (
     BETA,
@@ -27,13 +26,14 @@ from nrmmix.kernels.state import (
     SHARED_WIDTH,
     SIGMA,
     TAU,
+    TINY,
     UPDATE_V,
     WIDTH,
 )
 
-TINY = 1e-300
 LOG_V_MAX = 600.0  # v is truncated at e^600, beyond which it would overflow
-NEIGHBOURHOODS = 10  # local scale moves a sweep
+OUT_OF_REACH = -1e6  # log K of K = 0: sums of it can be taken back
+UNIONS = 4  # scale moves of neighbouring regions a sweep
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 
 
@@ -138,25 +138,8 @@ def refresh(data, state):
         for p in range(P):
             total += rate[p] * state.K[g, p]
         state.log_new[g] = math.log(total)
-
-
-@kernel
-def draw_location(data, state, g, rng):
-    """Location of a new cluster opened by an observation of group g."""
-    P = state.A.shape[0]
-    if P == 1:
-        return 0
-    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
-    p = state.plane[1]
-    total = 0.0
-    for q in range(P):
-        total += data.R0[q] * state.K[g, q] * math.exp((sigma - 1.0) * math.log(max(tau + state.A[q], TINY)))
-        p[q] = total
-    r = rng.random() * total
-    for q in range(P):
-        if r < p[q]:
-            return q
-    return P - 1
+    if P > 1:
+        refresh_reach(data, state)
 
 
 @kernel
@@ -165,6 +148,7 @@ def evaluate_kernel(data, state, log_K, K):
     call_covariate(data.setup[COVARIATE], data.distance, state.hyper[WIDTH:], log_K)
     for g in range(K.shape[0]):
         for p in range(K.shape[1]):
+            log_K[g, p] = max(log_K[g, p], OUT_OF_REACH)
             K[g, p] = exp_any(log_K[g, p])
 
 
@@ -236,13 +220,45 @@ def update_v(data, state, rng):
         for p in range(P):
             state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
     if G > 1:
-        rescale(data, state, 0, math.inf, c, rng)
-        for _ in range(NEIGHBOURHOODS):
-            # The groups about a location, as many as there are up to a group picked at random: whatever v is, so a slice step
-            # along their common scale leaves the posterior as it is.
-            p = rng.integers(0, P)
-            rescale(data, state, p, distance_to(data, rng.integers(0, G), p), c, rng)
+        rescale_regions(data, state, c, rng)
     recompute_A(state)
+
+
+@kernel
+def rescale_regions(data, state, c, rng):
+    """The common scale of all V_g; of each cluster's region, the groups that its location reaches best; and of unions of regions.
+
+    Where A is large against tau only ratios of the V_g matter much, and the level of a region would move slowly by single V_g.  The
+    choice of the groups does not depend on v, so each slice step leaves the posterior as it is.
+    """
+    G, K = state.v.shape[0], state.num[N_CLUSTERS]
+    region, chosen = state.region, state.chosen
+    for g in range(G):
+        region[g] = 0
+        for k in range(1, K):
+            if state.log_K[g, state.location[k]] > state.log_K[g, state.location[region[g]]]:
+                region[g] = k
+    for g in range(G):
+        chosen[g] = 1
+    rescale(data, state, c, rng)
+    for k in range(K):
+        for g in range(G):
+            chosen[g] = 1 if region[g] == k else 0
+        rescale(data, state, c, rng)
+    if K < 3:
+        return
+    for _ in range(UNIONS):
+        # regions in reach of a random location up to a random distance: neighbours, mostly
+        p, other = rng.integers(0, state.A.shape[0]), rng.integers(0, G)
+        radius = distance_to(data, other, p)
+        for g in range(G):
+            chosen[g] = 0
+        for g in range(G):
+            if distance_to(data, g, p) <= radius:
+                for h in range(G):
+                    if region[h] == region[g]:
+                        chosen[h] = 1
+        rescale(data, state, c, rng)
 
 
 @kernel
@@ -254,12 +270,8 @@ def distance_to(data, g, p):
 
 
 @kernel
-def rescale(data, state, p, radius, c, rng):
-    """One slice step for the common log scale of all V_g within the radius of location p.
-
-    Where A is large against tau only ratios of the V_g matter much, and the level of a stretch of covariate space moves slowly by
-    single V_g.
-    """
+def rescale(data, state, c, rng):
+    """One slice step for the common log scale of the chosen V_g."""
     G, P = state.K.shape
     base, within = state.plane[0], state.plane[2]
     for q in range(P):
@@ -267,18 +279,16 @@ def rescale(data, state, p, radius, c, rng):
         within[q] = 0.0
     count, largest = 0.0, 0.0
     for g in range(G):
-        inside = distance_to(data, g, p) <= radius
-        target = within if inside else base
-        v, row = state.v[g], state.K[g]
-        for q in range(P):
-            target[q] += v * row[q]
-        if inside:
+        add_row(within if state.chosen[g] else base, state.K[g], state.v[g])
+        if state.chosen[g]:
             count += data.group_size[g]
-            largest = max(largest, v)
-    x = slice_v(data, state, count, 0.0, LOG_V_MAX - math.log(largest), base, within, c, rng)
+            largest = max(largest, state.v[g])
+    if count == 0.0:
+        return
+    scale = math.exp(slice_v(data, state, count, 0.0, LOG_V_MAX - math.log(largest), base, within, c, rng))
     for g in range(G):
-        if distance_to(data, g, p) <= radius:
-            state.v[g] *= math.exp(x)
+        if state.chosen[g]:
+            state.v[g] *= scale
 
 
 @kernel
@@ -344,8 +354,8 @@ def log_density_at_width(data, state, which, x, carry):
     value = 0.0
     for i in range(state.labels.shape[0]):
         value += state.log_trial[data.group[i], state.location[state.labels[i]]]
-    if value == -math.inf:
-        return value
+    if value <= OUT_OF_REACH:
+        return -math.inf
     log_v = state.carried[1]
     for g in range(G):
         log_v[g] = state.carried[0, g] - log_reach(state, state.log_trial[g]) if carry else math.log(state.v[g])
@@ -443,60 +453,7 @@ def update_hyper(data, state, rng):
         state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
     elif prior[0] != FIXED:
         state.hyper[MASS] = slice_hyper(data, state, MASS, False, rng)
-    if state.A.shape[0] > 1:
-        update_locations(data, state, rng)
     refresh(data, state)
-
-
-# ---- locations
-
-
-@fast
-def add_row(target, row):
-    for p in range(row.shape[0]):
-        target[p] += row[p]
-
-
-@kernel
-def update_locations(data, state, rng):
-    """mu_m: p with weight R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma)."""
-    P = state.A.shape[0]
-    n = state.labels.shape[0]
-    K = state.num[N_CLUSTERS]
-    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
-    log_b, log_R0 = state.plane[0], state.plane[1]
-    for p in range(P):
-        log_b[p] = log_pos(max(tau + state.A[p], TINY))
-        log_R0[p] = math.log(data.R0[p])
-    reach = np.zeros((K, P))
-    for i in range(n):
-        add_row(reach[state.labels[i]], state.log_K[data.group[i]])
-    for k in range(K):
-        weight = reach[k]
-        for p in range(P):
-            weight[p] += log_R0[p] - (state.size[k] - sigma) * log_b[p]
-        state.location[k] = draw_index(weight, P, rng.random())
-
-
-@fast
-def draw_index(weight, m, r):
-    """Index with probability proportional to exp(weight[:m]), by one uniform r; the weights are overwritten."""
-    top = weight[0]
-    for k in range(1, m):
-        top = max(top, weight[k])
-    total = 0.0
-    for k in range(m):
-        weight[k] = exp_any(weight[k] - top)
-        total += weight[k]
-    r *= total
-    for k in range(m - 1):
-        r -= weight[k]
-        if r < 0.0:
-            return k
-    for k in range(m - 1, -1, -1):  # rounding: the last index of positive weight
-        if weight[k] > 0.0:
-            return k
-    return -1
 
 
 # ---- the joint

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from nrmmix.kernels.jit import JIT, fast, inlined, kernel
+from nrmmix.kernels.jit import JIT, fast, inlined
 
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 with 21 trailing zero bits: k * _LN2_HIGH is exact
 _LN2_LOW = 1.90821492927058770002e-10
@@ -101,11 +100,21 @@ else:  # plain Python in place of bit patterns
 
 
 @fast
-def log_all(x, out, m):
+def draw_index(weight, m, r):
+    """Index with probability proportional to exp(weight[:m]), by one uniform r; the weights are overwritten."""
+    top = weight[0]
+    for k in range(1, m):
+        top = max(top, weight[k])
+    total = 0.0
     for k in range(m):
-        out[k] = log_pos(x[k])
-
-@fast
-def exp_all(x, out, m):
-    for k in range(m):
-        out[k] = exp_any(x[k])
+        weight[k] = exp_any(weight[k] - top)
+        total += weight[k]
+    r *= total
+    for k in range(m - 1):
+        r -= weight[k]
+        if r < 0.0:
+            return k
+    for k in range(m - 1, -1, -1):  # rounding: the last index of positive weight
+        if weight[k] > 0.0:
+            return k
+    return -1

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+TINY = 1e-300
+
 # Status codes of moves.
 DONE = 1  # an exception inside an entry point returns 0
 NEED_ROOM = 2  # nothing was changed; more columns, please
@@ -74,12 +76,17 @@ class State(NamedTuple):
     labels: np.ndarray  # (n,) cluster of each observation, -1 while unassigned
     size: np.ndarray  # (cap,)
     stat: np.ndarray  # (S, cap) sufficient statistics
-    location: np.ndarray  # (cap,)
+    location: np.ndarray  # (cap,) drawn after each sweep of moves
+    reach: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); this and `where` in density regression only
+    where: np.ndarray  # (cap, P) posterior of the location
     log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
     log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
     v: np.ndarray  # (G,)
     A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
     log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1)
+    log_R0: np.ndarray  # (P,)
+    log_b: np.ndarray  # (P,) log (tau + A)
+    exposure: np.ndarray  # (G, P) K / (tau + A)
     K: np.ndarray  # (G, P)
     log_K: np.ndarray  # (G, P)
     hyper: np.ndarray  # (3 + D,)
@@ -89,6 +96,8 @@ class State(NamedTuple):
     plane: np.ndarray  # (3, P) scratch of the measure's updates
     trial: np.ndarray  # (G, P) scratch of the width update: K
     log_trial: np.ndarray  # (G, P) and log K
+    region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
+    chosen: np.ndarray  # (G,) int64 scratch: groups that a scale move takes
     carried: np.ndarray  # (2, G) and what V follows, with log V
 
 
@@ -110,5 +119,6 @@ def enlarged(state: State) -> State:
         out[..., :old] = a
         return out
 
-    names = ("size", "stat", "location", "log_weight", "score", "work")
-    return state._replace(**{name: wider(getattr(state, name)) for name in names})
+    last = {name: wider(getattr(state, name)) for name in ("size", "stat", "location", "log_weight", "score", "work")}
+    first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in ("reach", "where")}
+    return state._replace(**last, **first)

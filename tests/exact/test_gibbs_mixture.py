@@ -23,7 +23,7 @@ from nrmmix.kernels.clusters import attach, detach, score_columns
 from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.gibbs import prior_weights
 from nrmmix.kernels.jit import kernel
-from nrmmix.kernels.nrm import draw_index, draw_location
+from nrmmix.kernels.special import draw_index
 from nrmmix.kernels.state import DONE, N_CLUSTERS
 
 CHAINS, DRAWS = 16, 25_000
@@ -74,7 +74,7 @@ def _biased(data, state, i, rng):
     alone = state.size[k_old] == 1
     own = -1 if alone else k_old
     p = state.score
-    prior_weights(p, K, state.log_weight, state.location, state.log_K[0])
+    prior_weights(state, K, 0, -1)
     score_columns(data, state.stat, state.work, p, K, i, own)
     new = k_old if alone else K
     p[new] = data.alone[i] + state.log_new[0]
@@ -85,7 +85,7 @@ def _biased(data, state, i, rng):
     detach(data, state, i)
     if alone and k == last:
         k = k_old
-    attach(data, state, i, k, draw_location(data, state, 0, rng))
+    attach(data, state, i, k)
     return DONE
 
 
