@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -134,8 +133,8 @@ class SquaredExponential(CovariateKernel):
     ----------
     width : float, LogNormal, Gamma or Beta, or a sequence of them, optional
         Standard deviation of the kernel in units of the scaled covariate.  A number fixes it, a distribution has it sampled; a sequence
-        gives one to each covariate.  Default LogNormal(log 0.1, 1).  Foti & Williamson (2012) write exp(-psi d^2): their psi = 200 is
-        width 0.05.
+        gives one to each covariate.  Default 0.05, the psi = 200 of Foti & Williamson (2012), who write exp(-psi d^2).  A sampled width,
+        `LogNormal(-3, 1)` for instance, takes several times as many draws.
     locations : array_like, (P,) or (P, q), optional
         Candidate locations of the atoms in the data's units; default the distinct covariate rows, or 200 of them spread out.
     scale : "unit" or None, default "unit"
@@ -154,7 +153,7 @@ class SquaredExponential(CovariateKernel):
 
     entry = compiled.squared_exponential
     formula = "K(x, mu) = exp(-d^2 / (2 width^2))"
-    default_width = LogNormal(math.log(0.1), 1.0)
+    default_width = 0.05
 
 
 class Box(CovariateKernel):

@@ -358,8 +358,8 @@ class Model:
             size=np.zeros(cap, np.int64),
             stat=np.zeros((packed.n_stat, cap)),
             location=np.zeros(cap, np.int64),
-            reach=np.zeros((cap, P)),
-            where=np.zeros((cap, P)),
+            reach=np.zeros((cap, P if self.is_regression else 0)),
+            where=np.zeros((cap, P if self.is_regression else 0)),
             log_weight=np.zeros(cap),
             log_size=np.zeros(n + 2),
             v=data.group_size.copy() if setup[layout.UPDATE_V] else np.ones(G),
@@ -379,7 +379,7 @@ class Model:
             log_trial=np.zeros((G, P)),
             region=np.zeros(G, np.int64),
             chosen=np.zeros(G, np.int64),
-            carried=np.zeros((2, G)),
+            carried=np.zeros((3, G)),
         )
         return data, state
 

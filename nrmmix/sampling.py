@@ -24,6 +24,7 @@ from nrmmix.partition import canonical
 if TYPE_CHECKING:
     from nrmmix.model import Model
 
+TOO_FAR = 1e100  # squares must not overflow
 INITS = ("sequential", "one", "each")
 
 
@@ -138,6 +139,12 @@ def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, draws:
     n_clusters = int(labels.max(initial=-1)) + 1
     data, state = model.arrays(max(n_clusters, 8))
     G, P = data.distance.shape[1:]
+    far = np.abs(model.packed.y).max(axis=1) > TOO_FAR
+    if far.any():
+        row = int(np.flatnonzero(far)[0])
+        raise ValueError(
+            f"row {model.frame.index[row]!r} lies more than {TOO_FAR:g} prior standard deviations out; correct it, or rescale."
+        )
     check_start(model, data, labels, state.hyper[layout.WIDTH :])
     loop.start(data, state, labels)
     if not np.isfinite(data.alone).all():
@@ -265,6 +272,11 @@ def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int,
             raise FloatingPointError(
                 f"chain {number}, iteration {int(run.control[loop.ITERATION])}: row {model.frame.index[row]!r} has no finite "
                 "score in any cluster; rescale the data or widen the prior."
+            )
+        if run.control[loop.STATUS] != 0 or (not stopped and int(run.control[loop.ITERATION]) < tune + draws * thin):
+            raise RuntimeError(
+                f"chain {number} broke off at iteration {int(run.control[loop.ITERATION])}: a move failed with status "
+                f"{int(run.control[loop.STATUS])}; the message above, if any, says where."
             )
     done = min(max(int(run.control[loop.ITERATION]) - tune, 0) // thin for run in runs)
     if stopped and done == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nrmmix.kernels.borrow import borrow_data, borrow_state
 from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns
 from nrmmix.kernels.entry import call_covariate, call_move
-from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.locations import update_locations
 from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh, update_hyper
 from nrmmix.kernels.state import DONE, MASS, N_CLUSTERS, SIGMA, WIDTH
@@ -26,10 +26,10 @@ R_CLUSTERS, R_JOINT, R_MASS, R_SIGMA, R_WIDTH = 0, 1, 2, 3, 4
 @kernel
 def score_alone(data, state):
     """data.alone[i] = log p(y_i)."""
-    empty_column(data, state.stat, 0)
+    empty_column(data, state.stat, variable(0))
     for i in range(data.alone.shape[0]):
         state.score[0] = 0.0
-        score_columns(data, state.stat, state.work, state.score, 1, i, -1)
+        score_columns(data, state.stat, state.work, state.score, variable(1), i, variable(-1))
         data.alone[i] = state.score[0]
 
 
@@ -96,7 +96,7 @@ def run(data, state, rng, moves, tune, thin, labels, location, v, scalars, contr
                 control[MOVE] = j
                 return 0
         control[MOVE] = 0
-        if state.A.shape[0] > 1:
+        if state.where.shape[1] > 0:
             update_locations(data, state, rng)
         update_hyper(data, state, rng)
         it = control[ITERATION]

@@ -7,7 +7,7 @@ of a column belong together; every label is in 0..K-1.
 from __future__ import annotations
 
 from nrmmix.kernels.entry import call_empty, call_marginal, call_score, call_update
-from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.locations import add_row, weigh_locations
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import DONE, EMPTY, MARGINAL, N_CLUSTERS, SCORE, TAU, UPDATE
@@ -80,7 +80,7 @@ def weigh(state, k):
 
 @kernel
 def shift_reach(data, state, i, k, sign):
-    if state.reach.shape[1] > 1:
+    if state.where.shape[1] > 0:
         g = data.group[i]
         add_row(state.reach[k], state.log_K[g], sign)
         weigh_locations(state, k, g)
@@ -94,7 +94,7 @@ def detach(data, state, i):
     state.size[k] -= 1
     if state.size[k] > 0:
         if not update_column(data, state.stat, k, i, -1.0):
-            fill_column(data, state, k, k, -1)
+            fill_column(data, state, k, k, variable(-1))
         weigh(state, k)
         shift_reach(data, state, i, k, -1.0)
         return
@@ -141,5 +141,5 @@ def score_without(data, state, i, k):
     fill_column(data, state, spare, k, i)
     out = state.work[state.work.shape[0] - 1]
     out[spare] = 0.0
-    score_columns(data, state.stat, state.work, out, spare + 1, i, -1)
+    score_columns(data, state.stat, state.work, out, spare + 1, i, variable(-1))
     return out[spare]

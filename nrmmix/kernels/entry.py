@@ -32,7 +32,7 @@ _STATE = types.NamedTuple(
 
 # (rows, stat, block, k): make column k the statistics of no observation
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
-# (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; 2 when removal lost its digits
+# (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; LOST_DIGITS when a removal has
 UPDATE_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _f8)
 # (rows, stat, work, out, block, K, i, own): add to out[:K] the log predictives of i, without i itself in column `own` (or -1);
 # out[K:] may be overwritten

@@ -26,7 +26,7 @@ def copy(out, source, K):
 def prior_weights(state, K, g, own):
     """state.score[:K] = log prior weight of each cluster, `own` (or -1) without the observation that is scored."""
     p = state.score
-    if state.A.shape[0] == 1:
+    if state.where.shape[1] == 0:  # a mixture
         copy(p, state.log_weight, K)
         if own >= 0:
             n = state.size[own]

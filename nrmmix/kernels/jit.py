@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 from numba import config, njit
 
 # Reassociation lets sums vectorise.  Never `nnan` or `ninf`: kernels use infinities as values.
@@ -33,4 +32,10 @@ def fast(function):
     return _compiled(function, fastmath=set(FAST))
 
 
-__all__ = ["JIT", "fast", "inlined", "kernel", "numba"]
+@inlined
+def variable(x):
+    """An integer that the compiler does not take for a constant: each constant argument is one more compilation of the callee."""
+    return x + 0
+
+
+__all__ = ["JIT", "fast", "inlined", "kernel", "variable"]

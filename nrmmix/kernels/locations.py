@@ -5,14 +5,14 @@ Given v, a cluster c of density regression has the weight
     h(c) = mass Gamma(n_c - sigma)/Gamma(1 - sigma) sum_p R0(p) (tau + A_p)^-(n_c - sigma) prod_(i in c) K(x_i, p),
 
 in place of kappa(n_c, u): the terms of its sum are the posterior of the location.  `reach` holds sum_i log K(x_i, p), `where` the normalised
-terms.  With one location (the mixture) there is nothing to do.
+terms.  In a mixture both are empty.
 """
 
 from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.jit import fast, kernel, variable
 from nrmmix.kernels.special import draw_index, exp_any, log_pos
 from nrmmix.kernels.state import N_CLUSTERS, SIGMA, TAU, TINY
 
@@ -70,7 +70,7 @@ def refresh_reach(data, state):
         if state.labels[i] >= 0:
             add_row(state.reach[state.labels[i]], state.log_K[data.group[i]], 1.0)
     for k in range(K):
-        weigh_locations(state, k, 0)
+        weigh_locations(state, k, variable(0))
 
 
 @fast

@@ -11,7 +11,7 @@ import math
 
 from nrmmix.kernels.clusters import marginal_column, weigh
 from nrmmix.kernels.entry import call_covariate
-from nrmmix.kernels.jit import fast, inlined, kernel
+from nrmmix.kernels.jit import fast, inlined, kernel, variable
 from nrmmix.kernels.locations import add_row, refresh_reach
 from nrmmix.kernels.special import exp_any, log_pos
 from nrmmix.kernels.state import (
@@ -33,7 +33,7 @@ from nrmmix.kernels.state import (
 
 LOG_V_MAX = 600.0  # v is truncated at e^600, beyond which it would overflow
 OUT_OF_REACH = -1e6  # log K of K = 0: sums of it can be taken back
-UNIONS = 4  # scale moves of neighbouring regions a sweep
+STRETCH = -1  # in place of a hyperparameter's number
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 
 
@@ -52,7 +52,7 @@ def psi1_at(log_b, sigma, log_tau, tau_power):
     z = min(sigma * span, 700.0)
     # (e^z - 1)/z: the series where the difference would cancel
     series = 1.0 + z / 2.0 * (1.0 + z / 3.0 * (1.0 + z / 4.0 * (1.0 + z / 5.0 * (1.0 + z / 6.0 * (1.0 + z / 7.0 * (
-        1.0 + z / 8.0 * (1.0 + z / 9.0 * (1.0 + z / 10.0 * (1.0 + z / 11.0)))))))))
+        1.0 + z / 8.0 * (1.0 + z / 9.0 * (1.0 + z / 10.0 * (1.0 + z / 11.0 * (1.0 + z / 12.0))))))))))
     direct = (exp_any(z) - 1.0) / (z if z > 0.3 else 1.0)
     return tau_power * span * (direct if z > 0.3 else series)
 
@@ -138,7 +138,7 @@ def refresh(data, state):
         for p in range(P):
             total += rate[p] * state.K[g, p]
         state.log_new[g] = math.log(total)
-    if P > 1:
+    if state.where.shape[1] > 0:
         refresh_reach(data, state)
 
 
@@ -175,6 +175,7 @@ def log_density_v(data, state, count, x, ceiling, base, K_row, c):
 @kernel
 def slice_v(data, state, count, start, ceiling, base, K_row, c, rng):
     """One slice step for x = log v at most `ceiling` of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
+    start = min(start, ceiling)
     level = log_density_v(data, state, count, start, ceiling, base, K_row, c) - rng.standard_exponential()
     width = 1.0 + 2.0 / math.sqrt(count)
     lo = start - width * rng.random()
@@ -225,48 +226,39 @@ def update_v(data, state, rng):
 
 
 @kernel
-def rescale_regions(data, state, c, rng):
-    """The common scale of all V_g; of each cluster's region, the groups that its location reaches best; and of unions of regions.
-
-    Where A is large against tau only ratios of the V_g matter much, and the level of a region would move slowly by single V_g.  The
-    choice of the groups does not depend on v, so each slice step leaves the posterior as it is.
-    """
-    G, K = state.v.shape[0], state.num[N_CLUSTERS]
-    region, chosen = state.region, state.chosen
-    for g in range(G):
-        region[g] = 0
-        for k in range(1, K):
-            if state.log_K[g, state.location[k]] > state.log_K[g, state.location[region[g]]]:
-                region[g] = k
-    for g in range(G):
-        chosen[g] = 1
-    rescale(data, state, c, rng)
-    for k in range(K):
-        for g in range(G):
-            chosen[g] = 1 if region[g] == k else 0
-        rescale(data, state, c, rng)
-    if K < 3:
-        return
-    for _ in range(UNIONS):
-        # regions in reach of a random location up to a random distance: neighbours, mostly
-        p, other = rng.integers(0, state.A.shape[0]), rng.integers(0, G)
-        radius = distance_to(data, other, p)
-        for g in range(G):
-            chosen[g] = 0
-        for g in range(G):
-            if distance_to(data, g, p) <= radius:
-                for h in range(G):
-                    if region[h] == region[g]:
-                        chosen[h] = 1
-        rescale(data, state, c, rng)
+def find_regions(data, state):
+    """region[g]: the first group whose first observation shares its cluster with that of group g."""
+    for k in range(state.num[N_CLUSTERS]):
+        state.score[k] = -1.0
+    for i in range(state.labels.shape[0] - 1, -1, -1):
+        state.region[data.group[i]] = state.labels[i]
+    for g in range(state.region.shape[0]):
+        k = state.region[g]
+        if state.score[k] < 0.0:
+            state.score[k] = g
+        state.region[g] = int(state.score[k])
 
 
 @kernel
-def distance_to(data, g, p):
-    farthest = 0.0
-    for j in range(data.distance.shape[0]):
-        farthest = max(farthest, data.distance[j, g, p])
-    return farthest
+def rescale_regions(data, state, c, rng):
+    """The common scale of all V_g, that of each region, and the stretch of the regions' levels.
+
+    Where A is large against tau only ratios of the V_g matter much: then levels differ between regions by orders of magnitude, under a heavy
+    tail, and would move slowly by single V_g.  Regions do not depend on v, so each slice step leaves the posterior as it is.
+    """
+    G = state.v.shape[0]
+    find_regions(data, state)
+    for g in range(G):
+        state.chosen[g] = 1
+    rescale(data, state, c, rng)
+    if state.num[N_CLUSTERS] == 1:
+        return
+    for r in range(G):
+        if state.region[r] == r:
+            for g in range(G):
+                state.chosen[g] = 1 if state.region[g] == r else 0
+            rescale(data, state, c, rng)
+    stretch(data, state, rng)
 
 
 @kernel
@@ -274,21 +266,59 @@ def rescale(data, state, c, rng):
     """One slice step for the common log scale of the chosen V_g."""
     G, P = state.K.shape
     base, within = state.plane[0], state.plane[2]
-    for q in range(P):
-        base[q] = state.hyper[TAU]
-        within[q] = 0.0
+    for p in range(P):
+        base[p] = state.hyper[TAU]
+        within[p] = 0.0
     count, largest = 0.0, 0.0
     for g in range(G):
         add_row(within if state.chosen[g] else base, state.K[g], state.v[g])
         if state.chosen[g]:
             count += data.group_size[g]
             largest = max(largest, state.v[g])
-    if count == 0.0:
-        return
-    scale = math.exp(slice_v(data, state, count, 0.0, LOG_V_MAX - math.log(largest), base, within, c, rng))
+    scale = math.exp(slice_v(data, state, count, 0.0, max(LOG_V_MAX - math.log(largest), 0.0), base, within, c, rng))
     for g in range(G):
         if state.chosen[g]:
             state.v[g] *= scale
+
+
+@kernel
+def stretch(data, state, rng):
+    """One slice step for s in log V_g + (s - 1) l_r, l_r the log V of the first group of region r: Jacobian s^(number of regions)."""
+    level, top, count, part = state.carried[0], state.carried[1], state.carried[2], state.trial
+    for g in range(state.v.shape[0]):
+        r = state.region[g]
+        if r == g:
+            level[r] = math.log(state.v[g])
+            top[r] = level[r]
+            count[r] = 0.0
+            for p in range(part.shape[1]):
+                part[r, p] = 0.0
+        top[r] = max(top[r], math.log(state.v[g]))
+        count[r] += data.group_size[g]
+        add_row(part[r], state.K[g], state.v[g])
+    s = math.exp(slice_hyper(data, state, variable(STRETCH), variable(0), 0.0, rng))
+    for g in range(state.v.shape[0]):
+        state.v[g] *= math.exp((s - 1.0) * level[state.region[g]])
+
+
+@kernel
+def log_density_stretch(data, state, z):
+    """Log density of z = log s, from what `stretch` has gathered of each region."""
+    level, top, count, part = state.carried[0], state.carried[1], state.carried[2], state.trial
+    base, c, A = state.plane[0], state.plane[1], state.plane[2]
+    for p in range(A.shape[0]):
+        base[p] = state.hyper[TAU]
+        A[p] = 0.0
+    value = 0.0
+    for r in range(state.region.shape[0]):
+        if state.region[r] == r:
+            shift = (math.exp(z) - 1.0) * level[r]
+            if abs(shift) > LOG_V_MAX or (shift > 0.0 and shift + top[r] > LOG_V_MAX):
+                return -math.inf
+            value += z + count[r] * shift
+            add_row(A, part[r], math.exp(shift))
+    logs, total = weighted_sums(base, A, 1.0, c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
+    return value + mass_term(data, state, total) - logs
 
 
 @kernel
@@ -320,6 +350,8 @@ def bounded(kind, z):
 @kernel
 def log_density_hyper(data, state, which, z, carry):
     """Log full conditional of hyperparameter `which` on its unbounded scale z, the mass integrated out where it has a gamma prior."""
+    if which == STRETCH:
+        return log_density_stretch(data, state, z)
     prior = data.hyperprior[which]
     kind = prior[0]
     if abs(z) > 600.0:
@@ -407,7 +439,7 @@ def update_width(data, state, which, carry, rng):
     if carry:
         for g in range(G):
             state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g])
-    set_width(data, state, which, slice_hyper(data, state, which, carry, rng))
+    set_width(data, state, which, draw_hyper(data, state, which, carry, rng))
     evaluate_kernel(data, state, state.log_K, state.K)
     if carry:
         for g in range(G):
@@ -416,9 +448,8 @@ def update_width(data, state, which, carry, rng):
 
 
 @kernel
-def slice_hyper(data, state, which, carry, rng):
-    kind = data.hyperprior[which, 0]
-    start = unbounded(kind, state.hyper[which])
+def slice_hyper(data, state, which, carry, start, rng):
+    """One slice step on the unbounded scale."""
     level = log_density_hyper(data, state, which, start, carry) - rng.standard_exponential()
     lo = start - 1.5 * rng.random()
     hi = lo + 1.5
@@ -429,7 +460,7 @@ def slice_hyper(data, state, which, carry, rng):
     while True:
         z = lo + (hi - lo) * rng.random()
         if log_density_hyper(data, state, which, z, carry) >= level or hi - lo < 1e-13:
-            return bounded(kind, z)
+            return z
         if z < start:
             lo = z
         else:
@@ -437,22 +468,30 @@ def slice_hyper(data, state, which, carry, rng):
 
 
 @kernel
+def draw_hyper(data, state, which, carry, rng):
+    kind = data.hyperprior[which, 0]
+    return bounded(kind, slice_hyper(data, state, which, carry, unbounded(kind, state.hyper[which]), rng))
+
+
+@kernel
 def update_hyper(data, state, rng):
     """v, sigma, the widths, and last the mass, each from its full conditional."""
     if data.setup[UPDATE_V] == 1:
         update_v(data, state, rng)
-    if data.hyperprior[SIGMA, 0] != FIXED:
-        state.hyper[SIGMA] = slice_hyper(data, state, SIGMA, False, rng)
-    for which in range(WIDTH, state.hyper.shape[0]):
-        if data.hyperprior[which, 0] != FIXED:
-            update_width(data, state, which, False, rng)
-            update_width(data, state, which, True, rng)
-    prior = data.hyperprior[MASS]
-    if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1:
-        rate = prior[2] + total_psi1(data, state, state.hyper[SIGMA])
-        state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
-    elif prior[0] != FIXED:
-        state.hyper[MASS] = slice_hyper(data, state, MASS, False, rng)
+    n_hyper = state.hyper.shape[0]
+    for step in range(1, n_hyper + 1):
+        which = step % n_hyper  # the mass last: it is integrated out of the others
+        prior = data.hyperprior[which]
+        if prior[0] == FIXED:
+            continue
+        if which >= WIDTH:
+            for carry in range(2):
+                update_width(data, state, which, carry, rng)
+        elif which == MASS and prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1:
+            rate = prior[2] + total_psi1(data, state, state.hyper[SIGMA])
+            state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
+        else:
+            state.hyper[which] = draw_hyper(data, state, which, variable(0), rng)
     refresh(data, state)
 
 

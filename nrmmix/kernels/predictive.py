@@ -9,7 +9,7 @@ import numpy as np
 from nrmmix.kernels.clusters import empty_column, score_columns, update_column
 from nrmmix.kernels.crm import expected_count, jumps_above, mass_below
 from nrmmix.kernels.entry import call_density, call_mean, call_sample
-from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.jit import fast, kernel, variable
 from nrmmix.kernels.nrm import (
     LOG_V_MAX,
     TINY,
@@ -175,7 +175,7 @@ def predictive_scores(points, state):
     J = points.rows.y.shape[0]
     out = np.zeros((J, K + 1))
     for j in range(J):
-        score_columns(points, state.stat, state.work, out[j], K + 1, j, -1)
+        score_columns(points, state.stat, state.work, out[j], K + 1, j, variable(-1))
     return out
 
 

@@ -101,10 +101,13 @@ else:  # plain Python in place of bit patterns
 
 @fast
 def draw_index(weight, m, r):
-    """Index with probability proportional to exp(weight[:m]), by one uniform r; the weights are overwritten."""
-    top = weight[0]
-    for k in range(1, m):
+    """Index with probability proportional to exp(weight[:m]), by one uniform r; the weights are overwritten.  -1 if one is not a number or none positive."""
+    top, wrong = -math.inf, 0
+    for k in range(m):
         top = max(top, weight[k])
+        wrong += weight[k] != weight[k]
+    if wrong > 0:
+        return -1
     total = 0.0
     for k in range(m):
         weight[k] = exp_any(weight[k] - top)

@@ -16,6 +16,7 @@ TINY = 1e-300
 DONE = 1  # an exception inside an entry point returns 0
 NEED_ROOM = 2  # nothing was changed; more columns, please
 BROKEN = 3  # a score was not a number
+LOST_DIGITS = 4  # of families' updates: build the statistics anew
 
 # State.num
 N_CLUSTERS = 0
@@ -77,8 +78,8 @@ class State(NamedTuple):
     size: np.ndarray  # (cap,)
     stat: np.ndarray  # (S, cap) sufficient statistics
     location: np.ndarray  # (cap,) drawn after each sweep of moves
-    reach: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); this and `where` in density regression only
-    where: np.ndarray  # (cap, P) posterior of the location
+    reach: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); P = 0 here in a mixture
+    where: np.ndarray  # (cap, P) posterior of the location; likewise
     log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
     log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
     v: np.ndarray  # (G,)
@@ -98,7 +99,7 @@ class State(NamedTuple):
     log_trial: np.ndarray  # (G, P) and log K
     region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
     chosen: np.ndarray  # (G,) int64 scratch: groups that a scale move takes
-    carried: np.ndarray  # (2, G) and what V follows, with log V
+    carried: np.ndarray  # (3, G) scratch of moves of many V_g at once
 
 
 def capacity(n_clusters: int) -> int:

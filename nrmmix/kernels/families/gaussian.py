@@ -18,7 +18,7 @@ import math
 from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, STAT, THETA
+from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
 
 MEAN = 4  # first row of the mean
 R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
@@ -93,15 +93,14 @@ def gaussian_update(rows, stat, block, k, i, sign):
             stat[s + MEAN + j, k] -= e / r_n
             e += e / r_n
         stat[e_row + j, k] = e * root
-    sound = True
+    left = 1.0
     for j in range(d):
         pj = base + j * (j + 1) // 2 + j
         inverse = stat[pj, k]
         z = stat[e_row + j, k] * inverse
         square = 1.0 + sign * z * z
-        if square < LOST:
-            sound = False
-            square = LOST
+        left *= square
+        square = max(square, LOST)
         c = math.sqrt(square)
         stat[pj, k] = inverse / c
         for i2 in range(j + 1, d):
@@ -109,7 +108,7 @@ def gaussian_update(rows, stat, block, k, i, sign):
             stat[p, k] = (stat[p, k] + sign * z * stat[e_row + i2, k]) / c
             stat[e_row + i2, k] = c * stat[e_row + i2, k] - z * stat[p, k]
     _refresh(rows, stat, block, k)
-    return DONE if sound else 0
+    return DONE if left >= LOST else LOST_DIGITS
 
 
 @kernel
