@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from nrmmix.kernels.borrow import borrow_data, borrow_state
 from nrmmix.kernels.clusters import score_columns
 from nrmmix.kernels.gibbs import prior_weights
 from nrmmix.kernels.jit import kernel
@@ -12,7 +11,6 @@ from nrmmix.kernels.state import N_CLUSTERS
 
 @kernel
 def frozen_sweep(data, state, rng):
-    data, state = borrow_data(data), borrow_state(state)
     K = state.num[N_CLUSTERS]
     total = 0
     for i in range(state.labels.shape[0]):

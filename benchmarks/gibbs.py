@@ -12,6 +12,7 @@ import numpy as np
 import nrmmix as nm
 from benchmarks.floor import frozen_sweep
 from nrmmix.kernels import chain as loop
+from nrmmix.moves import entry_addresses
 from nrmmix.sampling import new_chain
 
 
@@ -36,14 +37,14 @@ def run() -> None:
         start = np.unique(labels, return_inverse=True)[1]
         sweeps = max(4, 400_000 // len(X))
         chain = new_chain(model, start, np.random.default_rng(1), sweeps)
-        moves = np.array([nm.Gibbs().entry.address])
-        chain.run(moves, 0, 1)
+        moves = entry_addresses((nm.Gibbs(),), model)
+        chain.run(*moves, 0, 1)
         frozen_sweep(chain.data, chain.state, chain.rng)
         ours, floor, pairs = [], [], 0
         for _ in range(7):
             chain.control[:] = 0
             t = time.process_time()
-            chain.run(moves, 0, 1)
+            chain.run(*moves, 0, 1)
             ours.append((time.process_time() - t) / sweeps)
             pairs = len(X) * int(chain.scalars[-1, loop.R_CLUSTERS])
             t = time.process_time()

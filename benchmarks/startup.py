@@ -42,7 +42,7 @@ def run() -> None:
         for name in FITS:
             warm = [measure(name, cache) for _ in range(5)]
             imported, first, later = (median(w[j] for w in warm) for j in range(3))
-            print(f"  warm, {name}: import {imported:.2f} s, first fit {first:.2f} s, later {later:.2f} s, difference {first - later:.2f} s")
+            print(f"  warm, {name}: import {imported:.2f} s, first fit {first:.2f} s, later {later:.2f} s, gap {first - later:.2f} s")
 
 
 if __name__ == "__main__":

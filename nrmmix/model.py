@@ -12,10 +12,11 @@ from nrmmix import arrays
 from nrmmix.covariates import CovariateKernel, Grid, SquaredExponential
 from nrmmix.families import Gaussian
 from nrmmix.formula import model_frame
+from nrmmix.kernels import auxiliary, hyper
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.covariates import constant
 from nrmmix.partition import canonical
-from nrmmix.priors import DirichletProcess, Hyperparameter, Prior, hyper_row, hyper_start
+from nrmmix.priors import DirichletProcess, Gamma, Hyperparameter, Prior, hyper_row, hyper_start
 
 if TYPE_CHECKING:
     from nrmmix.results import MCMCResult
@@ -218,7 +219,7 @@ class Model:
         )
 
     def log_joint(
-        self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, **hyper: float
+        self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, **hyper_values: float
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
@@ -236,7 +237,7 @@ class Model:
             Auxiliary variables of density regression, one for each distinct covariate row in sorted order (`model.grid.values`).
         locations : array_like of int, (K,)
             Location of each cluster, as a row of `model.grid.locations`, clusters in the order in which they first appear.
-        **hyper : float
+        **hyper_values : float
             `mass`, `sigma`, `width`; those that the model fixes may be left out.
 
         Returns
@@ -261,7 +262,7 @@ class Model:
 
         n = self.n_obs
         relabelled, n_clusters = canonical(arrays.labels(labels, n))
-        state_hyper = self._hyper(hyper)
+        state_hyper = self._hyper(hyper_values)
         if self.is_regression:
             if u is not None:
                 raise ValueError("u belongs to mixtures; density regression has v, one for each covariate group.")
@@ -337,9 +338,18 @@ class Model:
         rows = [hyper_row(self.prior.mass), hyper_row(self.prior.sigma), hyper_row(1.0)]
         rows += [hyper_row(1.0 if shared and j > 0 else w) for j, w in enumerate(widths)]
         setup = np.zeros(layout.SETUP, np.int64)
-        setup[layout.JOINT_WITH_V] = setup[layout.UPDATE_V] = int(self.is_regression or not self.prior.marginal)
+        with_v = self.is_regression or not self.prior.marginal
+        setup[layout.JOINT_WITH_V] = int(with_v)
         setup[layout.SHARED_WIDTH] = int(shared)
         setup[layout.COVARIATE] = covariate_entry.address
+        densities = {
+            layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in self.sampled),
+            layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in self.sampled and not (with_v and isinstance(self.prior.mass, Gamma))),
+            layout.WIDTH_DENSITY: (hyper.log_density_width, any(name in self.sampled for name in self.width_names)),
+            layout.LEVELS_DENSITY: (auxiliary.log_density_stretch, self.is_regression),
+        }
+        for place, (density, used) in densities.items():  # compiled only where used
+            setup[place] = density.address if used else 0
         data = layout.Data(
             rows=layout.Rows(packed.y, empty_int, empty_int, empty_float, packed.constant),
             block=block,
@@ -352,7 +362,7 @@ class Model:
             setup=setup,
         )
         cap = layout.capacity(n_clusters)
-        hyper = [hyper_start(self.prior.mass), hyper_start(self.prior.sigma), self.prior.tau, *map(hyper_start, widths)]
+        start = [hyper_start(self.prior.mass), hyper_start(self.prior.sigma), self.prior.tau, *map(hyper_start, widths)]
         state = layout.State(
             labels=np.full(n, -1, np.int64),
             size=np.zeros(cap, np.int64),
@@ -362,7 +372,7 @@ class Model:
             where=np.zeros((cap, P if self.is_regression else 0)),
             log_weight=np.zeros(cap),
             log_size=np.zeros(n + 2),
-            v=data.group_size.copy() if setup[layout.UPDATE_V] else np.ones(G),
+            v=data.group_size.copy() if with_v else np.ones(G),
             A=np.zeros(P),
             log_new=np.zeros(G),
             log_R0=np.zeros(P),
@@ -370,7 +380,7 @@ class Model:
             exposure=np.zeros((G, P)),
             K=np.ones((G, P)),
             log_K=np.zeros((G, P)),
-            hyper=np.array(hyper, dtype=float),
+            hyper=np.array(start, dtype=float),
             num=np.zeros(layout.NUM, np.int64),
             score=np.zeros(cap),
             work=np.zeros((packed.n_work + 1, cap)),

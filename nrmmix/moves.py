@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from nrmmix.kernels import gibbs
+import numpy as np
+
+from nrmmix.kernels import auxiliary, gibbs, hyper, locations
 from nrmmix.kernels.entry import Entry
+
+if TYPE_CHECKING:
+    from nrmmix.model import Model
 
 
 @dataclass(frozen=True)
@@ -50,3 +55,21 @@ def moves_of(method: str | Move) -> tuple[Move, ...]:
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, METHODS))}{hint}")
     return METHODS[method]
+
+
+def entry_addresses(moves: tuple[Move, ...], model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Addresses of the moves on the partition, and of the updates of all else that the model needs, in their order."""
+    sampled = model.sampled
+    regression = model.is_regression
+    updates = (
+        (locations.update_locations, regression),
+        (auxiliary.update_v, regression or model.has_u),
+        (auxiliary.update_levels, regression),
+        (hyper.update_sigma, "sigma" in sampled),
+        (hyper.update_widths, any(name in sampled for name in model.width_names)),
+        (hyper.update_mass, "mass" in sampled),  # last: where it has a gamma prior the others do without it
+    )
+    return (
+        np.array([move.entry.address for move in moves], np.int64),
+        np.array([update.address for update, used in updates if used], np.int64),
+    )

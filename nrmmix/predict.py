@@ -1,7 +1,7 @@
 """Functionals of the posterior: means and densities of one more observation, with bands of the random functional.
 
-Estimates are Rao-Blackwell means over draws: weights and component densities with everything integrated out that can be.  Bands are quantiles
-over draws of the random measure itself: atoms' weights and parameters drawn, the mass of unseen atoms included.
+Estimates are Rao-Blackwell means over draws: weights and component densities with everything integrated out that can be.  Bands are
+quantiles over draws of the random measure itself: atoms' weights and parameters drawn, the mass of unseen atoms included.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from nrmmix.draws import Draws
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.gibbs import allocate
-from nrmmix.moves import moves_of
+from nrmmix.moves import entry_addresses, moves_of
 from nrmmix.partition import canonical
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Chain:
     scalars: np.ndarray
     control: np.ndarray
 
-    def run(self, moves: np.ndarray, tune: int, thin: int) -> None:
+    def run(self, moves: np.ndarray, updates: np.ndarray, tune: int, thin: int) -> None:
         while len(self.order):
             status = allocate(self.data, self.state, self.order, self.rng)
             if status != layout.NEED_ROOM:
@@ -65,7 +65,7 @@ class Chain:
             self.state = layout.enlarged(self.state)
         while not self.control[loop.STATUS]:
             loop.run(
-                self.data, self.state, self.rng, moves, tune, thin, self.labels, self.location, self.v, self.scalars,
+                self.data, self.state, self.rng, moves, updates, tune, thin, self.labels, self.location, self.v, self.scalars,
                 self.control,
             )
             if self.control[loop.STATUS] != layout.NEED_ROOM:
@@ -150,7 +150,7 @@ def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, draws:
     if not np.isfinite(data.alone).all():
         row = int(np.flatnonzero(~np.isfinite(data.alone))[0])
         raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")
-    keeps_v = data.setup[layout.UPDATE_V]
+    keeps_v = data.setup[layout.JOINT_WITH_V]
     return Chain(
         data=data,
         state=state,
@@ -210,14 +210,14 @@ def sample(
     seeds = seed_sequence(rng)
     starts = initial_labels(init, model.n_obs, chains)
     with announced():
-        addresses = np.array([move.entry.address for move in moves])
+        addresses, updates = entry_addresses(moves, model)
         runs = [
             new_chain(model, labels, np.random.default_rng(seed), draws)
             for labels, seed in zip(starts, seeds.spawn(chains), strict=True)
         ]
-        _compile(model, addresses)
+        _compile(model, addresses, updates)
     started = time.perf_counter()
-    interrupted = _drive(runs, addresses, tune, thin, cores, progress, time_limit)
+    interrupted = _drive(runs, addresses, updates, tune, thin, cores, progress, time_limit)
     seconds = time.perf_counter() - started
     kept = _recorded(model, runs, tune, thin, draws, interrupted)
     iterations = sum(int(run.control[loop.ITERATION]) for run in runs)
@@ -227,17 +227,24 @@ def sample(
     return Run(kept, "gibbs" if name == "auto" else name, tune, thin, entropy, seconds, moved, interrupted)
 
 
-def _compile(model: Model, addresses: np.ndarray) -> None:
+def _compile(model: Model, moves: np.ndarray, updates: np.ndarray) -> None:
     """Compile, or load from the cache, all that a chain calls, in this thread and before the clock starts."""
     chain = new_chain(model, np.zeros(model.n_obs, np.int64) - 1, np.random.default_rng(0), 1)
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1
     allocate(chain.data, chain.state, chain.order, chain.rng)
-    chain.run(addresses, 0, 1)
+    chain.run(moves, updates, 0, 1)
 
 
 def _drive(
-    runs: list[Chain], moves: np.ndarray, tune: int, thin: int, cores: int, progress: bool | None, time_limit: float | None
+    runs: list[Chain],
+    moves: np.ndarray,
+    updates: np.ndarray,
+    tune: int,
+    thin: int,
+    cores: int,
+    progress: bool | None,
+    time_limit: float | None,
 ) -> bool:
     """Run all chains; True if they were stopped before the end."""
     total = len(runs) * (tune + thin * len(runs[0].labels))
@@ -245,7 +252,7 @@ def _drive(
     deadline = None if time_limit is None else time.perf_counter() + time_limit
     stopped = False
     with ThreadPoolExecutor(cores) as pool:
-        pending: set[Future[None]] = {pool.submit(run.run, moves, tune, thin) for run in runs}
+        pending: set[Future[None]] = {pool.submit(run.run, moves, updates, tune, thin) for run in runs}
         futures = set(pending)
         while pending:
             try:

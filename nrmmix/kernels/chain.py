@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from nrmmix.kernels.borrow import borrow_data, borrow_state
 from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns
 from nrmmix.kernels.entry import call_covariate, call_move
 from nrmmix.kernels.jit import kernel, variable
-from nrmmix.kernels.locations import update_locations
-from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh, update_hyper
+from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh
 from nrmmix.kernels.state import DONE, MASS, N_CLUSTERS, SIGMA, WIDTH
 
 # control: shared with the main thread while the chain runs
@@ -59,16 +57,16 @@ def start(data, state, labels):
 def record(data, state, t, labels, location, v, scalars):
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
-    number = state.location.copy()
+    number = state.score
     for k in range(state.num[N_CLUSTERS]):
-        number[k] = -1
+        number[k] = -1.0
     seen = 0
     for i in range(n):
         k = state.labels[i]
-        if number[k] < 0:
+        if number[k] < 0.0:
             number[k] = seen
             seen += 1
-        labels[t, i] = number[k]
+        labels[t, i] = int(number[k])
     for i in range(location.shape[1]):
         location[t, i] = state.location[state.labels[i]]
     for g in range(v.shape[1]):
@@ -82,9 +80,11 @@ def record(data, state, t, labels, location, v, scalars):
 
 
 @kernel
-def run(data, state, rng, moves, tune, thin, labels, location, v, scalars, control):
-    """Iterations until all draws are recorded, a move needs room, something breaks, or the main thread says stop."""
-    data, state = borrow_data(data), borrow_state(state)
+def run(data, state, rng, moves, updates, tune, thin, labels, location, v, scalars, control):
+    """Moves on the partition, then updates of all else, again and again.
+
+    Until all draws are recorded, a move needs room, something breaks, or the main thread says stop.
+    """
     total = tune + labels.shape[0] * thin
     while control[ITERATION] < total:
         if control[STOP] != 0:
@@ -96,9 +96,9 @@ def run(data, state, rng, moves, tune, thin, labels, location, v, scalars, contr
                 control[MOVE] = j
                 return 0
         control[MOVE] = 0
-        if state.where.shape[1] > 0:
-            update_locations(data, state, rng)
-        update_hyper(data, state, rng)
+        for j in range(updates.shape[0]):
+            call_move(updates[j], data, state, rng)
+        refresh(data, state)
         it = control[ITERATION]
         if (it + 1) % REBUILD_EVERY == 0:
             rebuild(data, state)

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.jit import allocating, kernel
 
 
 @kernel
@@ -17,7 +17,7 @@ def expected_count(c, sigma, level):
     return low + c * t ** (-1.0 - sigma) * math.exp(-t)
 
 
-@kernel
+@allocating
 def jumps_above(c, sigma, level, rng):
     """Jumps z > level of a Poisson process of intensity c z^(-1-sigma) e^-z, by thinning.
 

@@ -47,6 +47,8 @@ DENSITY_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8)
 MEAN_T = _i8(_ROWS, _F2, _F1, _I1, _i8)
 # (distance, width, log_K): covariate kernel of all groups and locations
 COVARIATE_T = _i8(_F3, _F1, _F2)
+# (data, state, which, z): a log density at z
+SCALAR_T = _f8(_DATA, _STATE, _i8, _f8)
 # (data, state, rng): status
 MOVE_T = _i8(_DATA, _STATE, _RNG)
 
@@ -69,7 +71,7 @@ class Entry:
             _python_functions[id(self)] = self.function
             return id(self)
         if self._compiled is None:
-            options = {"nogil": True, "error_model": "numpy", "forceinline": True}
+            options = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
             try:
                 self._compiled = cfunc(self.signature, cache=True, **options)(self.function)
             except RuntimeError:  # no directory in which a cache could be written
@@ -109,4 +111,5 @@ call_sample = _caller(SAMPLE_T)
 call_density = _caller(DENSITY_T)
 call_mean = _caller(MEAN_T)
 call_covariate = _caller(COVARIATE_T)
+call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)

@@ -18,18 +18,23 @@ def _compiled(function, **options):
 
 
 def kernel(function):
-    """Compile a kernel in strict floating point."""
+    """Compile a kernel in strict floating point.  It may not allocate: arrays are borrowed, and no references counted."""
+    return _compiled(function, _nrt=False)
+
+
+def allocating(function):
+    """Compile a kernel that makes arrays of its own."""
     return _compiled(function)
 
 
 def inlined(function):
     """Compile a small function into its callers, so that their loops vectorise; fused multiply-add allowed."""
-    return _compiled(function, fastmath={"contract"}, forceinline=True)
+    return _compiled(function, fastmath={"contract"}, forceinline=True, _nrt=False)
 
 
 def fast(function):
     """Compile a kernel whose sums may be reordered."""
-    return _compiled(function, fastmath=set(FAST))
+    return _compiled(function, fastmath=set(FAST), _nrt=False)
 
 
 @inlined
@@ -38,4 +43,4 @@ def variable(x):
     return x + 0
 
 
-__all__ = ["JIT", "fast", "inlined", "kernel", "variable"]
+__all__ = ["JIT", "allocating", "fast", "inlined", "kernel", "variable"]

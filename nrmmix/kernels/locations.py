@@ -4,17 +4,18 @@ Given v, a cluster c of density regression has the weight
 
     h(c) = mass Gamma(n_c - sigma)/Gamma(1 - sigma) sum_p R0(p) (tau + A_p)^-(n_c - sigma) prod_(i in c) K(x_i, p),
 
-in place of kappa(n_c, u): the terms of its sum are the posterior of the location.  `reach` holds sum_i log K(x_i, p), `where` the normalised
-terms.  In a mixture both are empty.
+in place of kappa(n_c, u): the terms of its sum are the posterior of the location.  `reach` holds sum_i log K(x_i, p), `where` the
+normalised terms.  In a mixture both are empty.
 """
 
 from __future__ import annotations
 
 import math
 
+from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.jit import fast, kernel, variable
 from nrmmix.kernels.special import draw_index, exp_any, log_pos
-from nrmmix.kernels.state import N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 
 
 @fast
@@ -96,7 +97,7 @@ def location_weight_without(state, k, g):
     return state.log_size[n] + (math.log(total) if total > TINY else -math.inf)
 
 
-@kernel
+@entry(MOVE_T)
 def update_locations(data, state, rng):
     """mu_m: p with probability proportional to R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma)."""
     P = state.A.shape[0]
@@ -105,3 +106,4 @@ def update_locations(data, state, rng):
         power = state.size[k] - state.hyper[SIGMA]
         log_terms(state.reach[k], state.log_K[0], 0.0, state.log_R0, state.log_b, power, terms)
         state.location[k] = draw_index(terms, P, rng.random())
+    return DONE

@@ -9,10 +9,8 @@ import numpy as np
 from nrmmix.kernels.clusters import empty_column, score_columns, update_column
 from nrmmix.kernels.crm import expected_count, jumps_above, mass_below
 from nrmmix.kernels.entry import call_density, call_mean, call_sample
-from nrmmix.kernels.jit import fast, kernel, variable
+from nrmmix.kernels.jit import allocating, fast, kernel, variable
 from nrmmix.kernels.nrm import (
-    LOG_V_MAX,
-    TINY,
     evaluate_kernel,
     exponents,
     power_of_tau,
@@ -22,7 +20,7 @@ from nrmmix.kernels.nrm import (
     weighted_sums,
 )
 from nrmmix.kernels.special import exp_any, log_pos
-from nrmmix.kernels.state import DENSITY, MASS, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE, SIGMA, TAU
+from nrmmix.kernels.state import DENSITY, LOG_V_MAX, MASS, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE, SIGMA, TAU, TINY
 
 STEP = 0.5  # of the trapezoid in log v: its error is 2e-8
 NEGLIGIBLE = 1e-14
@@ -155,7 +153,7 @@ def regression_weights(data, state, K_row, out):
         x += STEP
 
 
-@kernel
+@allocating
 def predictive_weights(data, state, K_rows):
     """(R, K + 1): weights at rows of the covariate kernel (R, P); the last is that of a new atom.  Mixtures have one row."""
     R = K_rows.shape[0]
@@ -168,7 +166,7 @@ def predictive_weights(data, state, K_rows):
     return out
 
 
-@kernel
+@allocating
 def predictive_scores(points, state):
     """(J, K + 1): log predictive of each point of `points.rows` in each cluster, last in a new one."""
     K = state.num[N_CLUSTERS]
@@ -179,7 +177,7 @@ def predictive_scores(points, state):
     return out
 
 
-@kernel
+@allocating
 def cluster_means(data, state):
     """(K + 1, d): mean of each cluster's predictive, last that of the prior."""
     K = state.num[N_CLUSTERS]
@@ -193,7 +191,7 @@ def cluster_means(data, state):
 # ---- draws of the random measure given partition, v and locations
 
 
-@kernel
+@allocating
 def draw_measure(data, state, n_theta, level, rng):
     """Atoms of the unnormalised measure: weights (M,), locations (M,), parameters (T, M), and the rest by location (P,).
 
@@ -239,7 +237,7 @@ def draw_measure(data, state, n_theta, level, rng):
     return weight[:M].copy(), place[:M].copy(), theta, rest
 
 
-@kernel
+@allocating
 def component_densities(points, theta, n_work):
     """(J, M): log density of each point under each atom's parameters."""
     J, M = points.rows.y.shape[0], theta.shape[1]
@@ -251,7 +249,7 @@ def component_densities(points, theta, n_work):
     return out
 
 
-@kernel
+@allocating
 def component_means(data, theta):
     """(M, d): expected responses under each atom's parameters."""
     M = theta.shape[1]

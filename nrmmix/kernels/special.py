@@ -101,7 +101,10 @@ else:  # plain Python in place of bit patterns
 
 @fast
 def draw_index(weight, m, r):
-    """Index with probability proportional to exp(weight[:m]), by one uniform r; the weights are overwritten.  -1 if one is not a number or none positive."""
+    """Index with probability proportional to exp(weight[:m]), by one uniform r; -1 if a weight is not a number, or all are 0.
+
+    The weights are overwritten.
+    """
     top, wrong = -math.inf, 0
     for k in range(m):
         top = max(top, weight[k])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 TINY = 1e-300
+LOG_V_MAX = 600.0  # v is truncated at e^600, beyond which it would overflow
 
 # Status codes of moves.
 DONE = 1  # an exception inside an entry point returns 0
@@ -36,10 +37,11 @@ FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 
 # Data.setup
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: Dirichlet process with u integrated out
-UPDATE_V = 1
-SHARED_WIDTH = 2
-COVARIATE = 3  # entry point of the covariate kernel
-SETUP = 4
+SHARED_WIDTH = 1
+COVARIATE = 2  # entry point of the covariate kernel
+# entry points of log densities; 0 where they are not used
+SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, LEVELS_DENSITY = 4, 5, 6, 7
+SETUP = 8
 
 # Columns of Data.block
 FIRST, LAST, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4  # y[:, FIRST:LAST]; first row in stat, theta; offset in constant

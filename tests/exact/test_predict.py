@@ -41,7 +41,7 @@ def regression_evidence(y, joint):
 
 
 def check(fit, evaluate, exact):
-    """The estimate lies within four standard errors, estimated between chains, of the exact density."""
+    """The estimate lies within five standard errors, estimated between 16 chains, of the exact density: t with 15 degrees of freedom."""
     by_chain = []
     for c in range(fit.draws.n_chains):
         one = nm.MCMCResult.__new__(nm.MCMCResult)
@@ -51,7 +51,7 @@ def check(fit, evaluate, exact):
     by_chain = np.array(by_chain)
     error = by_chain.std(axis=0, ddof=1) / math.sqrt(len(by_chain))
     assert (error < 0.02 * exact).all(), "too few draws to tell"
-    assert (np.abs(by_chain.mean(axis=0) - exact) < 4 * error + 1e-9).all()
+    assert (np.abs(by_chain.mean(axis=0) - exact) < 5 * error).all()
 
 
 PRIORS = {"DP": (nm.DirichletProcess(1.3), 0.0), "NGGP": (nm.NGGP(1.3, 0.3), 0.3), "NIG": (nm.NormalizedInverseGaussian(1.3), 0.5)}
@@ -60,7 +60,7 @@ PRIORS = {"DP": (nm.DirichletProcess(1.3), 0.0), "NGGP": (nm.NGGP(1.3, 0.3), 0.3
 @pytest.mark.parametrize("prior", PRIORS)
 def test_mixture_density_and_log_density(prior):
     measure, sigma = PRIORS[prior]
-    fit = nm.Model(data=Y[:, None], prior=measure, family=nm.Gaussian(**FAMILY)).fit(draws=2000, tune=200, chains=8, rng=1)
+    fit = nm.Model(data=Y[:, None], prior=measure, family=nm.Gaussian(**FAMILY)).fit(draws=2000, tune=200, chains=16, rng=1)
     evidence = mixture_evidence(Y, 1.3, sigma)
     exact = np.exp([mixture_evidence(np.append(Y, y), 1.3, sigma) - evidence for y in POINTS])
     check(fit, lambda one: one.predict(kind="density", at=POINTS, draws=2000)["estimate"].to_numpy(), exact)
@@ -76,7 +76,7 @@ def test_regression_density(sigma, x_new):
     kernel = nm.SquaredExponential(width, locations=locations)
     data = pd.DataFrame({"x": x, "y": Y[:3]})
     fit = nm.Model("y ~ x", data, kernel=kernel, prior=prior, family=nm.Gaussian(**FAMILY)).fit(
-        draws=1500, tune=300, chains=8, rng=2
+        draws=1500, tune=300, chains=16, rng=2
     )
 
     def joint(values):
