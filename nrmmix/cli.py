@@ -31,6 +31,8 @@ EXAMPLES = """examples:
 """
 
 PRIORS = {"dp": "DirichletProcess", "nggp": "NGGP", "nig": "NormalizedInverseGaussian"}
+# Iterations are cheap on small tables, and neighbouring draws much alike: by default one in THIN is kept, ROWS / rows on large ones.
+THIN, ROWS = 20, 5000
 KERNELS = {"se": "SquaredExponential", "box": "Box"}
 
 
@@ -73,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, KeyError, OSError) as error:
         _say(f"error: {_message(error)}")
         return 2
-    except (FloatingPointError, MemoryError) as error:
+    except (FloatingPointError, MemoryError, RuntimeError) as error:
         _say(f"error: {_message(error)}")
         return 1
 
@@ -100,14 +102,14 @@ def _parser() -> argparse.ArgumentParser:
     model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled)")
     model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp (default: sampled)")
     model.add_argument("--kernel", choices=tuple(KERNELS), help="covariate kernel (default with covariates: se)")
-    model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: sampled)")
+    model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: 0.05)")
     run = fit.add_argument_group("sampling")
     run.add_argument("--method", default="auto", metavar="NAME", help="sampler (default: auto)")
     for name, default, text in (
-        ("draws", 1000, "draws to keep in each chain"), ("tune", 1000, "iterations before the first draw"),
-        ("thin", 1, "iterations for each draw"), ("chains", 4, "chains"),
+        ("draws", 1000, "draws to keep in each chain"), ("tune", 2000, "iterations before the first draw"), ("chains", 4, "chains"),
     ):
         run.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default: {default})")
+    run.add_argument("--thin", type=int, metavar="N", help=f"iterations for each draw (default: {THIN}, fewer from {ROWS // THIN} rows on)")
     run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
     run.add_argument("--cores", type=int, metavar="N", help="threads (default: as many as processors, at most one a chain)")
     run.add_argument(
@@ -133,8 +135,9 @@ def _fit(options: argparse.Namespace) -> int:
             from nrmmix import plots
 
             plots.check(model)
+        thin = max(1, min(THIN, ROWS // model.n_obs)) if options.thin is None else options.thin
         result = model.fit(
-            options.method, draws=options.draws, tune=options.tune, thin=options.thin, chains=options.chains, rng=options.seed,
+            options.method, draws=options.draws, tune=options.tune, thin=thin, chains=options.chains, rng=options.seed,
             cores=options.cores, progress=options.progress,
         )
     if result.interrupted:
