@@ -30,7 +30,7 @@ def regression():
     table = nm.datasets.load_mcycle()
     table.loc[3, "accel_g"] = np.nan
     with pytest.warns(UserWarning, match="1 of 133 rows dropped"):
-        model = nm.Model("accel_g ~ times_ms", table)
+        model = nm.Model("accel_g ~ times_ms", table, kernel=nm.SquaredExponential(nm.LogNormal(-3, 1)))
     return model.fit(**RUN)
 
 
