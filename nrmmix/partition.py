@@ -1,8 +1,62 @@
-"""Partitions as label vectors."""
+"""Partitions as label vectors: co-clustering, losses, point estimates from draws and credible balls.
+
+Draws are an integer array (draws, observations), one partition a row, as `fit.draws.flat("labels")` gives; how clusters are
+numbered does not matter.  Two losses are known, both metrics between partitions of n observations:
+
+`"vi"`      the variation of information (Meila 2007, Journal of Multivariate Analysis 98, 873-895), H(a | b) + H(b | a) in
+            natural logarithms (base e), between 0 and log n.
+`"binder"`  the loss of Binder (1978, Biometrika 65, 31-38) with equal costs, divided by n²/2: the share of ordered pairs of
+            observations that one partition joins and the other separates, between 0 and 1 - 1/n.
+
+Point estimates minimise the posterior expected loss; credible balls are those of Wade and Ghahramani (2018, Bayesian Analysis
+13, 559-626).
+"""
 
 from __future__ import annotations
 
+import difflib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
 import numpy as np
+
+from nrmmix.kernels import partitions as kernels
+
+__all__ = [
+    "CredibleBall",
+    "Partition",
+    "binder",
+    "canonical",
+    "distances",
+    "estimate",
+    "expected_loss",
+    "similarity",
+    "vi",
+]
+
+SIMILARITY_LIMIT = 20_000  # observations: 1.6 GB
+SEARCH_DRAWS = 1_000
+SEARCH_CELLS = 2**26  # of the contingency tables, 12 bytes each
+SCREENING = 100_000_000  # labels read to find the best of the visited partitions
+FEW = 16  # clusters that every run is allowed
+ATTEMPTS = 10  # clusters that are destroyed in turn
+TIE = 1e-10  # losses that differ by less are equal
+
+
+class Loss(NamedTuple):
+    """A loss by its function of cluster sizes (see nrmmix.kernels.partitions), and its unit as a function of n."""
+
+    phi: Callable[[np.ndarray], np.ndarray]
+    unit: Callable[[int], float]
+
+
+LOSSES = {
+    "vi": Loss(lambda m: m * np.log(np.maximum(m, 1.0)), lambda n: 1.0 / n),
+    "binder": Loss(lambda m: m * m, lambda n: 1.0 / n**2),
+}
 
 
 def canonical(labels: np.ndarray) -> tuple[np.ndarray, int]:
@@ -25,3 +79,551 @@ def canonical(labels: np.ndarray) -> tuple[np.ndarray, int]:
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse.reshape(-1)], len(first)
+
+
+def similarity(labels: Any) -> np.ndarray:
+    """Posterior co-clustering: the share of draws in which two observations are in one cluster.
+
+    Parameters
+    ----------
+    labels : array_like of int, (draws, n)
+        At most n = 20,000 observations, whose matrix takes 1.6 GB.
+
+    Returns
+    -------
+    ndarray of float32, (n, n)
+
+    Raises
+    ------
+    ValueError
+        If `labels` are no draws of partitions, or n is above the limit; the message says how much memory it would take.
+
+    Examples
+    --------
+    >>> similarity([[0, 0, 1], [0, 1, 1]])
+    array([[1. , 0.5, 0. ],
+           [0.5, 1. , 0.5],
+           [0. , 0.5, 1. ]], dtype=float32)
+    """
+    shape = np.shape(labels)
+    if len(shape) == 2 and shape[1] > SIMILARITY_LIMIT:
+        raise ValueError(
+            f"similarity: the matrix of {shape[1]:,} observations would take {4e-9 * shape[1] ** 2:.1f} GB; the limit is "
+            f"{SIMILARITY_LIMIT:,} observations ({4e-9 * SIMILARITY_LIMIT**2:.1f} GB).  Use a subset of the observations."
+        )
+    draws, _ = _draws(labels)
+    out = np.zeros((draws.shape[1], draws.shape[1]), np.float32)
+    kernels.coclustering(draws, out)
+    return out
+
+
+# ---- losses
+
+
+def vi(a: Any, b: Any) -> float:
+    """Variation of information between two partitions, in natural logarithms.
+
+    Parameters
+    ----------
+    a, b : array_like of int, (n,)
+
+    Returns
+    -------
+    float
+        Between 0, where the partitions are equal, and log n.
+
+    Raises
+    ------
+    ValueError
+        If one is no partition, or they differ in length.
+
+    Examples
+    --------
+    >>> round(vi([0, 0, 1, 1], [0, 1, 0, 1]) / math.log(2), 6)  # independent: all information differs
+    2.0
+    >>> vi([0, 0, 1], [5, 5, 2])
+    0.0
+    """
+    return _between(a, b, "vi")
+
+
+def binder(a: Any, b: Any) -> float:
+    """Binder's loss between two partitions, as a share of the ordered pairs of observations.
+
+    Parameters
+    ----------
+    a, b : array_like of int, (n,)
+
+    Returns
+    -------
+    float
+        Twice the number of pairs on which the partitions disagree, divided by n²: between 0 and 1 - 1/n.
+
+    Raises
+    ------
+    ValueError
+        If one is no partition, or they differ in length.
+
+    Examples
+    --------
+    >>> binder([0, 0, 1, 1], [0, 0, 0, 0])  # 4 of the 6 pairs
+    0.5
+    """
+    return _between(a, b, "binder")
+
+
+def distances(candidate: Any, labels: Any, loss: str = "vi") -> np.ndarray:
+    """Loss between one partition and every draw.
+
+    Parameters
+    ----------
+    candidate : array_like of int, (n,)
+    labels : array_like of int, (draws, n)
+    loss : {"vi", "binder"}
+
+    Returns
+    -------
+    ndarray, (draws,)
+
+    Raises
+    ------
+    ValueError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> distances([0, 0, 1, 1], [[0, 0, 1, 1], [0, 0, 0, 0]], "binder")
+    array([0. , 0.5])
+    """
+    _check_loss(loss)
+    draws, n_clusters = _draws(labels)
+    return _Compared(draws, n_clusters, loss).to(_one(candidate, draws.shape[1]))
+
+
+def expected_loss(candidates: Any, labels: Any, loss: str = "vi") -> Any:
+    """Posterior expected loss of partitions: the exact average over the draws.
+
+    Parameters
+    ----------
+    candidates : array_like of int, (n,) or (m, n)
+        A partition, or one a row.
+    labels : array_like of int, (draws, n)
+    loss : {"vi", "binder"}
+
+    Returns
+    -------
+    float, or ndarray, (m,)
+
+    Raises
+    ------
+    ValueError
+        If an argument cannot be used.
+
+    Examples
+    --------
+    >>> expected_loss([[0, 0, 1, 1], [0, 0, 0, 0]], [[0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]], "binder")
+    array([0.33333333, 0.16666667])
+    """
+    _check_loss(loss)
+    draws, n_clusters = _draws(labels)
+    compared = _Compared(draws, n_clusters, loss)
+    if np.ndim(candidates) == 1:
+        return float(compared.to(_one(candidates, draws.shape[1])).mean())
+    rows, _ = _draws(candidates, "candidates")
+    return np.array([compared.to(_one(row, draws.shape[1])).mean() for row in rows])
+
+
+def _between(a: Any, b: Any, loss: str) -> float:
+    b = _one(b, None)
+    return float(_Compared(*_draws(b[None]), loss).to(_one(a, len(b)))[0])
+
+
+class _Compared:
+    """Draws that partitions are compared with; what depends on the draws alone is computed once."""
+
+    def __init__(self, draws: np.ndarray, n_clusters: np.ndarray, loss: str) -> None:
+        n = draws.shape[1]
+        self.draws, self.n_clusters = draws, n_clusters
+        self.gain, self.unit = _gain(loss, n), LOSSES[loss].unit(n)
+        self.count = np.zeros(int(n_clusters.max()), np.int64)
+        self.own = self._overlaps(np.zeros(n, np.int64), 1)
+
+    def _overlaps(self, labels: np.ndarray, K: int) -> np.ndarray:
+        out = np.empty(len(self.draws))
+        order = np.argsort(labels, kind="stable").astype(np.int64)
+        end = np.cumsum(np.bincount(labels, minlength=K)).astype(np.int64)
+        kernels.overlaps(order, end, self.draws, self.n_clusters, self.gain, self.count, out)
+        return out
+
+    def to(self, labels: np.ndarray) -> np.ndarray:
+        labels, K = canonical(labels)
+        level = np.concatenate([[0.0], np.cumsum(self.gain)])
+        out = level[np.bincount(labels)].sum() + self.own - 2.0 * self._overlaps(labels, K)
+        # Two different partitions are at least 2 log 2 (vi) or 2 (binder) apart here: less is rounding.
+        return np.where(out < 0.5, 0.0, out) * self.unit
+
+
+# ---- point estimates
+
+
+@dataclass(frozen=True, eq=False)
+class CredibleBall:
+    """Partitions nearest to an estimate that together have a given posterior probability, by their extremes.
+
+    Attributes
+    ----------
+    level : float
+        Posterior probability.
+    radius : float
+        Largest loss between the estimate and a partition in the ball.
+    horizontal : ndarray of int32, (m, n)
+        Partitions in the ball farthest from the estimate, one a row.
+    vertical_upper : ndarray of int32, (m, n)
+        Of the partitions in the ball with the fewest clusters those farthest from the estimate.
+    vertical_lower : ndarray of int32, (m, n)
+        Of the partitions in the ball with the most clusters those farthest from the estimate.
+
+    Examples
+    --------
+    >>> ball = estimate([[0, 0, 0, 1]] * 9 + [[0, 0, 1, 2]], rng=1).ball(0.99)
+    >>> round(ball.radius, 3), ball.vertical_upper.tolist(), ball.vertical_lower.tolist()
+    (0.477, [[0, 0, 0, 1]], [[0, 0, 1, 2]])
+    """
+
+    level: float
+    radius: float
+    horizontal: np.ndarray = field(repr=False)
+    vertical_upper: np.ndarray = field(repr=False)
+    vertical_lower: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Point estimate of a partition.
+
+    Made by `estimate`.
+
+    Attributes
+    ----------
+    labels : ndarray of int64, (n,)
+        Clusters, numbered by first appearance.
+    loss : str
+        Name of the loss that was minimised.
+    expected_loss : float
+        Its average over all draws.
+    draws : ndarray of int, (draws, n)
+        The partitions drawn from the posterior.
+
+    Examples
+    --------
+    >>> found = estimate([[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1]], rng=1)
+    >>> found.labels, found.n_clusters, found.sizes
+    (array([0, 0, 0, 1]), 2, array([3, 1]))
+    """
+
+    labels: np.ndarray
+    loss: str
+    expected_loss: float
+    draws: np.ndarray = field(repr=False)
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters."""
+        return int(self.labels.max()) + 1
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of observations in each cluster."""
+        return np.bincount(self.labels)
+
+    @cached_property
+    def credible_ball(self) -> CredibleBall:
+        """The ball of posterior probability 0.95."""
+        return self.ball()
+
+    def ball(self, level: float = 0.95) -> CredibleBall:
+        """Smallest ball around the estimate that holds at least the share `level` of the draws.
+
+        Distances are those of the loss that was minimised; the definitions are section 4 of Wade and Ghahramani (2018).
+
+        Parameters
+        ----------
+        level : float, default 0.95
+            Above 0 and at most 1.
+
+        Returns
+        -------
+        CredibleBall
+
+        Raises
+        ------
+        ValueError
+            If the level is out of range.
+
+        Examples
+        --------
+        >>> found = estimate([[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1]], "binder", rng=1)
+        >>> found.ball(0.6).radius, found.ball(0.9).radius, found.ball(0.9).horizontal
+        (0.0, 0.375, array([[0, 0, 1, 1]], dtype=int32))
+        """
+        if not 0.0 < level <= 1.0:
+            raise ValueError(f"ball: level must be above 0 and at most 1, not {level!r}.")
+        draws, n_clusters = _draws(self.draws)
+        distance = _Compared(draws, n_clusters, self.loss).to(self.labels)
+        # The share `level` of the draws is rounded up; 0.95 x 20 is 19 draws, whatever the rounding of the product.
+        last = max(math.ceil(level * len(draws) - 1e-9), 1) - 1
+        radius = float(np.partition(distance, last)[last])
+        inside = np.flatnonzero(distance <= radius + TIE)
+
+        def farthest(among: np.ndarray) -> np.ndarray:
+            return np.unique(draws[among[distance[among] >= distance[among].max() - TIE]], axis=0)
+
+        of_inside = n_clusters[inside]
+        return CredibleBall(
+            level=float(level),
+            radius=radius,
+            horizontal=farthest(inside),
+            vertical_upper=farthest(inside[of_inside == of_inside.min()]),
+            vertical_lower=farthest(inside[of_inside == of_inside.max()]),
+        )
+
+
+def estimate(
+    labels: Any,
+    loss: str = "vi",
+    *,
+    max_clusters: int | None = None,
+    runs: int = 16,
+    rng: Any = None,
+) -> Partition:
+    """Partition of least posterior expected loss, sought beyond the partitions that were drawn.
+
+    A search in the manner of SALSO (Dahl, Johnson and Müller 2022, Journal of Computational and Graphical Statistics 31,
+    1189-1201).  A run allocates the observations one at a time, in random order, each to the cluster in which the partition of
+    those allocated so far has the least expected loss; or it starts from one of the best visited partitions.  Then observations
+    are moved to better clusters in scans of random order until none moves, and clusters are destroyed and their observations
+    allocated anew, which is kept where it lowers the loss.  Expected losses are exact averages over draws throughout, kept up to
+    date through the contingency tables of the partition with every draw.
+
+    Parameters
+    ----------
+    labels : array_like of int, (draws, n)
+    loss : {"vi", "binder"}
+    max_clusters : int, optional
+        Largest number of clusters of the estimate; default no bound of its own.
+    runs : int, default 16
+        Number of runs, half of them from visited partitions.
+    rng : int, SeedSequence, Generator or None
+        Seed of the random orders.
+
+    Returns
+    -------
+    Partition
+
+    Raises
+    ------
+    ValueError
+        If an argument cannot be used.
+
+    Notes
+    -----
+    Of more than 1,000 draws the search uses 1,000, evenly spaced, and fewer where the tables of clusters against clusters would
+    have more than 2^26 cells (800 MB); the choice among the results of all runs, and `expected_loss`, are by all draws.  Runs
+    allow twice as many clusters as the draws have at most, and no less than 16; the best goes on with more where it has as many
+    as that.  Time is proportional to n times draws times clusters times runs.
+
+    Examples
+    --------
+    >>> draws = [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1]]
+    >>> found = estimate(draws, rng=1)
+    >>> found.labels, round(found.expected_loss, 4)
+    (array([0, 0, 0, 1]), 0.2747)
+    >>> estimate([[0, 0, 1], [0, 1, 1], [0, 1, 0]], "binder", rng=1).labels  # not among the draws
+    array([0, 1, 2])
+    """
+    _check_loss(loss)
+    _check_count(runs, "runs")
+    if max_clusters is not None:
+        _check_count(max_clusters, "max_clusters")
+    random = np.random.default_rng(rng)
+    draws, n_clusters = _draws(labels)
+    n = draws.shape[1]
+
+    most, largest = int(n_clusters.max()), min(n, max_clusters or n)
+    limit = min(largest, max(2 * most, FEW))
+    used = _evenly(len(draws), min(SEARCH_DRAWS, max(SEARCH_CELLS // (limit * most), 1)))
+    rows, weight = _distinct(draws[used])
+    largest = min(largest, max(SEARCH_CELLS // int(rows.max(axis=1).sum() + len(rows)), limit))
+
+    visited = rows[rows.max(axis=1) < limit]
+    visited = visited[_screen(visited, rows, weight, loss)[: max(runs // 2, 1)]]
+    search = _Search(rows, weight, loss, limit)
+    starts = [*visited[: runs // 2]]
+    starts += [np.full(n, -1)] * (runs - len(starts))
+    found = [search.run(start, random) for start in starts]
+    compared = _Compared(*_draws(rows), loss)
+    best = min(found, key=lambda row: np.average(compared.to(row), weights=weight))
+    while best.max() + 1 == search.limit < largest:
+        search.limit = min(2 * search.limit, largest)
+        best = search.run(best, random)
+        found.append(best)
+    candidates = _distinct(np.array([np.zeros(n, np.int32), *visited, *found], np.int32))[0]
+
+    compared = _Compared(draws, n_clusters, loss)
+    losses = np.array([compared.to(row).mean() for row in candidates])
+    best = min(np.flatnonzero(losses <= losses.min() + TIE), key=lambda c: candidates[c].max())  # of equal ones the simplest
+    return Partition(canonical(candidates[best])[0], loss, float(losses[best]), np.asarray(labels))
+
+
+def _evenly(length: int, size: int) -> np.ndarray:
+    return np.arange(length) if length <= size else np.arange(size) * length // size
+
+
+def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different rows, in order of appearance, and how often each occurs."""
+    seen: dict[bytes, int] = {}
+    index = [seen.setdefault(row.tobytes(), len(seen)) for row in rows]
+    _, first, count = np.unique(index, return_index=True, return_counts=True)
+    return rows[first], count.astype(np.float64)
+
+
+def _screen(visited: np.ndarray, rows: np.ndarray, weight: np.ndarray, loss: str) -> np.ndarray:
+    """Order of visited partitions by expected loss over as many of the draws as time allows."""
+    if not len(visited):
+        return np.empty(0, np.int64)
+    used = _evenly(len(rows), max(SCREENING // visited.size, 20))
+    draws, n_clusters = _draws(rows[used])
+    compared = _Compared(draws, n_clusters, loss)
+    return np.argsort([np.average(compared.to(row), weights=weight[used]) for row in visited], kind="stable")
+
+
+class _Search:
+    """A partition on its way to a least expected loss, and its contingency tables with the draws."""
+
+    def __init__(self, rows: np.ndarray, weight: np.ndarray, loss: str, limit: int) -> None:
+        S, n = rows.shape
+        n_clusters = rows.max(axis=1) + 1
+        offset = np.cumsum(n_clusters) - n_clusters
+        R = int(n_clusters.sum())
+        columns = min(limit, int(n_clusters.max()) + 4)
+        total = float(weight.sum())
+        self.limit, self.least = limit, 1e-9 * total  # savings below this are rounding
+        self.table = kernels.Table(
+            labels=np.empty(n, np.int64),
+            number=np.zeros(1, np.int64),
+            size=np.zeros(columns, np.int64),
+            score=np.zeros(columns),
+            count=np.zeros((R, columns), np.int32),
+            value=np.zeros((R, columns)),
+            row=np.ascontiguousarray((rows + offset[:, None]).T, np.int32),
+            weight=weight,
+            gain=_gain(loss, n),
+            total=total,
+        )
+
+    def run(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Labels of the best partition found from `start`, where -1 is an observation that is yet to be allocated."""
+        kernels.empty(self.table)
+        for k in range(int(start.max()) + 1):
+            kernels.join(self.table, np.flatnonzero(start == k))
+        self._sweep(np.flatnonzero(start < 0), rng)
+        everything = np.arange(len(start))
+        improved = True
+        while improved:
+            while self._sweep(everything, rng)[0]:
+                pass
+            improved = self._destroy(rng)
+        return canonical(self.table.labels)[0]
+
+    def _sweep(self, members: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
+        """Number of moves, and the sum of what the observations moved have added to the loss."""
+        report, order, position = np.zeros(2), rng.permutation(members), 0
+        while True:
+            position = kernels.sweep(self.table, order, position, self.limit, self.least, report)
+            if position == len(order):
+                return int(report[0]), float(report[1])
+            self._enlarge()
+
+    def _destroy(self, rng: np.random.Generator) -> bool:
+        """Allocate the observations of some clusters anew; whether that lowered the loss."""
+        table, improved = self.table, False
+        # A cluster is known by one of its observations: its number changes as others come and go.
+        _, first = np.unique(table.labels, return_index=True)
+        for i in rng.permutation(first)[:ATTEMPTS]:
+            members = np.flatnonzero(self.table.labels == self.table.labels[i])
+            before = kernels.withdraw_all(self.table, members)
+            _, after = self._sweep(members, rng)
+            if after < before - self.least:
+                improved = True
+            else:
+                kernels.withdraw_all(self.table, members)
+                kernels.join(self.table, members)
+        return improved
+
+    def _enlarge(self) -> None:
+        table = self.table
+        old = len(table.size)
+        columns = min(2 * old, self.limit)
+        wider = [np.full((*a.shape[:-1], columns), fill, a.dtype) for a, fill in self._by_column()]
+        for new, (a, _) in zip(wider, self._by_column(), strict=True):
+            new[..., :old] = a
+        self.table = table._replace(size=wider[0], score=wider[1], count=wider[2], value=wider[3])
+
+    def _by_column(self) -> list[tuple[np.ndarray, float]]:
+        """Arrays with an entry for each cluster, and that of an empty one."""
+        table = self.table
+        return [(table.size, 0), (table.score, 0.0), (table.count, 0), (table.value, table.gain[0])]
+
+
+# ---- arguments
+
+
+def _gain(loss: str, n: int) -> np.ndarray:
+    """phi(m + 1) - phi(m) for m = 0..n"""
+    return np.diff(LOSSES[loss].phi(np.arange(n + 2.0)))
+
+
+def _check_loss(loss: str) -> None:
+    if loss not in LOSSES:
+        near = difflib.get_close_matches(str(loss), LOSSES, 1, 0.3)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {loss!r}{hint}")
+
+
+def _check_count(value: Any, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+
+
+def _draws(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndarray]:
+    """A copy (T, n) int32 with every row numbered by first appearance, and the numbers of clusters (T,) int64."""
+    try:
+        array = np.asarray(labels)
+    except ValueError as error:
+        raise ValueError(f"{name}: the partitions differ in length; give an array (draws, observations).") from error
+    if array.ndim != 2:
+        chains = '; `fit.draws.flat("labels")` joins the chains' if array.ndim == 3 else ""
+        raise ValueError(f"{name} must have two axes, (draws, observations), not {array.ndim}{chains}.")
+    if array.size == 0:
+        raise ValueError(f"{name} are empty: there are {array.shape[0]} partitions of {array.shape[1]} observations.")
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, not {array.dtype}.")
+    if array.min() < 0:
+        t, i = map(int, np.argwhere(array < 0)[0])
+        raise ValueError(f"{name} must not be negative: row {t} has {array[t, i]} for observation {i}.")
+    if array.max() >= 2 * array.shape[1] + 1024:  # the names of clusters index a workspace
+        array = np.array([canonical(row)[0] for row in array])
+    out = np.array(array, np.int32, order="C")
+    n_clusters = np.empty(len(out), np.int64)
+    kernels.renumber(out, np.full(int(out.max()) + 1, -1, np.int64), n_clusters)
+    return out, n_clusters
+
+
+def _one(labels: Any, n: int | None) -> np.ndarray:
+    """A single partition, of n observations."""
+    if np.ndim(labels) != 1:
+        raise ValueError(f"A partition must have one axis, (observations,), not {np.ndim(labels)}.")
+    row = _draws(np.asarray(labels)[None], "A partition's labels")[0][0]
+    if n is not None and len(row) != n:
+        raise ValueError(f"The partitions differ in length: {len(row)} observations against {n}.")
+    return row

@@ -16,6 +16,7 @@ LAYERS = (
     {"covariates", "families", "formula", "moves"},
     {"model"},
     {"sampling"},
+    {"replay"},
     {"predict"},
     {"plots", "report"},
     {"results"},

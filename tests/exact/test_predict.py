@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 
 import nrmmix as nm
 from nrmmix.kernels.crm import jumps_above, mass_below
-from nrmmix.predict import Reach, Replay, _measure, targets
+from nrmmix.replay import Reach, Replay, random_measure, targets
 
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
 Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4])
@@ -140,7 +140,7 @@ def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):
     from nrmmix.kernels.predictive import component_means
 
     for width, seed in zip(replay, np.random.SeedSequence(5).spawn(len(replay)), strict=True):
-        atoms = _measure(replay, seed)
+        atoms = random_measure(replay, seed)
         values = component_means(replay.data, atoms.theta)
         sampled.append(float(model.family.unwhiten(atoms.average(reach.at(width), values, np.zeros(1)))[0, 0]))
     sampled = np.array(sampled).reshape(8, -1)

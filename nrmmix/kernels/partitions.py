@@ -1,0 +1,225 @@
+"""Counts that partitions are compared by, and the search for the partition of least expected loss.
+
+Both losses have the form sum_k phi(n_k) + sum_j phi(m_j) - 2 sum_kj phi(n_kj), with n_k and m_j the cluster sizes of the two
+partitions and n_kj those of their intersections.  Kernels see phi only by its increments `gain[m]` = phi(m + 1) - phi(m).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nrmmix.kernels.jit import fast, kernel
+
+# ---- partitions side by side
+
+
+@kernel
+def renumber(labels, number, n_clusters):
+    """Number the labels of every row by first appearance, in place.  `number` holds -1 for every label, before and after."""
+    for t in range(labels.shape[0]):
+        K = 0
+        for i in range(labels.shape[1]):
+            k = labels[t, i]
+            if number[k] < 0:
+                number[k] = K
+                K += 1
+            labels[t, i] = number[k]
+        n_clusters[t] = K
+        for k in range(number.shape[0]):
+            number[k] = -1
+
+
+@kernel
+def overlaps(order, end, labels, n_clusters, gain, count, out):
+    """out[t] = sum_kj phi(n_kj) of a partition with row t; its cluster k is order[end[k-1]:end[k]].  `count` holds zeros."""
+    for t in range(labels.shape[0]):
+        total = 0.0
+        begin = 0
+        for k in range(end.shape[0]):
+            for p in range(begin, end[k]):
+                j = labels[t, order[p]]
+                total += gain[count[j]]
+                count[j] += 1
+            if end[k] - begin < n_clusters[t]:
+                for p in range(begin, end[k]):
+                    count[labels[t, order[p]]] = 0
+            else:
+                for j in range(n_clusters[t]):
+                    count[j] = 0
+            begin = end[k]
+        out[t] = total
+
+
+@kernel
+def coclustering(labels, out):
+    """Share of the rows in which i and j have the same label.  `out` holds zeros."""
+    T, n = labels.shape
+    # A tile of counts and the labels that it needs stay in the first-level cache.
+    for i0 in range(0, n, 16):
+        i1 = min(i0 + 16, n)
+        for j0 in range(0, i1, 256):
+            j1 = min(j0 + 256, i1)
+            for t in range(T):
+                for i in range(i0, i1):
+                    k = labels[t, i]
+                    for j in range(j0, j1):
+                        out[i, j] += np.float32(1.0) if labels[t, j] == k else np.float32(0.0)
+    for i in range(n):
+        for j in range(i + 1):
+            share = np.float32(out[i, j] / T)
+            out[i, j] = share
+            out[j, i] = share
+
+
+# ---- search
+
+
+class Table(NamedTuple):
+    """A partition of some or all observations, and its intersections with the clusters of all draws.
+
+    A cluster of a draw is a row, a cluster of the partition a column; clusters are columns 0..K-1, and all further columns are empty.
+    """
+
+    labels: np.ndarray  # (n,) column of each observation, -1 where it has none
+    number: np.ndarray  # (1,) K
+    size: np.ndarray  # (columns,)
+    score: np.ndarray  # (columns,) workspace
+    count: np.ndarray  # (rows, columns) int32
+    value: np.ndarray  # (rows, columns) gain[count]: read in order for every observation that is scored
+    row: np.ndarray  # (n, draws) int32, the clusters that an observation belongs to
+    weight: np.ndarray  # (draws,) how often each occurs
+    gain: np.ndarray  # (n + 1,)
+    total: float  # of the weights
+
+
+@kernel
+def empty(table):
+    """No observation is in any cluster."""
+    table.number[0] = 0
+    for i in range(table.labels.shape[0]):
+        table.labels[i] = -1
+    for k in range(table.size.shape[0]):
+        table.size[k] = 0
+    for r in range(table.count.shape[0]):
+        for k in range(table.size.shape[0]):
+            table.count[r, k] = 0
+            table.value[r, k] = table.gain[0]
+
+
+@kernel
+def place(table, i, k):
+    """Put observation i, which is in no cluster, in cluster k; k = K opens one."""
+    table.labels[i] = k
+    table.size[k] += 1
+    if k == table.number[0]:
+        table.number[0] = k + 1
+    for t in range(table.weight.shape[0]):
+        r = table.row[i, t]
+        m = table.count[r, k] + 1
+        table.count[r, k] = m
+        table.value[r, k] = table.gain[m]
+
+
+@kernel
+def withdraw(table, i):
+    """Take observation i out of its cluster, and return what putting it back would add to the loss.
+
+    Where the cluster is left empty, the last cluster takes its number.
+    """
+    a = table.labels[i]
+    table.labels[i] = -1
+    table.size[a] -= 1
+    shared = 0.0
+    for t in range(table.weight.shape[0]):
+        r = table.row[i, t]
+        m = table.count[r, a] - 1
+        table.count[r, a] = m
+        table.value[r, a] = table.gain[m]
+        shared += table.weight[t] * table.gain[m]
+    cost = table.total * table.gain[table.size[a]] - 2.0 * shared
+    if table.size[a] == 0:
+        last = table.number[0] - 1
+        table.number[0] = last
+        if a != last:
+            for r in range(table.count.shape[0]):
+                table.count[r, a] = table.count[r, last]
+                table.value[r, a] = table.value[r, last]
+                table.count[r, last] = 0
+                table.value[r, last] = table.gain[0]
+            table.size[a] = table.size[last]
+            table.size[last] = 0
+            for j in range(table.labels.shape[0]):
+                if table.labels[j] == last:
+                    table.labels[j] = a
+    return cost
+
+
+@fast
+def score_clusters(table, i, m):
+    """score[k] = what observation i adds to the loss in cluster k < m, itself not counted where it is."""
+    for k in range(m):
+        table.score[k] = 0.0
+    for t in range(table.weight.shape[0]):
+        r = table.row[i, t]
+        w = table.weight[t]
+        for k in range(m):
+            table.score[k] += w * table.value[r, k]
+    for k in range(m):
+        table.score[k] = table.total * table.gain[table.size[k]] - 2.0 * table.score[k]
+    a = table.labels[i]
+    if a >= 0:
+        shared = 0.0
+        for t in range(table.weight.shape[0]):
+            shared += table.weight[t] * table.gain[table.count[table.row[i, t], a] - 1]
+        table.score[a] = table.total * table.gain[table.size[a] - 1] - 2.0 * shared
+
+
+@kernel
+def sweep(table, order, begin, limit, least, report):
+    """Move the observations order[begin:] in turn to the cluster of least expected loss, if that saves more than `least`.
+
+    An observation without a cluster gets one.  Adds to `report` the number of moves and what the observations cost where they were
+    put.  Returns the position in `order` where room for one more of the `limit` clusters is missing, else its length.
+    """
+    for p in range(begin, order.shape[0]):
+        K = table.number[0]
+        if K == table.size.shape[0] and K < limit:
+            return p
+        i = order[p]
+        m = min(K + 1, limit)
+        score_clusters(table, i, m)
+        a = table.labels[i]
+        best, cost = a, (table.score[a] - least if a >= 0 else math.inf)
+        for k in range(m):
+            if table.score[k] < cost:
+                best, cost = k, table.score[k]
+        if best == a:
+            continue
+        if a >= 0:
+            withdraw(table, i)
+            if best == table.number[0] and best == K - 1:  # it has just taken the number of the cluster that was left empty
+                best = a
+        place(table, i, best)
+        report[0] += 1.0
+        report[1] += cost
+    return order.shape[0]
+
+
+@kernel
+def withdraw_all(table, members):
+    """Take observations out of their clusters; the sum of what putting each back would add."""
+    total = 0.0
+    for p in range(members.shape[0]):
+        total += withdraw(table, members[p])
+    return total
+
+
+@kernel
+def join(table, members):
+    """Make observations that are in no cluster a cluster."""
+    k = table.number[0]
+    for p in range(members.shape[0]):
+        place(table, members[p], k)

@@ -1,0 +1,149 @@
+"""Recorded draws put back into kernel arrays, the covariate kernel at new rows, and draws of the random measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix import arrays
+from nrmmix.kernels import state as layout
+from nrmmix.kernels.predictive import draw_measure, load_draw
+from nrmmix.sampling import seed_sequence
+
+if TYPE_CHECKING:
+    from nrmmix.model import Model
+    from nrmmix.results import MCMCResult
+
+SMALLEST_JUMP = 0.01  # unseen atoms lighter than this many observations enter by their mean
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where predictions are wanted."""
+
+    index: pd.Index  # the caller's rows
+    row: np.ndarray  # (rows,) row of `covariates` of each, -1 where a covariate is missing
+    covariates: np.ndarray | None  # (R, q) distinct covariate rows; None for a mixture
+
+
+def targets(model: Model, newdata: Any) -> Target:
+    """Distinct covariate rows of new or training data."""
+    if newdata is None:
+        index = model.frame.index
+        if model.is_regression:
+            return Target(index, model.grid.group, model.grid.values)
+        return Target(index, np.zeros(len(index), np.int64), None)
+    if not model.is_regression:
+        index = arrays.as_frame(newdata, allow_empty=True).index
+        return Target(index, np.zeros(len(index), np.int64), None)
+    x, index, ok = model.frame.new_covariates(newdata)
+    row = np.full(len(index), -1, np.int64)
+    values, row[ok] = np.unique(x[ok], axis=0, return_inverse=True)
+    return Target(index, row, values)
+
+
+class Replay:
+    """Recorded draws put back into kernel arrays one by one."""
+
+    def __init__(self, fit: MCMCResult, limit: int | None):
+        self.model, self.draws = fit.model, fit.draws
+        total = self.draws.n_chains * self.draws.n_draws
+        size = total if limit is None else min(limit, total)
+        # evenly spaced over all chains
+        self.chosen = (np.arange(size) * total) // size
+        self.data, self.state = self.model.arrays(int(self.draws["n_clusters"].max()))
+        self._flat = {name: self.draws.flat(name) for name in self.draws}
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        """Load each chosen draw; yields the widths of the covariate kernel."""
+        model, flat = self.model, self._flat
+        no_locations = np.zeros(0, np.int32)
+        for t in self.chosen:
+            widths = [flat[name][t] for name in model.width_names]
+            if model.kernel is not None and model.kernel.shared_width:
+                widths = widths * len(model.frame.covariate_names)
+            hyper = np.array([flat["mass"][t], flat["sigma"][t], model.prior.tau, *widths], dtype=float)
+            v = flat["v"][t] if "v" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
+            location = flat["locations"][t] if "locations" in flat else no_locations
+            load_draw(self.data, self.state, flat["labels"][t], location, v, hyper)
+            yield hyper[layout.WIDTH :]
+
+    def points(self, y: np.ndarray) -> layout.Data:
+        """Kernel data with other observations in place of the training ones."""
+        rows = self.data.rows._replace(y=np.ascontiguousarray(self.model.family.whiten(y)))
+        return self.data._replace(rows=rows)
+
+
+class Reach:
+    """Covariate kernel of the target rows, (R, P); worked out anew only where widths are sampled."""
+
+    def __init__(self, model: Model, target: Target):
+        self.model, self.target = model, target
+        self.distance = None if target.covariates is None else model.grid.distances(target.covariates)
+        self._last: tuple[bytes, np.ndarray] | None = None
+
+    def at(self, width: np.ndarray) -> np.ndarray:
+        if self.distance is None:
+            return np.ones((1, 1))
+        if self._last is None or self._last[0] != width.tobytes():
+            K = np.exp(self.model.kernel.log_kernel(self.distance, width))
+            self._check(K)
+            self._last = (width.tobytes(), K)
+        return self._last[1]
+
+    def _check(self, K: np.ndarray) -> None:
+        out = np.flatnonzero(K.max(axis=1) == 0)
+        if len(out):
+            position = int(np.flatnonzero(self.target.row == out[0])[0])
+            at = ", ".join(
+                f"{name} = {value:g}"
+                for name, value in zip(self.model.frame.covariate_names, self.target.covariates[out[0]], strict=True)
+            )
+            raise ValueError(
+                f"row {self.target.index[position]!r} ({at}) is out of reach of every location of {self.model.kernel}: "
+                "there is no density there; predict closer to the data, or fit a wider kernel."
+            )
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """A draw of the unnormalised measure: see `nrmmix.kernels.predictive.draw_measure`."""
+
+    weight: np.ndarray  # (M,)
+    place: np.ndarray  # (M,)
+    theta: np.ndarray  # (T, M)
+    rest: np.ndarray  # (P,)
+
+    def shares(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Normalised weights (R, M) of the atoms and (R,) of the rest at rows of the covariate kernel (R, P)."""
+        share, rest = K[:, self.place] * self.weight, K @ self.rest
+        total = share.sum(axis=1) + rest
+        return share / total[:, None], rest / total
+
+    def average(self, K: np.ndarray, values: np.ndarray, of_rest: np.ndarray) -> np.ndarray:
+        """Average (R, J) of values (M, J) of the atoms and (J,) of the rest."""
+        share, rest = self.shares(K)
+        return share @ values + np.outer(rest, of_rest)
+
+
+def random_measure(replay: Replay, seed: np.random.SeedSequence) -> Atoms:
+    level = max(SMALLEST_JUMP, 1e-4 * replay.model.n_obs)
+    generator = np.random.default_rng(seed)
+    return Atoms(*draw_measure(replay.data, replay.state, replay.model.packed.n_theta, level, generator))
+
+
+def default_seed(fit: MCMCResult) -> np.random.SeedSequence:
+    """Follows from the fit's seed, so that a prediction repeats itself; apart from the chains' own streams."""
+    return np.random.SeedSequence(fit.seed, spawn_key=(2**31,))
+
+
+def draw_seeds(seed: np.random.SeedSequence, size: int) -> list[np.random.SeedSequence]:
+    """The same seeds for the same draws, however the rows are split."""
+    return seed_sequence(seed).spawn(size)
