@@ -179,6 +179,26 @@ class Gaussian:
         )
         return Packed(self.whiten(x), constant, gaussian.n_stat(d), gaussian.n_theta(d), d + 1, entries)
 
+    def predictive_marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Location (k, d), scale (k, d) and degrees of freedom (k,) of each response's predictive t, from statistics of the kernels."""
+        d = self.dim
+        n, mean = stat[0, :n_columns], stat[gaussian.MEAN : gaussian.MEAN + d, :n_columns].T
+        L = np.zeros((n_columns, d, d))
+        rows, columns = np.tril_indices(d)
+        L[:, rows, columns] = stat[gaussian.MEAN + d : gaussian.MEAN + d + len(rows), :n_columns].T
+        diagonal = np.arange(d)
+        L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
+        df, r_n = self.nu + n - d + 1.0, self.r + n
+        factor = (self.factor @ L) * np.sqrt((r_n + 1.0) / (r_n * df))[:, None, None]
+        return self.unwhiten(mean), np.sqrt((factor**2).sum(axis=2)), df
+
+    def component_marginals(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and standard deviation (M, d) of each response under parameters (T, M) of the kernels."""
+        d = self.dim
+        W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
+        factor = np.swapaxes(np.linalg.solve(np.swapaxes(W, 1, 2), np.broadcast_to(self.factor.T, W.shape)), 1, 2)
+        return self.unwhiten(theta[1 : 1 + d].T), np.sqrt((factor**2).sum(axis=2))
+
     def describe(self) -> list[tuple[str, str]]:
         """(label, text) lines for the printed model."""
         if self.scale is None:

@@ -30,7 +30,6 @@ __all__ = [
     "Partition",
     "binder",
     "canonical",
-    "distances",
     "estimate",
     "expected_loss",
     "similarity",
@@ -42,7 +41,6 @@ SEARCH_DRAWS = 1_000
 SEARCH_CELLS = 2**26  # of the contingency tables, 12 bytes each
 SCREENING = 100_000_000  # labels read to find the best of the visited partitions
 FEW = 16  # clusters that every run is allowed
-ATTEMPTS = 10  # clusters that are destroyed in turn
 TIE = 1e-10  # losses that differ by less are equal
 
 
@@ -105,14 +103,14 @@ def similarity(labels: Any) -> np.ndarray:
            [0.5, 1. , 0.5],
            [0. , 0.5, 1. ]], dtype=float32)
     """
-    shape = np.shape(labels)
-    if len(shape) == 2 and shape[1] > SIMILARITY_LIMIT:
+    draws, _ = _draws(labels)
+    n = draws.shape[1]
+    if n > SIMILARITY_LIMIT:
         raise ValueError(
-            f"similarity: the matrix of {shape[1]:,} observations would take {4e-9 * shape[1] ** 2:.1f} GB; the limit is "
+            f"similarity: the matrix of {n:,} observations would take {4e-9 * n**2:.1f} GB; the limit is "
             f"{SIMILARITY_LIMIT:,} observations ({4e-9 * SIMILARITY_LIMIT**2:.1f} GB).  Use a subset of the observations."
         )
-    draws, _ = _draws(labels)
-    out = np.zeros((draws.shape[1], draws.shape[1]), np.float32)
+    out = np.zeros((n, n), np.float32)
     kernels.coclustering(draws, out)
     return out
 
@@ -131,11 +129,6 @@ def vi(a: Any, b: Any) -> float:
     -------
     float
         Between 0, where the partitions are equal, and log n.
-
-    Raises
-    ------
-    ValueError
-        If one is no partition, or they differ in length.
 
     Examples
     --------
@@ -159,45 +152,12 @@ def binder(a: Any, b: Any) -> float:
     float
         Twice the number of pairs on which the partitions disagree, divided by n²: between 0 and 1 - 1/n.
 
-    Raises
-    ------
-    ValueError
-        If one is no partition, or they differ in length.
-
     Examples
     --------
     >>> binder([0, 0, 1, 1], [0, 0, 0, 0])  # 4 of the 6 pairs
     0.5
     """
     return _between(a, b, "binder")
-
-
-def distances(candidate: Any, labels: Any, loss: str = "vi") -> np.ndarray:
-    """Loss between one partition and every draw.
-
-    Parameters
-    ----------
-    candidate : array_like of int, (n,)
-    labels : array_like of int, (draws, n)
-    loss : {"vi", "binder"}
-
-    Returns
-    -------
-    ndarray, (draws,)
-
-    Raises
-    ------
-    ValueError
-        If an argument cannot be used.
-
-    Examples
-    --------
-    >>> distances([0, 0, 1, 1], [[0, 0, 1, 1], [0, 0, 0, 0]], "binder")
-    array([0. , 0.5])
-    """
-    _check_loss(loss)
-    draws, n_clusters = _draws(labels)
-    return _Compared(draws, n_clusters, loss).to(_one(candidate, draws.shape[1]))
 
 
 def expected_loss(candidates: Any, labels: Any, loss: str = "vi") -> Any:
@@ -225,17 +185,19 @@ def expected_loss(candidates: Any, labels: Any, loss: str = "vi") -> Any:
     array([0.33333333, 0.16666667])
     """
     _check_loss(loss)
-    draws, n_clusters = _draws(labels)
-    compared = _Compared(draws, n_clusters, loss)
-    if np.ndim(candidates) == 1:
-        return float(compared.to(_one(candidates, draws.shape[1])).mean())
-    rows, _ = _draws(candidates, "candidates")
-    return np.array([compared.to(_one(row, draws.shape[1])).mean() for row in rows])
+    compared = _Compared(*_draws(labels), loss)
+    one = np.ndim(candidates) == 1
+    rows, _ = _draws([candidates] if one else candidates, "candidates")
+    losses = np.array([compared.to(row).mean() for row in rows])
+    return float(losses[0]) if one else losses
 
 
 def _between(a: Any, b: Any, loss: str) -> float:
-    b = _one(b, None)
-    return float(_Compared(*_draws(b[None]), loss).to(_one(a, len(b)))[0])
+    for labels in (a, b):
+        if np.ndim(labels) != 1:
+            raise ValueError(f"A partition must have one axis, (observations,), not {np.ndim(labels)}.")
+    (first,), _ = _draws([a])
+    return float(_Compared(*_draws([b]), loss).to(first)[0])
 
 
 class _Compared:
@@ -256,6 +218,9 @@ class _Compared:
         return out
 
     def to(self, labels: np.ndarray) -> np.ndarray:
+        """Loss between a partition and each."""
+        if len(labels) != self.draws.shape[1]:
+            raise ValueError(f"The partitions differ in length: {len(labels)} observations against {self.draws.shape[1]}.")
         labels, K = canonical(labels)
         level = np.concatenate([[0.0], np.cumsum(self.gain)])
         out = level[np.bincount(labels)].sum() + self.own - 2.0 * self._overlaps(labels, K)
@@ -388,14 +353,7 @@ class Partition:
         )
 
 
-def estimate(
-    labels: Any,
-    loss: str = "vi",
-    *,
-    max_clusters: int | None = None,
-    runs: int = 16,
-    rng: Any = None,
-) -> Partition:
+def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
     """Partition of least posterior expected loss, sought beyond the partitions that were drawn.
 
     A search in the manner of SALSO (Dahl, Johnson and Müller 2022, Journal of Computational and Graphical Statistics 31,
@@ -457,22 +415,22 @@ def estimate(
 
     visited = rows[rows.max(axis=1) < limit]
     visited = visited[_screen(visited, rows, weight, loss)[: max(runs // 2, 1)]]
-    search = _Search(rows, weight, loss, limit)
+    search = kernels.Search(rows, weight, _gain(loss, n), limit)
     starts = [*visited[: runs // 2]]
     starts += [np.full(n, -1)] * (runs - len(starts))
     found = [search.run(start, random) for start in starts]
     compared = _Compared(*_draws(rows), loss)
-    best = min(found, key=lambda row: np.average(compared.to(row), weights=weight))
-    while best.max() + 1 == search.limit < largest:
-        search.limit = min(2 * search.limit, largest)
-        best = search.run(best, random)
-        found.append(best)
-    candidates = _distinct(np.array([np.zeros(n, np.int32), *visited, *found], np.int32))[0]
+    last = min(found, key=lambda row: np.average(compared.to(row), weights=weight))
+    while last.max() + 1 == search.limit < largest:
+        search.limit = min(4 * search.limit, largest)
+        last = search.run(last, random)
+        found.append(last)
 
+    candidates, _ = _distinct(_draws(np.array([np.zeros(n, np.int64), *visited, *found]))[0])
     compared = _Compared(draws, n_clusters, loss)
     losses = np.array([compared.to(row).mean() for row in candidates])
     best = min(np.flatnonzero(losses <= losses.min() + TIE), key=lambda c: candidates[c].max())  # of equal ones the simplest
-    return Partition(canonical(candidates[best])[0], loss, float(losses[best]), np.asarray(labels))
+    return Partition(candidates[best].astype(np.int64), loss, float(losses[best]), np.asarray(labels))
 
 
 def _evenly(length: int, size: int) -> np.ndarray:
@@ -492,87 +450,8 @@ def _screen(visited: np.ndarray, rows: np.ndarray, weight: np.ndarray, loss: str
     if not len(visited):
         return np.empty(0, np.int64)
     used = _evenly(len(rows), max(SCREENING // visited.size, 20))
-    draws, n_clusters = _draws(rows[used])
-    compared = _Compared(draws, n_clusters, loss)
+    compared = _Compared(*_draws(rows[used]), loss)
     return np.argsort([np.average(compared.to(row), weights=weight[used]) for row in visited], kind="stable")
-
-
-class _Search:
-    """A partition on its way to a least expected loss, and its contingency tables with the draws."""
-
-    def __init__(self, rows: np.ndarray, weight: np.ndarray, loss: str, limit: int) -> None:
-        S, n = rows.shape
-        n_clusters = rows.max(axis=1) + 1
-        offset = np.cumsum(n_clusters) - n_clusters
-        R = int(n_clusters.sum())
-        columns = min(limit, int(n_clusters.max()) + 4)
-        total = float(weight.sum())
-        self.limit, self.least = limit, 1e-9 * total  # savings below this are rounding
-        self.table = kernels.Table(
-            labels=np.empty(n, np.int64),
-            number=np.zeros(1, np.int64),
-            size=np.zeros(columns, np.int64),
-            score=np.zeros(columns),
-            count=np.zeros((R, columns), np.int32),
-            value=np.zeros((R, columns)),
-            row=np.ascontiguousarray((rows + offset[:, None]).T, np.int32),
-            weight=weight,
-            gain=_gain(loss, n),
-            total=total,
-        )
-
-    def run(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Labels of the best partition found from `start`, where -1 is an observation that is yet to be allocated."""
-        kernels.empty(self.table)
-        for k in range(int(start.max()) + 1):
-            kernels.join(self.table, np.flatnonzero(start == k))
-        self._sweep(np.flatnonzero(start < 0), rng)
-        everything = np.arange(len(start))
-        improved = True
-        while improved:
-            while self._sweep(everything, rng)[0]:
-                pass
-            improved = self._destroy(rng)
-        return canonical(self.table.labels)[0]
-
-    def _sweep(self, members: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
-        """Number of moves, and the sum of what the observations moved have added to the loss."""
-        report, order, position = np.zeros(2), rng.permutation(members), 0
-        while True:
-            position = kernels.sweep(self.table, order, position, self.limit, self.least, report)
-            if position == len(order):
-                return int(report[0]), float(report[1])
-            self._enlarge()
-
-    def _destroy(self, rng: np.random.Generator) -> bool:
-        """Allocate the observations of some clusters anew; whether that lowered the loss."""
-        table, improved = self.table, False
-        # A cluster is known by one of its observations: its number changes as others come and go.
-        _, first = np.unique(table.labels, return_index=True)
-        for i in rng.permutation(first)[:ATTEMPTS]:
-            members = np.flatnonzero(self.table.labels == self.table.labels[i])
-            before = kernels.withdraw_all(self.table, members)
-            _, after = self._sweep(members, rng)
-            if after < before - self.least:
-                improved = True
-            else:
-                kernels.withdraw_all(self.table, members)
-                kernels.join(self.table, members)
-        return improved
-
-    def _enlarge(self) -> None:
-        table = self.table
-        old = len(table.size)
-        columns = min(2 * old, self.limit)
-        wider = [np.full((*a.shape[:-1], columns), fill, a.dtype) for a, fill in self._by_column()]
-        for new, (a, _) in zip(wider, self._by_column(), strict=True):
-            new[..., :old] = a
-        self.table = table._replace(size=wider[0], score=wider[1], count=wider[2], value=wider[3])
-
-    def _by_column(self) -> list[tuple[np.ndarray, float]]:
-        """Arrays with an entry for each cluster, and that of an empty one."""
-        table = self.table
-        return [(table.size, 0), (table.score, 0.0), (table.count, 0), (table.value, table.gain[0])]
 
 
 # ---- arguments
@@ -585,7 +464,7 @@ def _gain(loss: str, n: int) -> np.ndarray:
 
 def _check_loss(loss: str) -> None:
     if loss not in LOSSES:
-        near = difflib.get_close_matches(str(loss), LOSSES, 1, 0.3)
+        near = difflib.get_close_matches(str(loss).lower(), LOSSES, 1, 0.3)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {loss!r}{hint}")
 
@@ -617,13 +496,3 @@ def _draws(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndarray]:
     n_clusters = np.empty(len(out), np.int64)
     kernels.renumber(out, np.full(int(out.max()) + 1, -1, np.int64), n_clusters)
     return out, n_clusters
-
-
-def _one(labels: Any, n: int | None) -> np.ndarray:
-    """A single partition, of n observations."""
-    if np.ndim(labels) != 1:
-        raise ValueError(f"A partition must have one axis, (observations,), not {np.ndim(labels)}.")
-    row = _draws(np.asarray(labels)[None], "A partition's labels")[0][0]
-    if n is not None and len(row) != n:
-        raise ValueError(f"The partitions differ in length: {len(row)} observations against {n}.")
-    return row

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy import special, stats
 from scipy.special import logsumexp
 
+from nrmmix.kernels import state as layout
 from nrmmix.kernels.predictive import (
     cluster_means,
     component_densities,
@@ -27,8 +29,10 @@ if TYPE_CHECKING:
     from nrmmix.model import Model
     from nrmmix.results import MCMCResult
 
-KINDS = ("mean", "density")
+KINDS = ("mean", "density", "cdf", "quantile")
 GRID = 100  # points of a response's grid
+# Quantiles are read off the cdf at so many points over the data, and half as many geometrically spaced to QUANTILE_REACH ranges out.
+QUANTILE_POINTS, QUANTILE_REACH = 800, 1e4
 MEMORY = 2**27  # bytes of sampled functionals held at once
 
 
@@ -38,6 +42,7 @@ def predict(
     kind: str = "mean",
     *,
     at: Any = None,
+    q: Any = (0.05, 0.5, 0.95),
     interval: float = 0.9,
     draws: int = 500,
     rng: Any = None,
@@ -51,14 +56,18 @@ def predict(
         raise ValueError(f"unknown kind {kind!r}; there are {', '.join(map(repr, KINDS))}{hint}")
     if isinstance(interval, bool) or not 0 < interval < 1:
         raise ValueError(f"interval must be between 0 and 1, not {interval!r}.")
-    if kind == "mean" and at is not None:
-        raise ValueError('at belongs to kind="density"; a mean has no points.')
+    if kind in ("mean", "quantile") and at is not None:
+        raise ValueError(f'at belongs to kind="density" and "cdf"; a {kind} has no points.')
+    if kind in ("cdf", "quantile") and fit.model.n_dim > 1:
+        raise ValueError(f'kind="{kind}" needs one response; this model has {fit.model.n_dim}.')
     size = count("draws", draws, 1)
     seed = default_seed(fit) if rng is None else seed_sequence(rng)
     target = targets(fit.model, newdata)
     if kind == "mean":
         return _predict_mean(fit, target, interval, size, seed)
-    return _predict_density(fit, target, newdata, at, interval, size, seed)
+    if kind == "quantile":
+        return _predict_quantile(fit, target, newdata, q, interval, size, seed)
+    return _predict_curve(fit, target, newdata, at, Density if kind == "density" else Cdf, interval, size, seed)
 
 
 def log_density(fit: MCMCResult, newdata: Any = None) -> pd.Series:
@@ -121,26 +130,87 @@ def _predict_mean(fit: MCMCResult, target: Target, interval: float, size: int, s
     return _frame(table.reshape(-1, 3), index)
 
 
-# ---- the density
+# ---- densities and cdfs
 
 
-def _predict_density(
-    fit: MCMCResult, target: Target, newdata: Any, at: Any, interval: float, size: int, seed: np.random.SeedSequence
+class Density:
+    """Densities of points (J, d) in the clusters of a draw, and under components."""
+
+    def __init__(self, replay: Replay, points: np.ndarray):
+        self.replay, self.points = replay, replay.points(points)
+
+    def predictive(self) -> np.ndarray:
+        """(J, K + 1): last in a new cluster."""
+        return np.exp(predictive_scores(self.points, self.replay.state))
+
+    def component(self, theta: np.ndarray) -> np.ndarray:
+        """(J, M)"""
+        return np.exp(component_densities(self.points, theta, self.replay.model.packed.n_work))
+
+
+class Cdf:
+    """The same of the distribution function of one response."""
+
+    def __init__(self, replay: Replay, points: np.ndarray):
+        self.replay, self.points = replay, points
+
+    def predictive(self) -> np.ndarray:
+        state = self.replay.state
+        centre, spread, df = self.replay.model.family.predictive_marginals(state.stat, int(state.num[layout.N_CLUSTERS]) + 1)
+        return stats.t.cdf((self.points - centre[:, 0]) / spread[:, 0], df)
+
+    def component(self, theta: np.ndarray) -> np.ndarray:
+        mean, sd = self.replay.model.family.component_marginals(theta)
+        return special.ndtr((self.points - mean[:, 0]) / sd[:, 0])
+
+
+def _predict_curve(
+    fit: MCMCResult, target: Target, newdata: Any, at: Any, curve: type, interval: float, size: int, seed: np.random.SeedSequence
 ) -> pd.DataFrame:
+    """Density or cdf: at each row's own response, or of every row at every point."""
     model = fit.model
     names = ["y"] if model.n_dim == 1 else list(model.frame.response_names)
     own = _responses(model, newdata) if at is None else None
     if own is not None:
-        table = _density_of_rows(fit, target, own, interval, size, seed)
+        table = _at_rows(fit, target, own, curve, interval, size, seed)
         return _frame(table, _point_index(target.index, np.arange(len(own)), own, names))
     points = _grid(model) if at is None else _points(model, at)
-    table = _density_of_grid(fit, target, points, interval, size, seed)  # (R, J, 3)
+    table = _at_points(fit, target, points, curve, interval, size, seed)  # (R, J, 3)
     if newdata is None and not model.is_regression:
         index = pd.Index(points[:, 0], name="y") if model.n_dim == 1 else pd.MultiIndex.from_arrays(points.T, names=names)
         return _frame(table[0], index)
     rows = _by_row(table, target.row).reshape(-1, 3)
     repeated = np.repeat(np.arange(len(target.index)), len(points))
     return _frame(rows, _point_index(target.index, repeated, np.tile(points, (len(target.index), 1)), names))
+
+
+def _predict_quantile(
+    fit: MCMCResult, target: Target, newdata: Any, q: Any, interval: float, size: int, seed: np.random.SeedSequence
+) -> pd.DataFrame:
+    """Quantiles of the averaged cdf, and of each draw's cdf for the band."""
+    probabilities = np.atleast_1d(np.array(q, dtype=float))
+    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
+        raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
+    model = fit.model
+    y = model.frame.response[:, 0]
+    half = 0.7 * (np.ptp(y) or 10 * np.sqrt(model.family.scale[0, 0]))
+    far = half * np.geomspace(1.0, QUANTILE_REACH, QUANTILE_POINTS // 4)[1:]  # tails are those of t distributions
+    points = (y.min() + y.max()) / 2 + np.concatenate([-far[::-1], np.linspace(-half, half, QUANTILE_POINTS), far])
+    table = _at_points(fit, target, points[:, None], Cdf, interval, size, seed, probabilities)
+    if newdata is None and not model.is_regression:
+        return _frame(table[0], pd.Index(probabilities, name="q"))
+    rows = _by_row(table, target.row).reshape(-1, 3)
+    repeated = np.repeat(np.arange(len(target.index)), len(probabilities))
+    column = np.tile(probabilities, len(target.index))[:, None]
+    return _frame(rows, _point_index(target.index, repeated, column, ["q"]))
+
+
+def _inverse(cdf: np.ndarray, points: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """(R, Q): where cdfs (R, J) at sorted points, divided by their limit, cross the probabilities."""
+    out = np.empty((len(cdf), len(q)))
+    for r, row in enumerate(cdf):
+        out[r] = np.interp(q, np.maximum.accumulate(row) / row[-1], points)
+    return out
 
 
 def _points(model: Model, at: Any) -> np.ndarray:
@@ -167,52 +237,62 @@ def _grid(model: Model) -> np.ndarray:
     return np.linspace(y.min() - margin, y.max() + margin, GRID)[:, None]
 
 
-def _density_of_rows(
-    fit: MCMCResult, target: Target, y: np.ndarray, interval: float, size: int, seed: np.random.SeedSequence
+def _at_rows(
+    fit: MCMCResult, target: Target, y: np.ndarray, curve: type, interval: float, size: int, seed: np.random.SeedSequence
 ) -> np.ndarray:
-    """(rows, 3): density of each row's own response."""
+    """(rows, 3): the curve at each row's own response."""
     model = fit.model
     ok = (target.row >= 0) & np.isfinite(y).all(axis=1)
     table = np.full((len(y), 3), np.nan)
-    table[:, 0] = np.exp(_log_density(fit, target, y, size))
     if not ok.any():
         return table
     for part in np.array_split(np.flatnonzero(ok), 1 + 8 * ok.sum() * size // MEMORY):
         replay, reach = Replay(fit, size), Reach(model, target)
-        points, row = replay.points(y[part]), target.row[part]
-        sampled = np.zeros((len(replay), len(part)))
+        values, row = curve(replay, y[part]), target.row[part]
+        estimate, sampled = np.zeros(len(part)), np.zeros((len(replay), len(part)))
         for s, (width, child) in enumerate(zip(replay, draw_seeds(seed, len(replay)), strict=True)):
-            K = reach.at(width)[row]
-            new = np.exp(predictive_scores(points, replay.state)[:, -1])
+            K = reach.at(width)
+            predictive = values.predictive()
+            estimate += (predictive_weights(replay.data, replay.state, K)[row] * predictive).sum(axis=1) / len(replay)
             atoms = random_measure(replay, child)
-            density = np.exp(component_densities(points, atoms.theta, model.packed.n_work))
-            share, rest = atoms.shares(K)
-            sampled[s] = (share * density).sum(axis=1) + rest * new
-        table[part, 1:] = np.stack(_band(sampled, interval), axis=-1)
+            share, rest = atoms.shares(K[row])
+            sampled[s] = (share * values.component(atoms.theta)).sum(axis=1) + rest * predictive[:, -1]
+        table[part] = np.stack([estimate, *_band(sampled, interval)], axis=-1)
     return table
 
 
-def _density_of_grid(
-    fit: MCMCResult, target: Target, points: np.ndarray, interval: float, size: int, seed: np.random.SeedSequence
+def _at_points(
+    fit: MCMCResult,
+    target: Target,
+    points: np.ndarray,
+    curve: type,
+    interval: float,
+    size: int,
+    seed: np.random.SeedSequence,
+    q: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(R, J, 3): density at every point for every distinct covariate row."""
+    """(R, J, 3): the curve at every point for every distinct covariate row; with q its inverse there, (R, Q, 3)."""
     model = fit.model
     R, J = 1 if target.covariates is None else len(target.covariates), len(points)
-    table = np.zeros((R, J, 3))
-    for part in np.array_split(np.arange(R), min(max(R, 1), 1 + 8 * R * J * size // MEMORY)):
+    width_out = J if q is None else len(q)
+
+    def finish(values: np.ndarray) -> np.ndarray:
+        return values if q is None else _inverse(values, points[:, 0], q)
+
+    table = np.zeros((R, width_out, 3))
+    for part in np.array_split(np.arange(R), min(max(R, 1), 1 + 8 * R * width_out * size // MEMORY)):
         replay, reach = Replay(fit, size), Reach(model, target)
-        at = replay.points(points)
-        sampled = np.zeros((len(replay), len(part), J))
+        values = curve(replay, points)
+        estimate, sampled = np.zeros((len(part), J)), np.zeros((len(replay), len(part), width_out))
         for s, (width, child) in enumerate(zip(replay, draw_seeds(seed, len(replay)), strict=True)):
             if not len(part):
                 break
             K = np.ascontiguousarray(reach.at(width)[part])
-            scores = np.exp(predictive_scores(at, replay.state))
-            table[part, :, 0] += predictive_weights(replay.data, replay.state, K) @ scores.T / len(replay)
+            predictive = values.predictive()
+            estimate += predictive_weights(replay.data, replay.state, K) @ predictive.T / len(replay)
             atoms = random_measure(replay, child)
-            density = np.exp(component_densities(at, atoms.theta, model.packed.n_work))
-            sampled[s] = atoms.average(K, density.T, scores[:, -1])
-        table[part, :, 1:] = np.stack(_band(sampled, interval), axis=-1)
+            sampled[s] = finish(atoms.average(K, values.component(atoms.theta).T, predictive[:, -1]))
+        table[part] = np.stack([finish(estimate), *_band(sampled, interval)], axis=-1)
     return table
 
 

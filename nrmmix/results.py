@@ -67,6 +67,7 @@ class MCMCResult:
         kind: str = "mean",
         *,
         at: Any = None,
+        q: Any = (0.05, 0.5, 0.95),
         interval: float = 0.9,
         draws: int = 500,
         rng: Any = None,
@@ -77,11 +78,13 @@ class MCMCResult:
         ----------
         newdata : DataFrame, optional
             Rows to predict for; default the rows that were fitted.
-        kind : {"mean", "density"}, default "mean"
-            The mean of the responses, or their density.
+        kind : {"mean", "density", "cdf", "quantile"}, default "mean"
+            The mean of the responses, their density, or the distribution function or quantiles of a single response.
         at : array_like, (m,) or (m, d) with d responses, optional
-            Points at which to evaluate the density; every row is combined with every point.  Default: the row's own response, or
+            Points at which to evaluate the density or cdf; every row is combined with every point.  Default: the row's own response, or
             a grid where new data hold no response.
+        q : float or sequence of floats, default (0.05, 0.5, 0.95)
+            Probabilities of the quantiles.
         interval : float, default 0.9
             Probability of the band from `lower` to `upper`.
         draws : int, default 500
@@ -92,9 +95,10 @@ class MCMCResult:
         Returns
         -------
         DataFrame
-            Columns estimate, lower, upper.  The index is that of the rows, with a level `y` (density of one response), a level
-            for each response (density of several) or a level `response` (mean of several) added.  The density of a mixture at
-            given points has these alone as its index.  Rows in which a covariate is missing are NaN.
+            Columns estimate, lower, upper.  The index is that of the rows, with a level `y` (density or cdf of one response), a level
+            for each response (density of several), a level `response` (mean of several) or `q` (quantiles) added.  Density, cdf and
+            quantiles of a mixture without new data have the points or `q` alone as their index.  Rows in which a covariate is missing are
+            NaN.
 
         Raises
         ------
@@ -110,7 +114,7 @@ class MCMCResult:
         """
         from nrmmix.predict import predict
 
-        return predict(self, newdata, kind, at=at, interval=interval, draws=draws, rng=rng)
+        return predict(self, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng)
 
     def log_density(self, newdata: Any = None) -> pd.Series:
         """Logarithm of the posterior mean density of the responses, one a row.

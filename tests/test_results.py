@@ -76,10 +76,10 @@ def test_predictions_are_those_of_the_predict_module(mixture, monkeypatch):
         log_density=lambda *args: seen.append((args, {})) or "series",
     )
     monkeypatch.setitem(__import__("sys").modules, "nrmmix.predict", module)
-    assert mixture.predict("rows", "density", at=[1.0], interval=0.5, draws=9, rng=3) == "table"
+    assert mixture.predict("rows", "density", at=[1.0], q=0.3, interval=0.5, draws=9, rng=3) == "table"
     assert mixture.log_density("rows") == "series"
     assert seen == [
-        ((mixture, "rows", "density"), {"at": [1.0], "interval": 0.5, "draws": 9, "rng": 3}), ((mixture, "rows"), {}),
+        ((mixture, "rows", "density"), {"at": [1.0], "q": 0.3, "interval": 0.5, "draws": 9, "rng": 3}), ((mixture, "rows"), {}),
     ]
 
 

@@ -74,7 +74,9 @@ def coclustering(labels, out):
             out[j, i] = share
 
 
-# ---- search
+# ---- a partition that changes, and its intersections with the draws
+
+ATTEMPTS = 10  # clusters that are destroyed in turn
 
 
 class Table(NamedTuple):
@@ -223,3 +225,86 @@ def join(table, members):
     k = table.number[0]
     for p in range(members.shape[0]):
         place(table, members[p], k)
+
+
+# ---- the search, driven from Python: a sweep is long
+
+
+def enlarged(table, columns):
+    """The table with room for more clusters."""
+    old = len(table.size)
+
+    def wider(array, fill):
+        new = np.full((*array.shape[:-1], columns), fill, array.dtype)
+        new[..., :old] = array
+        return new
+
+    return table._replace(
+        size=wider(table.size, 0),
+        score=wider(table.score, 0.0),
+        count=wider(table.count, 0),
+        value=wider(table.value, table.gain[0]),
+    )
+
+
+class Search:
+    """A partition on its way to a least expected loss, and its contingency tables with the draws."""
+
+    def __init__(self, rows: np.ndarray, weight: np.ndarray, gain: np.ndarray, limit: int) -> None:
+        n_clusters = rows.max(axis=1) + 1
+        offset = np.cumsum(n_clusters) - n_clusters
+        R, n = int(n_clusters.sum()), rows.shape[1]
+        columns = min(limit, int(n_clusters.max()) + 4)
+        total = float(weight.sum())
+        self.limit, self.least = limit, 1e-9 * total  # savings below this are rounding
+        self.table = Table(
+            labels=np.empty(n, np.int64),
+            number=np.zeros(1, np.int64),
+            size=np.zeros(columns, np.int64),
+            score=np.zeros(columns),
+            count=np.zeros((R, columns), np.int32),
+            value=np.zeros((R, columns)),
+            row=np.ascontiguousarray((rows + offset[:, None]).T, np.int32),
+            weight=weight,
+            gain=gain,
+            total=total,
+        )
+
+    def run(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Labels of the best partition found from `start`, where -1 is an observation that is yet to be allocated."""
+        empty(self.table)
+        for k in range(int(start.max()) + 1):
+            join(self.table, np.flatnonzero(start == k))
+        self._sweep(np.flatnonzero(start < 0), rng)
+        everything = np.arange(len(start))
+        improved = True
+        while improved:
+            while self._sweep(everything, rng)[0]:
+                pass
+            improved = self._destroy(rng)
+        return self.table.labels.copy()
+
+    def _sweep(self, members: np.ndarray, rng: np.random.Generator) -> tuple[int, float]:
+        """Number of moves, and the sum of what the observations moved have added to the loss."""
+        report, order, position = np.zeros(2), rng.permutation(members), 0
+        while True:
+            position = sweep(self.table, order, position, self.limit, self.least, report)
+            if position == len(order):
+                return int(report[0]), float(report[1])
+            self.table = enlarged(self.table, min(2 * len(self.table.size), self.limit))
+
+    def _destroy(self, rng: np.random.Generator) -> bool:
+        """Allocate the observations of some clusters anew; whether that lowered the loss."""
+        improved = False
+        # A cluster is known by one of its observations: its number changes as others come and go.
+        _, first = np.unique(self.table.labels, return_index=True)
+        for i in rng.permutation(first)[:ATTEMPTS]:
+            members = np.flatnonzero(self.table.labels == self.table.labels[i])
+            before = withdraw_all(self.table, members)
+            _, after = self._sweep(members, rng)
+            if after < before - self.least:
+                improved = True
+            else:
+                withdraw_all(self.table, members)
+                join(self.table, members)
+        return improved

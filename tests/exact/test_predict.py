@@ -201,3 +201,58 @@ def test_jumps_of_the_measure(c, sigma, level):
     below = np.exp(np.linspace(-60, math.log(level), 200_001))
     expected = np.trapezoid(c * below ** (-sigma) * np.exp(-below), below)
     assert mass_below(c, sigma, level) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_cdf_and_quantiles_belong_to_the_density(regression):
+    """The cdf is the integral of the density, estimate for estimate, and the quantiles are its inverse."""
+    data = nm.datasets.load_mcycle()
+    fit = nm.fit("accel_g ~ times_ms" if regression else "accel_g ~ 1", data, draws=40, tune=100, chains=2, rng=1)
+    new = pd.DataFrame({"times_ms": [20.0]})
+    grid = np.linspace(-3000, 3000, 60_001)
+    density = fit.predict(new, kind="density", at=grid, draws=80)["estimate"].to_numpy()
+    cdf = fit.predict(new, kind="cdf", at=grid, draws=80)
+    integral = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * (grid[1] - grid[0])])
+    np.testing.assert_allclose(cdf["estimate"] - cdf["estimate"].iloc[0], integral, atol=2e-5)
+    assert (np.diff(cdf.to_numpy(), axis=0) >= -1e-12).all()
+    q = [0.01, 0.25, 0.5, 0.9, 0.99]
+    quantile = fit.predict(new, kind="quantile", q=q, draws=80)
+    assert list(quantile.index.get_level_values("q")) == q
+    sd = data["accel_g"].std()
+    np.testing.assert_allclose(quantile["estimate"], np.interp(q, cdf["estimate"], grid), atol=0.003 * sd)
+    assert (quantile["lower"] <= quantile["upper"]).all()
+
+
+def test_cdf_at_rows_is_the_cdf_at_points():
+    fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=30, tune=50, chains=1, rng=2)
+    new = pd.DataFrame({"times_ms": [10.0, 30.0], "accel_g": [0.0, 20.0]}, index=["a", "b"])
+    own = fit.predict(new, kind="cdf", draws=30)
+    both = fit.predict(new, kind="cdf", at=[0.0, 20.0], draws=30)
+    np.testing.assert_allclose(own.to_numpy(), both.loc[[("a", 0.0), ("b", 20.0)]].to_numpy())
+
+
+def test_marginals_of_several_responses():
+    """Predictive t and component normal marginals against their definitions, in the units of the data."""
+    from nrmmix.kernels.predictive import component_means
+
+    X = np.random.default_rng(0).normal(size=(12, 3)) @ np.array([[2.0, 0, 0], [1, 30, 0], [0.5, 2, 0.1]]) + [5, -40, 1]
+    fit = nm.Model(data=X, prior=nm.DirichletProcess(1.0)).fit(init="one", draws=1, tune=0, chains=1, rng=1)
+    family, n, d = fit.model.family, *X.shape
+    replay = Replay(fit, None)
+    next(iter(replay))
+    K = int(fit.draws["n_clusters"][0, 0])
+    centre, spread, df = family.predictive_marginals(replay.state.stat, K + 1)
+    for k in range(K + 1):
+        own = X[fit.draws["labels"][0, 0] == k]
+        m, r_n, nu_n = len(own), family.r + len(own), family.nu + len(own)
+        mean = own.mean(axis=0) if m else family.m
+        psi = family.scale + (own - mean).T @ (own - mean) + family.r * m / r_n * np.outer(mean - family.m, mean - family.m)
+        np.testing.assert_allclose(centre[k], (family.r * family.m + m * mean) / r_n)
+        assert df[k] == pytest.approx(nu_n - d + 1)
+        np.testing.assert_allclose(spread[k], np.sqrt(np.diag(psi) * (r_n + 1) / (r_n * df[k])))
+    atoms = random_measure(replay, np.random.SeedSequence(1))
+    mean, sd = family.component_marginals(atoms.theta)
+    np.testing.assert_allclose(mean, family.unwhiten(component_means(replay.data, atoms.theta)))
+    W = atoms.theta[1 + d :, 0].reshape(d, d)
+    covariance = family.factor @ np.linalg.inv(W.T @ W) @ family.factor.T
+    np.testing.assert_allclose(sd[0], np.sqrt(np.diag(covariance)))
