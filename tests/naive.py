@@ -12,23 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from exact.enumeration import gaussian_log_marginal, partitions
 from scipy import stats
-from scipy.special import gammaln, logsumexp, multigammaln
-
-# ---- partitions
-
-
-def partitions(n: int) -> Iterator[tuple[int, ...]]:
-    """All partitions of n points as restricted growth strings."""
-
-    def grow(prefix: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        if len(prefix) == n:
-            yield prefix
-            return
-        for k in range(max(prefix, default=-1) + 2):
-            yield from grow((*prefix, k))
-
-    return grow(())
+from scipy.special import gammaln, logsumexp
 
 
 def canonical(labels: Sequence[int]) -> tuple[int, ...]:
@@ -72,14 +58,7 @@ def posterior(X: np.ndarray, base: Base) -> Base:
 
 def log_marginal(X: np.ndarray, base: Base) -> float:
     """log p(X), component parameters integrated out."""
-    n, d = X.shape
-    after = posterior(X, base)
-    return (
-        -0.5 * n * d * math.log(math.pi)
-        + 0.5 * d * (math.log(base.r) - math.log(after.r))
-        + multigammaln(after.nu / 2, d) - multigammaln(base.nu / 2, d)
-        + 0.5 * base.nu * np.linalg.slogdet(base.scale)[1] - 0.5 * after.nu * np.linalg.slogdet(after.scale)[1]
-    )
+    return gaussian_log_marginal(X, base.m, base.r, base.nu, base.scale)
 
 
 def log_predictive(x: np.ndarray, X: np.ndarray, base: Base) -> float:
@@ -200,10 +179,6 @@ class Point:
     def n_clusters(self) -> int:
         return max(self.labels) + 1
 
-    def key(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The same for all numberings of the clusters: canonical labels, and the location of each observation."""
-        return canonical(self.labels), tuple(self.locations[k] if k >= 0 else -1 for k in self.labels)
-
 
 def log_likelihood(problem: Problem, point: Point) -> float:
     return sum(log_marginal(problem.y[point.members(k)], problem.base) for k in range(point.n_clusters))
@@ -258,14 +233,6 @@ def choices(problem: Problem, point: Point, i: int) -> list[Point]:
     return out
 
 
-def gibbs_conditional(problem: Problem, point: Point, i: int) -> dict[tuple, float]:
-    """Probability of every place of observation i, by `Point.key`."""
-    places = choices(problem, point, i)
-    log_p = np.array([log_joint(problem, place) for place in places])
-    p = np.exp(log_p - logsumexp(log_p))
-    return {place.key(): float(q) for place, q in zip(places, p, strict=True)}
-
-
 def log_joint_without_locations(problem: Problem, point: Point) -> float:
     """log p(y, partition, v), the locations of all clusters summed over; those of the point are not read."""
     places = itertools.product(range(len(problem.R0)), repeat=point.n_clusters)
@@ -279,6 +246,19 @@ def gibbs_conditional_without_locations(problem: Problem, point: Point, i: int) 
     log_p = np.array([log_joint_without_locations(problem, place) for place in partitions_of_i.values()])
     p = np.exp(log_p - logsumexp(log_p))
     return {labels: float(q) for labels, q in zip(partitions_of_i, p, strict=True)}
+
+
+def log_h(problem: Problem, point: Point, members: Sequence[int]) -> float:
+    """What a cluster of these observations brings to p(y, partition, v), its location summed over, the likelihood left out."""
+    K = problem.K(point.widths)
+    A = point.v @ K
+    log_p = []
+    for p, weight in enumerate(problem.R0):
+        reaches = K[problem.group[list(members)], p]
+        if (reaches > 0).all():
+            kappa = log_kappa(len(members), A[p], point.mass, point.sigma, point.tau)
+            log_p.append(math.log(weight) + kappa + float(np.log(reaches).sum()))
+    return float(logsumexp(log_p)) if log_p else -math.inf
 
 
 def location_conditional(problem: Problem, point: Point, k: int) -> np.ndarray:
@@ -330,6 +310,17 @@ def log_density_scale(problem: Problem, point: Point, groups: Sequence[int], x: 
     v = point.v.copy()
     v[list(groups)] *= math.exp(x)
     return log_posterior(problem, replace(point, v=v), without_mass=without_mass) + len(groups) * x
+
+
+def log_density_stretch(problem: Problem, point: Point, regions: Sequence[Sequence[int]], z: float, *, without_mass: bool) -> float:
+    """Of z = log s where in each region log V_g becomes log V_g + (s - 1) l, l the log V of its first group.
+
+    In coordinates of log V the map has the Jacobian s^(number of regions), and d(log s) is the measure that no scale changes.
+    """
+    v = point.v.copy()
+    for region in regions:
+        v[list(region)] *= math.exp((math.exp(z) - 1.0) * math.log(point.v[region[0]]))
+    return log_posterior(problem, replace(point, v=v), without_mass=without_mass) + float(np.log(v).sum()) + len(regions) * z
 
 
 def log_density_mass(problem: Problem, point: Point, z: float) -> float:

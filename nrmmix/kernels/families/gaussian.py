@@ -93,13 +93,14 @@ def gaussian_update(rows, stat, block, k, i, sign):
             stat[s + MEAN + j, k] -= e / r_n
             e += e / r_n
         stat[e_row + j, k] = e * root
-    left = 1.0
+    left, least = 1.0, 1.0
     for j in range(d):
         pj = base + j * (j + 1) // 2 + j
         inverse = stat[pj, k]
         z = stat[e_row + j, k] * inverse
         square = 1.0 + sign * z * z
         left *= square
+        least = min(least, square)  # one below 0 spoils the next
         square = max(square, LOST)
         c = math.sqrt(square)
         stat[pj, k] = inverse / c
@@ -108,7 +109,7 @@ def gaussian_update(rows, stat, block, k, i, sign):
             stat[p, k] = (stat[p, k] + sign * z * stat[e_row + i2, k]) / c
             stat[e_row + i2, k] = c * stat[e_row + i2, k] - z * stat[p, k]
     _refresh(rows, stat, block, k)
-    return DONE if left >= LOST else LOST_DIGITS
+    return DONE if left >= LOST and least >= LOST else LOST_DIGITS
 
 
 @kernel
