@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
     from nrmmix.model import Model
+    from nrmmix.partition import Partition
     from nrmmix.sampling import Run
 
 
@@ -151,6 +152,68 @@ class MCMCResult:
     def scalars(self) -> tuple[str, ...]:
         """Names of the draws that are one number each and do not depend on how clusters are numbered."""
         return tuple(name for name, values in self.draws.items() if values.ndim == 2)
+
+    def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
+        """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
+
+        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022); see `nrmmix.partition.estimate`.
+
+        Parameters
+        ----------
+        loss : {"vi", "binder"}, default "vi"
+            Variation of information, or Binder's loss.
+        max_clusters : int, optional
+            Most clusters that the estimate may have.
+        runs : int, default 16
+            Starts of the search.
+        rng : int, SeedSequence, Generator or None
+            Seed of the search; None follows from the fit's seed, so that the estimate repeats itself.
+
+        Returns
+        -------
+        nrmmix.partition.Partition
+            labels (n,) of the rows used, loss, expected_loss, n_clusters, sizes, credible_ball.
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.partition("binder").labels.shape
+        (272,)
+        """
+        from nrmmix.partition import estimate
+        from nrmmix.replay import default_seed
+
+        seed = np.random.default_rng(default_seed(self)) if rng is None else rng
+        return estimate(self.draws.flat("labels"), loss, max_clusters=max_clusters, runs=runs, rng=seed)
+
+    def similarity(self) -> np.ndarray:
+        """Posterior probabilities that two rows share a cluster.
+
+        Returns
+        -------
+        ndarray of float32, (n, n)
+
+        Raises
+        ------
+        ValueError
+            Above 20,000 rows, whose matrix would not fit.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.similarity().shape
+        (82, 82)
+        """
+        from nrmmix.partition import similarity
+
+        return similarity(self.draws.flat("labels"))
 
     def diagnostics(self) -> pd.DataFrame:
         """Posterior summaries and convergence diagnostics of every label-invariant number among the draws.

@@ -255,3 +255,22 @@ def test_verdict_on_small_effective_size(model):
 def test_verdict_mentions_one_chain_and_an_interrupt(model):
     text = said(made(model, noise(1, 4000), interrupted=True))
     assert "there is one; use chains=4" in text and "stopped before the end" in text
+
+
+# ---- clusterings
+
+
+def test_partition_is_the_estimate_from_all_draws(mixture):
+    from nrmmix.partition import estimate, expected_loss
+
+    found = mixture.partition("binder", rng=3)
+    draws = mixture.draws.flat("labels")
+    np.testing.assert_array_equal(found.labels, estimate(draws, "binder", rng=3).labels)
+    assert found.expected_loss == pytest.approx(expected_loss(found.labels, draws, "binder"))
+    assert found.expected_loss <= expected_loss(draws, draws, "binder").min() + 1e-12
+    np.testing.assert_array_equal(mixture.partition().labels, mixture.partition().labels)
+
+
+def test_similarity_is_the_share_of_draws(mixture):
+    draws = mixture.draws.flat("labels")
+    np.testing.assert_allclose(mixture.similarity()[3, 40], (draws[:, 3] == draws[:, 40]).mean(), atol=1e-6)

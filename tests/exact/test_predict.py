@@ -237,7 +237,7 @@ def test_marginals_of_several_responses():
 
     X = np.random.default_rng(0).normal(size=(12, 3)) @ np.array([[2.0, 0, 0], [1, 30, 0], [0.5, 2, 0.1]]) + [5, -40, 1]
     fit = nm.Model(data=X, prior=nm.DirichletProcess(1.0)).fit(init="one", draws=1, tune=0, chains=1, rng=1)
-    family, n, d = fit.model.family, *X.shape
+    family, d = fit.model.family, X.shape[1]
     replay = Replay(fit, None)
     next(iter(replay))
     K = int(fit.draws["n_clusters"][0, 0])
