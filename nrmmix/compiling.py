@@ -17,7 +17,7 @@ class _Announcer(event.Listener):
     def on_start(self, _event: Any) -> None:
         if not self.said:
             self.said = True
-            sys.stderr.write("nrmmix: compiling kernels (once on this machine, about 20 seconds) ...\n")
+            sys.stderr.write("nrmmix: compiling kernels; later runs find them on disk ...\n")
             sys.stderr.flush()
 
     def on_end(self, _event: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ class Gaussian:
         if covariance != "full":
             raise ValueError(f'Gaussian: covariance must be "full", not {covariance!r}.')
         for name, value in (("r", r), ("nu", nu)):
-            if value is not None and not (np.ndim(value) == 0 and np.isfinite(value) and value > 0):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf):
                 raise ValueError(f"Gaussian: {name} must be a finite number greater than 0, not {value!r}.")
         for name, value in (("covariance", covariance), ("m", m), ("r", r), ("nu", nu), ("scale", scale)):
             object.__setattr__(self, name, value)
@@ -111,10 +112,14 @@ class Gaussian:
                 raise ValueError(
                     "Gaussian: the default scale needs at least 2 observations; give scale=, or more data."
                 )
-            variance = y.var(axis=0, ddof=1)
+            with np.errstate(over="ignore", invalid="ignore"):
+                variance = y.var(axis=0, ddof=1)
             for name, value in zip(names, variance, strict=True):
-                if not value > 0:
-                    raise ValueError(f"Gaussian: response {name!r} is constant; leave it out, or give scale=.")
+                if not 0 < value < math.inf:
+                    raise ValueError(
+                        f"Gaussian: response {name!r} has variance {value:g}; leave it out if it is constant, rescale it if its numbers "
+                        "are too large or too small, or give scale=."
+                    )
             scale = np.diag(GAUSSIAN_SPREAD * nu * variance)
         try:
             np.linalg.cholesky(scale)
@@ -124,7 +129,10 @@ class Gaussian:
 
     @staticmethod
     def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-        array = np.array(value, dtype=float)
+        try:
+            array = np.array(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ValueError(f"Gaussian: {name} must hold numbers, not {value!r}.") from None
         if array.ndim == 0 and shape[0] == 1:
             array = array.reshape(shape)
         if array.shape != shape:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import difflib
 import math
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrmmix import arrays
+from nrmmix.compiling import announced
 from nrmmix.covariates import CovariateKernel, Grid, SquaredExponential
 from nrmmix.families import Gaussian
 from nrmmix.formula import model_frame
@@ -280,15 +282,16 @@ class Model:
                 raise ValueError("v and locations belong to density regression; this model is a mixture.")
             if u is not None and not self.has_u:
                 raise ValueError("u is integrated out of a Dirichlet process mixture; leave it out.")
-            if u is not None and not (math.isfinite(u) and u > 0):
+            if u is not None and not (isinstance(u, Real) and math.isfinite(u) and u > 0):
                 raise ValueError(f"u must be a finite number greater than 0, not {u!r}.")
             at, place = np.array([1.0 if u is None else float(u)]), np.zeros(n_clusters, np.int64)
         data, state = self.arrays(n_clusters)
         state.hyper[:] = state_hyper
         state.v[:] = at
-        start(data, state, relabelled)
-        state.location[:n_clusters] = place
-        value = float(log_joint(data, state))
+        with announced():
+            start(data, state, relabelled)
+            state.location[:n_clusters] = place
+            value = float(log_joint(data, state))
         if self.has_u and u is None:
             mass, sigma, tau = state_hyper[: layout.WIDTH]
             value += log_integral_over_u(n, n_clusters, mass, sigma, tau) - u_terms(0.0, n, n_clusters, mass, sigma, tau)
@@ -306,9 +309,9 @@ class Model:
         values |= dict(zip(self.width_names, self.widths, strict=False))
         for name, value in values.items():
             if name in given:
-                x = float(given[name])
+                x = float(given[name]) if isinstance(given[name], Real) else math.nan
                 if not (x > 0 or (name == "sigma" and x == 0)) or x == math.inf or (name == "sigma" and x >= 1):
-                    raise ValueError(f"{name} = {x:g} is out of range.")
+                    raise ValueError(f"{name} = {given[name]!r} is out of range.")
                 values[name] = x
             elif not isinstance(value, float):
                 raise ValueError(f"{name} is sampled in this model; give its value, {name}=...")
@@ -389,7 +392,7 @@ class Model:
             log_trial=np.zeros((G, P)),
             region=np.zeros(G, np.int64),
             chosen=np.zeros(G, np.int64),
-            carried=np.zeros((3, G)),
+            carried=np.zeros((4, G)),
         )
         return data, state
 

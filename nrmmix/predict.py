@@ -7,6 +7,7 @@ quantiles over draws of the random measure itself: atoms' weights and parameters
 from __future__ import annotations
 
 import difflib
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 from scipy import special, stats
 from scipy.special import logsumexp
 
+from nrmmix.compiling import announced
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.predictive import (
     cluster_means,
@@ -54,7 +56,7 @@ def predict(
         near = difflib.get_close_matches(str(kind), KINDS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ValueError(f"unknown kind {kind!r}; there are {', '.join(map(repr, KINDS))}{hint}")
-    if isinstance(interval, bool) or not 0 < interval < 1:
+    if isinstance(interval, bool) or not isinstance(interval, Real) or not 0 < interval < 1:
         raise ValueError(f"interval must be between 0 and 1, not {interval!r}.")
     if kind in ("mean", "quantile") and at is not None:
         raise ValueError(f'at belongs to kind="density" and "cdf"; a {kind} has no points.')
@@ -63,11 +65,12 @@ def predict(
     size = count("draws", draws, 1)
     seed = default_seed(fit) if rng is None else seed_sequence(rng)
     target = targets(fit.model, newdata)
-    if kind == "mean":
-        return _predict_mean(fit, target, interval, size, seed)
-    if kind == "quantile":
-        return _predict_quantile(fit, target, newdata, q, interval, size, seed)
-    return _predict_curve(fit, target, newdata, at, Density if kind == "density" else Cdf, interval, size, seed)
+    with announced():
+        if kind == "mean":
+            return _predict_mean(fit, target, interval, size, seed)
+        if kind == "quantile":
+            return _predict_quantile(fit, target, newdata, q, interval, size, seed)
+        return _predict_curve(fit, target, newdata, at, Density if kind == "density" else Cdf, interval, size, seed)
 
 
 def log_density(fit: MCMCResult, newdata: Any = None) -> pd.Series:
@@ -75,7 +78,8 @@ def log_density(fit: MCMCResult, newdata: Any = None) -> pd.Series:
     target, y = targets(fit.model, newdata), _responses(fit.model, newdata)
     if y is None:
         raise ValueError(f"newdata has no {', '.join(fit.model.frame.response_names)}; log_density needs the response.")
-    value = _log_density(fit, target, y, None)
+    with announced():
+        value = _log_density(fit, target, y, None)
     return pd.Series(value, index=target.index, name="log_density")
 
 
@@ -124,10 +128,8 @@ def _predict_mean(fit: MCMCResult, target: Target, interval: float, size: int, s
     if model.n_dim == 1:
         return _frame(table[:, 0], target.index)
     names = list(model.frame.response_names)
-    index = pd.MultiIndex.from_arrays(
-        [np.repeat(target.index, model.n_dim), np.tile(names, len(target.index))], names=[target.index.name, "response"]
-    )
-    return _frame(table.reshape(-1, 3), index)
+    position, column = np.repeat(np.arange(len(target.index)), model.n_dim), np.tile(names, len(target.index))
+    return _frame(table.reshape(-1, 3), _point_index(target.index, position, column[:, None], ["response"]))
 
 
 # ---- densities and cdfs
@@ -214,7 +216,10 @@ def _inverse(cdf: np.ndarray, points: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _points(model: Model, at: Any) -> np.ndarray:
-    points = np.array(at, dtype=float)
+    try:
+        points = np.array(at, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"at must hold numbers, not {at!r}.") from None
     if model.n_dim == 1 and points.ndim <= 1:
         points = points.reshape(-1, 1)
     elif model.n_dim > 1 and points.ndim == 1:
@@ -313,7 +318,8 @@ def _by_row(table: np.ndarray, row: np.ndarray) -> np.ndarray:
 
 
 def _point_index(index: pd.Index, position: np.ndarray, points: np.ndarray, names: list[str]) -> pd.MultiIndex:
-    return pd.MultiIndex.from_arrays([index[position], *points.T], names=[index.name, *names])
+    own = [index.get_level_values(level)[position] for level in range(index.nlevels)]
+    return pd.MultiIndex.from_arrays([*own, *points.T], names=[*index.names, *names])
 
 
 def _frame(table: np.ndarray, index: pd.Index) -> pd.DataFrame:

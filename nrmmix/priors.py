@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import ClassVar
 
 from nrmmix.kernels.state import BETA, FIXED, GAMMA, LOGNORMAL
 
 
 def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise ValueError(f"{name} must be a finite number greater than 0, not {value!r}.")
     return float(value)
 
@@ -123,7 +124,7 @@ class LogNormal(Hyperprior):
     kind: ClassVar[int] = LOGNORMAL
 
     def __post_init__(self) -> None:
-        if isinstance(self.mu, bool) or not isinstance(self.mu, (int, float)) or not math.isfinite(self.mu):
+        if isinstance(self.mu, bool) or not isinstance(self.mu, Real) or not math.isfinite(self.mu):
             raise ValueError(f"LogNormal: mu must be a finite number, not {self.mu!r}.")
         object.__setattr__(self, "mu", float(self.mu))
         object.__setattr__(self, "sd", _positive("LogNormal: sd", self.sd))
@@ -133,7 +134,8 @@ class LogNormal(Hyperprior):
 
     @property
     def mean(self) -> float:
-        return math.exp(self.mu + 0.5 * self.sd**2)
+        exponent = self.mu + 0.5 * self.sd**2
+        return math.exp(exponent) if exponent < 709.0 else math.inf
 
     def __str__(self) -> str:
         return f"LogNormal({self.mu:.4g}, {self.sd:g})"
@@ -164,7 +166,9 @@ def hyper_row(value: Hyperparameter) -> tuple[float, float, float]:
 
 
 def hyper_start(value: Hyperparameter) -> float:
-    """Where a chain starts: the number itself, or the prior's mean."""
+    """Where a chain starts: the number itself, or the prior's mean, or the median of a log-normal, whose mean can be far out."""
+    if isinstance(value, LogNormal):
+        return math.exp(min(max(value.mu, -20.0), 20.0))
     return value.mean if isinstance(value, Hyperprior) else float(value)
 
 
@@ -194,7 +198,7 @@ class Prior:
 
     def _check_tau(self) -> None:
         name = type(self).__name__
-        if isinstance(self.tau, bool) or not isinstance(self.tau, (int, float)) or not 0 < self.tau < math.inf:
+        if isinstance(self.tau, bool) or not isinstance(self.tau, Real) or not 0 < self.tau < math.inf:
             raise ValueError(
                 f"{name}: tau must be a finite number greater than 0, not {self.tau!r}; "
                 "the law of the partition depends on tau only through mass * tau**sigma, so tau = 1 loses nothing."

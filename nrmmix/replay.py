@@ -12,7 +12,7 @@ import pandas as pd
 from nrmmix import arrays
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.predictive import draw_measure, load_draw
-from nrmmix.sampling import seed_sequence
+from nrmmix.sampling import TOO_FAR, seed_sequence
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
@@ -77,7 +77,11 @@ class Replay:
 
     def points(self, y: np.ndarray) -> layout.Data:
         """Kernel data with other observations in place of the training ones."""
-        rows = self.data.rows._replace(y=np.ascontiguousarray(self.model.family.whiten(y)))
+        white = np.ascontiguousarray(self.model.family.whiten(y))
+        far = np.abs(white).max(axis=1, initial=0.0) > TOO_FAR
+        if far.any():
+            raise ValueError(f"the point {y[far][0]} lies more than {TOO_FAR:g} prior standard deviations out; correct it.")
+        rows = self.data.rows._replace(y=white)
         return self.data._replace(rows=rows)
 
 
@@ -93,13 +97,14 @@ class Reach:
         if self.distance is None:
             return np.ones((1, 1))
         if self._last is None or self._last[0] != width.tobytes():
-            K = np.exp(self.model.kernel.log_kernel(self.distance, width))
-            self._check(K)
-            self._last = (width.tobytes(), K)
+            log_K = self.model.kernel.log_kernel(self.distance, width)
+            self._check(log_K)
+            # the conditional distribution does not change when a row of K is scaled: far out nothing underflows
+            self._last = (width.tobytes(), np.exp(log_K - log_K.max(axis=1, keepdims=True)))
         return self._last[1]
 
-    def _check(self, K: np.ndarray) -> None:
-        out = np.flatnonzero(K.max(axis=1) == 0)
+    def _check(self, log_K: np.ndarray) -> None:
+        out = np.flatnonzero(np.isneginf(log_K.max(axis=1, initial=-np.inf)))
         if len(out):
             position = int(np.flatnonzero(self.target.row == out[0])[0])
             at = ", ".join(
@@ -134,7 +139,7 @@ class Atoms:
 
 
 def random_measure(replay: Replay, seed: np.random.SeedSequence) -> Atoms:
-    level = max(SMALLEST_JUMP, 1e-4 * replay.model.n_obs)
+    level = min(max(SMALLEST_JUMP, 1e-4 * replay.model.n_obs), 1.0)
     generator = np.random.default_rng(seed)
     return Atoms(*draw_measure(replay.data, replay.state, replay.model.packed.n_theta, level, generator))
 

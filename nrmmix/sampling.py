@@ -6,8 +6,10 @@ import operator
 import os
 import sys
 import time
+import warnings
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from nrmmix.partition import canonical
 if TYPE_CHECKING:
     from nrmmix.model import Model
 
+TURNS = 20  # of the chains, within a run
 TOO_FAR = 1e100  # squares must not overflow
 INITS = ("sequential", "one", "each")
 
@@ -36,7 +39,7 @@ class Run:
     method: str
     tune: int
     thin: int
-    seed: int | tuple[int, ...]
+    seed: int
     seconds: float  # wall clock of sampling, compilation left out
     moved: float  # share of label updates that changed a label
     interrupted: bool
@@ -57,10 +60,11 @@ class Chain:
     control: np.ndarray
 
     def run(self, moves: np.ndarray, updates: np.ndarray, tune: int, thin: int) -> None:
-        while len(self.order):
+        while len(self.order) and not self.control[loop.STOP]:
             status = allocate(self.data, self.state, self.order, self.rng)
             if status != layout.NEED_ROOM:
                 self.control[loop.STATUS] = 0 if status == layout.DONE else status
+                self.order = self.order[:0]
                 break
             self.state = layout.enlarged(self.state)
         while not self.control[loop.STATUS]:
@@ -84,10 +88,10 @@ def seed_sequence(rng: Any) -> np.random.SeedSequence:
     """
     if rng is None:
         return np.random.SeedSequence()
-    if isinstance(rng, np.random.SeedSequence):  # a copy: spawning would change the caller's
-        return np.random.SeedSequence(rng.entropy, spawn_key=rng.spawn_key, pool_size=rng.pool_size)
+    if isinstance(rng, np.random.SeedSequence):  # reduced to one integer: spawning would change the caller's
+        return np.random.SeedSequence(int.from_bytes(rng.generate_state(4).tobytes(), "little"))
     if isinstance(rng, np.random.Generator):
-        return np.random.SeedSequence([int(x) for x in rng.integers(0, 2**32, size=4)])
+        return np.random.SeedSequence(int.from_bytes(rng.bytes(16), "little"))
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
         return np.random.SeedSequence(int(rng))
     raise ValueError(f"rng must be a non-negative int, a SeedSequence, a Generator or None, not {rng!r}.")
@@ -205,7 +209,7 @@ def sample(
     draws, tune = count("draws", draws, 1), count("tune", tune, 0)
     thin, chains = count("thin", thin, 1), count("chains", chains, 1)
     cores = min(chains, os.cpu_count() or 1) if cores is None else count("cores", cores, 1)
-    if time_limit is not None and not time_limit > 0:
+    if time_limit is not None and not (isinstance(time_limit, Real) and time_limit > 0):
         raise ValueError(f"time_limit must be greater than 0 seconds, not {time_limit!r}.")
     seeds = seed_sequence(rng)
     starts = initial_labels(init, model.n_obs, chains)
@@ -217,21 +221,20 @@ def sample(
         ]
         _compile(model, addresses, updates)
     started = time.perf_counter()
-    interrupted = _drive(runs, addresses, updates, tune, thin, cores, progress, time_limit)
+    stopped = _drive(runs, addresses, updates, tune, thin, cores, progress, time_limit)
     seconds = time.perf_counter() - started
-    kept = _recorded(model, runs, tune, thin, draws, interrupted)
+    kept = _recorded(model, runs, tune, thin, draws, stopped)
     iterations = sum(int(run.control[loop.ITERATION]) for run in runs)
     moved = sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(iterations * model.n_obs, 1)
     name = method if isinstance(method, str) else moves[0].name
-    entropy = seeds.entropy if isinstance(seeds.entropy, int) else tuple(int(x) for x in seeds.entropy)
-    return Run(kept, "gibbs" if name == "auto" else name, tune, thin, entropy, seconds, moved, interrupted)
+    return Run(kept, "gibbs" if name == "auto" else name, tune, thin, int(seeds.entropy), seconds, moved, bool(stopped))
 
 
 def _compile(model: Model, moves: np.ndarray, updates: np.ndarray) -> None:
     """Compile, or load from the cache, all that a chain calls, in this thread and before the clock starts."""
     chain = new_chain(model, np.zeros(model.n_obs, np.int64) - 1, np.random.default_rng(0), 1)
     chain.order = chain.order[:0]
-    chain.control[loop.STOP] = 1
+    chain.control[loop.STOP] = 1  # a run of no iterations
     allocate(chain.data, chain.state, chain.order, chain.rng)
     chain.run(moves, updates, 0, 1)
 
@@ -245,33 +248,40 @@ def _drive(
     cores: int,
     progress: bool | None,
     time_limit: float | None,
-) -> bool:
-    """Run all chains; True if they were stopped before the end."""
-    total = len(runs) * (tune + thin * len(runs[0].labels))
-    line = Progress(progress, total, len(runs))
+) -> str:
+    """Run all chains, in turns, so that none is far behind when they are stopped; why they were: "", "interrupt" or "time limit"."""
+    each = tune + thin * len(runs[0].labels)
+    line = Progress(progress, len(runs) * each, len(runs))
     deadline = None if time_limit is None else time.perf_counter() + time_limit
-    stopped = False
+    stopped = ""
     with ThreadPoolExecutor(cores) as pool:
-        pending: set[Future[None]] = {pool.submit(run.run, moves, updates, tune, thin) for run in runs}
-        futures = set(pending)
-        while pending:
-            try:
-                _, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-                line.update(sum(int(run.control[loop.ITERATION]) for run in runs))
-                late = deadline is not None and time.perf_counter() > deadline
-            except KeyboardInterrupt:
-                late = True
-            if late and pending:
-                stopped = True
-                for run in runs:
-                    run.control[loop.STOP] = 1
+        for turn in range(1, TURNS + 1):
+            for run in runs:
+                run.control[loop.LIMIT] = each * turn // TURNS
+            pending: set[Future[None]] = {pool.submit(run.run, moves, updates, tune, thin) for run in runs}
+            futures = set(pending)
+            while pending:
+                reason = ""
+                try:
+                    _, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+                    line.update(sum(int(run.control[loop.ITERATION]) for run in runs))
+                    if deadline is not None and time.perf_counter() > deadline:
+                        reason = "time limit"
+                except KeyboardInterrupt:
+                    reason = "interrupt"
+                if reason and not stopped:
+                    stopped = reason
+                    for run in runs:
+                        run.control[loop.STOP] = 1
+            for future in futures:
+                future.result()
+            if stopped or any(run.control[loop.STATUS] for run in runs):
+                break
     line.close()
-    for future in futures:
-        future.result()
-    return stopped
+    return "" if all(run.control[loop.ITERATION] >= each for run in runs) else stopped
 
 
-def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int, stopped: bool) -> Draws:
+def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int, stopped: str) -> Draws:
     """The draws of all chains, cut to the shortest."""
     for number, run in enumerate(runs):
         if run.control[loop.STATUS] == layout.BROKEN:
@@ -285,10 +295,16 @@ def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int,
                 f"chain {number} broke off at iteration {int(run.control[loop.ITERATION])}: a move failed with status "
                 f"{int(run.control[loop.STATUS])}; the message above, if any, says where."
             )
-    done = min(max(int(run.control[loop.ITERATION]) - tune, 0) // thin for run in runs)
-    if stopped and done == 0:
+    done = [max(int(run.control[loop.ITERATION]) - tune, 0) // thin for run in runs]
+    if max(done) == 0:
+        if stopped == "time limit":
+            raise TimeoutError("time_limit was over before the first draw was recorded; give more seconds, or less tune.")
         raise KeyboardInterrupt("stopped before the first draw was recorded")
-    kept = min(done, draws)
+    if min(done) == 0:
+        missing = [number for number, count in enumerate(done) if count == 0]
+        warnings.warn(f"stopped before chains {missing} had recorded a draw; they are left out", UserWarning, stacklevel=4)
+        runs = [run for run, count in zip(runs, done, strict=True) if count]
+    kept = min(count for count in done if count)
 
     def stack(name: str) -> np.ndarray:
         return np.stack([getattr(run, name)[:kept] for run in runs])

@@ -18,28 +18,28 @@ FORGET = 1e-6  # a difference of sums that keeps less than this share of them is
 
 
 @kernel
-def log_density_v(data, state, count, x, ceiling, base, K_row, c):
-    if x > ceiling:
+def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c):
+    if x > ceiling or x < floor:
         return -math.inf
     logs, total = weighted_sums(base, K_row, math.exp(x), c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
     return count * x - logs + mass_term(data, state, total)
 
 
 @kernel
-def slice_v(data, state, count, start, ceiling, base, K_row, c, rng):
-    """One slice step for x = log v at most `ceiling` of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
-    start = min(start, ceiling)
-    level = log_density_v(data, state, count, start, ceiling, base, K_row, c) - rng.standard_exponential()
+def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, rng):
+    """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
+    start = max(floor, min(start, ceiling))
+    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c) - rng.standard_exponential()
     width = 1.0 + 2.0 / math.sqrt(count)
     lo = start - width * rng.random()
     hi = lo + width
-    while log_density_v(data, state, count, lo, ceiling, base, K_row, c) > level:
+    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c) > level:
         lo -= width
-    while log_density_v(data, state, count, hi, ceiling, base, K_row, c) > level:
+    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c) > level:
         hi += width
     while True:
         x = lo + (hi - lo) * rng.random()
-        if log_density_v(data, state, count, x, ceiling, base, K_row, c) >= level or hi - lo < 1e-13:
+        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c) >= level or not hi - lo > 1e-13:
             return x
         if x < start:
             lo = x
@@ -69,7 +69,7 @@ def update_v(data, state, rng):
                     if h != g:
                         rest += state.v[h] * state.K[h, p]
                 base[p] = tau + rest
-        x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), LOG_V_MAX, base, K_row, c, rng)
+        x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base, K_row, c, rng)
         state.v[g] = math.exp(x)
         for p in range(P):
             state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
@@ -124,13 +124,15 @@ def rescale(data, state, c, rng):
     for p in range(P):
         base[p] = state.hyper[TAU]
         within[p] = 0.0
-    count, largest = 0.0, 0.0
+    count, largest, smallest = 0.0, 0.0, math.inf
     for g in range(G):
         add_row(within if state.chosen[g] else base, state.K[g], state.v[g])
         if state.chosen[g]:
             count += data.group_size[g]
             largest = max(largest, state.v[g])
-    scale = math.exp(slice_v(data, state, count, 0.0, max(LOG_V_MAX - math.log(largest), 0.0), base, within, c, rng))
+            smallest = min(smallest, state.v[g])
+    floor, ceiling = min(-LOG_V_MAX - math.log(smallest), 0.0), max(LOG_V_MAX - math.log(largest), 0.0)
+    scale = math.exp(slice_v(data, state, count, 0.0, floor, ceiling, base, within, c, rng))
     for g in range(G):
         if state.chosen[g]:
             state.v[g] *= scale
@@ -139,16 +141,17 @@ def rescale(data, state, c, rng):
 @kernel
 def stretch(data, state, rng):
     """One slice step for s in log V_g + (s - 1) l_r, l_r the log V of the first group of region r: Jacobian s^(number of regions)."""
-    level, top, count, part = state.carried[0], state.carried[1], state.carried[2], state.trial
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
     for g in range(state.v.shape[0]):
         r = state.region[g]
         if r == g:
             level[r] = math.log(state.v[g])
-            top[r] = level[r]
+            top[r], bottom[r] = level[r], level[r]
             count[r] = 0.0
             for p in range(part.shape[1]):
                 part[r, p] = 0.0
         top[r] = max(top[r], math.log(state.v[g]))
+        bottom[r] = min(bottom[r], math.log(state.v[g]))
         count[r] += data.group_size[g]
         add_row(part[r], state.K[g], state.v[g])
     s = math.exp(slice_step(data.setup[LEVELS_DENSITY], data, state, 0, 0.0, rng))
@@ -159,8 +162,10 @@ def stretch(data, state, rng):
 @entry(SCALAR_T)
 def log_density_stretch(data, state, which, z):
     """Log density of z = log s, from what `stretch` has gathered of each region."""
-    level, top, count, part = state.carried[0], state.carried[1], state.carried[2], state.trial
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
     base, c, A = state.plane[0], state.plane[1], state.plane[2]
+    if abs(z) > 50.0:
+        return -math.inf
     for p in range(A.shape[0]):
         base[p] = state.hyper[TAU]
         A[p] = 0.0
@@ -168,7 +173,7 @@ def log_density_stretch(data, state, which, z):
     for r in range(state.region.shape[0]):
         if state.region[r] == r:
             shift = (math.exp(z) - 1.0) * level[r]
-            if abs(shift) > LOG_V_MAX or (shift > 0.0 and shift + top[r] > LOG_V_MAX):
+            if (shift > 0.0 and shift + top[r] > LOG_V_MAX) or (shift < 0.0 and shift + bottom[r] < -LOG_V_MAX):
                 return -math.inf
             value += z + count[r] * shift
             add_row(A, part[r], math.exp(shift))

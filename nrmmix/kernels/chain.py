@@ -13,7 +13,8 @@ ITERATION = 0  # iterations done
 STATUS = 1
 STOP = 2  # set by the main thread
 MOVE = 3  # where an interrupted list of moves goes on
-CONTROL = 4
+LIMIT = 4  # iterations to do before the next turn of the other chains
+CONTROL = 5
 
 REBUILD_EVERY = 64
 
@@ -85,7 +86,7 @@ def run(data, state, rng, moves, updates, tune, thin, labels, location, v, scala
 
     Until all draws are recorded, a move needs room, something breaks, or the main thread says stop.
     """
-    total = tune + labels.shape[0] * thin
+    total = min(tune + labels.shape[0] * thin, control[LIMIT])
     while control[ITERATION] < total:
         if control[STOP] != 0:
             return 0

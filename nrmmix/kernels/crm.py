@@ -48,11 +48,13 @@ def jumps_above(c, sigma, level, rng):
 
 @kernel
 def mass_below(c, sigma, level):
-    """Mean of the sum of all jumps below the level: c times the lower incomplete gamma function, by its series."""
-    total, term = 0.0, 1.0
-    for k in range(200):
-        total += term / (k + 1.0 - sigma)
-        term *= -level / (k + 1.0)
-        if abs(term) < 1e-17:
+    """Mean of the sum of all jumps below the level: c times the lower incomplete gamma function, by its series of positive terms."""
+    s = 1.0 - sigma
+    term = 1.0 / s
+    total = term
+    for k in range(1, 10_000):
+        term *= level / (s + k)
+        total += term
+        if term < 1e-17 * total:
             break
-    return c * level ** (1.0 - sigma) * total
+    return c * math.exp(s * math.log(level) - level) * total

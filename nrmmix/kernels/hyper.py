@@ -141,15 +141,16 @@ def log_density_width(data, state, which, z):
     G, P = state.K.shape
     reached = 0.0
     for i in range(state.labels.shape[0]):
-        reached += state.log_trial[data.group[i], state.location[state.labels[i]]]
-    if reached <= OUT_OF_REACH:
-        return -math.inf
+        log_K = state.log_trial[data.group[i], state.location[state.labels[i]]]
+        if log_K <= OUT_OF_REACH:
+            return -math.inf
+        reached += log_K
     value += reached
     log_v = state.carried[1]
     for g in range(G):
         log_v[g] = state.carried[0, g] - log_reach(state, state.log_trial[g]) if carry else math.log(state.v[g])
         value += data.group_size[g] * log_v[g]
-        if log_v[g] > LOG_V_MAX:
+        if abs(log_v[g]) > LOG_V_MAX:
             return -math.inf
     base, c, A = state.plane[0], state.plane[1], state.plane[2]
     for p in range(P):

@@ -142,7 +142,8 @@ def evaluate_kernel(data, state, log_K, K):
     call_covariate(data.setup[COVARIATE], data.distance, state.hyper[WIDTH:], log_K)
     for g in range(K.shape[0]):
         for p in range(K.shape[1]):
-            log_K[g, p] = max(log_K[g, p], OUT_OF_REACH)
+            if log_K[g, p] == -math.inf:
+                log_K[g, p] = OUT_OF_REACH
             K[g, p] = exp_any(log_K[g, p])
 
 
@@ -186,5 +187,8 @@ def log_joint(data, state):
     for g in range(state.v.shape[0]):
         value += (data.group_size[g] - 1.0) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
     for i in range(n):
-        value += state.log_K[data.group[i], state.location[state.labels[i]]]
+        log_K = state.log_K[data.group[i], state.location[state.labels[i]]]
+        if log_K <= OUT_OF_REACH:
+            return -math.inf
+        value += log_K
     return value - mass * total_psi1(data, state, sigma)

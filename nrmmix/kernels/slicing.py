@@ -20,7 +20,7 @@ def slice_step(density, data, state, which, start, rng):
         hi += STEP
     while True:
         z = lo + (hi - lo) * rng.random()
-        if call_scalar(density, data, state, which, z) >= level or hi - lo < 1e-13:
+        if call_scalar(density, data, state, which, z) >= level or not hi - lo > 1e-13:
             return z
         if z < start:
             lo = z

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 TINY = 1e-300
-LOG_V_MAX = 600.0  # v is truncated at e^600, beyond which it would overflow
+LOG_V_MAX = 600.0  # v is truncated to e^-600 .. e^600, beyond which it would under- or overflow
 
 # Status codes of moves.
 DONE = 1  # an exception inside an entry point returns 0
@@ -101,7 +101,7 @@ class State(NamedTuple):
     log_trial: np.ndarray  # (G, P) and log K
     region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
     chosen: np.ndarray  # (G,) int64 scratch: groups that a scale move takes
-    carried: np.ndarray  # (3, G) scratch of moves of many V_g at once
+    carried: np.ndarray  # (4, G) scratch of moves of many V_g at once
 
 
 def capacity(n_clusters: int) -> int:
