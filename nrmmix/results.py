@@ -39,8 +39,8 @@ class MCMCResult:
         Name of the sampler.
     tune, thin : int
         Iterations before the first draw, and iterations for each draw.
-    seed : int or tuple of int
-        Entropy of the random numbers: `rng=fit.seed` draws the same again (from a tuple, `np.random.SeedSequence(fit.seed)`).
+    seed : int
+        Entropy of the random numbers: `rng=fit.seed` draws the same again.
     seconds : float
         Wall clock of sampling, compilation left out.
     interrupted : bool

@@ -701,17 +701,18 @@ def test_log_density_of_v(name):
     for g in range(len(point.v)):
         rest = point.tau + sum((point.v[h] * K[h] for h in range(len(K)) if h != g), np.zeros(K.shape[1]))
         n_g = float((problem.group == g).sum())
-        found = [auxiliary.log_density_v(data, state, n_g, x, layout.LOG_V_MAX, rest, K[g].copy(), c) for x in xs]
+        found = [auxiliary.log_density_v(data, state, n_g, x, -layout.LOG_V_MAX, layout.LOG_V_MAX, rest, K[g].copy(), c) for x in xs]
         wanted = [naive.log_density_v(problem, point, g, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
     for groups in (list(range(len(K))), [0], list(range(len(K)))[-2:]):
         inside = np.isin(np.arange(len(K)), groups)
         base, within = point.tau + point.v[~inside] @ K[~inside], point.v[inside] @ K[inside]
         count = float(inside[problem.group].sum())
-        found = [auxiliary.log_density_v(data, state, count, x, layout.LOG_V_MAX, base, within, c) for x in xs]
+        found = [auxiliary.log_density_v(data, state, count, x, -layout.LOG_V_MAX, layout.LOG_V_MAX, base, within, c) for x in xs]
         wanted = [naive.log_density_scale(problem, point, groups, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
-    assert auxiliary.log_density_v(data, state, 9.0, 3.01, 3.0, base, within, c) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c) == -np.inf
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1e-7, 0.3, 0.9])
@@ -858,7 +859,7 @@ def test_slice_v_draws(group):
     rng = np.random.default_rng(1)
     x, draws = 0.0, []
     for _ in range(12_000):
-        x = auxiliary.slice_v(data, state, n_g, x, layout.LOG_V_MAX, rest, K[group].copy(), c, rng)
+        x = auxiliary.slice_v(data, state, n_g, x, -layout.LOG_V_MAX, layout.LOG_V_MAX, rest, K[group].copy(), c, rng)
         draws.append(x)
     check_draws(np.array(draws[::4]), lambda t: naive.log_density_v(problem, point, group, t, without_mass=False), -20, 30)
 
@@ -1462,6 +1463,7 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
         for name, a in zip(layout.State._fields, state, strict=True)
     ))
     control = np.zeros(chain.CONTROL, np.int64)
+    control[chain.LIMIT] = 10**6
     addresses = moves.entry_addresses(moves.moves_of("gibbs"), model)
     scalars = np.zeros((5, chain.R_WIDTH))
     chain.run(
@@ -1470,7 +1472,7 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     )
     assert control[chain.STATUS] == layout.NEED_ROOM and control[chain.ITERATION] == 0
     control[:] = 0
-    control[chain.STOP] = 1
+    control[chain.LIMIT], control[chain.STOP] = 10**6, 1
     chain.run(
         data, state, np.random.default_rng(0), *addresses, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
         np.zeros((5, 0)), scalars, control,

@@ -218,6 +218,12 @@ def test_log_joint_arguments(small, formula, prior, arguments, message):
         model.log_joint([0, 0], **arguments)
 
 
+def test_log_joint_is_minus_infinity_out_of_reach(small):
+    model = nm.Model("y ~ x", small, prior=nm.DirichletProcess(1.0), kernel=nm.Box(0.5))
+    assert model.log_joint([0, 0, 0], v=[1.0, 1.0], locations=[0]) == -np.inf
+    assert np.isfinite(model.log_joint([0, 0, 1], v=[1.0, 1.0], locations=[0, 1]))
+
+
 def test_log_joint_does_not_depend_on_label_names(small):
     model = nm.Model("y ~ 1", small, prior=nm.NGGP(1.0, 0.3))
     assert model.log_joint([0, 1, 0]) == model.log_joint([9, -4, 9])

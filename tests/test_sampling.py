@@ -234,3 +234,38 @@ def test_import_is_light():
         "heavy = [m for m in ('matplotlib.pyplot', 'statsmodels.api') if m in sys.modules]; assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("formula", "prior"),
+    [("y ~ 1", nm.NGGP(1e5, 0.5)), ("y ~ x", nm.DirichletProcess(1e5)), ("y ~ 1", nm.NGGP(nm.LogNormal(0, 6))),
+     ("y ~ 1", nm.DirichletProcess(nm.LogNormal(0, 50)))],
+)
+def test_extreme_masses_end(formula, prior):
+    """The start of v is far from where the posterior has it: the slice steps find back, and v neither under- nor overflows."""
+    rng = np.random.default_rng(0)
+    data = {"y": rng.normal(size=30), "x": rng.uniform(size=30)}
+    fit = nm.fit(formula, data, prior=prior, rng=1, **SMALL)
+    assert np.isfinite(fit.draws["log_joint"]).all()
+    for name in {"u", "v"} & set(fit.draws):
+        assert (fit.draws[name] > 0).all() and np.isfinite(fit.draws[name]).all()
+
+
+def test_a_time_limit_reaches_every_chain(galaxy):
+    """More chains than threads: all of them advance in turns."""
+    fit = galaxy.fit(draws=400_000, tune=0, chains=3, cores=1, time_limit=1.5, rng=1)
+    assert fit.interrupted and fit.draws.n_chains == 3 and fit.draws.n_draws > 0
+
+
+def test_a_time_limit_before_the_first_draw(galaxy):
+    with pytest.raises(TimeoutError, match="before the first draw"):
+        galaxy.fit(draws=10, tune=10_000_000, chains=1, time_limit=0.1, rng=1)
+
+
+def test_seeds_of_spawned_sequences_and_generators_repeat(galaxy):
+    for rng in (np.random.SeedSequence(5).spawn(3)[2], np.random.default_rng(4)):
+        fit = galaxy.fit(rng=rng, **SMALL)
+        assert isinstance(fit.seed, int)
+        assert same(fit, galaxy.fit(rng=fit.seed, **SMALL))
+    first, second = np.random.SeedSequence(5).spawn(2)
+    assert galaxy.fit(rng=first, **SMALL).seed != galaxy.fit(rng=second, **SMALL).seed

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from exact.enumeration import KernelJoint, gaussian_log_marginal, nrm_log_eppf, partitions
-from scipy import stats
+from scipy import special, stats
 from scipy.special import logsumexp
 
 import nrmmix as nm
@@ -256,3 +256,28 @@ def test_marginals_of_several_responses():
     W = atoms.theta[1 + d :, 0].reshape(d, d)
     covariance = family.factor @ np.linalg.inv(W.T @ W) @ family.factor.T
     np.testing.assert_allclose(sd[0], np.sqrt(np.diag(covariance)))
+
+
+@pytest.mark.parametrize("level", [1e-8, 0.01, 1.0, 9.0, 40.0, 300.0])
+@pytest.mark.parametrize("sigma", [0.0, 0.3, 0.9])
+def test_mass_below_a_level(sigma, level):
+    expected = 1.7 * special.gamma(1 - sigma) * special.gammainc(1 - sigma, level)
+    assert mass_below(1.7, sigma, level) == pytest.approx(expected, rel=1e-12)
+
+
+def test_far_from_the_data_nothing_underflows():
+    """The density far out is that of the nearest atoms, whatever the size of the kernel there."""
+    data = nm.datasets.load_mcycle()
+    fit = nm.fit("accel_g ~ times_ms", data, draws=20, tune=20, chains=1, rng=1)
+    table = fit.predict(pd.DataFrame({"times_ms": [57.6, 150.0, 158.0, 1000.0]}), kind="density", at=[0.0])
+    assert np.isfinite(table.to_numpy()).all() and (table["estimate"] > 0).all()
+    with pytest.raises(ValueError, match="prior standard deviations out"):
+        fit.predict(kind="density", at=[1e200])
+
+
+def test_index_levels_are_kept():
+    data = nm.datasets.load_mcycle().head(6)
+    data.index = pd.MultiIndex.from_product([["a", "b"], [1, 2, 3]], names=["run", "step"])
+    fit = nm.fit("accel_g ~ times_ms", data, family=nm.Gaussian(scale=1.0), draws=5, tune=5, chains=1, rng=1)
+    assert fit.predict(kind="density", at=[0.0, 1.0]).index.names == ["run", "step", "y"]
+    assert fit.predict().index.equals(data.index)
