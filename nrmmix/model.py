@@ -349,7 +349,7 @@ class Model:
             layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in self.sampled),
             layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in self.sampled and not (with_v and isinstance(self.prior.mass, Gamma))),
             layout.WIDTH_DENSITY: (hyper.log_density_width, any(name in self.sampled for name in self.width_names)),
-            layout.LEVELS_DENSITY: (auxiliary.log_density_stretch, self.is_regression),
+            layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, self.is_regression),
         }
         for place, (density, used) in densities.items():  # compiled only where used
             setup[place] = density.address if used else 0

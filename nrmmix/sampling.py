@@ -155,6 +155,8 @@ def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, draws:
         row = int(np.flatnonzero(~np.isfinite(data.alone))[0])
         raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")
     keeps_v = data.setup[layout.JOINT_WITH_V]
+    control = np.zeros(loop.CONTROL, np.int64)
+    control[loop.LIMIT] = np.iinfo(np.int64).max
     return Chain(
         data=data,
         state=state,
@@ -164,7 +166,7 @@ def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, draws:
         location=np.zeros((draws, n if P > 1 else 0), np.int32),
         v=np.zeros((draws, G if keeps_v else 0)),
         scalars=np.zeros((draws, loop.R_WIDTH + len(model.widths))),
-        control=np.zeros(loop.CONTROL, np.int64),
+        control=control,
     )
 
 

@@ -12,7 +12,7 @@ from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.locations import add_row
 from nrmmix.kernels.nrm import exponents, mass_term, recompute_A, weighted_sums
 from nrmmix.kernels.slicing import slice_step
-from nrmmix.kernels.state import DONE, LEVELS_DENSITY, LOG_V_MAX, N_CLUSTERS, SIGMA, TAU
+from nrmmix.kernels.state import DONE, LOG_V_MAX, N_CLUSTERS, SIGMA, STRETCH_DENSITY, TAU
 
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 
@@ -154,7 +154,7 @@ def stretch(data, state, rng):
         bottom[r] = min(bottom[r], math.log(state.v[g]))
         count[r] += data.group_size[g]
         add_row(part[r], state.K[g], state.v[g])
-    s = math.exp(slice_step(data.setup[LEVELS_DENSITY], data, state, 0, 0.0, rng))
+    s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, 0, 0.0, rng))
     for g in range(state.v.shape[0]):
         state.v[g] *= math.exp((s - 1.0) * level[state.region[g]])
 

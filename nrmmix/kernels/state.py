@@ -40,7 +40,7 @@ JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: Dirichlet process with u integrate
 SHARED_WIDTH = 1
 COVARIATE = 2  # entry point of the covariate kernel
 # entry points of log densities; 0 where they are not used
-SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, LEVELS_DENSITY = 4, 5, 6, 7
+SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 SETUP = 8
 
 # Columns of Data.block
