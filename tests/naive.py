@@ -397,3 +397,34 @@ def all_joint_states(problem: Problem, point: Point) -> Iterator[Point]:
     for labels in partitions(len(problem.y)):
         for locations in itertools.product(range(len(problem.R0)), repeat=max(labels) + 1):
             yield replace(point, labels=labels, locations=locations)
+
+
+# ---- predictions
+
+
+def predictive_weights(
+    sizes: np.ndarray, A_at: np.ndarray, A: np.ndarray, K_at: np.ndarray, K: np.ndarray, mass: float, sigma: float, tau: float
+) -> np.ndarray:
+    """Weights (K + 1,) of clusters and of a new atom for an observation of a new group, by quadrature over its v.
+
+    A_at and K_at (K,) at the clusters' locations, A and K (P,) at all of them, R0 uniform.
+    """
+    x = np.linspace(-60.0, 500.0, 200_001)
+    v = np.exp(x)[:, None]
+    b, b_at = tau + A, tau + A_at
+    log_f = x - (np.log1p(v * K_at / b_at) * (sizes - sigma)).sum(axis=1)
+    if sigma == 0:
+        log_f -= mass * np.log1p(v * K / b).mean(axis=1)
+    else:
+        log_f -= mass * ((b + v * K) ** sigma - b**sigma).mean(axis=1) / sigma
+    f = np.exp(log_f)[:, None] * (x[1] - x[0])
+    joined = (f * K_at * (sizes - sigma) / (b_at + v * K_at)).sum(axis=0)
+    new = (f * mass * K * (b + v * K) ** (sigma - 1)).mean(axis=1).sum()
+    return np.append(joined, new)
+
+
+def mixture_weights(sizes: np.ndarray, mass: float, sigma: float, tau: float) -> np.ndarray:
+    """Ratios of the EPPF with one observation more, u integrated out."""
+    sizes = list(sizes)
+    longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
+    return np.exp([log_eppf(s, mass, sigma, tau) - log_eppf(sizes, mass, sigma, tau) for s in longer])
