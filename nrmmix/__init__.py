@@ -29,6 +29,10 @@ _HOMES = {
     "Box": "covariates",
     "Gibbs": "moves",
     "MCMCResult": "results",
+    "ConvergenceWarning": "convergence",
+    "load": "saving",
+    "compare": "report.frames",
+    "mass_for_clusters": "prior_predictive",
 }
 _MODULES = ("datasets", "diagnostics", "plots")
 

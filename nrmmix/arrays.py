@@ -1,14 +1,13 @@
 """The only door to kernel arrays: type, order, copy and finiteness are settled here.
 
 Every function returns freshly copied, writable, C-ordered arrays, so that compiled kernels always see the
-same type and no caller's array is ever changed. Positions of rows in messages count from 0.
+same type and no caller's array is ever changed.
 """
 
 from __future__ import annotations
 
-import difflib
+import datetime
 import numbers
-import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -16,103 +15,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["as_frame", "check_distinct", "check_finite", "column", "floats", "labels", "matrix", "vector"]
+from nrmmix.tables import as_frame, listed, row_name, shown
+from nrmmix.warn import warn
+
+__all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "vector"]
 
 CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as no variation
-
-
-def row_name(position: int, index: pd.Index | None = None) -> str:
-    """Describe a row by its position and, where that differs, by its index label.
-
-    Examples
-    --------
-    >>> row_name(3), row_name(1, pd.Index(["a", "b"]))
-    ('row 3', "row 1 (index label 'b')")
-    """
-    position = int(position)
-    if index is None:
-        return f"row {position}"
-    label = _plain(index[position])
-    if isinstance(label, int) and label == position:
-        return f"row {position}"
-    return f"row {position} (index label {label!r})"
-
-
-def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
-    """Turn tabular input into a DataFrame with unique string column names.
-
-    Parameters
-    ----------
-    data : DataFrame, Series, mapping of columns, 1-D or 2-D ndarray, or an object with ``to_pandas()``
-        The columns of an ndarray are named ``y1`` to ``yd``. The data may be shared with the caller: read,
-        never write.
-    allow_empty : bool
-        Whether a table without rows is accepted.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    TypeError
-        For an unsupported type.
-    ValueError
-        For a table without columns or rows, duplicate column names, columns of different lengths or a
-        ``MultiIndex`` of columns.
-
-    Examples
-    --------
-    >>> as_frame(np.array([[1, 2], [3, 4]])).columns.tolist()
-    ['y1', 'y2']
-    """
-    frame = _to_frame(data)
-    if isinstance(frame.columns, pd.MultiIndex):
-        raise ValueError(
-            "The data have several levels of column names; join them into one string per column."
-        )
-    names = [str(name) for name in frame.columns]
-    if len(set(names)) < len(names):
-        name = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"The column name {name!r} occurs more than once; column names must be unique.")
-    if not names:
-        raise ValueError("The data have no columns; give at least one column.")
-    if not len(frame) and not allow_empty:
-        raise ValueError(f"The data have no rows (columns: {', '.join(names)}); give at least one row.")
-    return frame.set_axis(names, axis="columns")
-
-
-def _to_frame(data: Any) -> pd.DataFrame:
-    if isinstance(data, pd.DataFrame):
-        return data
-    if isinstance(data, pd.Series):
-        return data.to_frame("y1" if data.name is None else data.name)
-    if hasattr(data, "to_pandas"):
-        converted = data.to_pandas()
-        if not isinstance(converted, (pd.DataFrame, pd.Series)):
-            raise TypeError(f"to_pandas() of {type(data).__name__} did not return a DataFrame.")
-        return _to_frame(converted)
-    if isinstance(data, Mapping):
-        try:
-            return pd.DataFrame(dict(data))
-        except ValueError as error:
-            raise ValueError(f"The dict is not a table ({error}); give columns of one length.") from error
-    if isinstance(data, np.ndarray):
-        if not is_plain(data):
-            return pd.DataFrame(data)
-        if data.ndim not in (1, 2):
-            raise ValueError(f"An array of data must have 1 or 2 dimensions, not {data.ndim}.")
-        table = data[:, None] if data.ndim == 1 else data
-        return pd.DataFrame(table, columns=[f"y{j + 1}" for j in range(table.shape[1])])
-    raise TypeError(
-        f"Data of type {type(data).__name__} are not supported; give a DataFrame, a dict of columns, "
-        "a 1-D or 2-D NumPy array or an object with to_pandas()."
-    )
-
-
-def is_plain(data: Any) -> bool:
-    """Whether data are an array without column names."""
-    return isinstance(data, np.ndarray) and data.dtype.names is None
+LARGEST = 1e100  # squares, and products of some of them, must neither overflow
+SMALLEST = 1 / LARGEST  # nor underflow
 
 
 def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "column") -> np.ndarray:
@@ -150,7 +60,8 @@ def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "c
             "categories are numbers."
         )
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
-        return np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
+        with np.errstate(over="ignore"):  # of a longer type: becomes inf, which is found and named
+            return np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
     items = _objects(series)
     out = np.empty(len(items))
     for i, item in enumerate(items):
@@ -160,10 +71,20 @@ def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "c
             out[i] = _to_float(item, name, index, what, i)
         else:
             raise ValueError(
-                f"The {what} {name!r} holds {item!r} ({type(item).__name__}) in {row_name(i, index)}, not "
-                "a real number; convert the column, for instance with pandas.to_numeric."
+                f"The {what} {name!r} holds {shown(item)} ({type(item).__name__}) in {row_name(i, index)}, not "
+                f"a real number; {_remedy(item)}."
             )
     return out
+
+
+def _remedy(item: Any) -> str:
+    if isinstance(item, (datetime.date, np.datetime64, pd.Period)):
+        return "use the time since some date, for instance (dates - dates.min()) / pandas.Timedelta(days=1)"
+    if isinstance(item, (datetime.timedelta, np.timedelta64)):
+        return "divide the column by a unit of time, for instance pandas.Timedelta(days=1)"
+    if isinstance(item, (complex, np.complexfloating)):
+        return "use its real and imaginary parts as two columns"
+    return "convert the column, for instance with pandas.to_numeric"
 
 
 def _series(values: Any, name: str, what: str) -> pd.Series:
@@ -182,11 +103,14 @@ def _is_missing(item: Any) -> bool:
     # pandas.isna would look inside lists
     if isinstance(item, (float, np.floating)):
         return bool(np.isnan(item))
+    if isinstance(item, Decimal):
+        return item.is_nan()
     return item is None or item is pd.NA or item is pd.NaT
 
 
 def _is_real(item: Any) -> bool:
-    return isinstance(item, (numbers.Real, Decimal, np.bool_))
+    # a time of NumPy counts as an integer there
+    return isinstance(item, (numbers.Real, Decimal, np.bool_)) and not isinstance(item, np.timedelta64)
 
 
 def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position: int) -> float:
@@ -238,7 +162,7 @@ def column(
     text = categories or any(isinstance(item, str) for item in items)
     if numeric or (levels is None and not text):
         out = floats(values, name)
-        check_finite(np.where(np.isnan(out), 0.0, out)[:, None], [name], values.index, "column")
+        check_finite(np.where(np.isnan(out), 0.0, out)[:, None], [name], values.index, "column", largest=np.inf)
         if levels is not None:
             check_levels(out, name, levels, values.index)
         return out
@@ -251,7 +175,7 @@ def column(
         for i, item in enumerate(items):
             if not (isinstance(item, str) or _is_missing(item)):
                 raise ValueError(
-                    f"The column {name!r} holds text and also {item!r} ({type(item).__name__}) in "
+                    f"The column {name!r} holds text and also {shown(item)} ({type(item).__name__}) in "
                     f"{row_name(i, values.index)}; convert the column to one type."
                 )
     return pd.Categorical([None if _is_missing(item) else item for item in items], categories=list(levels))
@@ -264,16 +188,35 @@ def check_levels(
     known = set(levels)
     for i, item in enumerate(items):
         if not _is_missing(item) and not (isinstance(item, Hashable) and item in known):
-            shown = ", ".join(repr(_plain(level)) for level in levels)
             raise ValueError(
-                f"The column {name!r} holds the level {_plain(item)!r} in {row_name(i, index)}, "
-                f"which the training data do not have; the known levels are {shown}."
+                f"The column {name!r} holds the level {shown(item)} in {row_name(i, index)}, "
+                f"which the training data do not have; the known levels are {listed(map(shown, levels))}."
             )
 
 
-def _plain(item: Any) -> Any:
-    item = item.item() if isinstance(item, np.generic) else item
-    return int(item) if isinstance(item, float) and item.is_integer() else item
+def check_text(values: pd.Series, name: str) -> None:
+    """Raise a ValueError where a column of text holds numbers for the most part: it was hardly meant as categories.
+
+    Examples
+    --------
+    >>> check_text(pd.Series(["low", "high", "3"]), "dose")
+    """
+    numeric = {item: _reads_as_number(item) for item in values.dropna()}
+    if 2 * sum(numeric.values()) <= len(numeric):
+        return
+    odd = next((i for i, item in enumerate(values) if numeric.get(item) is False), None)
+    apart = "" if odd is None else f", apart from {shown(values.iloc[odd])} in {row_name(odd, values.index)}"
+    raise ValueError(
+        f"The column {name!r} holds numbers as text{apart}; convert it with pandas.to_numeric, or write C({name}) for categories."
+    )
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return any(letter.isdigit() for letter in text)  # not "nan" and "infinity"
 
 
 def missing_mask(values: np.ndarray | pd.Categorical) -> np.ndarray:
@@ -290,7 +233,7 @@ def complete_rows(
     masks = {name: missing_mask(values) for name, values in columns.items()}
     used = ~np.any(list(masks.values()), axis=0)
     gaps = {name: mask for name, mask in masks.items() if mask.any()}
-    counts = "missing values in " + ", ".join(f"{name} ({mask.sum()})" for name, mask in gaps.items())
+    counts = "missing values in " + listed(f"{name} ({mask.sum()})" for name, mask in gaps.items())
     if gaps and not drop:
         name, mask = next(iter(gaps.items()))
         where = row_name(np.flatnonzero(mask)[0], index)
@@ -299,15 +242,8 @@ def complete_rows(
         raise ValueError(f"No row of {len(used)} is complete: {counts}; fill them or use fewer columns.")
     if gaps:
         message = f"{(~used).sum()} of {len(used)} rows dropped: {counts}"
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warn(message)
     return used
-
-
-def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> ValueError:
-    """Return the error for a column that is not there, with the nearest name and all names."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
-    return ValueError(f"There is no column {name!r} in {table}.{hint} The columns are {', '.join(known)}.")
 
 
 def matrix(
@@ -402,14 +338,23 @@ def check_finite(
     index: pd.Index | None = None,
     what: str = "response",
     rows: np.ndarray | None = None,
+    *,
+    largest: float = LARGEST,
+    remedy: str = "",
 ) -> None:
-    """Raise a ValueError that names the first row of (n, d) `values` that is not finite, and its column."""
-    bad = ~np.isfinite(values)
+    """Raise a ValueError that names the first row of (n, d) `values` that is not finite or too large, and its column.
+
+    `remedy` says what to do where the values were computed from finite ones.
+    """
+    bad = ~(np.isfinite(values) & (np.abs(values) <= largest))
     if not bad.any():
         return
     i, j = map(int, np.argwhere(bad)[0])
     value = values[i, j]
-    remedy = "drop or fill it" if np.isnan(value) else "use a finite number, or NaN where it is missing"
+    if np.isfinite(value):
+        remedy = f"numbers go up to {largest:g}: rescale the column"
+    elif not remedy:
+        remedy = "drop or fill it" if np.isnan(value) else "use a finite number, or NaN where it is missing"
     where = row_name(i if rows is None else rows[i], index)
     raise ValueError(f"The {what} {names[j]!r} is {value} in {where}; {remedy}.")
 
@@ -422,7 +367,7 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     Raises
     ------
     ValueError
-        Naming the constant column (range below 1e-12 of its magnitude) or the pair of equal columns.
+        Naming the constant column (range below 1e-12 of its magnitude, or below 1e-100) or the pair of equal columns.
 
     Examples
     --------
@@ -430,12 +375,14 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     """
     if len(values) < 2:
         return
-    flat = np.ptp(values, axis=0) <= CONSTANT * np.abs(values).max(axis=0)
+    spread = np.ptp(values, axis=0)
+    flat = spread <= CONSTANT * np.abs(values).max(axis=0)
     for j in np.flatnonzero(flat).tolist():
-        raise ValueError(
-            f"The {what} {names[j]!r} is constant ({values[0, j]:g} in all {len(values)} rows used); "
-            "leave it out."
-        )
+        nearly = f"varies by {spread[j]:g} only around {values[0, j]:g}, which is lost in rounding: subtract an offset"
+        constant = f"is constant ({values[0, j]:g} in all {len(values)} rows used); leave it out"
+        raise ValueError(f"The {what} {names[j]!r} {nearly if spread[j] else constant}.")
+    for j in np.flatnonzero(spread < SMALLEST).tolist():
+        raise ValueError(f"The {what} {names[j]!r} varies by {spread[j]:g} only, less than {SMALLEST:g}; rescale it.")
     seen: dict[bytes, str] = {}
     for j, name in enumerate(names):
         key = (values[:, j] + 0.0).tobytes()  # + 0.0 makes one of the two zeros

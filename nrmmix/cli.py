@@ -1,4 +1,4 @@
-"""Command line: fit a model to a table, and list the data sets that come with the package.
+"""Command line: fit a model to a table, look at a saved fit, predict from it, and what goes with that.
 
 Results go to standard output, messages to standard error.  Exit status: 0 for a result, 1 for a failure on the way, 2 for input
 that cannot be used, 130 for an interrupt before the first draw.
@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nrmmix import __version__
+from nrmmix import __version__, files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,16 +24,41 @@ if TYPE_CHECKING:
     from nrmmix.model import Model
 
 EXAMPLES = """examples:
-  nrmmix datasets
+  nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful
+  nrmmix fit "accel_g ~ times_ms" --data mcycle --seed 1 --save mcycle.npz --plot mcycle.png
+  nrmmix summary mcycle.npz
+  nrmmix predict mcycle.npz --data new.csv --kind quantile > quantiles.csv
+  nrmmix report mcycle.npz mcycle.html
+"""
+FIT_EXAMPLES = """examples:
   nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful
   nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.1 --seed 1 --plot mcycle.png
-  nrmmix fit "y ~ x" --data measurements.csv --prior nggp --draws 5000 --thin 2
+  nrmmix fit "y ~ x" --data measurements.csv --prior nggp --draws 5000 --thin 2 --save fit.npz --report fit.html
+"""
+SUMMARY_EXAMPLES = """examples:
+  nrmmix summary fit.npz
+  nrmmix summary fit.npz --format latex > table.tex
+"""
+PREDICT_EXAMPLES = """examples:
+  nrmmix predict fit.npz                                          the mean of every row that was fitted
+  nrmmix predict fit.npz --data new.csv --kind quantile --q 0.1 0.9
+  nrmmix predict fit.npz --kind density --at 10000 20000 30000    of a mixture of one response
+  nrmmix predict fit.npz --kind density --at 2,55 4.5,80          of two
+  nrmmix predict fit.npz --data new.csv --kind cluster
+"""
+REPORT_EXAMPLES = """examples:
+  nrmmix report fit.npz fit.html
+"""
+WARMUP_EXAMPLES = """examples:
+  nrmmix warmup          compile for this user; later fits start at once
+  NUMBA_CACHE_DIR=/shared/cache nrmmix warmup
 """
 
 PRIORS = {"dp": "DirichletProcess", "nggp": "NGGP", "nig": "NormalizedInverseGaussian"}
 # Iterations are cheap on small tables, and neighbouring draws much alike: by default one in THIN is kept, ROWS / rows on large ones.
 THIN, ROWS = 20, 5000
 KERNELS = {"se": "SquaredExponential", "box": "Box"}
+FORMATS = {"text": "as_text", "html": "as_html", "latex": "as_latex", "csv": "as_csv"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,19 +106,43 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
         prog="nrmmix", description="Bayesian nonparametric mixtures and density regression.", epilog=EXAMPLES,
-        formatter_class=plain,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"nrmmix {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    fit = commands.add_parser(
-        "fit", help="fit a model and print its summary", description="Fit a model and print it and its summary.", epilog=EXAMPLES,
-        formatter_class=plain,
-    )
-    fit.set_defaults(run=_fit)
+    def command(name: str, run: Any, text: str, examples: str = "") -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name, help=text, description=text[0].upper() + text[1:] + ".", epilog=examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        made.set_defaults(run=run)
+        return made
+
+    _fit_arguments(command("fit", _fit, "fit a model, print it and its summary", FIT_EXAMPLES))
+    summary = command("summary", _summary, "print the summary of a saved fit", SUMMARY_EXAMPLES)
+    predict = command("predict", _predict, "print predictions of a saved fit as csv", PREDICT_EXAMPLES)
+    report = command("report", _report, "write a saved fit as one HTML page with pictures", REPORT_EXAMPLES)
+    for made in (summary, predict, report):
+        made.add_argument("fit", metavar="FIT.npz", help="a fit saved by `nrmmix fit --save` or `fit.save()`")
+    summary.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the output (default: text)")
+    predict.add_argument("--data", metavar="NAME|FILE.csv", help="new rows (default: those that were fitted)")
+    predict.add_argument("--kind", default="mean", metavar="KIND", help="mean, density, cdf, quantile or cluster (default: mean)")
+    predict.add_argument("--at", nargs="+", metavar="Y", help="points of densities and cdfs; of several responses with commas: 2,55")
+    predict.add_argument("--q", nargs="+", type=float, metavar="P", help="probabilities of quantiles (default: 0.05 0.5 0.95)")
+    predict.add_argument("--response", action="append", metavar="NAME", help="marginal of one of several responses; may be repeated")
+    predict.add_argument("--interval", type=float, default=0.9, metavar="P", help="probability of the bands (default: 0.9)")
+    predict.add_argument("--draws", type=int, default=500, metavar="N", help="posterior draws to use (default: 500)")
+    predict.add_argument("--seed", type=int, metavar="N", help="seed of the bands (default: follows from the fit's)")
+    report.add_argument("out", metavar="FILE.html", help="the page to write")
+    command("datasets", _datasets, "list the data sets that come with nrmmix")
+    command("warmup", _warmup, "compile everything once, so that later fits start at once", WARMUP_EXAMPLES)
+    return parser
+
+
+def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, a tilde, 1 (a mixture) or covariates: "y ~ x"')
     fit.add_argument("--data", required=True, metavar="NAME|FILE.csv", help="a data set of `nrmmix datasets`, or a csv file")
     fit.add_argument("--missing", choices=("drop", "raise"), default="drop", help="rows with missing values (default: drop)")
@@ -112,39 +161,121 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--thin", type=int, metavar="N", help=f"iterations for each draw (default: {THIN}, fewer from {ROWS // THIN} rows on)")
     run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
     run.add_argument("--cores", type=int, metavar="N", help="threads (default: as many as processors, at most one a chain)")
+    run.add_argument("--time-limit", type=float, metavar="S", help="seconds after which the chains stop and keep what was drawn")
     run.add_argument(
         "--progress", action=argparse.BooleanOptionalAction, default=None, help="progress on stderr (default: on a terminal)"
     )
-    fit.add_argument("--plot", metavar="FILE", help="save a picture; the ending chooses its format, such as .png, .pdf or .svg")
-
-    datasets = commands.add_parser("datasets", help="list the data sets", description="List the data sets that come with nrmmix.")
-    datasets.set_defaults(run=_datasets)
-    return parser
+    out = fit.add_argument_group("output, besides the summary")
+    out.add_argument("--save", metavar="FILE.npz", help="save the fit, for the other commands and `nrmmix.load`")
+    out.add_argument("--report", metavar="FILE.html", help="write a page with tables and pictures")
+    out.add_argument("--plot", metavar="FILE", help="save a picture; the ending chooses its format, such as .png, .pdf or .svg")
 
 
 # -------------------------------------------------------------------------------------------------- commands
 
 
 def _fit(options: argparse.Namespace) -> int:
-    target = None if options.plot is None else _picture(options.plot)
-    if options.seed is not None and options.seed < 0:
-        raise ValueError(f"--seed must be 0 or greater, not {options.seed}")
+    # checked before the sampling, which may take long
+    picture = None if options.plot is None else _picture(options.plot)
+    saved = None if options.save is None else files.target(options.save, ".npz", "a saved fit")
+    page = None if options.report is None else files.target(options.report, ".html", "a report")
+    seed = _seed(options)
     with _warnings_said():
         model = _model(options)
-        if target is not None:
+        if picture is not None:
             from nrmmix import plots
 
             plots.check(model)
         thin = max(1, min(THIN, ROWS // model.n_obs)) if options.thin is None else options.thin
         result = model.fit(
-            options.method, draws=options.draws, tune=options.tune, thin=thin, chains=options.chains, rng=options.seed,
-            cores=options.cores, progress=options.progress,
+            options.method, draws=options.draws, tune=options.tune, thin=thin, chains=options.chains, rng=seed, cores=options.cores,
+            progress=options.progress, time_limit=options.time_limit,
         )
-    if result.interrupted:
-        _say(f"stopped early; {result.draws.n_draws} of {options.draws} draws of each chain are kept")
-    print(f"{model}\n\n{result.summary().as_text()}", flush=True)
-    if target is not None:
-        _save(result, target)
+        if result.interrupted:
+            _say(f"stopped early; {result.draws.n_draws} of {options.draws} draws of each chain are kept")
+        if saved is not None:
+            _say(f"fit saved to {result.save(saved)}")
+        print(f"{model}\n\n{result.summary().as_text()}", flush=True)
+        if picture is not None:
+            _save(result, picture)
+        if page is not None:
+            _say(f"report written to {result.report(page)}")
+    return 0
+
+
+def _seed(options: argparse.Namespace) -> int | None:
+    if options.seed is not None and options.seed < 0:
+        raise ValueError(f"--seed must be 0 or greater, not {options.seed}")
+    return options.seed
+
+
+def _summary(options: argparse.Namespace) -> int:
+    print(getattr(_load(options).summary(), FORMATS[options.format])())
+    return 0
+
+
+def _predict(options: argparse.Namespace) -> int:
+    given: dict[str, Any] = {"q": options.q} if options.q is not None else {}
+    if options.q is not None and options.kind != "quantile":
+        raise ValueError(f"--q belongs to --kind quantile, not {options.kind}")
+    if options.at is not None:
+        given["at"] = [_point(text) for text in options.at]
+    if options.response is not None:
+        given["response"] = options.response[0] if len(options.response) == 1 else options.response
+    data = None if options.data is None else _table(options.data)
+    table = _load(options).predict(
+        data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), **given
+    )
+    table.index.names = ["row" if name is None else name for name in table.index.names]
+    table.to_csv(sys.stdout)
+    return 0
+
+
+def _point(text: str) -> float | list[float]:
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--at {text!r} is no number, nor numbers joined by commas") from None
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _report(options: argparse.Namespace) -> int:
+    page = files.target(options.out, ".html", "a report")
+    with _warnings_said():
+        _say(f"report written to {_load(options).report(page)}")
+    return 0
+
+
+def _load(options: argparse.Namespace) -> Any:
+    import nrmmix as nm
+
+    return nm.load(options.fit)
+
+
+def _warmup(_options: argparse.Namespace) -> int:
+    """Short fits that between them call all that is compiled."""
+    import time
+
+    import nrmmix as nm
+
+    started = time.perf_counter()
+    faithful, mcycle = nm.datasets.load_faithful(), nm.datasets.load_mcycle()
+    widths = nm.LogNormal(-2, 1)
+    models = [
+        nm.Model("eruptions_min + waiting_min ~ 1", faithful),
+        *(nm.Model("waiting_min ~ 1", faithful, prior=nm.NGGP(mass)) for mass in (nm.Gamma(1, 1), nm.LogNormal(0, 1))),
+        *(nm.Model("accel_g ~ times_ms", mcycle, prior=nm.NGGP(), kernel=kernel(widths)) for kernel in (nm.SquaredExponential, nm.Box)),
+    ]
+    for model in models:
+        fit = model.fit(draws=5, tune=5, chains=1, rng=1)
+        for kind in ("mean", "density", "quantile", "cluster"):
+            fit.predict(kind=kind, draws=5)
+        fit.simulate()
+        fit.log_density()
+        fit.similarity()
+        fit.summary()
+        model.prior_predictive(draws=1, rng=1)
+    _say(f"compiled in {time.perf_counter() - started:.0f} s")
     return 0
 
 
@@ -245,8 +376,11 @@ def _message(error: BaseException) -> str:
 
 @contextmanager
 def _warnings_said() -> Iterator[None]:
-    """Warnings of the package as messages, without the line of code that gave them."""
+    """Warnings of the package as messages, without the line of code that gave them; the summary has the verdict on convergence."""
+    from nrmmix.convergence import ConvergenceWarning
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
         yield

@@ -11,8 +11,9 @@ from numba.core import event
 
 
 class _Announcer(event.Listener):
-    def __init__(self) -> None:
-        self.said = False
+    """Says so once in a process."""
+
+    said = False
 
     def on_start(self, _event: Any) -> None:
         if not self.said:
@@ -24,8 +25,11 @@ class _Announcer(event.Listener):
         pass
 
 
+_ANNOUNCER = _Announcer()
+
+
 @contextmanager
 def announced() -> Iterator[None]:
     """Within the block, say so when something has to be compiled rather than loaded from the cache."""
-    with event.install_listener("numba:compile", _Announcer()):
+    with event.install_listener("numba:compile", _ANNOUNCER):
         yield

@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nrmmix.arrays import LARGEST
 from nrmmix.kernels import covariates as compiled
 from nrmmix.kernels.entry import Entry
 from nrmmix.priors import Beta, Gamma, Hyperparameter, Hyperprior, LogNormal, describe, hyperparameter
+from nrmmix.tables import shown
 
 MAX_LOCATIONS = 200
 
@@ -43,6 +45,13 @@ def farthest_points(x: np.ndarray, count: int) -> np.ndarray:
     return np.sort(np.array(chosen))
 
 
+def _locations(name: str, values: Any) -> np.ndarray:
+    try:
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: locations must hold numbers, one row for each, not {shown(values)}.") from None
+
+
 class CovariateKernel:
     """Base of the covariate kernels; see `SquaredExponential` and `Box`."""
 
@@ -63,10 +72,15 @@ class CovariateKernel:
             raise ValueError(f"{name}: width is empty; give one width, or one for each covariate.")
         self.widths = tuple(hyperparameter(f"{name}: width", w, (LogNormal, Gamma, Beta)) for w in widths)
         self.shared_width = not several
-        if scale not in ("unit", None):
+        if not (scale is None or (isinstance(scale, str) and scale == "unit")):
             raise ValueError(f'{name}: scale must be "unit" or None, not {scale!r}.')
         self.scale = scale
-        self.locations = None if locations is None else np.array(locations, dtype=float)
+        self.locations = None if locations is None else _locations(name, locations)
+
+    @property
+    def width(self) -> Hyperparameter | list[Hyperparameter]:
+        """One width for all covariates, or a list of one for each."""
+        return self.widths[0] if self.shared_width else list(self.widths)
 
     def width_of(self, n_covariates: int, names: Sequence[str]) -> tuple[Hyperparameter, ...]:
         """One width for each covariate."""
@@ -103,8 +117,8 @@ class CovariateKernel:
             locations = self.locations[:, None] if self.locations.ndim == 1 and q == 1 else self.locations
             if locations.ndim != 2 or locations.shape[1] != q or len(locations) == 0:
                 raise ValueError(f"{name}: locations must have shape (P, {q}) with P >= 1, not {self.locations.shape}.")
-            if not np.isfinite(locations).all():
-                raise ValueError(f"{name}: locations must be finite.")
+            if not (np.abs(locations) <= LARGEST).all():  # NaN is not
+                raise ValueError(f"{name}: locations must be finite, and not beyond {LARGEST:g}.")
             locations = np.unique(locations, axis=0)
         grid = Grid(values, group.reshape(-1).astype(np.int64), np.ascontiguousarray(locations), offset, span, np.empty((q, 0, 0)))
         object.__setattr__(grid, "distance", grid.distances(values))

@@ -207,6 +207,27 @@ class Gaussian:
         factor = np.swapaxes(np.linalg.solve(np.swapaxes(W, 1, 2), np.broadcast_to(self.factor.T, W.shape)), 1, 2)
         return self.unwhiten(theta[1 : 1 + d].T), np.sqrt((factor**2).sum(axis=2))
 
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Posterior mean and standard deviation (k, d) of the parameters of clusters, by name, from statistics of the kernels.
+
+        `mean` and `sd` are those of each response in the component; moments that do not exist are NaN.
+        """
+        centre, spread, df = self.predictive_marginals(stat, n_columns)
+        r_n, df = (self.r + stat[0, :n_columns])[:, None], df[:, None]
+        square = spread**2 * r_n * df / (r_n + 1.0)  # of Psi_n: the response's variance is inverse gamma(df / 2, square / 2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_mean = np.where(df > 2, np.sqrt(square / (r_n * (df - 2))), np.nan)
+            sd = np.where(df > 1, np.sqrt(square / 2) * np.exp(gammaln((df - 1) / 2) - gammaln(df / 2)), np.nan)
+            of_sd = np.where(df > 2, np.sqrt(np.maximum(square / (df - 2) - sd**2, 0.0)), np.nan)
+        return {"mean": (np.where(df > 1, centre, np.nan), of_mean), "sd": (sd, of_sd)}
+
+    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One response (M, d) from each component, in the units of the responses; parameters (T, M) are those of the kernels."""
+        d = self.dim
+        W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
+        z = rng.standard_normal((theta.shape[1], d, 1))
+        return self.unwhiten(theta[1 : 1 + d].T + np.linalg.solve(W, z)[..., 0])
+
     def describe(self) -> list[tuple[str, str]]:
         """(label, text) lines for the printed model."""
         if self.scale is None:

@@ -11,9 +11,10 @@ import numpy as np
 
 from nrmmix import arrays
 from nrmmix.compiling import announced
+from nrmmix.convergence import warn_unless_converged
 from nrmmix.covariates import CovariateKernel, Grid, SquaredExponential
 from nrmmix.families import Gaussian
-from nrmmix.formula import model_frame
+from nrmmix.formula import ModelFrame, model_frame
 from nrmmix.kernels import auxiliary, hyper
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.covariates import constant
@@ -21,6 +22,8 @@ from nrmmix.partition import canonical
 from nrmmix.priors import DirichletProcess, Gamma, Hyperparameter, Prior, hyper_row, hyper_start
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from nrmmix.results import MCMCResult
 
 
@@ -85,7 +88,7 @@ class Model:
         _check_type("prior", prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
         if kernel is not None:
             _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
-        self.frame = model_frame(formula, data, missing)
+        self.frame = data if isinstance(data, ModelFrame) else model_frame(formula, data, missing)
         self.formula = formula
         self.prior = prior
         self.family = family.resolve(self.frame.response, self.frame.response_names)
@@ -212,13 +215,41 @@ class Model:
         from nrmmix.results import MCMCResult
         from nrmmix.sampling import sample
 
-        return MCMCResult(
-            self,
-            sample(
-                self, method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores,
-                progress=progress, time_limit=time_limit,
-            ),
+        run = sample(
+            self, method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores, progress=progress,
+            time_limit=time_limit,
         )
+        result = MCMCResult(self, run)
+        warn_unless_converged(result)
+        return result
+
+    def prior_predictive(self, draws: int = 100, rng: Any = None) -> pd.DataFrame:
+        """Data sets drawn from the prior: hyperparameters, random measure, then every row; see `nrmmix.prior_predictive.simulate`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy()).prior_predictive(draws=2, rng=1).shape
+        (164, 1)
+        """
+        from nrmmix.prior_predictive import simulate
+
+        return simulate(self, draws, rng)
+
+    def prior_n_clusters(self) -> pd.Series:
+        """Prior distribution of the number of clusters of the rows used; see `nrmmix.prior_predictive.n_clusters`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy(), prior=nm.DirichletProcess(1.0))
+        >>> prior = model.prior_n_clusters()
+        >>> round(float((prior.index * prior).sum()), 3)
+        4.99
+        """
+        from nrmmix.prior_predictive import n_clusters
+
+        return n_clusters(self)
 
     def log_joint(
         self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, **hyper_values: float

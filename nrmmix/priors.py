@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nrmmix.kernels.state import BETA, FIXED, GAMMA, LOGNORMAL
 
@@ -31,6 +31,11 @@ class Hyperprior:
 
     @property
     def mean(self) -> float:
+        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
+
+    @property
+    def distribution(self) -> Any:
+        """The distribution as one of `scipy.stats`, frozen: `pdf`, `ppf`, `rvs`."""
         raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
 
 
@@ -63,6 +68,12 @@ class Gamma(Hyperprior):
     @property
     def mean(self) -> float:
         return self.shape / self.rate
+
+    @property
+    def distribution(self) -> Any:
+        from scipy import stats
+
+        return stats.gamma(self.shape, scale=1.0 / self.rate)
 
     def __str__(self) -> str:
         return f"Gamma({self.shape:g}, {self.rate:g})"
@@ -97,6 +108,12 @@ class Beta(Hyperprior):
     @property
     def mean(self) -> float:
         return self.a / (self.a + self.b)
+
+    @property
+    def distribution(self) -> Any:
+        from scipy import stats
+
+        return stats.beta(self.a, self.b)
 
     def __str__(self) -> str:
         return f"Beta({self.a:g}, {self.b:g})"
@@ -136,6 +153,12 @@ class LogNormal(Hyperprior):
     def mean(self) -> float:
         exponent = self.mu + 0.5 * self.sd**2
         return math.exp(exponent) if exponent < 709.0 else math.inf
+
+    @property
+    def distribution(self) -> Any:
+        from scipy import stats
+
+        return stats.lognorm(self.sd, scale=math.exp(self.mu))
 
     def __str__(self) -> str:
         return f"LogNormal({self.mu:.4g}, {self.sd:g})"

@@ -10,15 +10,17 @@ import numpy as np
 import pandas as pd
 
 from nrmmix import arrays
+from nrmmix.chain import TOO_FAR
 from nrmmix.kernels import state as layout
-from nrmmix.kernels.predictive import draw_measure, load_draw
-from nrmmix.sampling import TOO_FAR, seed_sequence
+from nrmmix.kernels.predictive import draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
+from nrmmix.sampling import seed_sequence
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
     from nrmmix.results import MCMCResult
 
 SMALLEST_JUMP = 0.01  # unseen atoms lighter than this many observations enter by their mean
+MEMORY = 2**27  # bytes of working arrays held at once
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,17 @@ class Target:
     index: pd.Index  # the caller's rows
     row: np.ndarray  # (rows,) row of `covariates` of each, -1 where a covariate is missing
     covariates: np.ndarray | None  # (R, q) distinct covariate rows; None for a mixture
+
+    @property
+    def n_distinct(self) -> int:
+        return 1 if self.covariates is None else len(self.covariates)
+
+    def take(self, rows: np.ndarray) -> Target:
+        """Some of the rows, by their positions; none of them may miss a covariate."""
+        if self.covariates is None:
+            return Target(self.index[rows], self.row[rows], None)
+        distinct, row = np.unique(self.row[rows], return_inverse=True)
+        return Target(self.index[rows], row, self.covariates[distinct])
 
 
 def targets(model: Model, newdata: Any) -> Target:
@@ -44,6 +57,12 @@ def targets(model: Model, newdata: Any) -> Target:
     row = np.full(len(index), -1, np.int64)
     values, row[ok] = np.unique(x[ok], axis=0, return_inverse=True)
     return Target(index, row, values)
+
+
+def parts(n: int, each: int) -> list[np.ndarray]:
+    """0..n-1 in blocks, `each` bytes an entry, that fit into MEMORY."""
+    step = max(MEMORY // each, 1)
+    return [np.arange(start, min(start + step, n)) for start in range(0, n, step)]
 
 
 class Replay:
@@ -111,8 +130,9 @@ class Reach:
                 f"{name} = {value:g}"
                 for name, value in zip(self.model.frame.covariate_names, self.target.covariates[out[0]], strict=True)
             )
+            (label,) = self.target.index[[position]].tolist()
             raise ValueError(
-                f"row {self.target.index[position]!r} ({at}) is out of reach of every location of {self.model.kernel}: "
+                f"row {label!r} ({at}) is out of reach of every location of {self.model.kernel}: "
                 "there is no density there; predict closer to the data, or fit a wider kernel."
             )
 
@@ -138,10 +158,24 @@ class Atoms:
         return share @ values + np.outer(rest, of_rest)
 
 
-def random_measure(replay: Replay, seed: np.random.SeedSequence) -> Atoms:
+def random_measure(replay: Replay, rng: np.random.SeedSequence | np.random.Generator) -> Atoms:
     level = min(max(SMALLEST_JUMP, 1e-4 * replay.model.n_obs), 1.0)
-    generator = np.random.default_rng(seed)
-    return Atoms(*draw_measure(replay.data, replay.state, replay.model.packed.n_theta, level, generator))
+    return Atoms(*draw_measure(replay.data, replay.state, replay.model.packed.n_theta, level, np.random.default_rng(rng)))
+
+
+def new_components(replay: Replay, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Parameters (T, size) of components drawn from the prior."""
+    return draw_new(replay.data, replay.state, replay.model.packed.n_theta, size, rng)
+
+
+def log_terms(replay: Replay, target: Target, y: np.ndarray) -> Iterator[np.ndarray]:
+    """Draw by draw log of weight times predictive density of each row's y in each cluster, last in a new one, (J, K + 1)."""
+    reach, points = Reach(replay.model, target), replay.points(y)
+    for width in replay:
+        weights = predictive_weights(replay.data, replay.state, reach.at(width))
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(weights)
+        yield log_weights[target.row] + predictive_scores(points, replay.state)
 
 
 def default_seed(fit: MCMCResult) -> np.random.SeedSequence:

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix import diagnostics
+from nrmmix.convergence import warn_unless_converged
+from nrmmix.posterior import Posterior
 
 if TYPE_CHECKING:
     import pandas as pd
     from statsmodels.iolib.summary import Summary
 
     from nrmmix.model import Model
-    from nrmmix.partition import Partition
     from nrmmix.sampling import Run
 
 
-class MCMCResult:
+class MCMCResult(Posterior):
     """Posterior draws of a model, and what can be computed from them.
 
     Made by `Model.fit` and `nrmmix.fit`.
@@ -43,6 +44,8 @@ class MCMCResult:
         Entropy of the random numbers: `rng=fit.seed` draws the same again.
     seconds : float
         Wall clock of sampling, compilation left out.
+    moved : float
+        Share of the updates of a label that changed it.
     interrupted : bool
         Whether sampling was stopped before the end; the draws made until then are kept.
 
@@ -55,96 +58,10 @@ class MCMCResult:
     """
 
     def __init__(self, model: Model, run: Run) -> None:
-        self.model = model
-        self.draws = run.draws
+        super().__init__(model, run.draws, run.seed)
         self.method, self.tune, self.thin = run.method, run.tune, run.thin
-        self.seed, self.seconds, self.interrupted = run.seed, run.seconds, run.interrupted
-
-    # ---- the random density
-
-    def predict(
-        self,
-        newdata: Any = None,
-        kind: str = "mean",
-        *,
-        at: Any = None,
-        q: Any = (0.05, 0.5, 0.95),
-        interval: float = 0.9,
-        draws: int = 500,
-        rng: Any = None,
-    ) -> pd.DataFrame:
-        """Posterior means and credible bands of a functional of the random density.
-
-        Parameters
-        ----------
-        newdata : DataFrame, optional
-            Rows to predict for; default the rows that were fitted.
-        kind : {"mean", "density", "cdf", "quantile"}, default "mean"
-            The mean of the responses, their density, or the distribution function or quantiles of a single response.
-        at : array_like, (m,) or (m, d) with d responses, optional
-            Points at which to evaluate the density or cdf; every row is combined with every point.  Default: the row's own response, or
-            a grid where new data hold no response.
-        q : float or sequence of floats, default (0.05, 0.5, 0.95)
-            Probabilities of the quantiles.
-        interval : float, default 0.9
-            Probability of the band from `lower` to `upper`.
-        draws : int, default 500
-            Number of posterior draws to use, spread over the chains.
-        rng : int, SeedSequence, Generator or None
-            Seed of the random densities behind the band; None follows from the fit's seed, so that predictions repeat themselves.
-
-        Returns
-        -------
-        DataFrame
-            Columns estimate, lower, upper.  The index is that of the rows, with a level `y` (density or cdf of one response), a level
-            for each response (density of several), a level `response` (mean of several) or `q` (quantiles) added.  Density, cdf and
-            quantiles of a mixture without new data have the points or `q` alone as their index.  Rows in which a covariate is missing are
-            NaN.
-
-        Raises
-        ------
-        ValueError
-            If an argument cannot be used, or a row is out of reach of every location of the covariate kernel.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.predict({"times_ms": [10.0, 30.0]}, draws=50, rng=1).shape
-        (2, 3)
-        """
-        from nrmmix.predict import predict
-
-        return predict(self, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng)
-
-    def log_density(self, newdata: Any = None) -> pd.Series:
-        """Logarithm of the posterior mean density of the responses, one a row.
-
-        Parameters
-        ----------
-        newdata : DataFrame, optional
-            Rows with responses and covariates; default the rows that were fitted.
-
-        Returns
-        -------
-        Series
-            With the index of the rows; its mean over held-out rows is a held-out score.
-
-        Raises
-        ------
-        ValueError
-            If the new data hold no responses, or a row is out of reach of every location of the covariate kernel.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.log_density().shape
-        (82,)
-        """
-        from nrmmix.predict import log_density
-
-        return log_density(self, newdata)
+        self.seconds, self.interrupted = run.seconds, run.interrupted
+        self.moved, self.standings = run.moved, run.standings
 
     # ---- convergence
 
@@ -152,68 +69,6 @@ class MCMCResult:
     def scalars(self) -> tuple[str, ...]:
         """Names of the draws that are one number each and do not depend on how clusters are numbered."""
         return tuple(name for name, values in self.draws.items() if values.ndim == 2)
-
-    def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
-        """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
-
-        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022); see `nrmmix.partition.estimate`.
-
-        Parameters
-        ----------
-        loss : {"vi", "binder"}, default "vi"
-            Variation of information, or Binder's loss.
-        max_clusters : int, optional
-            Most clusters that the estimate may have.
-        runs : int, default 16
-            Starts of the search.
-        rng : int, SeedSequence, Generator or None
-            Seed of the search; None follows from the fit's seed, so that the estimate repeats itself.
-
-        Returns
-        -------
-        nrmmix.partition.Partition
-            labels (n,) of the rows used, loss, expected_loss, n_clusters, sizes, credible_ball.
-
-        Raises
-        ------
-        ValueError
-            If an argument cannot be used.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.partition("binder").labels.shape
-        (272,)
-        """
-        from nrmmix.partition import estimate
-        from nrmmix.replay import default_seed
-
-        seed = np.random.default_rng(default_seed(self)) if rng is None else rng
-        return estimate(self.draws.flat("labels"), loss, max_clusters=max_clusters, runs=runs, rng=seed)
-
-    def similarity(self) -> np.ndarray:
-        """Posterior probabilities that two rows share a cluster.
-
-        Returns
-        -------
-        ndarray of float32, (n, n)
-
-        Raises
-        ------
-        ValueError
-            Above 20,000 rows, whose matrix would not fit.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.similarity().shape
-        (82, 82)
-        """
-        from nrmmix.partition import similarity
-
-        return similarity(self.draws.flat("labels"))
 
     def diagnostics(self) -> pd.DataFrame:
         """Posterior summaries and convergence diagnostics of every label-invariant number among the draws.
@@ -295,38 +150,92 @@ class MCMCResult:
 
         return summary(self)
 
-    def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
-        """Draw the fit; see `nrmmix.plots.plot`.
-
-        Parameters
-        ----------
-        kind : str, optional
-            `"density"` for a mixture; `"mean"` or `"conditional"` for density regression, by default both.
-        ax : matplotlib Axes, optional
-            Where to draw; default a new figure.
-        **options
-            draws, points, interval, rng.
+    def tidy(self) -> pd.DataFrame:
+        """Label-invariant parameters, one a row.
 
         Returns
         -------
-        Axes, or an array of two
-
-        Raises
-        ------
-        ValueError
-            If the kind is unknown or does not suit the model.
+        DataFrame
+            Columns term, estimate (posterior mean), std_error (posterior standard deviation), conf_low, conf_high (90% interval), ess,
+            rhat, mcse.
 
         Examples
         --------
         >>> import nrmmix as nm
-        >>> from matplotlib.figure import Figure
         >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.plot(ax=Figure().subplots(), draws=20).get_xlabel()
-        'velocity_km_s'
+        >>> list(fit.tidy()["term"])
+        ['n_clusters', 'log_joint', 'mass']
         """
-        from nrmmix.plots import plot
+        from nrmmix.report.frames import tidy
 
-        return plot(self, kind, ax, **options)
+        return tidy(self)
+
+    def glance(self) -> pd.DataFrame:
+        """The whole fit in one row: model, sampler, size, number of clusters, fit and convergence.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> int(fit.glance()["n_obs"].iloc[0])
+        82
+        """
+        from nrmmix.report.frames import glance
+
+        return glance(self)
+
+    def to_datatree(self) -> Any:
+        """The fit as an xarray DataTree for ArviZ; see `nrmmix.datatree.to_datatree`.
+
+        Raises
+        ------
+        ImportError
+            If xarray is not installed.
+        """
+        from nrmmix.datatree import to_datatree
+
+        return to_datatree(self)
+
+    # ---- keeping and continuing
+
+    def extend(
+        self, draws: int, *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None
+    ) -> MCMCResult:
+        """Go on sampling: a fit with so many draws more in each chain, the same as if it had never stopped.
+
+        Parameters
+        ----------
+        draws : int
+            Draws to add to each chain.
+        cores, progress, time_limit
+            See `Model.fit`.
+
+        Returns
+        -------
+        MCMCResult
+            A new one; this one stays as it is.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
+        >>> longer = model.fit(draws=20, tune=20, chains=2, rng=1).extend(30)
+        >>> bool((longer.draws["labels"] == model.fit(draws=50, tune=20, chains=2, rng=1).draws["labels"]).all())
+        True
+        """
+        from nrmmix.sampling import extend
+
+        result = MCMCResult(self.model, extend(self, draws, cores=cores, progress=progress, time_limit=time_limit))
+        warn_unless_converged(result)
+        return result
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     def __repr__(self) -> str:
         model = self.model

@@ -1,12 +1,15 @@
 """Every spelling of a table becomes the same float64 array, and bad entries are named."""
 
 from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 
-from nrmmix import arrays
+from nrmmix import arrays, tables
 
 BASE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 
@@ -85,7 +88,7 @@ def test_masked_entries_are_missing():
     masked = np.ma.masked_array(BASE, mask=BASE == 4.0)
     with pytest.raises(ValueError, match="'y2' is nan in row 1"):
         arrays.matrix(masked)
-    assert np.isnan(arrays.as_frame(masked).loc[1, "y2"])
+    assert np.isnan(tables.as_frame(masked).loc[1, "y2"])
 
 
 @pytest.mark.parametrize("bad", ["3.2", 1j, [1.0], pd.Timestamp("2020-01-01")])
@@ -93,6 +96,29 @@ def test_objects_that_are_not_numbers(bad):
     values = pd.Series([1.0, bad], dtype=object, index=["i", "j"])
     with pytest.raises(ValueError, match=r"response 'v' holds .* in row 1 \(index label 'j'\)"):
         arrays.vector(values, "v")
+
+
+@pytest.mark.parametrize(
+    ("values", "remedy"),
+    [
+        (pd.to_datetime(["2020-01-01", "2020-01-02"]), "Timestamp.*time since some date"),
+        (np.array(["2020-01-01", "2020-01-02"], "M8[D]"), "time since some date"),
+        (pd.to_timedelta([1, 2], unit="D"), "divide the column by a unit of time"),
+        (np.array([np.timedelta64(1, "D"), 2.0], object), "divide the column by a unit of time"),
+        ([1j, 2.0], "real and imaginary parts"),
+        (["1", "2"], "pandas.to_numeric"),
+    ],
+)
+def test_remedies(values, remedy):
+    with pytest.raises(ValueError, match=remedy):
+        arrays.floats(values, "v")
+
+
+def test_messages_do_not_grow_with_what_they_show():
+    with pytest.raises(ValueError) as error:
+        arrays.floats(["a" * 10_000], "v")
+    assert len(str(error.value)) < 300
+    assert len(str(tables.unknown_column("x", [f"column{i}" for i in range(10_000)]))) < 500
 
 
 def test_complex_and_categorical_columns():
@@ -105,9 +131,9 @@ def test_complex_and_categorical_columns():
 
 
 def test_floats_keep_missing_values():
-    values = [1, None, pd.NA, np.nan, np.float32("nan"), pd.NaT, True]
+    values = [1, None, pd.NA, np.nan, np.float32("nan"), pd.NaT, Decimal("sNaN"), Fraction(1, 2), True]
     out = arrays.floats(pd.Series(values, dtype=object), "v")
-    np.testing.assert_array_equal(out, [1, np.nan, np.nan, np.nan, np.nan, np.nan, 1])
+    np.testing.assert_array_equal(out, [1, *[np.nan] * 6, 0.5, 1])
     np.testing.assert_array_equal(arrays.floats(pd.array([True, None]), "v"), [1, np.nan])
     with pytest.raises(ValueError, match="one dimension, not 2"):
         arrays.floats(BASE, "v")
@@ -165,22 +191,22 @@ class Foreign:
 
 def test_as_frame_accepts():
     frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]}, index=["p", "q"])
-    assert arrays.as_frame(frame).index.tolist() == ["p", "q"]
-    assert arrays.as_frame(Foreign(frame)).equals(frame)
-    assert arrays.as_frame({"a": [1, 2], "b": (3, 4)}).columns.tolist() == ["a", "b"]
-    assert arrays.as_frame(frame["a"]).columns.tolist() == ["a"]
-    assert arrays.as_frame(pd.Series([1, 2])).columns.tolist() == ["y1"]
-    assert arrays.as_frame(np.ones(3)).shape == (3, 1)
-    assert arrays.as_frame(np.ones((3, 2))).columns.tolist() == ["y1", "y2"]
+    assert tables.as_frame(frame).index.tolist() == ["p", "q"]
+    assert tables.as_frame(Foreign(frame)).equals(frame)
+    assert tables.as_frame({"a": [1, 2], "b": (3, 4)}).columns.tolist() == ["a", "b"]
+    assert tables.as_frame(frame["a"]).columns.tolist() == ["a"]
+    assert tables.as_frame(pd.Series([1, 2])).columns.tolist() == ["y1"]
+    assert tables.as_frame(np.ones(3)).shape == (3, 1)
+    assert tables.as_frame(np.ones((3, 2))).columns.tolist() == ["y1", "y2"]
     records = np.array([(1, 2.0)], dtype=[("u", int), ("v", float)])
-    assert arrays.as_frame(records).columns.tolist() == ["u", "v"]
-    assert arrays.as_frame(pd.DataFrame({0: [1], 1: [2]})).columns.tolist() == ["0", "1"]
+    assert tables.as_frame(records).columns.tolist() == ["u", "v"]
+    assert tables.as_frame(pd.DataFrame({0: [1], 1: [2]})).columns.tolist() == ["0", "1"]
     assert arrays.matrix(Foreign(frame)).tolist() == [[1.0, 3.0], [2.0, 4.0]]
 
 
 def test_as_frame_leaves_the_input_alone():
     frame = pd.DataFrame({0: [1], 1: [2]})
-    arrays.as_frame(frame)
+    tables.as_frame(frame)
     assert frame.columns.tolist() == [0, 1]
 
 
@@ -195,21 +221,30 @@ def test_as_frame_leaves_the_input_alone():
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "'a' occurs more than once"),
         (pd.DataFrame([[1, 2]], columns=[1, "1"]), ValueError, "'1' occurs more than once"),
         (pd.DataFrame([[1]], columns=pd.MultiIndex.from_tuples([("a", "b")])), ValueError, "several levels"),
-        ({"a": [1, 2], "b": [1]}, ValueError, "columns of one length"),
-        ({"a": 1}, ValueError, "not a table"),
-        ([[1, 2]], TypeError, "type list are not supported"),
+        ({"a": [1, 2], "b": [1]}, ValueError, r"differ in length \('a' has 2, 'b' has 1\); give columns of one length"),
+        ({"a": 1}, ValueError, r"column 'a' of the dict is not a list of values but 1 \(int\)"),
+        ({"a": "bc"}, ValueError, "column 'a' of the dict is not a list"),
+        ({"a": {1, 2}}, ValueError, "column 'a' of the dict is not a list"),
+        ({"a": np.ones((2, 2))}, ValueError, "column 'a' of the dict has 2 dimensions"),
+        ({"a": pd.Series([1, 2]), "b": pd.Series([1, 2], index=[4, 5])}, ValueError, "different indexes"),
+        (np.zeros((2, 2), dtype=[("a", int)]), ValueError, "named fields must have 1 dimension, not 2"),
+        (np.zeros(2, dtype=[("a", int, 2)]), ValueError, "field 'a' of the array is itself an array"),
+        ([[1, 2]], TypeError, r"type list are not supported; give pandas.DataFrame\(data\)"),
         (None, TypeError, "NoneType"),
-        ("data.csv", TypeError, "type str"),
-        (Foreign(3), TypeError, "did not return a DataFrame"),
+        ("data.csv", TypeError, r"name or path such as 'data.csv'; read the file first: pandas.read_csv"),
+        (Path("data.csv"), TypeError, "name or path"),
+        (csr_array([[1.0]]), TypeError, r"Sparse matrices \(csr_array\) are not supported yet; give data.toarray\(\)"),
+        (Foreign(3), TypeError, "did not return a DataFrame but int"),
+        (Foreign, TypeError, r"to_pandas\(\) of type failed"),
     ],
 )
 def test_as_frame_refuses(data, error, message):
     with pytest.raises(error, match=message):
-        arrays.as_frame(data)
+        tables.as_frame(data)
 
 
 def test_as_frame_may_be_empty():
-    assert arrays.as_frame({"a": []}, allow_empty=True).shape == (0, 1)
+    assert tables.as_frame({"a": []}, allow_empty=True).shape == (0, 1)
 
 
 def test_column_kinds():
@@ -237,7 +272,9 @@ def test_check_distinct():
     noise = np.array([0.0, 1e-4, 3e-4])
     arrays.check_distinct(np.column_stack([1e6 + noise, noise]), ["a", "b"])
     with pytest.raises(ValueError, match=r"'a' is constant \(1e\+06 in all 3 rows"):
-        arrays.check_distinct((1e6 + noise * 1e-5)[:, None], ["a"])
+        arrays.check_distinct((1e6 + 0 * noise)[:, None], ["a"])
+    with pytest.raises(ValueError, match=r"'a' varies by .* only around 1e\+06, which is lost in rounding: subtract"):
+        arrays.check_distinct((1e6 + noise * 1e-4)[:, None], ["a"])
     with pytest.raises(ValueError, match="covariate 'b' is constant"):
         arrays.check_distinct(np.column_stack([noise, np.zeros(3)]), ["a", "b"], "covariate")
     with pytest.raises(ValueError, match="'a' and 'c' are equal"):
@@ -245,3 +282,11 @@ def test_check_distinct():
     with pytest.raises(ValueError, match="'a' and 'b' are equal"):
         arrays.check_distinct(np.array([[0.0, -0.0], [1.0, 1.0]]), ["a", "b"])
     arrays.check_distinct(np.ones((1, 2)), ["a", "b"])
+    with pytest.raises(ValueError, match=r"'a' varies by 3e-120 only, less than 1e-100; rescale"):
+        arrays.check_distinct(1e-116 * noise[:, None], ["a"])
+
+
+def test_numbers_have_a_limit():
+    with pytest.raises(ValueError, match=r"response 'y2' is 1e\+101 in row 1; numbers go up to 1e\+100: rescale the column"):
+        arrays.matrix([[1.0, 2.0], [3.0, 1e101]])
+    assert arrays.column(pd.Series([1e200]), "x").tolist() == [1e200]  # log(x) is within the limit

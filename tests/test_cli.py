@@ -1,5 +1,6 @@
 """Command line: what goes to standard output, messages, and exit status."""
 
+import io
 import os
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import nrmmix as nm
@@ -217,3 +219,128 @@ def test_a_fit_imports_neither_statsmodels_nor_matplotlib():
     )
     done = python("-c", code)
     assert done.returncode == 0, done.stderr
+
+
+# ---- saved fits
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "fit.npz"
+    assert main([*GALAXY, *SMALL, "--save", str(path)]) == 0
+    return path
+
+
+def table(text, **options):
+    return pd.read_csv(io.StringIO(text), **options)
+
+
+def test_summary_prints_every_format(capsys, saved):
+    fit = nm.load(saved)
+    for name in ("text", "html", "latex", "csv"):
+        assert main(["summary", str(saved), "--format", name]) == 0
+        assert capsys.readouterr() == (getattr(fit.summary(), f"as_{name}")() + "\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "call"),
+    [
+        ([], {}),
+        (["--kind", "density", "--at", "10000", "20000", "--draws", "20", "--seed", "4"],
+         {"kind": "density", "at": [1e4, 2e4], "draws": 20, "rng": 4}),
+        (["--kind", "quantile", "--q", "0.1", "0.9", "--interval", "0.5"], {"kind": "quantile", "q": [0.1, 0.9], "interval": 0.5}),
+        (["--kind", "cluster"], {"kind": "cluster"}),
+    ],
+)
+def test_predictions_are_csv(capsys, saved, arguments, call):
+    assert main(["predict", str(saved), *arguments]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    expected = nm.load(saved).predict(**call)
+    found = table(out, index_col=0)
+    assert found.index.name == (expected.index.names[0] or "row")
+    np.testing.assert_allclose(found.to_numpy(float), expected.to_numpy(float))
+
+
+def test_predictions_of_new_rows_and_several_responses(capsys, tmp_path):
+    fit, new = tmp_path / "fit.npz", tmp_path / "new.csv"
+    assert main(["fit", "petal_length_cm + petal_width_cm ~ sepal_length_cm", "--data", "iris", *SMALL, "--save", str(fit)]) == 0
+    new.write_text("sepal_length_cm\n5.0\n\n6.5\n", encoding="utf-8")
+    capsys.readouterr()
+    assert main(["predict", str(fit), "--data", str(new), "--kind", "density", "--at", "4,1.2", "5,2", "--draws", "5"]) == 0
+    found = table(capsys.readouterr().out)
+    assert list(found) == ["row", "petal_length_cm", "petal_width_cm", "estimate", "lower", "upper"]
+    assert found["petal_width_cm"].tolist() == [1.2, 2, 1.2, 2]
+    options = ["--kind", "quantile", "--q", "0.5", "--draws", "5"]
+    assert main(["predict", str(fit), "--data", str(new), *options, "--response", "petal_width_cm"]) == 0
+    assert list(table(capsys.readouterr().out)) == ["row", "q", "estimate", "lower", "upper"]
+    both = ["--response", "petal_width_cm", "--response", "petal_length_cm"]
+    assert main(["predict", str(fit), "--data", str(new), *options, *both]) == 0
+    assert table(capsys.readouterr().out)["response"].tolist() == ["petal_width_cm", "petal_length_cm"] * 2
+
+
+def test_reports_are_written(capsys, saved, tmp_path):
+    page = tmp_path / "fit.html"
+    assert main(["report", str(saved), str(page)]) == 0
+    out, err = capsys.readouterr()
+    assert out == "" and "report written to" in err
+    assert "velocity_km_s" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["summary", "nowhere.npz"], "there is no file 'nowhere.npz'"),
+        (["summary", str(ROOT / "README.md")], "no saved fit, or damaged"),
+        (["predict", "FIT", "--kind", "men"], "unknown kind 'men'.*did you mean 'mean'"),
+        (["predict", "FIT", "--kind", "density", "--at", "one"], "--at 'one' is no number"),
+        (["predict", "FIT", "--q", "0.5"], "--q belongs to --kind quantile, not mean"),
+        (["predict", "FIT", "--seed", "-1"], "--seed must be 0 or greater"),
+        (["predict", "FIT", "--data", "nowhere.csv"], "there is no file 'nowhere.csv'"),
+        (["report", "FIT", "fit.pdf"], r"must end in \.html"),
+        (["report", "FIT", "nowhere/fit.html"], "there is no folder 'nowhere'"),
+    ],
+)
+def test_what_the_other_commands_refuse(capsys, saved, arguments, message):
+    assert re.search(message, refused(capsys, [str(saved) if word == "FIT" else word for word in arguments]))
+
+
+@pytest.mark.parametrize(("option", "name"), [("--save", "fit.pkl"), ("--report", "no/fit.html")])
+def test_output_that_cannot_be_written_is_refused_before_sampling(capsys, never_sampled, option, name):
+    assert name in refused(capsys, [*GALAXY, option, name])
+
+
+def test_a_time_limit_keeps_what_was_drawn(capsys, tmp_path):
+    path = tmp_path / "fit.npz"
+    assert main([*GALAXY, "--draws", "1000000", "--tune", "0", "--thin", "1", "--time-limit", "0.3", "--save", str(path)]) == 0
+    assert re.search(r"stopped early; \d+ of 1000000 draws", capsys.readouterr().err)
+    assert nm.load(path).interrupted
+
+
+@pytest.mark.parametrize("command", ["fit", "summary", "predict", "report", "warmup"])
+def test_every_help_has_examples(capsys, command):
+    with pytest.raises(SystemExit) as end:
+        main([command, "--help"])
+    out = capsys.readouterr().out
+    assert end.value.code == 0 and f"examples:\n  nrmmix {command}" in out.replace("NUMBA_CACHE_DIR=/shared/cache ", "")
+
+
+def test_warmup_leaves_nothing_to_compile(capsys):
+    from numba.core import event
+
+    assert main(["warmup"]) == 0
+    assert "compiled in" in capsys.readouterr().err
+    seen = []
+
+    class Listener(event.Listener):
+        def on_start(self, started):
+            seen.append(started)
+
+        def on_end(self, _ended):
+            pass
+
+    with event.install_listener("numba:compile", Listener()):
+        fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=5, tune=5, chains=2, rng=1)
+        fit.predict(kind="cdf")
+        fit.augment()
+    assert seen == []

@@ -1,146 +1,151 @@
-"""Pictures: artists show what was predicted, and axes come back."""
+"""Pictures in general: every kind draws for every model that it suits, and all else is refused in words."""
 
-import matplotlib
 import numpy as np
-import pandas as pd
+import pictures
 import pytest
-
-matplotlib.use("Agg")
 from matplotlib import pyplot
-from matplotlib.collections import LineCollection
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from pictures import FEW, MODELS, RUN, fitted, flat, labelled, legend, table
 
 import nrmmix as nm
 from nrmmix import plots
+from nrmmix.plots.kinds import KINDS, ORDER
 
-RUN = {"draws": 50, "tune": 20, "chains": 2, "rng": 1, "cores": 1}
-FEW = {"draws": 20, "points": 15}
-
-
-@pytest.fixture(scope="module")
-def galaxy():
-    return nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), **RUN)
+leaves_nothing = pictures.leaves_nothing
+ALWAYS = {"ppc", "similarity", "n_clusters", "trace", "autocorrelation"}
 
 
-@pytest.fixture(scope="module")
-def faithful():
-    return nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), **RUN)
+def options(kind):
+    return {name: value for name, value in FEW.items() if name in KINDS[kind].options}
 
 
-@pytest.fixture(scope="module")
-def mcycle():
-    return nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), **RUN)
+@pytest.mark.parametrize("name", MODELS)
+def test_every_available_kind_draws(name):
+    fit = fitted(name)
+    kinds = plots.available(fit.model)
+    assert {*kinds} >= ALWAYS and list(kinds) == [kind for kind in ORDER if kind in kinds]
+    for kind in kinds:
+        axes = fit.plot(kind, **options(kind))
+        try:
+            made = [one for one in flat(axes) if one.figure is not None]
+            assert made and all(isinstance(one, Axes) and one.has_data() for one in made)
+            assert made[0].figure is pyplot.gcf() and all(one.figure is made[0].figure for one in made)
+            made[0].figure.canvas.draw()
+        finally:
+            pyplot.close("all")
 
 
-@pytest.fixture
-def ax():
-    return Figure().subplots()
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_not_available_is_refused(name):
+    model = fitted(name).model
+    for kind in {*KINDS} - {*plots.available(model)}:
+        with pytest.raises(ValueError, match=rf"plot '{kind}' needs .*; for this model there are .*'trace'"):
+            plots.check(model, kind)
+        with pytest.raises(ValueError, match=f"plot '{kind}' needs "):
+            KINDS[kind].draw(fitted(name))
 
 
-@pytest.fixture(autouse=True)
-def no_figure_is_left():
-    before = pyplot.get_fignums()
-    yield
-    assert pyplot.get_fignums() == before
+def test_kinds_are_public_functions_with_examples():
+    assert {*KINDS} == {*ORDER} == {*plots.__all__} - {"available", "check", "plot"}
+    for name, one in KINDS.items():
+        assert getattr(plots, name) is one.draw and ">>>" in one.draw.__doc__
+        assert f"    {name} " in plots.plot.__doc__
 
 
-def labelled(ax, label):
-    (artist,) = [child for child in ax.get_children() if child.get_label() == label]
-    return artist
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("galaxy", ("density",)), ("faithful", ("density",)), ("four", ("density",)), ("seven", ("trace",)),
+        ("mcycle", ("mean", "conditional")), ("levels", ("mean",)), ("two_responses", ("mean",)), ("plane", ("trace",)),
+    ],
+)  # fmt: skip
+def test_default_kinds(name, kinds):
+    assert plots.check(fitted(name).model) == kinds
 
 
-def legend(ax):
-    return [text.get_text() for text in ax.get_legend().get_texts()]
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("mcycle", "density", "needs a mixture, and this is density regression"),
+        ("seven", "density", "at most 6 responses, not 7"),
+        ("galaxy", "mean", "needs density regression, and this is a mixture"),
+        ("plane", "slices", r"one covariate, not 2 \(x, b\)"),
+        ("levels", "conditional", "numeric covariate, and 'group' has levels"),
+        ("counted", "conditional", "numeric covariate, and 'k' has levels"),
+        ("three", "clusters", r"at most two covariates, not 3 \(b, c, x\)"),
+        ("fixed", "prior_posterior", "a hyperparameter that is sampled, and all are fixed"),
+    ],
+)
+def test_refusals_say_what_is_needed(name, kind, message):
+    with pytest.raises(ValueError, match=message):
+        plots.check(fitted(name).model, kind)
 
 
-# ---- mixtures
+def test_unknown_names_say_what_there_is():
+    with pytest.raises(ValueError, match=r"unknown kind of plot 'means'; there are 'density', 'mean', .*; did you mean 'mean'"):
+        fitted("mcycle").plot("means")
+    with pytest.raises(ValueError, match=r"option of plot 'mean' 'point'; there are 'response', 'points', .*did you mean 'points'"):
+        fitted("mcycle").plot("mean", point=3)
+    with pytest.raises(ValueError, match="option of plot 'similarity' 'draws'; there are 'loss'"):
+        fitted("mcycle").plot("similarity", draws=3)
+    with pytest.raises(ValueError, match="unknown response 'e'; there are 'a', 'b'"):
+        fitted("two_responses").plot("mean", response="e")
+    with pytest.raises(ValueError, match="once each"):
+        fitted("two_responses").plot("mean", response=["a", "a"])
 
 
-def test_density_of_one_response(galaxy, ax):
-    assert galaxy.plot(ax=ax, draws=20, points=40) is ax
-    grid, values = labelled(ax, "posterior mean density").get_data()
-    table = galaxy.predict(kind="density", at=grid, draws=20)
-    observed = nm.datasets.load_galaxy()["velocity_km_s"]
-    assert len(grid) == 40 and grid[0] < observed.min() and grid[-1] > observed.max()
-    assert np.array_equal(values, table["estimate"])
-    band = labelled(ax, "90% credible band").get_paths()[0].vertices
-    assert {*table["lower"], *table["upper"]} <= set(band[:, 1])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("velocity_km_s", "density")
-    assert legend(ax) == ["data", "90% credible band", "posterior mean density"]
+@pytest.mark.parametrize(
+    ("name", "kind", "wrong", "message"),
+    [
+        ("galaxy", "density", {"points": 1}, "points must be an integer of at least 2, not 1"),
+        ("galaxy", "density", {"interval": 2}, "interval must be between 0 and 1"),
+        ("galaxy", "similarity", {"loss": "ari"}, "loss"),
+        ("galaxy", "ppc", {"curve": "box"}, "unknown curve 'box'; there are 'density', 'ecdf'"),
+        ("galaxy", "ppc", {"draws": 0}, "draws must be an integer of at least 1"),
+        ("galaxy", "trace", {"name": "sigma"}, "'sigma' is fixed"),
+        ("galaxy", "autocorrelation", {"name": "masses"}, "unknown quantity 'masses'; .*did you mean 'mass'"),
+        ("galaxy", "prior_posterior", {"name": "sigma"}, "unknown sampled hyperparameter 'sigma'; there are 'mass'"),
+        ("mcycle", "quantiles", {"q": [0.5, 2]}, "probabilities between 0 and 1"),
+        ("mcycle", "slices", {"x": []}, "x is empty"),
+        ("levels", "slices", {"x": ["red", "green"]}, "green"),
+        ("plane", "clusters", {"response": "a"}, "shows no response"),
+    ],
+)
+def test_wrong_options_are_refused_and_leave_no_figure(name, kind, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(name).plot(kind, **wrong)
 
 
-def test_histogram_and_rug_show_the_data(galaxy, ax):
-    galaxy.plot(ax=ax, **FEW)
-    assert sum(bar.get_height() * bar.get_width() for bar in ax.patches) == pytest.approx(1.0)
-    (rug,) = [one for one in ax.collections if isinstance(one, LineCollection)]
-    observed = nm.datasets.load_galaxy()["velocity_km_s"]
-    assert np.array_equal([segment[0, 0] for segment in rug.get_segments()], observed)
+# ---- axes
 
 
-def test_interval_names_the_band(galaxy, ax):
-    galaxy.plot("density", ax, interval=0.5, **FEW)
-    assert "50% credible band" in legend(ax)
+def test_given_axes_come_back():
+    ax = Figure().subplots()
+    for name, kind in (("galaxy", "density"), ("faithful", "density"), ("mcycle", "mean"), ("galaxy", "similarity"), ("seven", "clusters")):
+        ax = Figure().subplots()
+        assert fitted(name).plot(kind, ax, **options(kind)) is ax and ax.has_data()
+    assert fitted("mcycle").plot(ax=ax, **FEW) is ax and not ax.images  # of the two kinds the mean
 
 
-def test_contours_enclose_the_stated_probability(faithful, ax):
-    faithful.plot(ax=ax, draws=20, points=60)
-    (lines,) = [one for one in ax.collections if getattr(one, "labelTexts", None)]
-    assert {text.get_text() for text in lines.labelTexts} == {"50%", "80%", "95%"}
-    x, y = (np.linspace(*limits, 60) for limits in (ax.get_xlim(), ax.get_ylim()))
-    at = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    values = faithful.predict(kind="density", at=at, draws=20)["estimate"].to_numpy()
-    share = values / values.sum()
-    inside = [share[values >= level].sum() for level in lines.levels]  # from the outermost to the innermost
-    assert np.allclose(inside, [0.95, 0.8, 0.5], atol=0.02)
-    points = labelled(ax, "data")
-    assert np.array_equal(np.column_stack(points.get_data()), nm.datasets.load_faithful().to_numpy())
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("eruptions_min", "waiting_min")
+def test_as_many_axes_as_pictures():
+    axes = Figure().subplots(1, 2)
+    made = fitted("two_responses").plot("mean", axes, **FEW)
+    assert list(made) == list(axes) and [one.get_ylabel() for one in axes] == ["a", "b"]
+    assert legend(axes[0]) == ["data", "90% credible band", "posterior mean of E[y | x]"] and axes[1].get_legend() is None
+    with pytest.raises(ValueError, match=r"ax holds 1 axes for 2 pictures \(a, b\); give as many, or choose among them by response="):
+        fitted("two_responses").plot("mean", axes[0], **FEW)
+    with pytest.raises(ValueError, match=r"ax holds 2 axes for 1 pictures \(similarity\); give as many.$"):
+        fitted("galaxy").plot("similarity", axes)
+    with pytest.raises(TypeError, match="ax must be matplotlib Axes or an array of them, not Figure"):
+        fitted("galaxy").plot(ax=Figure())
+    for kind in ("density", "clusters"):
+        with pytest.raises(ValueError, match="leave out ax"):
+            fitted("four").plot(kind, axes)
 
 
-def test_level_outside_the_grid_is_left_out():
-    values = np.full((10, 10), 0.006)  # holds 0.6
-    assert plots._level(values, 1.0, 0.5) == 0.006
-    assert plots._level(values, 1.0, 0.8) is None
-
-
-def test_more_responses_have_no_picture():
-    iris = nm.datasets.load_iris().drop(columns="species")
-    with pytest.raises(ValueError, match=r"one or two responses, not 4 .*not available yet"):
-        plots.check(nm.Model(data=iris))
-
-
-# ---- density regression
-
-
-def test_mean_with_its_band(mcycle, ax):
-    assert mcycle.plot("mean", ax, **FEW) is ax
-    x, curve = labelled(ax, "posterior mean of E[y | x]").get_data()
-    table = mcycle.predict({"times_ms": x}, draws=20)
-    observed = nm.datasets.load_mcycle()
-    assert (x[0], x[-1], len(x)) == (observed["times_ms"].min(), observed["times_ms"].max(), 15)
-    assert np.array_equal(curve, table["estimate"])
-    band = labelled(ax, "90% credible band").get_paths()[0].vertices
-    assert {*table["lower"], *table["upper"]} <= set(band[:, 1])
-    assert np.array_equal(np.column_stack(labelled(ax, "data").get_data()), observed.to_numpy())
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("times_ms", "accel_g")
-
-
-def test_conditional_density_as_an_image(mcycle, ax):
-    assert mcycle.plot("conditional", ax, **FEW) is ax
-    (image,) = ax.images
-    left, right, bottom, top = image.get_extent()
-    x, y = ((np.arange(15) + 0.5) / 15 * (high - low) + low for low, high in ((left, right), (bottom, top)))
-    table = mcycle.predict({"times_ms": x}, "density", at=y, draws=20)
-    assert np.allclose(image.get_array(), table["estimate"].to_numpy().reshape(15, 15).T, rtol=1e-6)
-    assert image.colorbar.ax.get_ylabel() == "density of accel_g"
-    assert legend(ax) == ["data", "posterior mean of E[y | x]"]
-    x, curve = labelled(ax, "posterior mean of E[y | x]").get_data()
-    assert np.array_equal(curve, mcycle.predict({"times_ms": x}, draws=20)["estimate"])
-    assert np.array_equal(np.column_stack(labelled(ax, "data").get_data()), nm.datasets.load_mcycle().to_numpy())
-
-
-def test_both_kinds_side_by_side(mcycle):
-    axes = mcycle.plot(**FEW)
+def test_two_kinds_side_by_side():
+    axes = fitted("mcycle").plot(**FEW)
     try:
         assert axes.shape == (2,) and axes[0].figure is axes[1].figure
         assert not axes[0].images and len(axes[1].images) == 1
@@ -149,79 +154,42 @@ def test_both_kinds_side_by_side(mcycle):
         pyplot.close(axes[0].figure)
 
 
-def test_a_new_figure_is_made_without_ax(galaxy):
-    made = galaxy.plot(**FEW)
+def test_one_legend_for_several_panels():
+    axes = fitted("two_responses").plot("mean", **FEW)
     try:
-        assert pyplot.fignum_exists(made.figure.number)
+        (of_all,) = axes[0].figure.legends
+        assert [text.get_text() for text in of_all.get_texts()] == ["data", "90% credible band", "posterior mean of E[y | x]"]
+        assert all(one.get_legend() is None for one in axes)
     finally:
-        pyplot.close(made.figure)
+        pyplot.close(axes[0].figure)
 
 
-def test_one_ax_shows_the_mean(mcycle, ax):
-    assert mcycle.plot(ax=ax, **FEW) is ax
-    assert not ax.images
+def test_a_long_legend_takes_several_rows():
+    axes = [Figure(figsize=size).subplots() for size in ((10, 4), (3, 4))]
+    for ax in axes:
+        fitted("galaxy").plot("density", ax, **FEW)
+    assert [ax.get_legend()._ncols for ax in axes] == [3, 1]
 
 
-def test_transformed_covariates_are_drawn_over_their_column(ax):
-    fit = nm.fit("accel_g ~ log(times_ms)", nm.datasets.load_mcycle(), draws=4, tune=0, chains=1, rng=1)
-    fit.plot("mean", ax, **FEW)
-    assert ax.get_xlabel() == "times_ms"
-    assert labelled(ax, "posterior mean of E[y | x]").get_xdata()[-1] == nm.datasets.load_mcycle()["times_ms"].max()
-
-
-def test_nothing_is_drawn_out_of_reach(ax):
-    rng = np.random.default_rng(1)
-    x = np.concatenate([rng.uniform(0, 0.2, 15), rng.uniform(0.8, 1, 15)])
-    table = pd.DataFrame({"x": x, "y": rng.normal(size=30)})
-    fit = nm.fit("y ~ x", table, kernel=nm.Box(0.1), draws=4, tune=0, chains=1, rng=1)
-    fit.plot("conditional", ax, draws=4, points=21)
-    grid, curve = labelled(ax, "posterior mean of E[y | x]").get_data()
-    far = np.abs(grid[:, None] - x).min(axis=1) > 0.1 * np.ptp(x)
-    assert far.any() and np.array_equal(np.isnan(curve), far)
-    assert np.array_equal(np.isnan(np.ma.filled(ax.images[0].get_array(), np.nan)).all(axis=0), far)
-
-
-def test_dollar_signs_in_names_are_letters(ax):
-    table = pd.DataFrame({"$x_$": np.random.default_rng(1).normal(size=20)})
-    fit = nm.Model(data=table).fit(draws=4, tune=0, chains=1, rng=1)
-    fit.plot(ax=ax, **FEW)
+def test_dollar_signs_in_names_are_letters():
+    ax = fitted("dollars").plot("mean", Figure().subplots(), **FEW)
     ax.figure.canvas.draw()
-    assert ax.get_xlabel() == r"\$x_\$"
+    assert ax.get_ylabel() == r"\$_\$" and ax.get_xlabel() == "x"
 
 
-# ---- refusals
+def test_levels_of_a_covariate_are_read_back():
+    columns = fitted("counted").model.frame.covariate_columns
+    assert columns == {"k": (1.0, 2.0, 3.0)}
+    assert fitted("mixed").model.frame.covariate_columns == {"x": None, "group": ("blue", "red")}
+    assert fitted("spline").model.frame.covariate_columns == {"x": None}
+    assert fitted("galaxy").model.frame.covariate_columns == {}
 
 
-def test_unknown_names_say_what_there_is(mcycle):
-    with pytest.raises(ValueError, match="kind of plot 'means'; there are 'density', 'mean', 'conditional'; did you mean 'mean'"):
-        mcycle.plot("means")
-    with pytest.raises(ValueError, match=r"unknown option 'point'; .*did you mean 'points'"):
-        mcycle.plot("mean", point=3)
-
-
-def test_kinds_that_do_not_suit_the_model(galaxy, mcycle):
-    with pytest.raises(ValueError, match="'density' does not suit density regression; there is 'mean' or 'conditional'"):
-        mcycle.plot("density")
-    with pytest.raises(ValueError, match="'mean' does not suit a mixture; there is 'density'"):
-        galaxy.plot("mean")
-
-
-@pytest.mark.parametrize(
-    ("formula", "message"),
-    [
-        ("y ~ x + z", r"one covariate, not 2 \(x, z\)"),
-        ("y + z ~ x", "one response, not 2"),
-        ("y ~ g", "numeric covariate; 'g' has levels"),
-        ("y ~ C(k)", "numeric covariate; 'k' has levels"),
-    ],
-)
-def test_regressions_without_a_picture(formula, message):
-    rng = np.random.default_rng(1)
-    table = pd.DataFrame(rng.normal(size=(20, 3)), columns=["x", "y", "z"]).assign(g=["a", "b"] * 10, k=[1, 2] * 10)
-    with pytest.raises(ValueError, match=message):
-        plots.check(nm.Model(formula, table))
-
-
-def test_points_must_be_a_number(galaxy, ax):
-    with pytest.raises(ValueError, match="points must be an integer of at least 2, not 1"):
-        galaxy.plot(ax=ax, points=1)
+def test_one_row_and_one_draw_can_be_drawn():
+    data = table()[["a", "b"]].iloc[:1]
+    family = nm.Gaussian(scale=np.eye(2))
+    fit = nm.Model(data=data, family=family).fit(**RUN | {"draws": 1, "chains": 1})
+    for kind in {*plots.available(fit.model)} - {"prior_posterior"}:
+        axes = fit.plot(kind, **options(kind))
+        pyplot.close(flat(axes)[0].figure)
+    assert labelled(fit.plot("prior_posterior", Figure().subplots()), "posterior") is not None

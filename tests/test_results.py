@@ -6,14 +6,17 @@ import re
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
+from scipy import stats
 
 import nrmmix as nm
 from nrmmix import diagnostics
+from nrmmix.convergence import converged, verdict
 from nrmmix.draws import Draws
-from nrmmix.report.summary import rounded, verdict
-from nrmmix.report.tables import escape
+from nrmmix.kernels.chain import start
+from nrmmix.report import clusters
+from nrmmix.report.summary import rounded
+from nrmmix.report.tables import escape_latex
 from nrmmix.results import MCMCResult
 from nrmmix.sampling import Run
 
@@ -39,15 +42,15 @@ def model():
     return nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
 
 
-def made(model, mass, *, n_clusters=None, interrupted=False, thin=1):
+def made(model, mass, *, n_clusters=None, labels=0, interrupted=False, thin=1):
     """A result with draws of one's own, mass (chain, draw)."""
     chains, draws = mass.shape
     n_clusters = np.arange(mass.size).reshape(mass.shape) % 2 + 3 if n_clusters is None else n_clusters
     values = {
         "n_clusters": n_clusters, "log_joint": np.full((chains, draws), -10.0), "mass": mass, "sigma": np.zeros((chains, draws)),
-        "labels": np.zeros((chains, draws, model.n_obs), np.int32),
+        "labels": np.broadcast_to(np.int32(labels), (chains, draws, model.n_obs)).copy(),
     }
-    return MCMCResult(model, Run(Draws(values), "gibbs", 500, thin, 7, 1.25, 0.1, interrupted))
+    return MCMCResult(model, Run(Draws(values), "gibbs", 500, thin, 7, 1.25, 0.1234, interrupted, ()))
 
 
 def noise(chains=4, draws=2000, seed=1):
@@ -58,10 +61,11 @@ def noise(chains=4, draws=2000, seed=1):
 
 
 def test_attributes_are_those_of_the_run(model):
-    run = Run(Draws({"n_clusters": np.ones((2, 5), int)}), "gibbs", 11, 3, 42, 0.5, 0.1, True)
+    run = Run(Draws({"n_clusters": np.ones((2, 5), int)}), "gibbs", 11, 3, 42, 0.5, 0.1, True, ())
     fit = MCMCResult(model, run)
     assert fit.model is model and fit.draws is run.draws
-    assert (fit.method, fit.tune, fit.thin, fit.seed, fit.seconds, fit.interrupted) == ("gibbs", 11, 3, 42, 0.5, True)
+    assert (fit.method, fit.tune, fit.thin, fit.seed, fit.seconds) == ("gibbs", 11, 3, 42, 0.5)
+    assert (fit.moved, fit.interrupted) == (0.1, True)
 
 
 def test_seed_draws_the_same_again(mixture):
@@ -79,7 +83,8 @@ def test_predictions_are_those_of_the_predict_module(mixture, monkeypatch):
     assert mixture.predict("rows", "density", at=[1.0], q=0.3, interval=0.5, draws=9, rng=3) == "table"
     assert mixture.log_density("rows") == "series"
     assert seen == [
-        ((mixture, "rows", "density"), {"at": [1.0], "q": 0.3, "interval": 0.5, "draws": 9, "rng": 3}), ((mixture, "rows"), {}),
+        ((mixture, "rows", "density"), {"at": [1.0], "q": 0.3, "interval": 0.5, "draws": 9, "rng": 3, "response": None}),
+        ((mixture, "rows"), {}),
     ]
 
 
@@ -135,12 +140,16 @@ def test_summary_says_what_was_fitted(regression):
     rows = sections(regression)
     assert rows["Formula:"] == ["accel_g ~ times_ms"]
     assert rows["Covariates:"] == ["times_ms"]
-    assert rows["Prior:"] == [str(regression.model.prior)]
-    assert rows["Kernel:"] == [str(regression.model.kernel)]
+    assert rows["Measure:"] == ["DirichletProcess(mass ~ Gamma(1, 1)) (Dirichlet process)"]
+    assert rows["Family:"][0].startswith("Gaussian: lambda ~ Gamma(nu/2, rate scale/2)")
+    assert f"scale = {regression.model.family.scale[0, 0]:.5g}" in regression.summary().as_text()
+    assert rows["Kernel:"] == [f"{regression.model.kernel}, K(x, mu) = exp(-d^2 / (2 width^2))"]
+    assert rows["Locations:"] == ["93 for 93 distinct covariate values; covariates scaled to [0, 1]"]
     assert rows["Seed:"] == ["1"]
     assert rows["Observations:"] == ["132", "Method:", "gibbs", "Chains:", "2"]
     assert rows["Dropped rows:"] == ["1", "Tune:", "20", "Draws a chain:", "60"]
-    assert rows["Interrupted:"][:3] == ["no", "Thin:", "1"]
+    assert rows["Labels moved:"][:3] == [f"{100 * regression.moved:.3g}%", "Thin:", "1"]
+    assert rows["Interrupted:"][0] == "no"
 
 
 def test_summary_shows_numbers_to_their_monte_carlo_error(model):
@@ -182,30 +191,111 @@ def test_summary_fits_a_terminal(mixture, regression):
         assert str(fit.summary()) == text
 
 
-def test_summary_escapes_names_of_the_data():
-    table = pd.DataFrame(np.random.default_rng(1).normal(size=(20, 2)), columns=["<b>a</b>", 'b, "c"_$'])
-    fit = nm.Model(data=table).fit(draws=4, tune=0, chains=1, rng=1)
-    summary = fit.summary()
-    assert "<b>" not in summary.as_html() and "&lt;b&gt;a&lt;/b&gt;" in summary.as_html()
-    assert '<b>a</b>, b, "c"_$' in summary.as_text()
-    assert sections(fit)["Responses:"] == ['<b>a</b>, b, "c"_$']
-    latex = summary.as_latex()
-    assert r"\textless{}b\textgreater{}a" in latex and r"\_\$" in latex
-    assert latex.count(r"\begin{tabular}") == latex.count(r"\end{tabular}") == 4
+def test_summary_cuts_only_endless_priors(model):
+    X = np.random.default_rng(1).normal(size=(30, 12))
+    fit = nm.Model(data=X).fit(draws=4, tune=0, chains=1, rng=1)
+    text = fit.summary().as_text()
+    assert "(all of it:" in text and max(map(len, text.splitlines())) <= 100
+    assert "all of it" not in made(model, noise()).summary().as_text()
 
 
-def test_escape_knows_every_format():
-    assert escape("a & b", "html") == "a &amp; b"
-    assert escape("50% {x}~\\", "latex") == r"50\% \{x\}\textasciitilde{}\textbackslash{}"
-    assert escape('say "a, b"', "csv") == '"say ""a, b"""'
-    assert escape("a & b, c", "txt") == "a & b, c"
+# ---- clusters of the point estimate
+
+
+def test_summary_shows_the_clusters_of_the_partition(mixture):
+    found, rows = mixture.partition(), sections(mixture)
+    assert rows["Cluster"] == ["Size", "Stability", "mean velocity_km_s", "sd velocity_km_s"]
+    order = np.argsort(-found.sizes, kind="stable")
+    start = [*rows].index("Cluster") + 1
+    assert [*rows][start : start + len(order)] == [str(label) for label in order]
+    probability = mixture.predict(kind="cluster")["probability"].to_numpy()
+    for label in order:
+        members = found.labels == label
+        assert rows[str(label)][:2] == [str(members.sum()), f"{probability[members].mean():.2f}"]
+    text = " ".join(mixture.summary().notes)
+    assert f"expected VI loss {found.expected_loss:.3g}" in text and "given this partition" in text
+
+
+def test_summary_numbers_carry_their_posterior_sd(mixture):
+    columns = {column.name: column for column in clusters.clusters(mixture).columns}
+    first = sections(mixture)[str(clusters.clusters(mixture).label[0])]
+    for text, name in zip(first[2:], ("mean velocity_km_s", "sd velocity_km_s"), strict=True):
+        value, sd = text.split(" ± ")
+        assert float(sd) == pytest.approx(columns[name].sd[0], rel=0.05)
+        assert abs(float(value) - columns[name].value[0]) <= columns[name].sd[0] / 10
+
+
+def test_summary_joins_small_clusters(model):
+    """12 clusters, of sizes 12, 11, ... and 4 observations more in the first: two have no row of their own."""
+    rows = sections(made(model, noise(1, 20), labels=np.repeat(np.arange(12), [16, *range(11, 0, -1)])))
+    assert rows["0"][:2] == ["16", "1.00"] and rows["9"][0] == "3"
+    assert rows["others (2)"] == ["3", "1.00", "", ""] and "10" not in rows
+
+
+def test_clusters_of_a_regression_have_their_covariates(regression):
+    found = clusters.clusters(regression)
+    assert [column.name for column in found.columns] == ["mean accel_g", "sd accel_g", "mean times_ms"]
+    x = regression.model.frame.source["times_ms"].to_numpy()
+    for row, label in enumerate(found.label):
+        assert found.columns[2].value[row] == pytest.approx(x[regression.partition().labels == label].mean())
+
+
+def test_summary_seeks_no_partition_that_takes_long(model, monkeypatch):
+    fit = made(model, noise(2, 50))
+    monkeypatch.setattr(clusters, "WORK_LIMIT", fit.draws["n_clusters"].sum() * model.n_obs - 1)
+    fit.partition("binder")
+    assert "Cluster" not in sections(fit) and "call fit.partition()" in fit.summary().as_text()
+    fit.partition()
+    assert "Cluster" in sections(fit) and "call fit.partition()" not in fit.summary().as_text()
+    monkeypatch.setattr(clusters, "WORK_LIMIT", fit.draws["n_clusters"].sum() * model.n_obs)
+    assert clusters.affordable(made(model, noise(2, 50)))
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_cluster_parameters_are_those_of_the_posterior(d):
+    rng = np.random.default_rng(d)
+    X = rng.normal([5.0, -300.0, 0.01][:d], [1.0, 40.0, 2.0][:d], size=(25, d))
+    family = nm.Gaussian(m=X.mean(axis=0), r=0.3, nu=d + 0.5, scale=np.cov(X.T).reshape(d, d) / 3)
+    model = nm.Model(data=X, family=family)
+    labels = np.repeat([0, 1, 2], [20, 4, 1])
+    data, state = model.arrays(3)
+    start(data, state, labels)
+    found = model.family.cluster_parameters(state.stat, 3)
+    for k in range(3):
+        own = X[labels == k]
+        n, gap = len(own), own.mean(axis=0) - family.m
+        r, df = 0.3 + n, d + 0.5 + n - d + 1
+        psi = family.scale + n * np.cov(own.T, bias=True).reshape(d, d) + 0.3 * n / r * np.outer(gap, gap)
+        for j in range(d):
+            mu = stats.t(df, family.m[j] + n / r * gap[j], np.sqrt(psi[j, j] / (r * df)))
+            variance = stats.invgamma(df / 2, scale=psi[j, j] / 2)
+            sd = variance.expect(np.sqrt)
+            of_sd = np.sqrt(variance.mean() - sd**2)
+            assert [m[k, j] for m in found["mean"]] == pytest.approx([mu.mean(), mu.std()], rel=1e-9)
+            assert [m[k, j] for m in found["sd"]] == pytest.approx([sd, of_sd], rel=1e-5)
+
+
+def test_cluster_parameters_without_moments_are_blank():
+    """With nu = 0.1 and one observation the mean has 1.1 degrees of freedom: a mean, and no variance."""
+    model = nm.Model(data=np.array([[0.0], [5.0], [5.1]]), family=nm.Gaussian(nu=0.1))
+    data, state = model.arrays(2)
+    start(data, state, np.array([0, 1, 1]))
+    found = model.family.cluster_parameters(state.stat, 2)
+    assert np.isfinite(found["mean"][0]).all() and np.isfinite(found["sd"][0]).all()
+    for name in ("mean", "sd"):
+        assert np.isnan(found[name][1][0, 0]) and np.isfinite(found[name][1][1, 0])
+
+
+def test_escape_latex():
+    assert escape_latex("50% {x}~\\") == r"50\% \{x\}\textasciitilde{}\textbackslash{}"
+    assert escape_latex("a & b_1 [2] é ß α Σ ± 中") == r"a \& b\_1 {[}2] \'{e} \ss{} $\alpha$ $\Sigma$ $\pm$ {[}U+4E2D]"
 
 
 @pytest.mark.parametrize(
     ("value", "error", "text"),
     [
         (2.71828, 0.0123, "2.718"), (-1234.56, 6.7, "-1234.6"), (12345.6, 230.0, "12350"), (0.5, np.nan, "0.5"), (3.0, 0.0, "3"),
-        (1.5e12, 3.0, "1.500e+12"), (1e-9, 1e-11, "1.000e-09"), (np.float64(0.1), 0.99, "0.10"),
+        (1.5e12, 3.0, "1.500e+12"), (1e-9, 1e-11, "1.000e-09"), (np.float64(0.1), 0.99, "0.10"), (-0.01, 2.9, "0.0"),
     ],
 )
 def test_rounded(value, error, text):
@@ -221,6 +311,7 @@ def said(fit):
 
 def test_verdict_on_chains_that_agree(model):
     text = said(made(model, noise()))
+    assert converged(made(model, noise()).diagnostics())
     assert text.startswith("Chains agree: largest R-hat 1.0") and "longer" not in text
 
 
@@ -250,6 +341,7 @@ def test_verdict_on_few_draws(model):
 def test_verdict_on_small_effective_size(model):
     assert said(made(model, noise(4, 15))).startswith("Do not trust")
     assert said(made(model, noise(4, 70))).startswith("Chains nearly agree")
+    assert not converged(made(model, noise(4, 70)).diagnostics())
 
 
 def test_verdict_mentions_one_chain_and_an_interrupt(model):

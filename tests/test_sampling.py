@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -269,3 +270,66 @@ def test_seeds_of_spawned_sequences_and_generators_repeat(galaxy):
         assert same(fit, galaxy.fit(rng=fit.seed, **SMALL))
     first, second = np.random.SeedSequence(5).spawn(2)
     assert galaxy.fit(rng=first, **SMALL).seed != galaxy.fit(rng=second, **SMALL).seed
+
+
+# ---- going on
+
+
+@pytest.mark.parametrize("name", ["galaxy", "mcycle"])
+def test_an_extended_fit_is_the_longer_fit(name, request):
+    model = request.getfixturevalue(name)
+    run = {"tune": 13, "thin": 3, "chains": 2, "rng": 8}
+    whole = model.fit(draws=70, cores=1, **run)
+    parts = model.fit(draws=9, **run).extend(1).extend(60)
+    assert same(whole, parts)
+    assert (parts.moved, parts.tune, parts.thin, parts.seed) == (whole.moved, 13, 3, 8)
+
+
+@pytest.mark.parametrize("prior", [nm.DirichletProcess(), nm.NGGP()])
+def test_an_interrupted_fit_goes_on_where_it_stopped(galaxy, prior):
+    model = nm.Model(galaxy.formula, galaxy.frame.source, prior=prior)
+    run = {"tune": 5, "thin": 3, "chains": 2, "rng": 8}
+    stopped = model.fit(draws=10**5, time_limit=0.3, **run)
+    assert stopped.interrupted
+    more = stopped.extend(4).extend(30)
+    assert not more.interrupted
+    assert same(more, model.fit(draws=stopped.draws.n_draws + 34, **run))
+
+
+def test_an_interrupt_while_extending_loses_nothing(galaxy):
+    fit = galaxy.fit(draws=5, tune=5, chains=2, rng=3)
+    longer = fit.extend(10**6, time_limit=1e-9)
+    assert longer.interrupted and longer.draws.n_draws >= 5
+    for key, values in fit.draws.items():
+        np.testing.assert_array_equal(longer.draws[key][:, :5], values)
+    assert same(longer.extend(3), galaxy.fit(draws=longer.draws.n_draws + 3, tune=5, chains=2, rng=3))
+
+
+@pytest.mark.parametrize("options", [{"draws": 0}, {"draws": 2.5}, {"draws": 3, "cores": 0}, {"draws": 3, "time_limit": -1}])
+def test_arguments_of_extend_are_checked(galaxy, options):
+    fit = galaxy.fit(draws=5, tune=5, chains=2, rng=3)
+    with pytest.raises(ValueError, match=next(name for name, value in options.items() if value != 3)):
+        fit.extend(**options)
+
+
+def test_draws_that_memory_cannot_hold(galaxy):
+    with pytest.raises(ValueError, match=r"draws=1000000000000 of 4 chains would take .* GB, and this machine has"):
+        galaxy.fit(draws=10**12)
+
+
+# ---- the warning
+
+
+def test_chains_that_do_not_agree_give_a_warning(mcycle):
+    with pytest.warns(nm.ConvergenceWarning, match=r"Do not trust .* Run longer: tune=") as caught:
+        fit = mcycle.fit(draws=100, tune=0, chains=2, rng=1)
+    assert caught[0].filename == __file__
+    with pytest.warns(nm.ConvergenceWarning):
+        fit.extend(1)
+
+
+def test_chains_that_agree_and_short_trials_give_none(galaxy, mcycle):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nm.Model(galaxy.formula, galaxy.frame.source, prior=nm.DirichletProcess(1.0)).fit(draws=3000, tune=200, rng=1)
+        mcycle.fit(draws=99, tune=0, chains=2, rng=1)

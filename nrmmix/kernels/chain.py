@@ -55,6 +55,13 @@ def start(data, state, labels):
 
 
 @kernel
+def resume(data, state):
+    """What follows from labels, statistics, v and hyperparameters."""
+    evaluate_kernel(data, state, state.log_K, state.K)
+    refresh(data, state)
+
+
+@kernel
 def record(data, state, t, labels, location, v, scalars):
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
@@ -88,7 +95,7 @@ def run(data, state, rng, moves, updates, tune, thin, labels, location, v, scala
     """
     total = min(tune + labels.shape[0] * thin, control[LIMIT])
     while control[ITERATION] < total:
-        if control[STOP] != 0:
+        if control[STOP] != 0 and control[MOVE] == 0:  # never within an iteration
             return 0
         for j in range(control[MOVE], moves.shape[0]):
             status = call_move(moves[j], data, state, rng)

@@ -191,6 +191,22 @@ def cluster_means(data, state):
 # ---- draws of the random measure given partition, v and locations
 
 
+@kernel
+def draw_component(data, state, theta, m, k, rng):
+    """theta[:, m] from the posterior of the parameters in column k."""
+    for b in range(data.block.shape[0]):
+        call_sample(data.block[b, SAMPLE], data.rows, state.stat, theta, data.block[b], k, m, rng)
+
+
+@allocating
+def draw_new(data, state, n_theta, size, rng):
+    """(T, size): parameters of new clusters."""
+    theta = np.zeros((n_theta, size))
+    for m in range(size):
+        draw_component(data, state, theta, m, state.num[N_CLUSTERS], rng)
+    return theta
+
+
 @allocating
 def draw_measure(data, state, n_theta, level, rng):
     """Atoms of the unnormalised measure: weights (M,), locations (M,), parameters (T, M), and the rest by location (P,).
@@ -231,9 +247,7 @@ def draw_measure(data, state, n_theta, level, rng):
         rest[p] += mass_below(c, sigma, level) / b
     theta = np.zeros((n_theta, M))
     for m in range(M):
-        k = m if m < K else K
-        for b in range(data.block.shape[0]):
-            call_sample(data.block[b, SAMPLE], data.rows, state.stat, theta, data.block[b], k, m, rng)
+        draw_component(data, state, theta, m, m if m < K else K, rng)
     return weight[:M].copy(), place[:M].copy(), theta, rest
 
 

@@ -6,40 +6,37 @@ A fit does not need statsmodels: this module is imported when a summary is asked
 from __future__ import annotations
 
 import math
-import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nrmmix.diagnostics import table as table_of
-from nrmmix.priors import DirichletProcess
-from nrmmix.report.tables import EscapedSummary, table
+from nrmmix.convergence import format_rhat, verdict
+from nrmmix.report.clusters import Clusters, Column, affordable, clusters
+from nrmmix.report.frames import quantities
+from nrmmix.report.tables import Report, Table
 
 if TYPE_CHECKING:
     import pandas as pd
-    from statsmodels.iolib.summary import Summary
-    from statsmodels.iolib.table import SimpleTable
 
     from nrmmix.results import MCMCResult
 
 WIDTH = 96  # characters; more only where names of quantities are long
-SHOWN_CLUSTERS = 10  # values of the number of clusters with a column of their own
-
-# Chains agree below 1.01 with 400 effective draws (Vehtari et al. 2021), and cannot be trusted above 1.05 or with fewer than 100.
-RHAT_GOOD, RHAT_BAD = 1.01, 1.05
-ESS_GOOD, ESS_BAD = 400, 100
-LARGEST_DRAWS = 10_000  # of a chain that a remedy asks for; beyond, it asks for thinning
+SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
+LONGEST = 700  # characters of one text
 
 COLUMNS = {
     "mean": "mean", "sd": "sd", "q5": "5%", "q95": "95%", "ess": "ESS bulk", "ess_tail": "ESS tail", "rhat": "R-hat",
     "mcse": "MCSE",
 }
+Rows = list[tuple[str, str]]
 
 
-def summary(fit: MCMCResult) -> Summary:
-    """Tables of the model, the hyperparameters and the number of clusters, and a verdict on convergence.
+def summary(fit: MCMCResult) -> Report:
+    """Tables of the model, priors, sampler, hyperparameters and clusters, and a verdict on convergence.
 
-    Numbers are shown to two significant digits of their Monte Carlo standard error.
+    Numbers are shown to two significant digits of their Monte Carlo standard error, parameters of clusters to two of their posterior
+    standard deviation.  Where the search for a point estimate of the clustering would take more than a few seconds, the table of
+    clusters is left out until `fit.partition()` has been called.
 
     Parameters
     ----------
@@ -47,141 +44,87 @@ def summary(fit: MCMCResult) -> Summary:
 
     Returns
     -------
-    statsmodels.iolib.summary.Summary
-        With `as_text()`, `as_html()`, `as_latex()` and `as_csv()`.
+    nrmmix.report.tables.Report
+        A statsmodels Summary with `as_text()`, `as_html()`, `as_csv()`, and `as_latex()`, which needs the package booktabs.
 
     Examples
     --------
     >>> import nrmmix as nm
     >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
     >>> len(summary(fit).tables)
-    4
+    6
     """
-    quantities = _quantities(fit)
-    width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, quantities.index)))
+    numbers = quantities(fit)
+    width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index)))
     tables = [
-        _model_table(fit, width), _run_table(fit, width), _parameter_table(quantities, width), _cluster_table(fit, width),
+        _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
+        _count_table(fit, width),
     ]
-    return EscapedSummary(tables, verdict(fit, quantities), width)
-
-
-def _quantities(fit: MCMCResult) -> pd.DataFrame:
-    """Diagnostics of what is reported."""
-    values = {name: fit.draws[name] for name in fit.scalars}
-    if isinstance(fit.model.prior, DirichletProcess):
-        del values["sigma"]  # not a hyperparameter of this prior
-    if "u" in values:
-        values["log(u)"] = np.log(values.pop("u"))  # the tail of u is so long that its mean says nothing
-    return table_of(values)
-
-
-# ------------------------------------------------------------------------------------------------ the verdict
-
-
-def verdict(fit: MCMCResult, quantities: pd.DataFrame) -> str:
-    """Whether the chains can be trusted, and what to do if not.
-
-    Parameters
-    ----------
-    fit : MCMCResult
-    quantities : DataFrame
-        Diagnostics, as `fit.diagnostics()` gives them.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=3, tune=0, chains=2, rng=1)
-    >>> verdict(fit, fit.diagnostics())
-    'Convergence cannot be judged from 3 draws a chain. Run longer: tune=500, draws=1000.'
-    """
-    varied = quantities.dropna(subset=["ess"])
-    if fit.draws.n_draws < 4:
-        return f"Convergence cannot be judged from {fit.draws.n_draws} draws a chain. {_remedy(fit, 1.0)}"
-    if varied.empty:
-        return f"Convergence cannot be judged: nothing varied among the draws. {_remedy(fit, 1.0)}"
-    rhat, ess = varied["rhat"], varied[["ess", "ess_tail"]].min(axis=1)
-    bad = (rhat > RHAT_BAD) | (ess < ESS_BAD)
-    factor = ESS_GOOD / ess.min()
-    if bad.any():
-        worst = rhat[bad].idxmax() if (rhat > RHAT_BAD).any() else ess.idxmin()
-        others = [name for name in varied.index[bad] if name != worst]
-        also = f" Nor {', '.join(others)}." if others else ""
-        text = (
-            f"Do not trust {worst}: R-hat {format_rhat(rhat[worst])}, effective sample size {ess[worst]:.0f}.{also} "
-            + _remedy(fit, max(4.0, factor))
+    if affordable(fit):
+        found = clusters(fit)
+        tables += _cluster_tables(found, width)
+        note = (
+            f"Clusters: fit.partition(), of expected {found.partition.loss.upper()} loss {found.partition.expected_loss:.3g}. Stability: "
+            "mean posterior probability of the members to be in their cluster. Parameters: posterior mean ± standard deviation given "
+            "this partition."
         )
     else:
-        numbers = f"largest R-hat {format_rhat(rhat.max())}, smallest effective sample size {ess.min():.0f}."
-        if rhat.max() > RHAT_GOOD or ess.min() < ESS_GOOD:
-            text = f"Chains nearly agree: {numbers} {_remedy(fit, max(2.0, factor))}"
-        else:
-            text = f"Chains agree: {numbers}"
-    if fit.draws.n_chains == 1:
-        text += " Whether other chains would agree is not known: there is one; use chains=4."
-    if fit.interrupted:
-        text += " Sampling was stopped before the end."
-    return text
-
-
-def _remedy(fit: MCMCResult, factor: float) -> str:
-    """Run arguments for `factor` times as many iterations, at least the usual numbers, rounded up."""
-    iterations = max(_round_up(fit.draws.n_draws * fit.thin * factor), 1000)
-    thin = math.ceil(iterations / LARGEST_DRAWS)
-    thinned = f", thin={thin}" if thin > 1 else ""
-    return f"Run longer: tune={_round_up(max(fit.tune, 250) * 2.0)}, draws={_round_up(iterations / thin)}{thinned}."
-
-
-def _round_up(x: float) -> int:
-    step = 10 ** math.floor(math.log10(x))
-    return math.ceil(x / step) * step
+        note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
+    return Report(tables, [note, verdict(fit, numbers)], width)
 
 
 # -------------------------------------------------------------------------------------------------- the tables
 
 
-def _model_table(fit: MCMCResult, width: int) -> SimpleTable:
+def _model_table(fit: MCMCResult, width: int) -> Table:
     model, frame = fit.model, fit.model.frame
     rows = [
         ("Formula:", model.formula or "(every column is a response)"),
         ("Responses:", ", ".join(frame.response_names)),
         ("Covariates:", ", ".join(frame.covariate_names) or "none"),
-        ("Prior:", str(model.prior)),
-        ("Family:", model.family.describe()[0][1].split(":")[0]),
+        ("Seed:", str(fit.seed)),
     ]
-    if model.kernel is not None:
-        rows.append(("Kernel:", str(model.kernel)))
-    rows.append(("Seed:", str(fit.seed)))
-    cells = [
-        [key if number == 0 else "", line]
-        for key, text in rows
-        for number, line in enumerate(textwrap.wrap(text, width - 16))
-    ]
-    title = "Kernel-NRM density regression" if model.is_regression else "NRM mixture"
-    return table(cells, [13, width - 16], "ll", title=title, colsep="   ")
+    return _pairs(rows, width, "Kernel-NRM density regression" if model.is_regression else "NRM mixture")
 
 
-def _run_table(fit: MCMCResult, width: int) -> SimpleTable:
+def _prior_table(fit: MCMCResult, width: int) -> Table:
+    model = fit.model
+    rows = [("Measure:", f"{model.prior} ({model.prior.title})")]
+    rows += [(f"{label.capitalize()}:" if label else "", text) for label, text in model.family.describe()]
+    if model.kernel is not None and model.grid is not None:
+        scale = "covariates scaled to [0, 1]" if model.kernel.scale == "unit" else "covariates in their own units"
+        rows += [
+            ("Kernel:", f"{model.kernel}, {model.kernel.formula}"),
+            ("Locations:", f"{len(model.grid.locations)} for {len(model.grid.values)} distinct covariate values; {scale}"),
+        ]
+    return _pairs(rows, width)
+
+
+def _pairs(rows: Rows, width: int, title: str = "") -> Table:
+    """Names and texts, long texts in several lines."""
+    cells = [(key, text if len(text) <= LONGEST else f"{text[:LONGEST]} ... (all of it: print(fit.model))") for key, text in rows]
+    return Table(cells, [13, width - 16], "ll", title=title, colsep="   ", wrap=True)
+
+
+def _run_table(fit: MCMCResult, width: int) -> Table:
     used, rows = fit.model.n_obs, len(fit.model.frame.used)
     cells: list[list[object]] = [
         ["Observations:", used, "Method:", fit.method, "Chains:", fit.draws.n_chains],
         ["Dropped rows:", rows - used, "Tune:", fit.tune, "Draws a chain:", fit.draws.n_draws],
-        ["Interrupted:", "yes" if fit.interrupted else "no", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
+        ["Labels moved:", f"{100 * fit.moved:.3g}%", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
+        ["Interrupted:", "yes" if fit.interrupted else "no", "", "", "", ""],
     ]
     keys = (13, 7, 14)
     value = (width - sum(keys) - 5 * 3) // 3
     widths = [keys[0], value, keys[1], value, keys[2], width - sum(keys) - 5 * 3 - 2 * value]
-    return table(cells, widths, "lrlrlr", colsep="   ")
+    return Table(cells, widths, "lrlrlr", colsep="   ")
 
 
-def _parameter_table(quantities: pd.DataFrame, width: int) -> SimpleTable:
-    cells = [[name, *_parameter_row(row)] for name, row in quantities.iterrows()]
-    rest = (width - max(map(len, quantities.index))) // len(COLUMNS) - 1
+def _parameter_table(numbers: pd.DataFrame, width: int) -> Table:
+    cells = [[name, *_parameter_row(row)] for name, row in numbers.iterrows()]
+    rest = (width - max(map(len, numbers.index))) // len(COLUMNS) - 1
     widths = [width - (rest + 1) * len(COLUMNS)] + [rest] * len(COLUMNS)
-    return table(cells, widths, "l" + "r" * len(COLUMNS), headers=["", *COLUMNS.values()])
+    return Table(cells, widths, "l" + "r" * len(COLUMNS), headers=["", *COLUMNS.values()])
 
 
 def _parameter_row(row: pd.Series) -> list[str]:
@@ -193,10 +136,10 @@ def _parameter_row(row: pd.Series) -> list[str]:
     return [*numbers, *sizes, format_rhat(row["rhat"]), error]
 
 
-def _cluster_table(fit: MCMCResult, width: int) -> SimpleTable:
+def _count_table(fit: MCMCResult, width: int) -> Table:
     values, counts = np.unique(fit.draws["n_clusters"], return_counts=True)
     share = counts / counts.sum()
-    shown = np.sort(np.argsort(-share, kind="stable")[:SHOWN_CLUSTERS])
+    shown = np.sort(np.argsort(-share, kind="stable")[:SHOWN])
     shown = shown[share[shown] >= 0.005]
     headers = [str(value) for value in values[shown]]
     cells = [f"{p:.2f}" for p in share[shown]]
@@ -204,16 +147,56 @@ def _cluster_table(fit: MCMCResult, width: int) -> SimpleTable:
         headers, cells = [*headers, "other"], [*cells, f"{other:.2f}"]
     first = "Number of clusters"
     widths = [len(first)] + [max(5, len(text)) for text in headers]
-    return table(
-        [["Probability", *cells]], widths, "l" + "r" * len(cells), headers=[first, *headers], total=width, colsep="  "
-    )
+    return Table([["Probability", *cells]], widths, "l" + "r" * len(cells), headers=[first, *headers], total=width, colsep="  ")
+
+
+def _cluster_tables(found: Clusters, width: int) -> list[Table]:
+    """One row a cluster; columns that do not fit beside each other go below each other, with the names of the rows again."""
+    labels = [str(label) for label in found.label[:SHOWN]]
+    rest = found.size[SHOWN:]
+    first = {"Cluster": labels, "Size": [str(size) for size in found.size[:SHOWN]], "Stability": _shares(found.stability[:SHOWN])}
+    if len(rest):
+        of_rest = np.average(found.stability[SHOWN:], weights=rest)
+        for texts, text in zip(first.values(), (f"others ({len(rest)})", str(rest.sum()), *_shares([of_rest])), strict=True):
+            texts.append(text)
+    own = {column.name: _estimates(column) + [""] * (len(rest) > 0) for column in found.columns}
+    panels: list[dict[str, list[str]]] = [first]
+    for name, texts in own.items():
+        if _wide({**panels[-1], name: texts}) > width and len(panels[-1]) > 1:
+            panels.append({"Cluster": first["Cluster"]})
+        panels[-1][name] = texts
+    return [
+        Table(
+            zip(*panel.values(), strict=True), [0] * len(panel), "l" + "r" * (len(panel) - 1), headers=list(panel), total=width,
+            colsep="  ",
+        )
+        for panel in panels
+    ]
+
+
+def _wide(panel: dict[str, list[str]]) -> int:
+    """Characters of a row."""
+    return sum(max(len(name), *map(len, texts)) + 2 for name, texts in panel.items()) - 2
+
+
+def _shares(values: np.ndarray | list[float]) -> list[str]:
+    return [f"{value:.2f}" for value in values]
+
+
+def _estimates(column: Column) -> list[str]:
+    """Values with their standard deviations; nothing where a moment does not exist."""
+    texts = []
+    for value, sd in zip(column.value[:SHOWN], column.sd[:SHOWN], strict=True):
+        text = "" if np.isnan(value) else rounded(value, sd)
+        texts.append(text if np.isnan(sd) else f"{text} ± {rounded(sd, sd)}")
+    return texts
 
 
 # ------------------------------------------------------------------------------------------------- the numbers
 
 
 def rounded(value: float, error: float) -> str:
-    """A number with as many decimals as two significant digits of its Monte Carlo error have.
+    """A number with as many decimals as two significant digits of its error have.
 
     Parameters
     ----------
@@ -234,8 +217,4 @@ def rounded(value: float, error: float) -> str:
     decimals = 1 - math.floor(math.log10(error))
     if decimals > 6 or abs(value) >= 1e8:
         return f"{value:.3e}"
-    return f"{round(float(value), decimals):.{max(decimals, 0)}f}"
-
-
-def format_rhat(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.3f}" if value < 10 else "> 10"
+    return f"{round(float(value), decimals) + 0.0:.{max(decimals, 0)}f}"  # no sign of a zero

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from exact.enumeration import KernelJoint, gaussian_log_marginal, nrm_log_eppf, partitions
+from exact.enumeration import KernelJoint, gaussian_log_marginal, normalised, nrm_log_eppf, partition_posterior, partitions
 from scipy import special, stats
 from scipy.special import logsumexp
 
 import nrmmix as nm
+from nrmmix.datatree import pointwise
 from nrmmix.kernels.crm import jumps_above, mass_below
 from nrmmix.replay import Reach, Replay, random_measure, targets
 
@@ -48,7 +50,10 @@ def check(fit, evaluate, exact):
         one.__dict__ = dict(fit.__dict__)
         one.draws = type(fit.draws)({name: values[c : c + 1].copy() for name, values in fit.draws.items()})
         by_chain.append(evaluate(one))
-    by_chain = np.array(by_chain)
+    compare(np.array(by_chain), exact)
+
+
+def compare(by_chain, exact):
     error = by_chain.std(axis=0, ddof=1) / math.sqrt(len(by_chain))
     assert (error < 0.02 * exact).all(), "too few draws to tell"
     assert (np.abs(by_chain.mean(axis=0) - exact) < 5 * error).all()
@@ -91,6 +96,141 @@ def test_regression_density(sigma, x_new):
     check(fit, lambda one: one.predict(at, kind="density", at=POINTS, draws=1500)["estimate"].to_numpy(), exact)
     rows = pd.DataFrame({"x": x_new, "y": POINTS})
     check(fit, lambda one: np.exp(one.log_density(rows)), exact)
+
+
+FAMILY_2 = {"m": np.array([0.0, 1.0]), "r": 0.4, "nu": 4.0, "scale": np.array([[0.6, 0.2], [0.2, 3.0]])}
+Y_2 = np.array([[-0.6, 0.3], [0.5, 4.0], [0.7, 2.1], [-1.2, -1.0]])
+
+
+def clusters_of(labels):
+    return [[i for i in range(len(labels)) if labels[i] == c] for c in range(max(labels) + 1)]
+
+
+def posterior_t(members, j):
+    """The predictive t of response j in a cluster with responses (m, 2): degrees of freedom, location, scale."""
+    m, r, nu = len(members), FAMILY_2["r"], FAMILY_2["nu"]
+    x = members[:, j] if m else np.zeros(1)
+    centre, gap = FAMILY_2["m"][j], x.mean() - FAMILY_2["m"][j]
+    psi = FAMILY_2["scale"][j, j] + (m > 0) * (((x - x.mean()) ** 2).sum() + r * m / (r + m) * gap**2)
+    df = nu + m - 1  # that of the joint t, and of its marginals
+    return df, centre + m / (r + m) * gap, math.sqrt(psi * (r + m + 1) / ((r + m) * df))
+
+
+def allocations(X, mass, sigma):
+    """Partitions of the rows X with their probabilities, and the predictive weight of each cluster, the last a new one."""
+    posterior = partition_posterior(
+        len(X), lambda sizes: nrm_log_eppf(sizes, mass, sigma), lambda b: gaussian_log_marginal(X[b], **FAMILY_2)
+    )
+    for labels, probability in posterior.items():
+        blocks = clusters_of(labels)
+        sizes = [len(b) for b in blocks]
+        longer = [[s + (k == c) for k, s in enumerate(sizes)] for c in range(len(sizes))] + [[*sizes, 1]]
+        weights = np.exp(np.array([nrm_log_eppf(s, mass, sigma) for s in longer]) - nrm_log_eppf(sizes, mass, sigma))
+        yield probability, [*blocks, []], weights
+
+
+def test_marginals_and_clusters_of_two_responses():
+    """Densities, distribution functions and quantiles of each response, and the cluster of a new row."""
+    prior, family = nm.NGGP(1.3, 0.3), nm.Gaussian(**FAMILY_2)
+    fit = nm.Model(data=Y_2, prior=prior, family=family).fit(draws=160, tune=100, thin=3, chains=16, rng=1)
+    cases = list(allocations(Y_2, 1.3, 0.3))
+    assert sum(p * weights.sum() for p, _, weights in cases) == pytest.approx(1.0, abs=1e-8)
+
+    def exact(j, function, at):
+        return sum(p * w * function(at, *posterior_t(Y_2[b], j)) for p, blocks, weights in cases for b, w in zip(blocks, weights))
+
+    at = np.array([[-1.0, 0.0], [0.4, 2.5]])
+    density = np.concatenate([exact(j, stats.t.pdf, at[:, j]) for j in range(2)])
+    check(fit, lambda one: one.predict(kind="density", at=at, response=["y1", "y2"])["estimate"].to_numpy(), density)
+    cdf = np.concatenate([exact(j, stats.t.cdf, at[:, j]) for j in range(2)])
+    check(fit, lambda one: one.predict(kind="cdf", at=at)["estimate"].to_numpy(), cdf)
+
+    def below_quantiles(one):
+        found = one.predict(kind="quantile", q=[0.3, 0.7], draws=50)["estimate"].to_numpy().reshape(2, 2)
+        return np.concatenate([exact(j, stats.t.cdf, found[j]) for j in range(2)])
+
+    check(fit, below_quantiles, np.array([0.3, 0.7, 0.3, 0.7]))
+
+    new, estimate = np.array([0.6, 3.0]), fit.partition().labels
+    probability = np.zeros(estimate.max() + 2)
+    for p, blocks, weights in cases:
+        before = [gaussian_log_marginal(Y_2[b], **FAMILY_2) if b else 0.0 for b in blocks]
+        after = [gaussian_log_marginal(np.vstack([Y_2[b], new]), **FAMILY_2) for b in blocks]
+        terms = weights * np.exp(np.subtract(after, before))
+        for b, share in zip(blocks, terms / terms.sum()):
+            np.add.at(probability, estimate[b] if b else [-1], p * share / max(len(b), 1))
+    best = int(probability.argmax())
+    assert fit.predict(new[None, :], kind="cluster")["cluster"].iloc[0] == (best if best < len(probability) - 1 else -1)
+    check(fit, lambda one: one.predict(new[None, :], kind="cluster")["probability"].to_numpy(), probability[[best]])
+
+
+MOMENTS = {"m": np.array([0.0]), "r": 0.4, "nu": 12.0, "scale": np.array([[6.0]])}  # with fourth moments
+
+
+def moments(members):
+    """Mean of the predictive of a cluster, and the mean square of its component's mean."""
+    m, r, nu = len(members), MOMENTS["r"], MOMENTS["nu"]
+    mean = members.mean() if m else 0.0
+    psi = 6.0 + ((members - mean) ** 2).sum() + r * m / (r + m) * mean**2
+    centre = m * mean / (r + m)
+    return centre, centre**2 + psi / ((nu + m - 2) * (r + m))
+
+
+@pytest.mark.parametrize(("sigma", "x_new"), [(0.0, None), (0.3, None), (0.3, (0.0, 1.0))])
+def test_rows_of_a_replicate_share_the_random_measure(sigma, x_new):
+    """The mean product of two new rows: they share a component or have two, by enumeration with both rows added."""
+    y, x, locations, width = 2.5 * Y[:3], np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0]), 0.6
+    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
+    states, logs, products, singles = [], [], [], []
+    many = 30  # rows of each kind in a replicate: any of the first and any of the second are a pair
+    if x_new is None:
+        spread = [(labels, nrm_log_eppf(np.bincount(labels), 1.3, sigma)) for labels in partitions(5)]
+        model = nm.Model(data=y[:, None], prior=prior, family=nm.Gaussian(**MOMENTS))
+        new = np.zeros((2 * many, 1))
+    else:
+        values = np.append(x, x_new)
+        K = np.exp(-(np.subtract.outer(locations, locations) ** 2) / (2 * width**2))
+        joint = KernelJoint(K, values.astype(int), 1.3, sigma, points=101)
+        spread = [(labels, joint.log_joint(labels, where)) for labels, where in joint.states()]
+        kernel = nm.SquaredExponential(width, locations=locations)
+        model = nm.Model("y ~ x", pd.DataFrame({"x": x, "y": y}), prior=prior, kernel=kernel, family=nm.Gaussian(**MOMENTS))
+        new = pd.DataFrame({"x": np.repeat(x_new, many)})
+    for number, (labels, log_prior) in enumerate(spread):
+        old = [[i for i in block if i < 3] for block in clusters_of(labels)]
+        first, second = (moments(y[old[labels[i]]]) for i in (3, 4))
+        states.append(number)
+        logs.append(log_prior + sum(gaussian_log_marginal(y[b][:, None], **MOMENTS) for b in old if b))
+        products.append(first[1] if labels[3] == labels[4] else first[0] * second[0])
+        singles.append((first[0], second[0]))
+    weight = np.array(list(normalised(states, logs).values()))
+    exact, alone = weight @ products, weight @ singles
+
+    fit = model.fit(draws=300, tune=200, thin=5, chains=16, rng=4)
+    drawn = fit.simulate(new, draws=4800, rng=5).to_numpy().reshape(16, 300, 2, many).mean(axis=3)
+    for values, wanted in ((drawn[..., 0], alone[0]), (drawn[..., 1], alone[1]), (drawn.prod(axis=2), exact)):
+        means = values.mean(axis=1)
+        error = means.std(ddof=1) / 4
+        assert abs(means.mean() - wanted) < 4.5 * error
+    assert abs(exact - alone.prod()) > 10 * error, "rows drawn from measures of their own would pass"
+
+
+def test_pointwise_densities_leave_one_out():
+    """Given the drawn measure rows are independent: 1/density averages to 1 / (density of the row given the others)."""
+    fit = nm.Model(data=Y[:, None], prior=nm.NGGP(1.3, 0.3), family=nm.Gaussian(**FAMILY)).fit(draws=400, tune=200, thin=2, chains=16, rng=1)
+    evidence = mixture_evidence(Y, 1.3, 0.3)
+    others = np.array([mixture_evidence(np.delete(Y, i), 1.3, 0.3) for i in range(len(Y))])
+    by_chain = np.exp(-pointwise(fit)).mean(axis=1)
+    compare(by_chain, np.exp(others - evidence))
+
+    pytest.importorskip("xarray")
+    with warnings.catch_warnings():  # of what ArviZ itself imports, and of its own plans
+        warnings.simplefilter("ignore")
+        arviz = pytest.importorskip("arviz")
+        tree = fit.to_datatree()
+        found = arviz.loo(arviz.from_datatree(tree) if hasattr(arviz, "InferenceData") else tree, pointwise=True)
+    elpd = np.asarray(found.elpd_i if hasattr(found, "elpd_i") else found.loo_i)
+    error = by_chain.std(axis=0, ddof=1) / 4 * np.exp(evidence - others)  # of the logarithm
+    assert (np.abs(elpd - (evidence - others)) < 5 * error).all()
 
 
 @pytest.mark.parametrize("kernel", [None, nm.SquaredExponential(0.05), nm.Box(0.2)])
@@ -209,14 +349,14 @@ def test_cdf_and_quantiles_belong_to_the_density(regression):
     data = nm.datasets.load_mcycle()
     fit = nm.fit("accel_g ~ times_ms" if regression else "accel_g ~ 1", data, draws=40, tune=100, chains=2, rng=1)
     new = pd.DataFrame({"times_ms": [20.0]})
-    grid = np.linspace(-3000, 3000, 60_001)
-    density = fit.predict(new, kind="density", at=grid, draws=80)["estimate"].to_numpy()
-    cdf = fit.predict(new, kind="cdf", at=grid, draws=80)
+    grid = np.linspace(-3000, 3000, 30_001)
+    density = fit.predict(new, kind="density", at=grid, draws=20)["estimate"].to_numpy()
+    cdf = fit.predict(new, kind="cdf", at=grid, draws=20)
     integral = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2) * (grid[1] - grid[0])])
     np.testing.assert_allclose(cdf["estimate"] - cdf["estimate"].iloc[0], integral, atol=2e-5)
     assert (np.diff(cdf.to_numpy(), axis=0) >= -1e-12).all()
     q = [0.01, 0.25, 0.5, 0.9, 0.99]
-    quantile = fit.predict(new, kind="quantile", q=q, draws=80)
+    quantile = fit.predict(new, kind="quantile", q=q, draws=20)
     assert list(quantile.index.get_level_values("q")) == q
     sd = data["accel_g"].std()
     np.testing.assert_allclose(quantile["estimate"], np.interp(q, cdf["estimate"], grid), atol=0.003 * sd)

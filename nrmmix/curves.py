@@ -1,0 +1,199 @@
+"""Functionals of the random distribution, their Rao-Blackwell estimates and the bands of the random measure.
+
+A functional has J values in each cluster of a draw and under each component.  Those of a distribution are their averages, by the
+predictive weights for the estimate and by the weights of a drawn measure for the band; `finish` makes what is wanted of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from nrmmix.kernels import state as layout
+from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, predictive_scores, predictive_weights
+from nrmmix.replay import Reach, Replay, Target, draw_seeds, parts, random_measure
+
+if TYPE_CHECKING:
+    from nrmmix.model import Model
+
+# Quantiles are read off the cdf at so many points over the data, and half as many geometrically spaced to QUANTILE_REACH ranges out.
+QUANTILE_POINTS, QUANTILE_REACH = 800, 1e4
+
+
+class Functional:
+    """J values by cluster and by component, and the W that are made of their averages."""
+
+    replay: Replay
+    J: int
+    W: int
+
+    def predictive(self) -> np.ndarray:
+        """(J, K + 1): in the clusters of the loaded draw, last in a new one."""
+        raise NotImplementedError
+
+    def component(self, theta: np.ndarray) -> np.ndarray:
+        """(J, M): under parameters (T, M)."""
+        raise NotImplementedError
+
+    def finish(self, values: np.ndarray) -> np.ndarray:
+        """(..., J) averages to (..., W)."""
+        return values
+
+
+class Mean(Functional):
+    """Means of some responses."""
+
+    def __init__(self, replay: Replay, responses: np.ndarray):
+        self.replay, self.responses = replay, responses
+        self.J, self.W = replay.model.n_dim, len(responses)
+
+    def predictive(self) -> np.ndarray:
+        return cluster_means(self.replay.data, self.replay.state).T
+
+    def component(self, theta: np.ndarray) -> np.ndarray:
+        return component_means(self.replay.data, theta).T
+
+    def finish(self, values: np.ndarray) -> np.ndarray:
+        return self.replay.model.family.unwhiten(values)[..., self.responses]
+
+
+class Density(Functional):
+    """Joint densities of points (J, d)."""
+
+    def __init__(self, replay: Replay, points: np.ndarray):
+        self.replay, self.points = replay, replay.points(points)
+        self.J = self.W = len(points)
+
+    def predictive(self) -> np.ndarray:
+        return np.exp(predictive_scores(self.points, self.replay.state))
+
+    def component(self, theta: np.ndarray) -> np.ndarray:
+        return np.exp(component_densities(self.points, theta, self.replay.model.packed.n_work))
+
+
+class Marginal(Functional):
+    """Functions of points (J,), each one of the response whose number is in `responses` (J,)."""
+
+    def __init__(self, replay: Replay, points: np.ndarray, responses: np.ndarray):
+        self.replay, self.points, self.responses = replay, points, responses
+        self.J = self.W = len(points)
+
+    def predictive(self) -> np.ndarray:
+        state = self.replay.state
+        centre, spread, df = self.replay.model.family.predictive_marginals(state.stat, int(state.num[layout.N_CLUSTERS]) + 1)
+        return self.t(*self._standard(centre, spread), df)
+
+    def component(self, theta: np.ndarray) -> np.ndarray:
+        return self.normal(*self._standard(*self.replay.model.family.component_marginals(theta)))
+
+    def _standard(self, centre: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Standardised points and their scales, (J, columns)."""
+        scale = spread[:, self.responses].T
+        return (self.points[:, None] - centre[:, self.responses].T) / scale, scale
+
+    @staticmethod
+    def t(z: np.ndarray, scale: np.ndarray, df: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    @staticmethod
+    def normal(z: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+class MarginalDensity(Marginal):
+    @staticmethod
+    def t(z: np.ndarray, scale: np.ndarray, df: np.ndarray) -> np.ndarray:
+        h = 0.5 * (df + 1.0)
+        constant = special.gammaln(h) - special.gammaln(0.5 * df) - 0.5 * np.log(math.pi * df)
+        return np.exp(constant - h * np.log1p(z * z / df)) / scale
+
+    @staticmethod
+    def normal(z: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return np.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * scale)
+
+
+class Cdf(Marginal):
+    @staticmethod
+    def t(z: np.ndarray, scale: np.ndarray, df: np.ndarray) -> np.ndarray:
+        return special.stdtr(df, z)
+
+    @staticmethod
+    def normal(z: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        return special.ndtr(z)
+
+
+class Quantile(Cdf):
+    """Quantiles of some responses, those of one after those of another: where the cdf, divided by its limit, crosses q."""
+
+    def __init__(self, replay: Replay, responses: np.ndarray, q: np.ndarray):
+        self.q, self.grids = q, np.array([_quantile_grid(replay.model, j) for j in responses])
+        super().__init__(replay, self.grids.ravel(), np.repeat(responses, self.grids.shape[1]))
+        self.W = len(responses) * len(q)
+
+    def finish(self, values: np.ndarray) -> np.ndarray:
+        cdfs = values.reshape(-1, *self.grids.shape)
+        out = np.empty((len(cdfs), len(self.grids), len(self.q)))
+        for of_row, found in zip(cdfs, out, strict=True):
+            for j, cdf in enumerate(of_row):
+                found[j] = np.interp(self.q, np.maximum.accumulate(cdf) / cdf[-1], self.grids[j])
+        return out.reshape(*values.shape[:-1], self.W)
+
+
+def _quantile_grid(model: Model, j: int) -> np.ndarray:
+    y = model.frame.response[:, j]
+    half = 0.7 * (np.ptp(y) or 10 * np.sqrt(model.family.scale[j, j]))
+    far = half * np.geomspace(1.0, QUANTILE_REACH, QUANTILE_POINTS // 4)[1:]  # tails are those of t distributions
+    return (y.min() + y.max()) / 2 + np.concatenate([-far[::-1], np.linspace(-half, half, QUANTILE_POINTS), far])
+
+
+def everywhere(
+    functional: Functional, replay: Replay, target: Target, interval: float, seed: np.random.SeedSequence
+) -> np.ndarray:
+    """(R, W, 3): estimate and band for every distinct covariate row."""
+    reach, J, W = Reach(replay.model, target), functional.J, functional.W
+    table = np.zeros((target.n_distinct, W, 3))
+    for part in parts(len(table), 8 * (len(replay) * W + 3 * J)):
+        estimate, sampled = np.zeros((len(part), J)), np.zeros((len(replay), len(part), W))
+        for s, (width, child) in enumerate(zip(replay, draw_seeds(seed, len(replay)), strict=True)):
+            K = np.ascontiguousarray(reach.at(width)[part])
+            predictive = functional.predictive()
+            estimate += predictive_weights(replay.data, replay.state, K) @ predictive.T / len(replay)
+            atoms = random_measure(replay, child)
+            sampled[s] = functional.finish(atoms.average(K, functional.component(atoms.theta).T, predictive[:, -1]))
+        table[part] = np.stack([functional.finish(estimate), *_band(sampled, interval)], axis=-1)
+    return table
+
+
+def at_rows(
+    functional: Callable[[np.ndarray], Functional],
+    rows: np.ndarray,
+    replay: Replay,
+    target: Target,
+    interval: float,
+    seed: np.random.SeedSequence,
+) -> np.ndarray:
+    """(len(rows), 3): of each row, by its position in the target, the value that `functional` has for it, given places in `rows`."""
+    table = np.zeros((len(rows), 3))
+    for part in parts(len(rows), 8 * len(replay)):
+        own, values = target.take(rows[part]), functional(part)
+        reach = Reach(replay.model, own)
+        estimate, sampled = np.zeros(len(part)), np.zeros((len(replay), len(part)))
+        for s, (width, child) in enumerate(zip(replay, draw_seeds(seed, len(replay)), strict=True)):
+            K = reach.at(width)
+            predictive = values.predictive()
+            estimate += (predictive_weights(replay.data, replay.state, K)[own.row] * predictive).sum(axis=1) / len(replay)
+            atoms = random_measure(replay, child)
+            share, rest = atoms.shares(K)
+            sampled[s] = (share[own.row] * values.component(atoms.theta)).sum(axis=1) + rest[own.row] * predictive[:, -1]
+        table[part] = np.stack([estimate, *_band(sampled, interval)], axis=-1)
+    return table
+
+
+def _band(sampled: np.ndarray, interval: float) -> tuple[np.ndarray, np.ndarray]:
+    tail = (1 - interval) / 2
+    lower, upper = np.quantile(sampled, [tail, 1 - tail], axis=0)
+    return lower, upper

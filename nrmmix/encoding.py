@@ -1,0 +1,128 @@
+"""Models and tables as JSON and plain arrays, and back.
+
+Only the classes listed here are ever made from what a file says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix import arrays, covariates, families, priors
+from nrmmix.warn import warn
+
+# Classes that a file may name, with the arguments that make an object again.
+ARGUMENTS: dict[type, tuple[str, ...]] = {
+    priors.Gamma: ("shape", "rate"),
+    priors.Beta: ("a", "b"),
+    priors.LogNormal: ("mu", "sd"),
+    priors.DirichletProcess: ("mass",),
+    priors.NGGP: ("mass", "sigma", "tau"),
+    priors.NormalizedInverseGaussian: ("mass", "tau"),
+    families.Gaussian: ("covariance", "m", "r", "nu", "scale"),
+    covariates.SquaredExponential: ("width", "locations", "scale"),
+    covariates.Box: ("width", "locations", "scale"),
+}
+_CLASSES = {kind.__name__: kind for kind in ARGUMENTS}
+
+
+def encode(value: Any) -> Any:
+    """A part of a model as JSON; floats keep every bit.
+
+    Raises
+    ------
+    TypeError
+        For an object of a class that cannot be saved.
+
+    Examples
+    --------
+    >>> encode(priors.NGGP(mass=2.0))
+    {'class': 'NGGP', 'mass': 2.0, 'sigma': {'class': 'Beta', 'a': 1.0, 'b': 2.0}, 'tau': 1.0}
+    """
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, (np.ndarray, list, tuple)):
+        return [encode(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    if type(value) not in ARGUMENTS:
+        raise TypeError(f"a model with {value!r} cannot be saved; only {', '.join(_CLASSES)} can.")
+    return {"class": type(value).__name__} | {name: encode(getattr(value, name)) for name in ARGUMENTS[type(value)]}
+
+
+def decode(value: Any) -> Any:
+    """What `encode` was given.
+
+    Examples
+    --------
+    >>> decode({"class": "Gamma", "shape": 1.0, "rate": 2.0})
+    Gamma(shape=1.0, rate=2.0)
+    """
+    if isinstance(value, list):
+        return [decode(item) for item in value]
+    if isinstance(value, dict):
+        kind = _CLASSES[value["class"]]
+        return kind(**{name: decode(value[name]) for name in ARGUMENTS[kind]})
+    return value
+
+
+# ---- tables
+
+
+def encode_table(frame: pd.DataFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
+    """A table of numbers, text and categories as JSON; `put` keeps an array and returns its name.
+
+    Text becomes categories, and of numbers only those types stay that NumPy has: models read both alike.
+    """
+    columns = [{"name": name} | _encode_column(frame[name], name, put) for name in frame]
+    levels = [frame.index.get_level_values(level) for level in range(frame.index.nlevels)]
+    return {"columns": columns, "index": [_encode_index(level, put) for level in levels]}
+
+
+def decode_table(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.DataFrame:
+    """The table of `encode_table`; `get` finds an array by its name."""
+    levels = [_decode_index(level, get) for level in spec["index"]]
+    index = levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
+    columns = {column["name"]: _decode_column(column, get) for column in spec["columns"]}
+    return pd.DataFrame(columns, index=index)
+
+
+def _encode_column(values: pd.Series, name: str, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
+    read = arrays.column(values, name)
+    if isinstance(read, np.ndarray):
+        plain = values.to_numpy() if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf" else read
+        return {"values": put(plain)}
+    categories = read.categories.tolist()
+    if not all(isinstance(item, (str, bool, int, float)) for item in categories):
+        kind = type(categories[0]).__name__
+        raise TypeError(f"the column {name!r} has categories of type {kind}, which cannot be saved; make them text or numbers.")
+    return {"codes": put(np.asarray(read.codes)), "categories": categories, "ordered": bool(read.ordered)}
+
+
+def _decode_column(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> Any:
+    if "values" in spec:
+        return get(spec["values"])
+    return pd.Categorical.from_codes(get(spec["codes"]), categories=spec["categories"], ordered=spec["ordered"])
+
+
+def _encode_index(level: pd.Index, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
+    name = level.name if level.name is None or isinstance(level.name, (str, int)) else str(level.name)
+    zone = getattr(level, "tz", None)
+    if zone is not None:
+        return {"name": name, "values": put(level.tz_convert("UTC").tz_localize(None).to_numpy()), "zone": str(zone)}
+    if isinstance(level.dtype, np.dtype) and level.dtype.kind in "biufmM":
+        return {"name": name, "values": put(level.to_numpy())}
+    items = level.tolist()
+    if not all(item is None or isinstance(item, (str, bool, int)) or (isinstance(item, float) and math.isfinite(item)) for item in items):
+        warn(f"row labels such as {items[0]!r} are saved as text")
+        items = [str(item) for item in items]
+    return {"name": name, "items": items}
+
+
+def _decode_index(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.Index:
+    if "items" in spec:
+        return pd.Index(spec["items"], name=spec["name"])
+    level = pd.Index(get(spec["values"]), name=spec["name"])
+    return level.tz_localize("UTC").tz_convert(spec["zone"]) if "zone" in spec else level

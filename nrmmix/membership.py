@@ -1,0 +1,63 @@
+"""In which cluster of the point estimate a row belongs, and with what probability.
+
+In a draw a row belongs to the draw's clusters with the predictive weights times densities, and a cluster k of the draw to a cluster c
+of the estimate with the share of its members that lie there, |k ∩ c| / |k|.  Averaged over draws, sum_k p_k |k ∩ c| / |k| is the
+probability of c; what is left is that of a new cluster.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from scipy.special import logsumexp
+
+from nrmmix.replay import Replay, Target, log_terms, parts
+
+if TYPE_CHECKING:
+    from nrmmix.results import MCMCResult
+
+NEW = -1  # label of a cluster that the estimate does not have
+
+
+def of_training_rows(fit: MCMCResult, size: int) -> pd.DataFrame:
+    """Labels of the estimate, and the probability that each row belongs where it is."""
+    estimate, replay = fit.partition().labels, Replay(fit, size)
+    labels = fit.draws.flat("labels")
+    total = np.zeros(len(estimate))
+    for t in replay.chosen:
+        total += _overlap(labels[t], estimate)[labels[t], estimate]
+    return _frame(estimate, total / len(replay), fit.model.frame.index)
+
+
+def of_rows(fit: MCMCResult, target: Target, y: np.ndarray, size: int) -> pd.DataFrame:
+    """The most probable cluster of rows with responses y (rows, d), NEW for a new one; missing where something of the row is."""
+    estimate, replay = fit.partition().labels, Replay(fit, size)
+    labels, C = fit.draws.flat("labels"), int(estimate.max()) + 1
+    ok = np.flatnonzero((target.row >= 0) & np.isfinite(y).all(axis=1))
+    cluster = np.ma.masked_all(len(y), np.int64)
+    probability = np.full(len(y), np.nan)
+    for part in parts(len(ok), 8 * (4 * (int(fit.draws["n_clusters"].max()) + 1) + C)):
+        rows = ok[part]
+        total = np.zeros((len(rows), C + 1))
+        for t, terms in zip(replay.chosen, log_terms(replay, target.take(rows), y[rows]), strict=True):
+            p = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
+            total[:, :C] += p[:, :-1] @ _overlap(labels[t], estimate)
+            total[:, C] += p[:, -1]
+        best = total.argmax(axis=1)
+        cluster[rows] = np.where(best < C, best, NEW)
+        probability[rows] = total[np.arange(len(rows)), best] / len(replay)
+    return _frame(cluster, probability, target.index)
+
+
+def _overlap(labels: np.ndarray, estimate: np.ndarray) -> np.ndarray:
+    """(K, C): share of each cluster's members that lie in each cluster of the estimate."""
+    K, C = int(labels.max()) + 1, int(estimate.max()) + 1
+    counts = np.bincount(labels.astype(np.int64) * C + estimate, minlength=K * C).reshape(K, C)
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def _frame(cluster: np.ndarray, probability: np.ndarray, index: pd.Index) -> pd.DataFrame:
+    labels = pd.arrays.IntegerArray(np.ma.getdata(cluster).copy(), np.ma.getmaskarray(cluster).copy())
+    return pd.DataFrame({"cluster": labels, "probability": probability}, index=index)

@@ -1,0 +1,223 @@
+"""Pictures of the clustering: the point estimate on the data, and how often rows share a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.partition import similarity as share_of_draws
+from nrmmix.plots import style
+from nrmmix.plots.kinds import check, covariates, kind, responses, suits_all, values_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from nrmmix.model import Model
+    from nrmmix.results import MCMCResult
+
+SHOWN_ROWS = 2000  # rows of the similarity matrix that a picture resolves
+NAMED = 8  # largest clusters, with a legend or a row of their own
+PAIRED = 4  # responses of which every pair is drawn; more are projected on a plane
+FAINTEST = 0.25  # opacity of a row that certainly is not in its cluster
+
+
+@kind(suits_all)
+def similarity(fit: MCMCResult, ax: Any = None, *, loss: str = "vi") -> Any:
+    """Posterior probabilities that two rows share a cluster, as an image whose rows follow the point estimate of the clustering.
+
+    Clusters come by size, the largest first, and within each the rows that most surely belong to it; squares mark the clusters.  Of more
+    than 2,000 rows 2,000 are drawn, evenly spaced in that order, so that every cluster keeps its share.
+
+    Parameters
+    ----------
+    fit, ax
+        See `plot`.
+    loss : {"vi", "binder"}, default "vi"
+        Loss of the point estimate, see `MCMCResult.partition`.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If the loss is unknown.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("log_anc ~ 1", nm.datasets.load_acidity(), draws=50, tune=50, chains=2, rng=1)
+    >>> similarity(fit, Figure().subplots()).images[0].get_array().shape
+    (155, 155)
+    """
+    from matplotlib.patches import Rectangle
+
+    with style.panels(ax, ["similarity"]) as (ax,):
+        labels = fit.partition(loss).labels
+        rows = np.argsort(_rank(labels)[labels], kind="stable")
+        if len(rows) > SHOWN_ROWS:
+            rows = rows[(np.arange(SHOWN_ROWS) * len(rows)) // SHOWN_ROWS]
+        values = share_of_draws(fit.draws.flat("labels")[:, rows])
+        cluster = labels[rows]
+        own = np.array([row[cluster == mine].mean() for row, mine in zip(values, cluster, strict=True)])
+        order = np.lexsort([-own, _rank(labels)[cluster]])
+        image = ax.imshow(values[np.ix_(order, order)], cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
+        ends = np.flatnonzero(np.diff(cluster, append=-1)) + 1
+        for start, end in zip([0, *ends[:-1]], ends, strict=True):
+            ax.add_patch(Rectangle((start - 0.5, start - 0.5), end - start, end - start, fill=False, edgecolor=style.ORANGE, linewidth=1.2))
+        style.color_bar(ax, image, "probability of sharing a cluster")
+        some = f"{len(rows):,} of {len(labels):,} rows" if len(rows) < len(labels) else "rows"
+        style.dress(ax, f"{some}, by cluster of the point estimate", "")
+        return ax
+
+
+def _rank(labels: np.ndarray) -> np.ndarray:
+    """Place of each cluster by size, the largest first; of equal ones the first to appear."""
+    rank = np.empty(labels.max() + 1, np.int64)
+    rank[np.argsort(-np.bincount(labels), kind="stable")] = np.arange(len(rank))
+    return rank
+
+
+@dataclass(frozen=True)
+class _Clusters:
+    """A point estimate and how it is drawn: clusters by size."""
+
+    labels: np.ndarray  # (n,)
+    probability: np.ndarray  # (n,) of belonging to its cluster
+
+    @property
+    def by_size(self) -> np.ndarray:
+        return np.argsort(_rank(self.labels))
+
+    def scatter(self, ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
+        """Rows in the colour and shape of their cluster, the fainter the less surely they belong to it; small clusters on top."""
+        from matplotlib.colors import to_rgba_array
+
+        for rank, cluster in enumerate(self.by_size):
+            rows = self.labels == cluster
+            color = to_rgba_array(style.CYCLE[rank % len(style.CYCLE)]).repeat(rows.sum(), axis=0)
+            color[:, 3] = FAINTEST + (1 - FAINTEST) * self.probability[rows]
+            marker = style.MARKERS[rank % len(style.MARKERS)]
+            ax.scatter(x[rows], y[rows], s=20, c=color, marker=marker, linewidths=0, label=f"cluster {cluster} ({rows.sum()})")
+
+    def handles(self, ax: Axes) -> list[Any]:
+        """Entries of a legend: the largest clusters, and how many others there are."""
+        from matplotlib.lines import Line2D
+
+        named = [
+            Line2D([], [], linestyle="", marker=style.MARKERS[rank % len(style.MARKERS)], color=style.CYCLE[rank], label=label)
+            for rank, label in enumerate(ax.get_legend_handles_labels()[1][:NAMED])
+        ]
+        others = len(self.by_size) - NAMED
+        return [*named, Line2D([], [], linestyle="", label=f"and {others} more")] if others > 0 else named
+
+
+def _needs(model: Model) -> str | None:
+    columns = model.frame.covariate_columns
+    if len(columns) > 2:
+        return f"needs at most two covariates, not {len(columns)} ({', '.join(columns)})"
+    return None
+
+
+@kind(_needs)
+def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, draws: int = 500) -> Any:
+    """The point estimate of the clustering on the data; the less surely a row belongs to its cluster, the fainter its mark.
+
+    A mixture of one response: a row of marks for each cluster.  Two: the plane of both.  Three or four: every pair of them.  More: the
+    plane of the first two principal components of the standardised responses.  Density regression: the responses over a covariate, or
+    the plane of two covariates.  The legend names the eight largest clusters by their numbers in `fit.partition()`, with their sizes.
+
+    Parameters
+    ----------
+    fit, ax
+        See `plot`.
+    response : str or sequence of str, optional
+        Default every response.
+    draws : int, default 500
+        Posterior draws behind the probabilities that rows belong to their clusters, those of `MCMCResult.predict`.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes: (d - 1, d - 1) for the pairs of d responses, one for each response of a regression
+
+    Raises
+    ------
+    ValueError
+        If there are more than two covariates, a response is unknown, or `ax` holds another number of axes than there
+        are pictures.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("log_anc ~ 1", nm.datasets.load_acidity(), draws=50, tune=50, chains=2, rng=1)
+    >>> clusters(fit, Figure().subplots()).get_xlabel()
+    'log_anc'
+    """
+    check(fit.model, "clusters")
+    names = responses(fit.model, response)
+    if response is not None and len(fit.model.frame.covariate_columns) == 2:
+        raise ValueError("response: the plane of two covariates shows no response; leave it out.")
+    table = fit.predict(kind="cluster", draws=draws)
+    found = _Clusters(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
+    if fit.model.is_regression:
+        return _over_covariates(fit.model, ax, names, found)
+    y = [values_of(fit.model, name) for name in names]
+    if len(names) in range(3, PAIRED + 1):
+        return _pairs(ax, names, y, found)
+    with style.panels(ax, [" and ".join(names)], "response") as (ax,):
+        if len(names) == 1:
+            _strip(ax, names[0], y[0], found)
+            return ax
+        if len(names) > 2:
+            y, names = _principal(np.column_stack(y))
+        found.scatter(ax, *y)
+        style.dress(ax, *names)
+        style.legend(ax, found.handles(ax))
+        return ax
+
+
+def _strip(ax: Axes, name: str, y: np.ndarray, found: _Clusters) -> None:
+    rank = np.minimum(_rank(found.labels)[found.labels], NAMED)
+    found.scatter(ax, y, rank + 0.7 * style.jitter(len(y)))
+    names = [handle.get_label() for handle in found.handles(ax)]
+    style.dress(ax, name, "")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _pairs(ax: Any, names: Sequence[str], y: Sequence[np.ndarray], found: _Clusters) -> np.ndarray:
+    d = len(names)
+    if ax is not None:
+        raise ValueError(f"the pairs of {d} responses need axes of their own; leave out ax, or name one or two by response=.")
+    with style.figure(d - 1, d - 1, (2.6, 2.3)) as axes:
+        for i, j in zip(*np.tril_indices(d - 1), strict=True):
+            found.scatter(axes[i, j], y[j], y[i + 1])
+        style.dress_triangle(axes, names[:-1], names[1:], found.handles(axes[-1, 0]))
+        return axes
+
+
+def _principal(y: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """The first two principal components (2, n) of standardised columns, and what to call them."""
+    z = (y - y.mean(axis=0)) / y.std(axis=0)
+    left, length, _ = np.linalg.svd(z, full_matrices=False)
+    share = length**2 / (length**2).sum()
+    return (left[:, :2] * length[:2]).T, [f"principal component {k + 1} ({share[k]:.0%} of the variance)" for k in range(2)]
+
+
+def _over_covariates(model: Model, ax: Any, names: Sequence[str], found: _Clusters) -> Any:
+    x, *second = covariates(model)
+    shown = {name: values_of(model, name) for name in names} if not second else {second[0].name: second[0].scattered()}
+    with style.panels(ax, tuple(shown), "response") as axes:
+        for one, (name, y) in zip(axes, shown.items(), strict=True):
+            found.scatter(one, x.scattered(), y)
+            style.dress(one, x.name, name)
+            for axis, covariate in zip("xy", [x, *second]):
+                if covariate.levels is not None:
+                    style.level_axis(one, axis, covariate.levels)
+        return style.finish(axes, ax is None, found.handles(axes[0]))

@@ -1,0 +1,206 @@
+"""Which pictures there are, which models they suit, and which options they take."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+
+from nrmmix.arrays import column as read_column
+from nrmmix.plots.style import jitter
+
+if TYPE_CHECKING:
+    from nrmmix.model import Model
+    from nrmmix.results import MCMCResult
+
+# The data first, the chains last.
+ORDER = (
+    "density", "mean", "quantiles", "conditional", "slices", "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace",
+    "autocorrelation",
+)
+DEFAULTS = ("density", "mean", "conditional")
+ALWAYS = "trace"  # what is drawn of a model that none of these suits
+
+
+class Bands(TypedDict, total=False):
+    """Options of predictions, handed on to `MCMCResult.predict`: see there."""
+
+    draws: int
+    interval: float
+    rng: Any
+
+
+Refusal = Callable[["Model"], "str | None"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A picture: how to draw it, and for a model that it does not suit what it needs."""
+
+    draw: Callable[..., Any]
+    refusal: Refusal
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        names: list[str] = []
+        for parameter in inspect.signature(self.draw).parameters.values():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                names.append(parameter.name)
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                names += Bands.__annotations__
+        return tuple(names)
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def kind(refusal: Refusal) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the picture of its name."""
+
+    def register(draw: Callable[..., Any]) -> Callable[..., Any]:
+        KINDS[draw.__name__] = Kind(draw, refusal)
+        return draw
+
+    return register
+
+
+def check(model: Model, kind: str | None = None) -> tuple[str, ...]:
+    """Kinds of pictures that a call of `plot` draws; nothing has to be sampled for it.
+
+    Parameters
+    ----------
+    model : Model
+    kind : str, optional
+
+    Returns
+    -------
+    tuple of str
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown, or does not suit the model.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> check(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()))
+    ('mean', 'conditional')
+    """
+    if kind is None:
+        suited = tuple(name for name in DEFAULTS if KINDS[name].refusal(model) is None)
+        return (suited if model.n_dim == 1 else suited[:1]) or (ALWAYS,)
+    one_of("kind of plot", kind, ORDER)
+    why = KINDS[kind].refusal(model)
+    if why is not None:
+        raise ValueError(f"plot {kind!r} {why}; for this model there are {_listed(available(model))}.")
+    return (kind,)
+
+
+def available(model: Model) -> tuple[str, ...]:
+    """Every kind of picture that suits a model.
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    tuple of str
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> available(nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy(), prior=nm.DirichletProcess(1.0)))
+    ('density', 'ppc', 'clusters', 'similarity', 'n_clusters', 'trace', 'autocorrelation')
+    """
+    return tuple(name for name in ORDER if KINDS[name].refusal(model) is None)
+
+
+def suits_all(model: Model) -> None:
+    """No model is refused."""
+
+
+def one_of(what: str, name: Any, known: Sequence[str]) -> None:
+    """Refuse a name that is not among those known."""
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"unknown {what} {name!r}; there are {_listed(known)}{hint}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names))
+
+
+# ------------------------------------------------------------------------------------------- what is drawn
+
+
+def responses(model: Model, chosen: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The responses that an option `response` names; None names all."""
+    names = model.frame.response_names
+    if chosen is None:
+        return names
+    wanted = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    for name in wanted:
+        one_of("response", name, names)
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise ValueError(f"response must name responses once each, not {chosen!r}.")
+    return wanted
+
+
+def values_of(model: Model, name: str) -> np.ndarray:
+    """Observed values (n,) of a response."""
+    return model.frame.response[:, model.frame.response_names.index(name)]
+
+
+def quantities(fit: MCMCResult, name: str | None) -> tuple[str, ...]:
+    """The numbers that were sampled and depend on no numbering of the clusters, or the one that an option `name` names."""
+    fixed = {"mass", "sigma", *fit.model.width_names} - {*fit.model.sampled}
+    if name in fixed and name in fit.draws:
+        raise ValueError(f"{name!r} is fixed in this model; there is nothing to draw.")
+    known = tuple(one for one in fit.scalars if one not in fixed)
+    if name is None:
+        return known
+    one_of("quantity", name, known)
+    return (name,)
+
+
+@dataclass(frozen=True)
+class Covariate:
+    """A column of the data behind the covariates, `x` for `y ~ log(x)`, and where its values stand on an axis."""
+
+    name: str
+    levels: tuple[Any, ...] | None  # None where it is numeric
+    observed: np.ndarray  # (n,) numbers, or positions of the levels
+
+    def scattered(self) -> np.ndarray:
+        """Where to draw the observations: those of one level beside each other."""
+        return self.observed if self.levels is None else self.observed + 0.4 * jitter(len(self.observed))
+
+
+def covariates(model: Model) -> tuple[Covariate, ...]:
+    """The columns behind the covariates of a model; none of a mixture."""
+    found = []
+    for name, levels in model.frame.covariate_columns.items():
+        values = model.frame.source[name]
+        if levels is None:
+            observed = read_column(values, name, numeric=True)
+        else:
+            position = {level: number for number, level in enumerate(levels)}
+            observed = np.array([position[value] for value in values], dtype=float)
+        found.append(Covariate(name, levels, np.asarray(observed)))
+    return tuple(found)
+
+
+def needs_one_covariate(model: Model) -> str | None:
+    columns = model.frame.covariate_columns
+    if len(columns) == 1:
+        return None
+    if not columns:
+        return "needs density regression, and this is a mixture"
+    return f"needs one covariate, not {len(columns)} ({', '.join(columns)}): predict() takes values of several"

@@ -1,0 +1,141 @@
+"""Pictures of the density of a mixture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.plots import style
+from nrmmix.plots.kinds import Bands, check, kind, responses, values_of
+from nrmmix.sampling import count
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from matplotlib.axes import Axes
+
+    from nrmmix.model import Model
+    from nrmmix.results import MCMCResult
+
+MASSES = (0.5, 0.8, 0.95)  # posterior mean probability inside the contours
+MOST = 6  # responses of a picture of pairs
+POINTS, PLANE_POINTS = 200, 80  # along an axis
+LABEL = "posterior mean density"
+
+
+def _needs(model: Model) -> str | None:
+    if model.is_regression:
+        return "needs a mixture, and this is density regression"
+    if model.n_dim > MOST:
+        return f'needs at most {MOST} responses, not {model.n_dim}: predict(kind="density", response=names, at=points) takes some of them'
+    return None
+
+
+@kind(_needs)
+def density(
+    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
+) -> Any:
+    """Posterior mean density of a mixture, with the data.
+
+    One response: histogram, density with its band, and rug.  Two: points, and contours of the density inside which a stated probability
+    lies.  Three to six: the density of each on the diagonal, and below it the data of every pair.
+
+    Parameters
+    ----------
+    fit, ax, **bands
+        See `plot`.
+    response : str or sequence of str, optional
+        Responses of which the density is wanted; default all.
+    points : int, optional
+        Points along an axis; default 200, and 80 in the plane of two responses.
+
+    Returns
+    -------
+    Axes, or for d > 2 responses an ndarray (d, d) of Axes
+
+    Raises
+    ------
+    ValueError
+        If the model is no mixture or has more than six responses, or `ax` is given for more than two of them.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("log_anc ~ 1", nm.datasets.load_acidity(), draws=50, tune=50, chains=2, rng=1)
+    >>> len(density(fit, Figure().subplots(), draws=20, points=30).lines[0].get_xdata())
+    30
+    """
+    check(fit.model, "density")
+    names = responses(fit.model, response)
+    plane = len(names) == 2 == fit.model.n_dim
+    points = (PLANE_POINTS if plane else POINTS) if points is None else count("points", points, 2)
+    if len(names) > 1 and not plane:
+        return _pairs(fit, ax, names, points, bands)
+    with style.panels(ax, [" and ".join(names)], "response") as (ax,):
+        if plane:
+            _plane(fit, ax, names, points, bands)
+            style.dress(ax, *names)
+        else:
+            _line(fit, ax, names[0], points, bands)
+            style.dress(ax, names[0], "density")
+        style.legend(ax)
+        return ax
+
+
+def _line(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands) -> None:
+    y = values_of(fit.model, name)
+    grid = style.padded(y, 0.12, points)
+    table = fit.predict(kind="density", at=grid, response=name, **bands)
+    ax.hist(y, bins=style.bins(y), density=True, color=style.GREY, alpha=0.3, edgecolor="white", label="data")
+    style.band(ax, grid, table["lower"], table["upper"], style.BLUE, f"{bands.get('interval', 0.9):.0%} credible band")
+    ax.plot(grid, table["estimate"], color=style.BLUE, linewidth=style.LINE, label=LABEL)
+    style.rug(ax, y)
+    ax.set_xlim(grid[0], grid[-1])
+    style.density_axis(ax)
+
+
+def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, bands: Bands) -> None:
+    y = [values_of(fit.model, name) for name in names]
+    x1, x2 = (style.padded(column, 0.2, points) for column in y)
+    at = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
+    values = fit.predict(kind="density", at=at[:, [names.index(name) for name in fit.model.frame.response_names]], **bands)
+    values = values["estimate"].to_numpy().reshape(points, points)
+    cell = (x1[1] - x1[0]) * (x2[1] - x2[0])
+    levels = {level: mass for mass in MASSES if (level := _level(values, cell, mass)) is not None}
+    ax.plot(*y, **style.POINT)
+    if levels:
+        heights = sorted(levels)
+        shades = [(style.BLUE, 0.08 + 0.10 * depth) for depth in range(len(heights))]
+        ax.contourf(x1, x2, values, levels=[*heights, np.inf], colors=shades)
+        lines = ax.contour(x1, x2, values, levels=heights, colors=[style.BLUE], linewidths=1.3)
+        ax.clabel(lines, fmt={level: f"{mass:.0%}" for level, mass in levels.items()}, fontsize=style.SMALL)
+        ax.plot([], [], color=style.BLUE, linewidth=1.3, label=f"{LABEL}, probability inside")
+    ax.set_xlim(x1[0], x1[-1])
+    ax.set_ylim(x2[0], x2[-1])
+
+
+def _pairs(fit: MCMCResult, ax: Any, names: Sequence[str], points: int, bands: Bands) -> np.ndarray:
+    d = len(names)
+    if ax is not None:
+        raise ValueError(f"the densities of {d} responses need {d} x {d} axes of their own; leave out ax, or name one by response=.")
+    with style.figure(d, d, (2.1, 1.9)) as axes:
+        for i, j in zip(*np.tril_indices(d), strict=True):
+            if i == j:
+                _line(fit, axes[i, i], names[i], points, bands)
+                axes[i, i].set_yticks([])
+            else:
+                axes[i, j].sharex(axes[j, j])
+                axes[i, j].plot(values_of(fit.model, names[j]), values_of(fit.model, names[i]), **style.POINT | {"markersize": 3})
+        handles = {one.get_label(): one for ax in (axes[0, 0], axes[1, 0]) for one in ax.get_legend_handles_labels()[0]}
+        style.dress_triangle(axes, names, ["density", *names[1:]], list(handles.values()))
+        return axes
+
+
+def _level(values: np.ndarray, cell: float, mass: float) -> float | None:
+    """Density above which points of the grid hold the mass; None where the grid does not reach that far into the tails."""
+    falling = np.sort(values.ravel())[::-1]
+    held = np.cumsum(falling) * cell
+    return float(falling[np.searchsorted(held, mass)]) if held[-1] > mass else None

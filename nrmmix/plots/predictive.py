@@ -1,0 +1,100 @@
+"""Picture of what the fitted model would have observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.plots import style
+from nrmmix.plots.kinds import kind, one_of, responses, suits_all, values_of
+from nrmmix.sampling import count
+
+if TYPE_CHECKING:
+    from nrmmix.results import MCMCResult
+
+CURVES = ("density", "ecdf")
+CELLS = 512  # of the grid on which densities are smoothed
+
+
+@kind(suits_all)
+def ppc(
+    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, curve: str = "density", draws: int = 50,
+    rng: Any = None,
+) -> Any:
+    """Posterior predictive check: data sets simulated from the fit beside the observed one, response by response.
+
+    Each replicate has the rows of the data.  In density regression its responses are pooled over all rows, as the observed are.
+
+    Parameters
+    ----------
+    fit, ax
+        See `plot`.
+    response : str or sequence of str, optional
+        Default every response.
+    curve : {"density", "ecdf"}, default "density"
+        Densities smoothed by one bandwidth, that of the observed values by Silverman's rule, or empirical distribution functions.
+    draws : int, default 50
+        Number of replicates.
+    rng : int, SeedSequence, Generator or None
+        Seed of the replicates, by default that of the fit.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, one for each response
+
+    Raises
+    ------
+    ValueError
+        If a response or the curve is unknown, or `ax` holds another number of axes than there are responses.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("log_anc ~ 1", nm.datasets.load_acidity(), draws=50, tune=50, chains=2, rng=1)
+    >>> len(ppc(fit, Figure().subplots(), draws=10).lines)  # ten replicates and the data
+    11
+    """
+    one_of("curve", curve, CURVES)
+    names, n_obs = responses(fit.model, response), fit.model.n_obs
+    draws = count("draws", draws, 1)
+    with style.panels(ax, names, "response") as axes:
+        replicates = fit.simulate(draws=draws, rng=rng)
+        for one, name in zip(axes, names, strict=True):
+            observed = values_of(fit.model, name)
+            x = style.padded(observed, 0.2, CELLS)
+            shape = _smoothed(x, observed) if curve == "density" else _ecdf(x)
+            simulated = replicates[name].to_numpy().reshape(-1, n_obs)
+            for k, values in enumerate(simulated):
+                label = None if k else f"{len(simulated)} replicates"
+                one.plot(x, shape(values), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
+            one.plot(x, shape(observed), color="black", linewidth=style.LINE, label="data")
+            one.set_xlim(x[0], x[-1])
+            if curve == "density":
+                style.density_axis(one)
+            pooled = f"{name}, over all rows" if fit.model.is_regression else name
+            style.dress(one, pooled, "density" if curve == "density" else "distribution function")
+        return style.finish(axes, ax is None)
+
+
+def _smoothed(x: np.ndarray, observed: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Kernel density estimates on the grid x; values beyond it count too."""
+    spread = np.subtract(*np.quantile(observed, [0.75, 0.25])) / 1.34
+    sd = observed.std()
+    step = x[1] - x[0]
+    width = max(0.9 * (min(sd, spread) if spread > 0 else sd) * len(observed) ** -0.2, step)
+    reach = int(np.ceil(4 * width / step))
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) * step / width) ** 2)
+    edges = x[0] + step * (np.arange(len(x) + 2 * reach + 1) - reach - 0.5)
+
+    def estimate(values: np.ndarray) -> np.ndarray:
+        held = np.histogram(values, edges)[0] / (len(values) * step * kernel.sum())
+        return np.convolve(held, kernel, "valid")
+
+    return estimate
+
+
+def _ecdf(x: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    return lambda values: np.searchsorted(np.sort(values), x, side="right") / len(values)

@@ -1,0 +1,343 @@
+"""Pictures of a density regression over one covariate, which may be a number or have levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.plots import style
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, needs_one_covariate, responses, values_of
+from nrmmix.sampling import count
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from matplotlib.axes import Axes
+
+    from nrmmix.model import Model
+    from nrmmix.results import MCMCResult
+
+POINTS = 100  # along the covariate, and along the response in an image
+QUANTILE_POINTS = 60  # along the covariate: quantiles take much longer than means
+SLICE_POINTS = 200  # along the response
+SLICES = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of the covariate at which the conditional density is shown
+MOST_SLICES = 8  # levels; with more, those that occur most
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+IMAGE_QUANTILES = (0.05, 0.5, 0.95)
+DASHES = ("-", "--", "-.", ":")
+RIDGE = 0.92  # height of the densities one above the other
+MEAN = "posterior mean of E[y | x]"
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Values of the covariate at which something is predicted, and where on the axis they stand."""
+
+    fit: MCMCResult
+    covariate: Covariate
+    values: np.ndarray  # (m,)
+    position: np.ndarray  # (m,)
+    reached: np.ndarray  # (m,) bool: some location is in reach; between the data there may be gaps
+
+    @classmethod
+    def over(cls, fit: MCMCResult, points: int | None, default: int = POINTS) -> _Grid:
+        """Over the range of a number, or at every level."""
+        (covariate,) = covariates(fit.model)
+        if covariate.levels is None:
+            values = position = style.padded(covariate.observed, 0.0, default if points is None else count("points", points, 2))
+        else:
+            values, position = np.array(covariate.levels, dtype=object), np.arange(float(len(covariate.levels)))
+        return cls(fit, covariate, values, position, _reached(fit, pd.DataFrame({covariate.name: values})))
+
+    def predict(self, kind: str, **options: Any) -> pd.DataFrame:
+        return self.fit.predict({self.covariate.name: self.values[self.reached]}, kind, **options)
+
+    def spread(self, table: pd.DataFrame, columns: int) -> np.ndarray:
+        """(m, columns, 3) predictions, NaN out of reach."""
+        out = np.full((len(self.values), columns, 3), np.nan)
+        out[self.reached] = table.to_numpy().reshape(-1, columns, 3)
+        return out
+
+    def data(self, ax: Axes, y: np.ndarray, **looks: Any) -> None:
+        ax.plot(self.covariate.scattered(), y, **style.POINT | looks)
+
+    def curve(self, ax: Axes, values: np.ndarray, color: str, label: str | None, linestyle: str = "-") -> None:
+        """A line over a number, short strokes at levels."""
+        if self.covariate.levels is None:
+            ax.plot(self.position, values, color=color, linewidth=style.LINE, linestyle=linestyle, label=label)
+        else:
+            ax.plot(self.position, values, color=color, linestyle="", marker="_", markersize=22, markeredgewidth=2, label=label)
+
+    def band(self, ax: Axes, lower: np.ndarray, upper: np.ndarray, color: str, label: str) -> None:
+        """A ribbon over a number, an upright bar at levels."""
+        if self.covariate.levels is None:
+            style.band(ax, self.position, lower, upper, color, label)
+        else:
+            ax.vlines(self.position, lower, upper, color=color, linewidth=7, alpha=0.45, label=label)
+
+    def dress(self, ax: Axes, name: str) -> None:
+        style.dress(ax, self.covariate.name, name)
+        if self.covariate.levels is None:
+            ax.set_xlim(style.around(self.position))
+        else:
+            style.level_axis(ax, "x", self.covariate.levels)
+
+
+def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
+    """Rows that a location reaches at the smallest width among the draws."""
+    model = fit.model
+    assert model.kernel is not None and model.grid is not None
+    widths = np.array([fit.draws[name].min() for name in model.width_names])
+    if model.kernel.shared_width:
+        widths = np.repeat(widths, len(model.frame.covariate_names))
+    values, _, _ = model.frame.new_covariates(newdata)
+    return np.exp(model.kernel.log_kernel(model.grid.distances(values), widths)).max(axis=1) > 0
+
+
+@kind(needs_one_covariate)
+def mean(
+    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
+) -> Any:
+    """Posterior mean of E[y | x] with its credible band, over the data.
+
+    A curve with a ribbon where the covariate is a number, a stroke with a bar for each level where it has levels.
+
+    Parameters
+    ----------
+    fit, ax, **bands
+        See `plot`.
+    response : str or sequence of str, optional
+        Default every response.
+    points : int, default 100
+        Points along the covariate.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, one for each response
+
+    Raises
+    ------
+    ValueError
+        If the model has not one covariate, or `ax` holds another number of axes than there are responses.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
+    >>> mean(fit, Figure().subplots(), draws=20, points=30).get_ylabel()
+    'accel_g'
+    """
+    check(fit.model, "mean")
+    names, grid = responses(fit.model, response), _Grid.over(fit, points)
+    with style.panels(ax, names, "response") as axes:
+        for one, name in zip(axes, names, strict=True):
+            table = grid.spread(grid.predict("mean", response=name, **bands), 1)[:, 0]
+            grid.data(one, values_of(fit.model, name))
+            grid.band(one, table[:, 1], table[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band")
+            grid.curve(one, table[:, 0], style.ORANGE, MEAN)
+            grid.dress(one, name)
+        return style.finish(axes, ax is None)
+
+
+@kind(needs_one_covariate)
+def quantiles(
+    fit: MCMCResult, ax: Any = None, *, q: Sequence[float] = QUANTILES, response: str | Sequence[str] | None = None,
+    points: int | None = None, **bands: Unpack[Bands],
+) -> Any:
+    """Quantiles of the conditional distribution, over the data, with the credible band of the median.
+
+    Parameters
+    ----------
+    fit, ax, **bands
+        See `plot`.
+    q : sequence of float, default (0.05, 0.25, 0.5, 0.75, 0.95)
+        Probabilities; the band is drawn where 0.5 is one of them.
+    response : str or sequence of str, optional
+        Default every response.
+    points : int, default 60
+        Points along the covariate.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, one for each response
+
+    Raises
+    ------
+    ValueError
+        As `mean`; or if `q` holds anything but probabilities.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
+    >>> ax = quantiles(fit, Figure().subplots(), q=[0.1, 0.9], draws=20, points=10)
+    >>> [line.get_label() for line in ax.lines]
+    ['data', '10% and 90%', '_child2']
+    """
+    check(fit.model, "quantiles")
+    names, grid = responses(fit.model, response), _Grid.over(fit, points, QUANTILE_POINTS)
+    q = np.unique(np.asarray(q, dtype=float))
+    with style.panels(ax, names, "response") as axes:
+        for one, name in zip(axes, names, strict=True):
+            grid.data(one, values_of(fit.model, name))
+            table = grid.spread(grid.predict("quantile", q=q, response=name, **bands), len(q))
+            if 0.5 in q:
+                median = table[:, q.searchsorted(0.5)]
+                grid.band(one, median[:, 1], median[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band of the median")
+            _quantile_curves(one, grid, table[..., 0], q)
+            grid.dress(one, name)
+        return style.finish(axes, ax is None)
+
+
+def _quantile_curves(ax: Axes, grid: _Grid, values: np.ndarray, q: np.ndarray) -> None:
+    """Curves (m, Q) of quantiles; those that are as far from the median share a label and a look."""
+    distance = np.round(np.abs(q - 0.5), 9)
+    for rank, one in enumerate(np.unique(distance)):
+        same = np.flatnonzero(distance == one)
+        label = "median" if one == 0 else " and ".join(f"{100 * q[k]:g}%" for k in same)
+        color = style.ORANGE if grid.covariate.levels is None or one == 0 else style.CYCLE[2 * rank % len(style.CYCLE)]
+        for k in same:
+            grid.curve(ax, values[:, k], color, label if k == same[0] else None, DASHES[rank % len(DASHES)])
+
+
+def _needs_a_number(model: Model) -> str | None:
+    why = needs_one_covariate(model)
+    if why is None:
+        ((name, levels),) = model.frame.covariate_columns.items()
+        # Numbers in C(x) have levels too.
+        why = f"needs a numeric covariate, and {name!r} has levels" if levels is not None else None
+    return why
+
+
+@kind(_needs_a_number)
+def conditional(
+    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
+) -> Any:
+    """Posterior mean of the conditional density f(y | x) as an image, with the data and the quantiles 5%, 50% and 95%.
+
+    Parameters
+    ----------
+    fit, ax, **bands
+        See `plot`.
+    response : str or sequence of str, optional
+        Default every response.
+    points : int, default 100
+        Points along each axis.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, one for each response
+
+    Raises
+    ------
+    ValueError
+        If the model has not one numeric covariate, or `ax` holds another number of axes than there are responses.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
+    >>> conditional(fit, Figure().subplots(), draws=20, points=30).get_xlabel()
+    'times_ms'
+    """
+    from matplotlib.colors import PowerNorm
+
+    check(fit.model, "conditional")
+    names, grid = responses(fit.model, response), _Grid.over(fit, points)
+    x, size = grid.position, len(grid.position)
+    half = (x[1] - x[0]) / 2
+    with style.panels(ax, names, "response") as axes:
+        for one, name in zip(axes, names, strict=True):
+            y = style.padded(values_of(fit.model, name), 0.08, size)
+            step = (y[1] - y[0]) / 2
+            values = grid.spread(grid.predict("density", at=y, response=name, **bands), size)[..., 0]
+            # Coloured by the root of the density: a narrow peak at one x would otherwise leave all else dark.
+            image = one.imshow(
+                values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto", interpolation="bilinear",
+                extent=(x[0] - half, x[-1] + half, y[0] - step, y[-1] + step),
+            )
+            style.color_bar(one, image, f"density of {name}")
+            grid.data(one, values_of(fit.model, name), color="white", markeredgecolor="black", markeredgewidth=0.5, markersize=3.5, alpha=1)
+            # Quantiles beyond the image are not wanted; those on it can be read off a distribution function on its grid, at a
+            # fraction of the cost of predict(kind="quantile").
+            cdf = grid.spread(grid.predict("cdf", at=y, response=name, **bands), size)[..., 0]
+            curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
+            _quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
+            grid.dress(one, name)
+            one.set_ylim(y[0], y[-1])
+        return style.finish(axes, ax is None)
+
+
+@kind(needs_one_covariate)
+def slices(
+    fit: MCMCResult, ax: Any = None, *, x: Sequence[Any] | None = None, response: str | Sequence[str] | None = None,
+    points: int | None = None, **bands: Unpack[Bands],
+) -> Any:
+    """Conditional densities f(y | x) at a few values of x, with their credible bands, one above the other.
+
+    Each is scaled to the same height, so that a narrow one does not press the others flat.
+
+    Parameters
+    ----------
+    fit, ax, **bands
+        See `plot`.
+    x : sequence, optional
+        Values of the covariate; default its quantiles at 10, 30, 50, 70 and 90%, or its levels, of more than eight those that occur most.
+    response : str or sequence of str, optional
+        Default every response.
+    points : int, default 200
+        Points along the response.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, one for each response
+
+    Raises
+    ------
+    ValueError
+        If the model has not one covariate, a value cannot be used or lies out of reach of every location, or `ax` holds another number
+        of axes than there are responses.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
+    >>> ax = slices(fit, Figure().subplots(), x=[10.0, 20.0], draws=20, points=30)
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['10', '20']
+    """
+    check(fit.model, "slices")
+    (covariate,), names = covariates(fit.model), responses(fit.model, response)
+    chosen = _slice_values(covariate) if x is None else [x] if np.ndim(x) == 0 else list(x)
+    if not chosen:
+        raise ValueError("x is empty; give values of the covariate, or leave it out.")
+    points = SLICE_POINTS if points is None else count("points", points, 2)
+    with style.panels(ax, names, "response") as axes:
+        for one, name in zip(axes, names, strict=True):
+            y = style.padded(values_of(fit.model, name), 0.15, points)
+            table = fit.predict({covariate.name: chosen}, "density", at=y, response=name, **bands).to_numpy().reshape(-1, points, 3)
+            tables = RIDGE * table / table.max(axis=(1, 2), keepdims=True) + np.arange(len(chosen))[:, None, None]
+            for foot, (estimate, lower, upper) in enumerate(tables.transpose(0, 2, 1)):
+                one.axhline(foot, color=style.GREY, linewidth=0.5)
+                style.band(one, y, lower, upper, style.BLUE, None if foot else f"{bands.get('interval', 0.9):.0%} credible band")
+                one.plot(y, estimate, color=style.BLUE, linewidth=style.LINE, label=None if foot else "conditional density, scaled")
+            one.set_xlim(y[0], y[-1])
+            style.dress(one, name, covariate.name)
+            style.level_axis(one, "y", chosen)
+            one.set_ylim(-0.05, len(chosen))
+        return style.finish(axes, ax is None)
+
+
+def _slice_values(covariate: Covariate) -> list[Any]:
+    if covariate.levels is None:
+        return list(np.unique(np.quantile(covariate.observed, SLICES, method="nearest")))
+    often = np.argsort(-np.bincount(covariate.observed.astype(int)), kind="stable")[:MOST_SLICES]
+    return [covariate.levels[k] for k in np.sort(often)]

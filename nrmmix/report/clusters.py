@@ -1,0 +1,114 @@
+"""Clusters of the point estimate: size, stability, and the parameters of their components."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from nrmmix.compiling import announced
+from nrmmix.kernels.chain import start
+
+if TYPE_CHECKING:
+    from nrmmix.model import Model
+    from nrmmix.partition import Partition
+    from nrmmix.results import MCMCResult
+
+WORK_LIMIT = 2e8  # rows x draws x clusters, about 2 seconds of search, beyond which no partition is sought unasked
+DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
+FEW_RESPONSES = 3  # with more, of each component only the mean is reported
+
+
+class Column(NamedTuple):
+    """One number of every cluster."""
+
+    name: str
+    value: np.ndarray  # (K,)
+    sd: np.ndarray  # (K,) posterior standard deviation; NaN where there is none
+
+
+class Clusters(NamedTuple):
+    """Clusters of a partition, largest first."""
+
+    partition: Partition
+    label: np.ndarray  # (K,) of `partition.labels`
+    size: np.ndarray  # (K,)
+    stability: np.ndarray  # (K,)
+    columns: tuple[Column, ...]
+
+
+def affordable(fit: MCMCResult) -> bool:
+    """Whether `fit.partition()` is there already, or takes no more than a few seconds.
+
+    Parameters
+    ----------
+    fit : MCMCResult
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> affordable(nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1))
+    True
+    """
+    return DEFAULT in fit._partitions or fit.model.n_obs * float(fit.draws["n_clusters"].sum()) <= WORK_LIMIT
+
+
+def clusters(fit: MCMCResult) -> Clusters:
+    """What can be said of each cluster of `fit.partition()`.
+
+    Stability is the mean over the members of the posterior probability that `fit.predict(kind="cluster")` gives.  Parameters have
+    their posterior mean and standard deviation given this partition, in closed form; the means of covariates are those of the members.
+
+    Parameters
+    ----------
+    fit : MCMCResult
+
+    Returns
+    -------
+    Clusters
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+    >>> found = clusters(fit)
+    >>> int(found.size.sum()), [column.name for column in found.columns]
+    (82, ['mean velocity_km_s', 'sd velocity_km_s'])
+    """
+    found = fit.partition()
+    labels, size = found.labels, found.sizes
+    probability = fit.predict(kind="cluster")["probability"].to_numpy(dtype=float)
+    stability = np.bincount(labels, weights=probability) / size
+    columns = [*_parameters(fit.model, found), *_covariates(fit.model, labels, size)]
+    order = np.argsort(-size, kind="stable")
+    return Clusters(
+        found, order, size[order], stability[order],
+        tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
+    )
+
+
+def _parameters(model: Model, partition: Partition) -> list[Column]:
+    K, names = partition.n_clusters, model.frame.response_names
+    data, state = model.arrays(K)
+    with announced():
+        start(data, state, partition.labels)
+    parameters = model.family.cluster_parameters(state.stat, K)
+    if len(names) > FEW_RESPONSES:
+        parameters = dict(list(parameters.items())[:1])
+    return [
+        Column(f"{quantity} {name}", mean[:, j], sd[:, j])
+        for j, name in enumerate(names) for quantity, (mean, sd) in parameters.items()
+    ]
+
+
+def _covariates(model: Model, labels: np.ndarray, size: np.ndarray) -> list[Column]:
+    if model.frame.covariates is None:
+        return []
+    return [
+        Column(f"mean {name}", np.bincount(labels, weights=x) / size, np.full(len(size), np.nan))
+        for name, x in zip(model.frame.covariate_names, model.frame.covariates.T, strict=True)
+    ]

@@ -1,0 +1,248 @@
+"""A fit as tables of numbers, in the manner of R's broom, and fits compared with each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix import diagnostics
+from nrmmix.convergence import converged, smallest_ess
+from nrmmix.priors import DirichletProcess
+from nrmmix.tables import as_frame
+from nrmmix.warn import warn
+
+if TYPE_CHECKING:
+    from nrmmix.results import MCMCResult
+
+
+def quantities(fit: MCMCResult) -> pd.DataFrame:
+    """Diagnostics of what tables report: all label-invariant numbers that mean something by themselves.
+
+    Without sigma of a Dirichlet process; log(u) in place of u, whose tail is so long that its mean says nothing.
+
+    Parameters
+    ----------
+    fit : MCMCResult
+
+    Returns
+    -------
+    DataFrame
+        As `MCMCResult.diagnostics()`.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> data = nm.datasets.load_galaxy()
+    >>> list(quantities(nm.fit("velocity_km_s ~ 1", data, prior=nm.NGGP(sigma=0.3), draws=9, tune=9, rng=1)).index)
+    ['n_clusters', 'log_joint', 'mass', 'sigma', 'log(u)']
+    """
+    values = {name: fit.draws[name] for name in fit.scalars}
+    if isinstance(fit.model.prior, DirichletProcess):
+        del values["sigma"]
+    if "u" in values:
+        values["log(u)"] = np.log(values.pop("u"))
+    return diagnostics.table(values)
+
+
+def tidy(fit: MCMCResult) -> pd.DataFrame:
+    """Label-invariant parameters, one a row; see `MCMCResult.tidy`."""
+    names = {"mean": "estimate", "sd": "std_error", "q5": "conf_low", "q95": "conf_high", "ess": "ess", "rhat": "rhat", "mcse": "mcse"}
+    return quantities(fit)[list(names)].rename(columns=names).rename_axis("term").reset_index()
+
+
+def glance(fit: MCMCResult) -> pd.DataFrame:
+    """The whole fit in one row; see `MCMCResult.glance`."""
+    model, table = fit.model, quantities(fit)
+    return pd.DataFrame([{
+        "formula": model.formula,
+        "prior": str(model.prior),
+        "family": type(model.family).__name__,
+        "method": fit.method,
+        "n_obs": model.n_obs,
+        "n_responses": model.n_dim,
+        "n_chains": fit.draws.n_chains,
+        "n_draws": fit.draws.n_draws,
+        "n_clusters": table.loc["n_clusters", "mean"],
+        "log_joint": table.loc["log_joint", "mean"],
+        "mean_log_density": fit.log_density().mean(),
+        "max_rhat": table["rhat"].max(),
+        "min_ess": smallest_ess(table).min(),
+        "seconds": fit.seconds,
+        "converged": converged(table),
+    }])
+
+
+# ---------------------------------------------------------------------------------------------- row by row
+
+
+def augment(fit: MCMCResult, newdata: Any = None) -> pd.DataFrame:
+    """The data with what the fit says of each row; see `MCMCResult.augment`."""
+    frame = fit.model.frame
+    if newdata is None:
+        table, response = frame.source, frame.response
+    else:
+        table, response = as_frame(newdata, allow_empty=True), frame.new_response(newdata)
+    names = list(frame.response_names)
+    ends = [""] if len(names) == 1 else [f"_{name}" for name in names]
+    fitted = fit.predict(newdata, "mean")["estimate"].to_numpy().reshape(-1, len(names))
+    new = {f".fitted{end}": fitted[:, j] for j, end in enumerate(ends)}
+    if response is not None:
+        new |= {f".resid{end}": response[:, j] - fitted[:, j] for j, end in enumerate(ends)}
+        new[".log_density"] = fit.log_density(newdata).to_numpy()
+        clusters = fit.predict(newdata, "cluster")
+        new |= {f".{name}": clusters[name].array for name in ("cluster", "probability")}
+    for name in new:
+        if name in table:
+            raise ValueError(f"augment would add a column {name!r}, which the data have already; rename that column.")
+    return pd.concat([table, pd.DataFrame(new, index=table.index)], axis=1)
+
+
+# --------------------------------------------------------------------------------------------- several fits
+
+
+def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> pd.DataFrame:
+    """Fits ranked by the log density that they give to data that they have not seen.
+
+    Parameters
+    ----------
+    *fits : MCMCResult, or one dict of them by name
+        Of the same responses.  Without names they are `fit 1`, `fit 2` and so on.
+    newdata : DataFrame, optional
+        Held-out rows, with responses and covariates.  Without it each row of the training data, which must be the same for all
+        fits, is left out in turn by Pareto smoothed importance sampling (Vehtari, Gelman & Gabry 2017); this needs ArviZ.
+
+    Returns
+    -------
+    DataFrame
+        One row a fit, the best first: elpd, the sum of log densities over n rows, with its standard error se; mean = elpd / n;
+        difference to the best, not above 0, with the standard error of the paired difference, difference_se; n.  Without newdata also
+        pareto_k, the largest of the rows: above 0.7 the approximation cannot be trusted, and held-out rows are needed.
+
+    Raises
+    ------
+    TypeError
+        If something else than fits is given.
+    ValueError
+        If there are no fits, their responses or training data differ, no row is left, or ArviZ is needed and not installed.
+
+    Warns
+    -----
+    UserWarning
+        Where rows are left out because some fit has no density for them, as something is missing; it counts them.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> data = nm.datasets.load_faithful()
+    >>> old, new = data.iloc[:200], data.iloc[200:]
+    >>> run = {"draws": 50, "tune": 50, "rng": 1}
+    >>> fits = {
+    ...     "mixture": nm.fit("waiting_min ~ 1", old, **run),
+    ...     "regression": nm.fit("waiting_min ~ eruptions_min", old, **run),
+    ... }
+    >>> list(compare(fits, newdata=new).index)
+    ['regression', 'mixture']
+    """
+    named = _named(fits)
+    _check_same_responses(named)
+    if newdata is not None:
+        columns = {name: fit.log_density(newdata) for name, fit in named.items()}
+        extra = None
+    else:
+        _check_same_data(named)
+        found = {name: _leave_one_out(fit) for name, fit in named.items()}
+        columns = {name: scores for name, (scores, _) in found.items()}
+        extra = {name: float(np.max(k)) for name, (_, k) in found.items()}
+    scores = np.column_stack([np.asarray(column, dtype=float) for column in columns.values()])
+    kept = ~np.isnan(scores).any(axis=1)
+    if not kept.any():
+        raise ValueError("compare: no row has a density under every fit; the data have no rows without missing values.")
+    if not kept.all():
+        warn(f"compare: {int((~kept).sum())} of {len(kept)} rows left out: some fit has no density there, as values are missing.")
+    scores = scores[kept]
+    n, best = len(scores), int(scores.sum(axis=0).argmax())
+    against = scores - scores[:, [best]]
+    table = pd.DataFrame(
+        {
+            "elpd": scores.sum(axis=0), "se": _standard_error(scores), "mean": scores.mean(axis=0),
+            "difference": against.sum(axis=0), "difference_se": _standard_error(against), "n": n,
+        },
+        index=pd.Index(named, name="fit"),
+    )
+    if extra is not None:
+        table["pareto_k"] = pd.Series(extra)
+    return table.sort_values("elpd", ascending=False, kind="stable")
+
+
+def _standard_error(scores: np.ndarray) -> np.ndarray:
+    """Of the sums of the columns; NaN for a single row."""
+    n = len(scores)
+    return np.sqrt(n) * scores.std(axis=0, ddof=1) if n > 1 else np.full(scores.shape[1], np.nan)
+
+
+def _named(fits: tuple[Any, ...]) -> dict[str, MCMCResult]:
+    from nrmmix.posterior import Posterior
+
+    if len(fits) == 1 and isinstance(fits[0], dict):
+        named = {str(name): fit for name, fit in fits[0].items()}
+    else:
+        named = {f"fit {number}": fit for number, fit in enumerate(fits, 1)}
+    if not named:
+        raise ValueError("compare: there are no fits; give some, compare(fit1, fit2, newdata=...).")
+    for name, fit in named.items():
+        if not isinstance(fit, Posterior):
+            raise TypeError(f"compare: {name} is a {type(fit).__name__}; give fits, or one dict of fits, and the data as newdata=.")
+    return named
+
+
+def _check_same_responses(named: dict[str, MCMCResult]) -> None:
+    (first, reference), *others = [(name, fit.model.frame.response_names) for name, fit in named.items()]
+    for name, responses in others:
+        if sorted(responses) != sorted(reference):
+            raise ValueError(
+                f"compare: densities of different responses cannot be compared; {first} has {', '.join(reference)} and "
+                f"{name} {', '.join(responses)}."
+            )
+
+
+def _check_same_data(named: dict[str, MCMCResult]) -> None:
+    def responses(fit: MCMCResult) -> np.ndarray:
+        return fit.model.frame.response[:, np.argsort(fit.model.frame.response_names)]
+
+    (first, reference), *others = named.items()
+    for name, fit in others:
+        if not np.array_equal(responses(fit), responses(reference)):
+            raise ValueError(
+                f"compare: {first} and {name} were fitted to different rows ({reference.model.n_obs} and {fit.model.n_obs}); fit the "
+                "same rows, or give held-out rows as newdata=."
+            )
+
+
+def _leave_one_out(fit: MCMCResult) -> tuple[np.ndarray, np.ndarray]:
+    """Log density (n,) of each row given the others, and the Pareto shape (n,) that says how far to trust it."""
+    smooth = _psislw()
+    values = np.asarray(fit.to_datatree()["log_likelihood"]["y"], dtype=float)  # (chain, draw, n)
+    chains, draws, n = values.shape
+    log_likelihood = values.reshape(-1, n).T
+    efficiency = np.mean([diagnostics.ess(np.exp(values[..., i] - values[..., i].max()), kind="mean") for i in range(n)]) / (chains * draws)
+    log_weights, k = smooth(-log_likelihood, float(efficiency))
+    return np.logaddexp.reduce(log_weights + log_likelihood, axis=1), k
+
+
+def _psislw() -> Any:
+    """Pareto smoothing of log weights (n, draws): normalised log weights and shapes."""
+    try:
+        from arviz_stats.base import array_stats
+    except ImportError:
+        pass
+    else:
+        return lambda log_weights, efficiency: array_stats.psislw(log_weights, r_eff=efficiency, axis=-1)
+    try:
+        from arviz import psislw
+    except ImportError:
+        raise ValueError(
+            "compare without newdata needs ArviZ, which is not installed: pip install arviz; or give held-out rows as newdata=."
+        ) from None
+    return psislw

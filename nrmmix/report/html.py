@@ -1,0 +1,219 @@
+"""A report on a fit as one HTML file that needs nothing else: no scripts, no fonts, no pictures from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import io
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from datetime import datetime
+from html import escape
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix import files, plots
+from nrmmix.convergence import converged, verdict
+from nrmmix.plots.kinds import KINDS
+from nrmmix.report.frames import quantities
+from nrmmix.report.summary import summary
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from nrmmix.results import MCMCResult
+
+DPI = 110
+LIBRARIES = ("numpy", "scipy", "numba", "pandas")
+
+STYLE = """\
+body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 62rem; margin: 0 auto; padding: 1rem 1.5rem; }
+h1 { font-size: 1.6rem; margin-bottom: 0.3rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
+h3 { font-size: 1.05rem; margin-bottom: 0.3rem; }
+a { color: #00558c; }
+pre { background: #f5f5f5; padding: 0.8rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.85rem; }
+.verdict { border-left: 0.4rem solid; padding: 0.5rem 1rem; }
+.good { border-color: #009e73; background: #e8f6f1; }
+.doubtful { border-color: #d55e00; background: #fcefe6; }
+.nrmmix { overflow-x: auto; }
+figure { margin: 0 0 1.5rem; }
+figcaption { color: #444; font-size: 0.9rem; }
+img { max-width: 100%; height: auto; }
+@media print { nav { display: none; } figure { break-inside: avoid; } .nrmmix { font-size: 0.75rem; } }"""
+
+
+def write(fit: MCMCResult, path: Any) -> Path:
+    """Write a report as one HTML file; see `MCMCResult.report`."""
+    where = files.target(path, ".html", "a report")
+    page = _page(fit).encode()
+    with files.replaced(where) as file:
+        file.write(page)
+    return where
+
+
+def _page(fit: MCMCResult) -> str:
+    model, numbers = fit.model, quantities(fit)
+    what = "Kernel-NRM density regression" if model.is_regression else "NRM mixture"
+    title = escape(f"{what}: {model.formula or ', '.join(model.frame.response_names)}")
+    kinds = plots.available(model)
+    fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
+    pictures = "\n".join(_picture(fit, kind) for kind in kinds)
+    state = "good" if converged(numbers) else "doubtful"
+    links = ", ".join(f'<a href="#{kind}">{kind.replace("_", " ")}</a>' for kind in kinds)
+    return f"""\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+{STYLE}
+</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<p class="verdict {state}"><strong>{escape(verdict(fit, numbers))}</strong></p>
+</header>
+<nav aria-label="Contents">
+<ul>
+<li><a href="#model">Model</a></li>
+<li><a href="#summary">Summary</a></li>
+<li><a href="#pictures">Pictures</a>: {links}</li>
+<li><a href="#run">How it was run</a></li>
+</ul>
+</nav>
+<main>
+<section id="model">
+<h2>Model</h2>
+<pre>{escape(str(model))}</pre>
+</section>
+<section id="summary">
+<h2>Summary</h2>
+{summary(fit).as_html()}
+</section>
+<section id="pictures">
+<h2>Pictures</h2>
+{pictures}
+</section>
+<section id="run">
+<h2>How it was run</h2>
+{_run(fit)}
+</section>
+</main>
+</body>
+</html>
+"""
+
+
+# ------------------------------------------------------------------------------------------------- pictures
+
+
+def _picture(fit: MCMCResult, kind: str) -> str:
+    """A figure with the first sentences of the plot function's description; the reason where there is none for these data."""
+    name = kind.replace("_", " ")
+    heading = f'<h3 id="{kind}">{name[0].upper()}{name[1:]}</h3>'
+    try:
+        with _figure(fit, kind) as figure:
+            data = io.BytesIO()
+            figure.savefig(data, format="png", dpi=DPI)
+            width, height = (round(float(size)) for size in figure.get_size_inches() * DPI)
+    except ValueError as error:
+        return f"{heading}\n<p>Not drawn: {escape(str(error))}</p>"
+    caption = escape(" ".join((KINDS[kind].draw.__doc__ or name).split("\n\n")[0].split()))
+    coded = base64.b64encode(data.getvalue()).decode()
+    return (
+        f'{heading}\n<figure>\n<img alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">\n'
+        f"<figcaption>{caption}</figcaption>\n</figure>"
+    )
+
+
+@contextmanager
+def _figure(fit: MCMCResult, kind: str) -> Iterator[Figure]:
+    """A plot's figure, closed afterwards; the figures of the user, and the one that is current, stay as they are."""
+    from matplotlib import pyplot
+
+    before = set(pyplot.get_fignums())
+    try:
+        with pyplot.ioff():
+            axes = fit.plot(kind)
+            yield np.ravel(np.array(axes, dtype=object))[0].figure
+    finally:
+        for number in set(pyplot.get_fignums()) - before:
+            pyplot.close(number)
+
+
+# ------------------------------------------------------------------------------------------- how it was run
+
+
+def _run(fit: MCMCResult) -> str:
+    from nrmmix import __version__
+
+    versions = {"nrmmix": __version__, "Python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+    rows = {
+        "Seed": str(fit.seed),
+        "Versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
+        "Platform": platform.platform(),
+        "Written": f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}",
+    }
+    listed = "\n".join(f"<dt><strong>{name}</strong></dt><dd>{escape(text)}</dd>" for name, text in rows.items())
+    return (
+        f"<dl>\n{listed}\n</dl>\n<p>On the same data, the same machine and with the same versions this draws the same again (if starting "
+        f"labels were given as <code>init</code>, give them too):</p>\n<pre>{escape(reproduce(fit))}</pre>"
+    )
+
+
+def reproduce(fit: MCMCResult) -> str:
+    """Python code that fits the same model to `data` and draws the same again; hyperparameters are the numbers that were used.
+
+    Parameters
+    ----------
+    fit : MCMCResult
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> family = nm.Gaussian(m=20000, r=0.01, nu=4, scale=1e6)
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), family=family, draws=50, tune=50, chains=2, rng=1)
+    >>> print(reproduce(fit))
+    import nrmmix as nm
+    <BLANKLINE>
+    model = nm.Model(
+        'velocity_km_s ~ 1',
+        data,
+        family=nm.Gaussian(covariance='full', m=[20000.0], r=0.01, nu=4.0, scale=[[1000000.0]]),
+        prior=nm.DirichletProcess(mass=nm.Gamma(shape=1.0, rate=1.0)),
+    )
+    fit = model.fit('gibbs', draws=50, tune=50, thin=1, chains=2, rng=1)
+    """
+    model = fit.model
+    arguments = [repr(model.formula), "data", f"family={_code(model.family)}", f"prior={_code(model.prior)}"]
+    if model.kernel is not None:
+        arguments.append(f"kernel={_kernel(model.kernel)}")
+    lines = "\n".join(f"    {argument}," for argument in arguments)
+    run = f"draws={fit.draws.n_draws}, tune={fit.tune}, thin={fit.thin}, chains={fit.draws.n_chains}, rng={fit.seed}"
+    return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({fit.method!r}, {run})"
+
+
+def _code(value: Any) -> str:
+    if is_dataclass(value):
+        given = ", ".join(f"{field.name}={_code(getattr(value, field.name))}" for field in fields(value) if field.init)
+        return f"nm.{type(value).__name__}({given})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_code, value))},)"
+    return repr(value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value)
+
+
+def _kernel(kernel: Any) -> str:
+    width = kernel.widths[0] if kernel.shared_width else kernel.widths
+    return f"nm.{type(kernel).__name__}({_code(width)}, locations={_code(kernel.locations)}, scale={kernel.scale!r})"

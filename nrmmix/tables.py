@@ -1,0 +1,191 @@
+"""Tables: whatever holds columns becomes a DataFrame, and rows and columns get names in messages.
+
+Positions of rows in messages count from 0.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["as_frame", "is_plain", "listed", "plain", "row_name", "shown", "unknown_column"]
+
+SUPPORTED = "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas()"
+LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
+
+
+def row_name(position: int, index: pd.Index | None = None) -> str:
+    """Describe a row by its position and, where that differs, by its index label.
+
+    Examples
+    --------
+    >>> row_name(3), row_name(1, pd.Index(["a", "b"]))
+    ('row 3', "row 1 (index label 'b')")
+    """
+    position = int(position)
+    if index is None:
+        return f"row {position}"
+    label = plain(index[position])
+    if isinstance(label, int) and label == position:
+        return f"row {position}"
+    return f"row {position} (index label {shown(label)})"
+
+
+def plain(item: Any) -> Any:
+    """An item without NumPy's wrapping; a whole float as an int."""
+    item = item.item() if isinstance(item, np.generic) else item
+    return int(item) if isinstance(item, float) and item.is_integer() else item
+
+
+def shown(item: Any) -> str:
+    """An item as messages show it, which is not at any length.
+
+    Examples
+    --------
+    >>> shown("a"), shown(np.float64(2)), len(shown("a" * 1000))
+    ("'a'", '2', 60)
+    """
+    text = " ".join(repr(plain(item)).split("\n"))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def listed(items: Iterable[str]) -> str:
+    """Join names by commas, the first of them where there are many.
+
+    Examples
+    --------
+    >>> listed(["x", "y"])
+    'x, y'
+    """
+    items = list(items)
+    more = f", ... ({len(items)} all told)" if len(items) > MOST else ""
+    return ", ".join(items[:MOST]) + more
+
+
+def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
+    """Turn tabular input into a DataFrame with unique string column names.
+
+    Parameters
+    ----------
+    data : DataFrame, Series, mapping of columns, 1-D or 2-D ndarray, or an object with ``to_pandas()``
+        The columns of an ndarray are named ``y1`` to ``yd``. The data may be shared with the caller: read,
+        never write.
+    allow_empty : bool
+        Whether a table without rows is accepted.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    TypeError
+        For an unsupported type.
+    ValueError
+        For a table without columns or rows, duplicate column names, columns of different lengths or a
+        ``MultiIndex`` of columns.
+
+    Examples
+    --------
+    >>> as_frame(np.array([[1, 2], [3, 4]])).columns.tolist()
+    ['y1', 'y2']
+    """
+    frame = _to_frame(data)
+    if isinstance(frame.columns, pd.MultiIndex):
+        raise ValueError(
+            "The data have several levels of column names; join them into one string per column."
+        )
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"The column name {name!r} occurs more than once; column names must be unique.")
+    if not names:
+        raise ValueError("The data have no columns; give at least one column.")
+    if not len(frame) and not allow_empty:
+        raise ValueError(f"The data have no rows (columns: {listed(names)}); give at least one row.")
+    return frame.set_axis(names, axis="columns")
+
+
+def _to_frame(data: Any) -> pd.DataFrame:
+    if isinstance(data, pd.DataFrame):
+        return data
+    if isinstance(data, pd.Series):
+        return data.to_frame("y1" if data.name is None else data.name)
+    if hasattr(data, "to_pandas"):
+        return _from_pandas(data)
+    if isinstance(data, Mapping):
+        return _from_columns(data)
+    if isinstance(data, np.ndarray):
+        return _from_array(data)
+    if isinstance(data, (str, os.PathLike)):
+        raise TypeError(f"Data cannot be a name or path such as {shown(data)}; read the file first: pandas.read_csv(path).")
+    if hasattr(data, "toarray"):
+        raise TypeError(f"Sparse matrices ({type(data).__name__}) are not supported yet; give data.toarray().")
+    remedy = "pandas.DataFrame(data)" if isinstance(data, (list, tuple)) else SUPPORTED
+    raise TypeError(f"Data of type {type(data).__name__} are not supported; give {remedy}.")
+
+
+def _from_pandas(data: Any) -> pd.DataFrame:
+    name = type(data).__name__
+    try:
+        converted = data.to_pandas()
+    except Exception as error:
+        raise TypeError(f"to_pandas() of {name} failed ({error}); give {SUPPORTED}.") from error
+    if not isinstance(converted, (pd.DataFrame, pd.Series)):
+        raise TypeError(f"to_pandas() of {name} did not return a DataFrame but {type(converted).__name__}.")
+    return _to_frame(converted)
+
+
+def _from_columns(data: Mapping[Any, Any]) -> pd.DataFrame:
+    lengths = {}
+    for name, values in data.items():
+        dimensions = getattr(values, "ndim", 1 if isinstance(values, Sized) else 0)
+        if isinstance(values, (str, bytes, Set, Mapping)) or dimensions == 0:
+            raise ValueError(
+                f"The column {name!r} of the dict is not a list of values but {shown(values)} ({type(values).__name__}); "
+                "give every column as a list, an array or a Series."
+            )
+        if dimensions > 1:
+            raise ValueError(f"The column {name!r} of the dict has {dimensions} dimensions; give columns of one dimension.")
+        lengths[name] = len(values)
+    if len(set(lengths.values())) > 1:
+        counted = listed(f"{name!r} has {length}" for name, length in lengths.items())
+        raise ValueError(f"The columns of the dict differ in length ({counted}); give columns of one length.")
+    frame = pd.DataFrame(dict(data))
+    if len(frame) > max(lengths.values(), default=0):  # pandas has lined up the rows by their labels
+        raise ValueError("The Series in the dict have different indexes; give them the same one, or values without: .to_numpy().")
+    return frame
+
+
+def _from_array(data: np.ndarray) -> pd.DataFrame:
+    if is_plain(data):
+        if data.ndim not in (1, 2):
+            raise ValueError(f"An array of data must have 1 or 2 dimensions, not {data.ndim}.")
+        table = data[:, None] if data.ndim == 1 else data
+        return pd.DataFrame(table, columns=[f"y{j + 1}" for j in range(table.shape[1])])
+    if data.ndim != 1:
+        raise ValueError(f"An array with named fields must have 1 dimension, not {data.ndim}.")
+    for name in data.dtype.names:
+        if data[name].ndim > 1 or data.dtype[name].names:
+            raise ValueError(f"The field {name!r} of the array is itself an array or a record; give one number or text a field.")
+    return pd.DataFrame({name: data[name] for name in data.dtype.names})
+
+
+def is_plain(data: Any) -> bool:
+    """Whether data are an array without column names."""
+    return isinstance(data, np.ndarray) and data.dtype.names is None
+
+
+def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> ValueError:
+    """Return the error for a column that is not there, with the nearest name and the names there are."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    foreign = listed(f"{letter!r} is {unicodedata.name(letter, 'unnamed')}" for letter in dict.fromkeys(name) if not letter.isascii())
+    letters = f" ({foreign})" if foreign else ""  # some look like others
+    return ValueError(f"There is no column {shown(name)}{letters} in {table}.{hint} The columns are {listed(known)}.")

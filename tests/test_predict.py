@@ -1,0 +1,274 @@
+"""Predictions: marginals of several responses, clusters of rows, their tables and their errors."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pandas as pd
+import pytest
+
+import nrmmix as nm
+from nrmmix import replay
+from nrmmix.partition import Partition
+from nrmmix.replay import Replay, targets
+
+RUN = {"draws": 20, "tune": 60, "chains": 2, "rng": 1}
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Two responses of very different scales, and a covariate."""
+    rng = np.random.default_rng(7)
+    x = rng.uniform(0, 10, 60).round(1)
+    low = np.where(rng.random(60) < 0.5, 3.0, -1.0) + 0.3 * rng.normal(size=60)
+    return pd.DataFrame({"x": x, "small": low, "large": 5000 + 900 * x + 400 * low + 300 * rng.normal(size=60)})
+
+
+@pytest.fixture(scope="module")
+def mixture(data):
+    return nm.fit("small + large ~ 1", data, prior=nm.NGGP(), **RUN)
+
+
+@pytest.fixture(scope="module")
+def regression(data):
+    return nm.fit("small + large ~ x", data, prior=nm.DirichletProcess(), **RUN)
+
+
+@pytest.fixture(scope="module")
+def box(data):
+    return nm.fit("small + large ~ x", data, prior=nm.NGGP(1.0, 0.3), kernel=nm.Box(0.3), **RUN)
+
+
+NEW = pd.DataFrame({"x": [2.0, 7.5]}, index=["a", "b"])
+
+
+# ---- marginals
+
+
+@pytest.mark.parametrize("which", ["mixture", "regression", "box"])
+def test_marginal_is_the_integral_of_the_joint(which, request):
+    """Estimates and, draw by draw of the random measure, the bands."""
+    fit = request.getfixturevalue(which)
+    other = np.linspace(-30_000, 60_000, 1801)
+    at = np.array([-1.0, 1.0, 3.2])
+    points = np.column_stack([np.repeat(at, len(other)), np.tile(other, 3)])
+    # with one draw lower and upper both are that draw's random density
+    joint = fit.predict(NEW, "density", at=points, draws=1, rng=3).to_numpy().reshape(2, 3, len(other), 3)
+    marginal = fit.predict(NEW, "density", at=at, draws=1, rng=3, response="small")
+    np.testing.assert_allclose(np.trapezoid(joint, other, axis=2).reshape(-1, 3), marginal, rtol=2e-3)
+    assert (marginal["lower"] == marginal["upper"]).all()
+    assert not np.allclose(marginal["lower"], marginal["estimate"], rtol=1e-3)
+
+
+def test_cdf_and_quantiles_are_those_of_the_marginal_density(regression):
+    grid = np.linspace(-40, 40, 20_001)
+    density = regression.predict(NEW, "density", at=grid, draws=10, response="small")["estimate"].to_numpy().reshape(2, -1)
+    cdf = regression.predict(NEW, "cdf", at=grid, draws=10, response="small")["estimate"].to_numpy().reshape(2, -1)
+    steps = np.cumsum((density[:, 1:] + density[:, :-1]) / 2, axis=1) * (grid[1] - grid[0])
+    np.testing.assert_allclose(cdf[:, 1:] - cdf[:, :1], steps, atol=1e-5)
+    q = [0.05, 0.5, 0.9]
+    quantile = regression.predict(NEW, "quantile", q=q, draws=10, response="small")["estimate"].to_numpy().reshape(2, -1)
+    for row in range(2):
+        np.testing.assert_allclose(quantile[row], np.interp(q, cdf[row], grid), atol=0.01)
+
+
+def test_marginal_equals_the_model_of_one_response(data):
+    """Data in one cluster: the marginal of a normal-Wishart component is that with d - 1 degrees of freedom less."""
+    run = {"init": "one", "draws": 1, "tune": 0, "chains": 1, "rng": 1}
+    scale = np.array([[0.5, 20.0], [20.0, 4e6]])
+    prior = nm.DirichletProcess(1e-9)
+    both = nm.Model(data=data[["small", "large"]], prior=prior, family=nm.Gaussian(m=[0, 8000], r=0.1, nu=4, scale=scale)).fit(**run)
+    one = nm.Model(data=data[["large"]], prior=prior, family=nm.Gaussian(m=8000, r=0.1, nu=3, scale=4e6)).fit(**run)
+    at = [-2000.0, 9000.0, 21_000.0]
+    for kind in ("density", "cdf"):
+        found, wanted = both.predict(kind=kind, at=at, response="large"), one.predict(kind=kind, at=at)
+        np.testing.assert_allclose(found["estimate"], wanted["estimate"], rtol=1e-6)
+    found, wanted = both.predict(kind="quantile", response="large"), one.predict(kind="quantile")
+    np.testing.assert_allclose(found["estimate"], wanted["estimate"], rtol=1e-6)
+
+
+def test_quantiles_follow_the_units_of_each_response(data):
+    rescaled = nm.fit("small + large ~ 1", data * [1.0, 1e-9, 1e6], prior=nm.NGGP(), **RUN)
+    usual = nm.fit("small + large ~ 1", data, prior=nm.NGGP(), **RUN)
+    a, b = (fit.predict(kind="quantile", draws=10).to_numpy().reshape(2, 3, 3) for fit in (usual, rescaled))
+    np.testing.assert_allclose(a[0], b[0] / 1e-9, rtol=1e-6)
+    np.testing.assert_allclose(a[1], b[1] / 1e6, rtol=1e-6)
+
+
+# ---- their tables
+
+
+def test_levels_of_several_responses(mixture, regression):
+    both = ["small", "large"]
+    table = mixture.predict(kind="cdf", at=[[0.0, 9000.0], [1.0, 9500.0]], draws=5)
+    assert table.index.names == ["response", "y"]
+    assert list(table.index) == [("small", 0.0), ("small", 1.0), ("large", 9000.0), ("large", 9500.0)]
+    table = mixture.predict(kind="quantile", q=[0.2, 0.8], draws=5)
+    assert list(table.index) == [("small", 0.2), ("small", 0.8), ("large", 0.2), ("large", 0.8)]
+    assert mixture.predict(kind="quantile", response="large", q=0.5, draws=5).index.equals(pd.Index([0.5], name="q"))
+    assert mixture.predict(kind="density", response="large", at=[9000.0], draws=5).index.equals(pd.Index([9000.0], name="y"))
+    table = mixture.predict(kind="density", response=["large"], at=[[9000.0]], draws=5)
+    assert list(table.index) == [("large", 9000.0)] and table.index.names == ["response", "y"]
+    assert mixture.predict(kind="density", draws=5).index.names == [None, "small", "large"]
+
+    table = regression.predict(NEW, "quantile", q=[0.2, 0.8], draws=5)
+    assert table.index.names == [None, "response", "q"]
+    own = [("small", 0.2), ("small", 0.8), ("large", 0.2), ("large", 0.8)]
+    assert list(table.index) == [(row, *level) for row in "ab" for level in own]
+    turned = regression.predict(NEW, "quantile", q=[0.2, 0.8], draws=5, response=both[::-1])
+    pd.testing.assert_frame_equal(turned.loc[list(table.index)], table)
+
+
+def test_grids_cover_each_response(mixture, data):
+    table = mixture.predict({"z": [1]}, "cdf", draws=5)  # no responses there
+    assert len(table) == 200 and table.index.names == [None, "response", "y"]
+    for name in ("small", "large"):
+        y = table.xs(name, level="response").index.get_level_values("y")
+        assert y[0] < data[name].min() < data[name].max() < y[-1]
+    assert len(mixture.predict({"z": [1]}, "density", draws=5, response="large")) == 100
+
+
+def test_means_of_chosen_responses(regression):
+    both = regression.predict(NEW, draws=10)
+    large = regression.predict(NEW, draws=10, response="large")
+    assert large.index.equals(NEW.index)
+    np.testing.assert_array_equal(large, both.xs("large", level="response"))
+    pd.testing.assert_frame_equal(regression.predict(NEW, draws=10, response=["large"]), both.loc[(slice(None), ["large"]), :])
+
+
+def test_rows_with_their_own_responses(regression):
+    """The same as at points; what is missing is NaN, response by response."""
+    index = pd.MultiIndex.from_tuples([("u", 1), ("u", 2), ("v", 1)], names=["run", "step"])
+    new = pd.DataFrame({"x": [2.0, np.nan, 7.5], "small": [0.5, 0.5, np.nan], "large": [9000.0, 9000.0, 9900.0]}, index=index)
+    for kind in ("density", "cdf"):
+        table = regression.predict(new, kind, draws=10, response=["small", "large"])
+        assert table.index.names == ["run", "step", "response", "y"] and len(table) == 6
+        assert np.isnan(table.to_numpy()).any(axis=1).tolist() == [False, False, True, True, True, False]
+        points = regression.predict(NEW, kind, at=[[0.5, 9000.0], [0.0, 9900.0]], draws=10, response=["small", "large"]).to_numpy()
+        np.testing.assert_allclose(table.to_numpy()[[0, 1, 5]], points[[0, 2, 7]], rtol=1e-9)
+    one = regression.predict(new, "cdf", draws=10, response="large")
+    np.testing.assert_array_equal(one, table.xs("large", level="response"))
+    joint = regression.predict(new, "density", draws=10)
+    assert joint.index.names == ["run", "step", "small", "large"]
+    assert np.isnan(joint.to_numpy()).all(axis=1).tolist() == [False, True, True]
+
+
+def test_one_response_may_be_named(data):
+    fit = nm.fit("small ~ x", data, **RUN)
+    for kind in ("mean", "density", "cdf", "quantile"):
+        pd.testing.assert_frame_equal(fit.predict(NEW, kind, draws=5, response="small"), fit.predict(NEW, kind, draws=5))
+    assert fit.predict(NEW, "density", draws=5, response=["small"]).index.names == [None, "response", "y"]
+
+
+def test_empty_new_data(regression):
+    for kind in ("mean", "density", "cdf", "quantile", "cluster"):
+        assert len(regression.predict(pd.DataFrame({"x": [], "small": [], "large": []}), kind, draws=5)) == 0
+    assert len(regression.predict(pd.DataFrame({"x": []}), "cdf", draws=5)) == 0
+
+
+@pytest.mark.parametrize("which", ["mixture", "regression"])
+def test_predictions_do_not_depend_on_the_memory(which, request, monkeypatch):
+    fit = request.getfixturevalue(which)
+    new = pd.DataFrame({"x": [2.0, 7.5, 2.0, 4.0], "small": [0.5, 1.0, 3.0, 2.0], "large": 9000.0})
+
+    def everything():
+        tables = [fit.predict(new, kind, draws=7).to_numpy(dtype=float) for kind in ("mean", "density", "cdf", "quantile", "cluster")]
+        return [*tables, fit.predict(new, "cdf", at=[[0, 8000]], draws=7), fit.log_density(new)]
+
+    whole = everything()
+    monkeypatch.setattr(replay, "MEMORY", 1)
+    for a, b in zip(whole, everything()):
+        np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+# ---- clusters
+
+
+@pytest.mark.parametrize("which", ["mixture", "regression"])
+def test_clusters_against_a_naive_reference(which, request, data):
+    """Row by row and draw by draw from the definition."""
+    fit = request.getfixturevalue(which)
+    estimate, draws = fit.partition().labels, 6
+    new = pd.DataFrame({"x": [1.0, 9.0, 5.0], "small": [3.0, 1.0, 60.0], "large": [9000.0, 12_000.0, -8e6]})
+    X, family = data[["small", "large"]].to_numpy(), fit.model.family
+    base = naive.Base(family.m, family.r, family.nu, family.scale)
+    from nrmmix.kernels.predictive import predictive_weights
+    from nrmmix.replay import Reach
+
+    recorded, target = Replay(fit, draws), targets(fit.model, new)
+    reach = Reach(fit.model, target)
+    total = np.zeros((3, estimate.max() + 2))
+    own = np.zeros(len(X))
+    for t, width in zip(recorded.chosen, recorded):
+        labels = fit.draws.flat("labels")[t]
+        weights = predictive_weights(recorded.data, recorded.state, reach.at(width))
+        for i in range(len(X)):
+            own[i] += (estimate[labels == labels[i]] == estimate[i]).mean() / draws
+        for i, y in enumerate(new[["small", "large"]].to_numpy()):
+            members = [X[labels == k] for k in range(labels.max() + 1)] + [X[:0]]
+            p = weights[target.row[i]] * np.exp([naive.log_predictive(y, inside, base) for inside in members])
+            p /= p.sum() * draws
+            total[i, -1] += p[-1]
+            for k in range(labels.max() + 1):
+                for c in range(estimate.max() + 1):
+                    total[i, c] += p[k] * (estimate[labels == k] == c).mean()
+    found = fit.predict(new, "cluster", draws=draws)
+    np.testing.assert_allclose(found["probability"], total.max(axis=1), rtol=1e-6)
+    wanted = total.argmax(axis=1)
+    assert found["cluster"].tolist() == np.where(wanted == total.shape[1] - 1, -1, wanted).tolist()
+    assert found["cluster"].iloc[2] == -1
+
+    table = fit.predict(kind="cluster", draws=draws)
+    assert table["cluster"].tolist() == estimate.tolist() and table.index.equals(data.index)
+    np.testing.assert_allclose(table["probability"], own)
+
+
+def test_clusters_of_certain_draws(data):
+    """One partition in all draws: probabilities 0 and 1, whatever the estimate calls the clusters."""
+    fit = nm.fit("small + large ~ 1", data, prior=nm.DirichletProcess(1.0), init="each", draws=1, tune=0, chains=1, rng=1)
+    labels = fit.draws["labels"][0, 0]
+    fit._partitions[("vi", None, 16)] = Partition(labels[::-1].copy()[::-1], "vi", 0.0, labels[None, :])
+    table = fit.predict(kind="cluster")
+    np.testing.assert_array_equal(table["probability"], 1.0)
+
+
+def test_clusters_of_rows_with_missing_values(regression):
+    new = pd.DataFrame({"x": [2.0, np.nan, 4.0], "small": [3.0, 3.0, np.nan], "large": 9000.0}, index=list("pqr"))
+    table = regression.predict(new, "cluster", draws=10)
+    assert str(table["cluster"].dtype) == "Int64" and table.index.equals(new.index)
+    assert table["cluster"].isna().tolist() == [False, True, True] and table["probability"].isna().tolist() == [False, True, True]
+    assert str(regression.predict(kind="cluster")["cluster"].dtype) == "Int64"
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"response": "smal"}, ValueError, "unknown response 'smal'; the responses are small, large; did you mean 'small'"),
+        ({"response": ["small", "small"]}, ValueError, "'small' stands twice"),
+        ({"response": []}, ValueError, "response is empty"),
+        ({"response": 3}, TypeError, "name of a response or a sequence of names, not 3"),
+        ({"response": "small", "kind": "cluster"}, ValueError, "leave response= out"),
+        ({"kind": "cluster", "at": [1.0]}, ValueError, "a cluster has no points"),
+        ({"kind": "clusters"}, ValueError, "did you mean 'cluster'"),
+        ({"kind": "cdf", "at": [1.0, 2.0, 3.0]}, ValueError, r"at must have shape \(m, 2\)"),
+        ({"kind": "density", "response": "large", "at": [[1.0, 2.0]]}, ValueError, r"at must have shape \(m,\)"),
+    ],
+)
+def test_errors(mixture, options, error, text):
+    with pytest.raises(error, match=text):
+        mixture.predict(**options)
+
+
+def test_errors_name_the_columns_that_are_not_there(regression, box):
+    with pytest.raises(ValueError, match=r"newdata has no large; kind=.cluster. needs the responses"):
+        regression.predict({"x": [1.0], "small": [1.0]}, "cluster")
+    with pytest.raises(ValueError, match="newdata has no small, large; give the points of the joint density as at="):
+        regression.predict(NEW, "density")
+    with pytest.raises(ValueError, match="newdata has no large; log_density"):
+        regression.log_density({"x": [1.0], "small": [1.0]})
+    for kind in ("mean", "cdf", "cluster"):
+        with pytest.raises(ValueError, match=r"row 1 \(x = 99\) is out of reach"):
+            box.predict({"x": [1.0, 99.0], "small": [1.0, 1.0], "large": [1.0, 1.0]}, kind)

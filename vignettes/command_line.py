@@ -1,0 +1,65 @@
+"""The command line.  `make docs` runs this script and writes docs/command_line.md."""
+
+# %%
+import os
+import tempfile
+
+os.chdir(tempfile.mkdtemp())
+
+# %% [markdown]
+# # Command line
+#
+# Results go to standard output, messages to standard error. The exit status is 0 for a result, 1 for a failure on the way, 2 for input that
+# cannot be used, and 130 for an interrupt before the first draw.
+
+# %% [bash]
+# nrmmix --help
+
+# %% [markdown]
+# ## Fit
+
+# %% [bash]
+# nrmmix datasets
+# nrmmix fit "accel_g ~ times_ms" --data mcycle --seed 1 --save mcycle.npz --report mcycle.html --plot mcycle.png
+# ls
+
+# %% [markdown]
+# `--data` takes the name of a data set or a csv file. `nrmmix fit --help` has all options:
+
+# %% [bash]
+# nrmmix fit --help
+
+# %% [markdown]
+# ## A saved fit
+
+# %% [bash]
+# nrmmix summary mcycle.npz --format csv | head -n 8
+# printf 'times_ms\n10\n20\n30\n' > new.csv
+# nrmmix predict mcycle.npz --data new.csv
+# nrmmix predict mcycle.npz --data new.csv --kind quantile --q 0.1 0.9 > quantiles.csv
+# head -n 3 quantiles.csv
+# nrmmix report mcycle.npz again.html
+
+# %% [markdown]
+# ## Several responses
+
+# %% [bash]
+# nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --seed 1 --save faithful.npz > faithful.txt
+# nrmmix predict faithful.npz --kind density --at 2,55 4.5,80
+# nrmmix predict faithful.npz --kind quantile --q 0.5 --response waiting_min
+
+# %% [markdown]
+# ## What is refused
+
+# %% [bash] raises
+# nrmmix fit "acell_g ~ times_ms" --data mcycle
+# nrmmix summary nothing.npz
+# nrmmix predict mcycle.npz --kind men
+
+# %% [markdown]
+# ## Compile once
+#
+# The first fit on a machine compiles for about half a minute. `nrmmix warmup` does that ahead of time.
+
+# %% [bash]
+# nrmmix warmup

@@ -1,0 +1,89 @@
+"""Formulas and data: what is read, and what is refused.  `make docs` runs this script and writes docs/formulas.md."""
+
+# %% [markdown]
+# # Formulas and data
+#
+# A formula names responses, joined by `+`, then a tilde, then covariates, or `1` for a mixture.
+
+# %%
+import numpy as np
+import pandas as pd
+
+import nrmmix as nm
+
+iris, mcycle = nm.datasets.load_iris(), nm.datasets.load_mcycle()
+nm.Model("sepal_length_cm + sepal_width_cm ~ 1", iris)
+
+# %% [markdown]
+# ## Transformations and covariates
+#
+# Responses and covariates may be transformed, by `log`, `sqrt` and their like (also as `np.log`), by `center`, `standardize`, and by the splines
+# `bs`, `cr` and `cc`. Text and categories become indicator columns, numbers do so within `C()`. What a transformation has learnt from the
+# data, such as a mean, is kept for new data.
+
+# %%
+nm.Model("log(petal_length_cm) ~ center(sepal_length_cm) + species", iris)
+
+# %%
+nm.Model("accel_g ~ bs(times_ms, df=4)", mcycle).frame.covariate_names
+
+# %% [markdown]
+# Each covariate is scaled to [0, 1] by the training data, because the kernel's width is in those units; `scale=None` of the kernel leaves units
+# alone. Responses are never standardised: the default prior follows their scale, so that units do not matter.
+#
+# Without a formula every column is a response, and an array will do:
+
+# %%
+nm.Model(data=iris[["sepal_length_cm", "sepal_width_cm"]].to_numpy()).frame.response_names
+
+# %% [markdown]
+# ## Missing values
+#
+# Rows that miss a value in a column of the formula are dropped, with a warning that counts them, or refused by `missing="raise"`.
+
+# %%
+gaps = mcycle.copy()
+gaps.loc[[3, 10], "accel_g"] = np.nan
+nm.Model("accel_g ~ times_ms", gaps).n_obs
+
+# %% raises
+nm.Model("accel_g ~ times_ms", gaps, missing="raise")
+
+# %% [markdown]
+# ## New data
+#
+# New data need the columns of the covariates. Rows that miss one become NaN; a level that the training data do not have is an error.
+
+# %%
+fit = nm.fit("petal_length_cm ~ species", iris, draws=300, tune=200, rng=1)
+fit.predict(pd.DataFrame({"species": ["setosa", None]}, index=["a", "b"]))
+
+# %% raises
+fit.predict(pd.DataFrame({"species": ["sylvestris"]}))
+
+# %% [markdown]
+# ## What is refused
+#
+# A message says which column, row or argument it is about, and what would work.
+
+# %% raises
+nm.Model("acell_g ~ times_ms", mcycle)
+
+# %% raises
+nm.Model("accel_g ~ accel_g", mcycle)
+
+# %% raises
+nm.Model("accel_g ~ times_ms", mcycle.assign(accel_g=1.0))
+
+# %% raises
+nm.Model("accel_g ~ times_ms", mcycle, prior=nm.NGGP(sigma=1.5))
+
+# %% raises
+nm.fit("accel_g ~ times_ms", mcycle, method="gibs")
+
+# %% [markdown]
+# A formula is checked before anything in it is evaluated: names of columns, numbers, arithmetic and the listed functions are all there is. The
+# same check meets the formula of a saved fit.
+
+# %% raises
+nm.Model("__import__('os').system('ls') ~ 1", mcycle)

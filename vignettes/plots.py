@@ -1,0 +1,92 @@
+"""Pictures of every kind.  `make docs` runs this script and writes docs/plots.md."""
+
+# %% [markdown]
+# # Plots
+#
+# `fit.plot(kind)` draws on new axes, or on those given as `ax=`, and returns them; nothing is shown or saved. Colours can be told apart with the
+# usual kinds of colour blindness. `nm.plots.available(model)` lists the kinds that suit a model.
+
+# %%
+import nrmmix as nm
+
+faithful, mcycle = nm.datasets.load_faithful(), nm.datasets.load_mcycle()
+galaxy, iris = nm.datasets.load_galaxy(), nm.datasets.load_iris()
+run = {"draws": 1000, "tune": 1000, "thin": 5, "rng": 1}
+mixture = nm.fit("velocity_km_s ~ 1", galaxy, prior=nm.NGGP(), **run)
+nm.plots.available(mixture.model)
+
+# %%
+regression = nm.fit("accel_g ~ times_ms", mcycle, draws=1000, tune=2000, thin=20, rng=1)
+nm.plots.available(regression.model)
+
+# %% [markdown]
+# ## Densities
+
+# %%
+mixture.plot("density")
+
+# %%
+pair = nm.fit("eruptions_min + waiting_min ~ 1", faithful, **run)
+pair.plot("density")
+
+# %%
+four = nm.fit("sepal_length_cm + sepal_width_cm + petal_length_cm + petal_width_cm ~ 1", iris, **run)
+four.plot("density")
+
+# %% [markdown]
+# ## Density regression
+
+# %%
+regression.plot("mean")
+
+# %%
+regression.plot("conditional")
+
+# %%
+regression.plot("quantiles")
+
+# %%
+regression.plot("slices")
+
+# %%
+levels = nm.fit("petal_length_cm ~ species", iris, **run)
+levels.plot("mean")
+
+# %% [markdown]
+# ## Chains
+
+# %%
+mixture.plot("trace")
+
+# %%
+mixture.plot("autocorrelation")
+
+# %% [markdown]
+# ## Clusters
+
+# %%
+mixture.plot("n_clusters")
+
+# %%
+pair.plot("clusters")
+
+# %%
+four.plot("clusters")
+
+# %%
+regression.plot("clusters")
+
+# %%
+pair.plot("similarity")
+
+# %% [markdown]
+# ## Checks
+
+# %%
+mixture.plot("prior_posterior")
+
+# %%
+mixture.plot("ppc")
+
+# %%
+pair.plot("ppc")

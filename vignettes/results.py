@@ -1,0 +1,205 @@
+"""Every method of a fit.  `make docs` runs this script and writes docs/results.md."""
+
+# %% [markdown]
+# # Results
+#
+# What can be asked of a fit, on two of them: a mixture of two responses, and a density regression.
+
+# %%
+import nrmmix as nm
+
+faithful, mcycle = nm.datasets.load_faithful(), nm.datasets.load_mcycle()
+mixture = nm.fit("eruptions_min + waiting_min ~ 1", faithful, draws=1000, tune=1000, thin=5, rng=1)
+regression = nm.fit("accel_g ~ times_ms", mcycle, draws=1000, tune=2000, thin=20, rng=1)
+mixture
+
+# %% [markdown]
+# ## Draws
+#
+# Arrays with leading axes (chain, draw), by name. Labels number the clusters of a draw by first appearance: cluster 3 of one draw has nothing to
+# do with cluster 3 of the next.
+
+# %%
+regression.draws
+
+# %%
+regression.draws["n_clusters"].shape, regression.draws["labels"].shape
+
+# %% [markdown]
+# ## Convergence
+#
+# R-hat, effective sample sizes and Monte Carlo errors are given only for quantities that do not depend on how clusters are numbered. R-hat is
+# rank-normalised; `iact` is the integrated autocorrelation time, by which a chain is longer than as many independent draws.
+
+# %%
+regression.diagnostics().round(3)
+
+# %%
+regression.autocorrelation("n_clusters", lags=4).round(3)
+
+# %% [markdown]
+# A run of 100 or more draws whose chains disagree gives a `nm.ConvergenceWarning`; `summary()` says the same in words, of every run, with what
+# to do. Here is one that is far too short:
+
+# %%
+short = nm.fit("accel_g ~ times_ms", mcycle, draws=150, tune=0, rng=1)
+
+# %% [markdown]
+# ## Tables
+#
+# `tidy`, `glance` and `augment` give plain data frames: parameters, the fit in one row, and the data with what the fit says of each row.
+
+# %%
+mixture.tidy().round(3)
+
+# %%
+mixture.glance().T
+
+# %%
+mixture.augment().head(3).round(3)
+
+# %% [markdown]
+# ## Predictions
+#
+# `estimate` is a posterior mean with all integrated out that can be; `lower` and `upper` are quantiles of the random functional itself: weights,
+# atoms and the mass of atoms not seen yet are drawn. Without new data predictions are those of the rows that were fitted.
+
+# %%
+regression.predict({"times_ms": [10, 20, 30]})
+
+# %%
+regression.predict({"times_ms": [10, 20]}, kind="density", at=[-100, -50, 0])
+
+# %%
+regression.predict({"times_ms": [20]}, kind="cdf", at=[-100, -50, 0], interval=0.5)
+
+# %%
+regression.predict({"times_ms": [20]}, kind="quantile", q=[0.1, 0.5, 0.9])
+
+# %% [markdown]
+# Of several responses the density is the joint one, unless a response is named; distribution functions and quantiles are those of each response.
+
+# %%
+mixture.predict(kind="density", at=[[2, 55], [4.5, 80]])
+
+# %%
+mixture.predict(kind="density", response="waiting_min", at=[55, 80])
+
+# %%
+mixture.predict(kind="quantile", q=[0.05, 0.95])
+
+# %% [markdown]
+# Rows keep the index of the new data, and rows with a missing covariate are NaN:
+
+# %%
+import numpy as np
+import pandas as pd
+
+new = pd.DataFrame({"times_ms": [15.0, np.nan, 40.0]}, index=["a", "b", "c"])
+regression.predict(new)
+
+# %% [markdown]
+# Clusters are those of the point estimate `partition()`. The probability of a row is its posterior mean share in that cluster; -1 stands for a
+# cluster not seen yet.
+
+# %%
+mixture.predict(pd.DataFrame({"eruptions_min": [2, 3, 4.5], "waiting_min": [52, 100, 80]}), kind="cluster")
+
+# %% [markdown]
+# `log_density` is the log of the posterior mean density at each row's own response; over rows that were held out its mean is a score.
+# `simulate` draws data sets from the posterior predictive distribution, each from one draw of the random measure.
+
+# %%
+held_out = mcycle.iloc[::10]
+part = nm.fit("accel_g ~ times_ms", mcycle.drop(held_out.index), draws=1000, tune=2000, thin=20, rng=1)
+round(part.log_density(held_out).mean(), 3)
+
+# %%
+regression.simulate({"times_ms": [20, 30]}, draws=3, rng=1)
+
+# %% [markdown]
+# ## Comparing fits
+#
+# `nm.compare` scores fits on rows that none of them has seen, with the standard error of each difference to the best.
+
+# %%
+box = nm.fit("accel_g ~ times_ms", mcycle.drop(held_out.index), kernel=nm.Box(0.1), draws=1000, tune=2000, thin=20, rng=1)
+nm.compare({"squared exponential": part, "box": box}, newdata=held_out).round(2)
+
+# %% [markdown]
+# ## Clusters
+#
+# `partition` searches the clustering of least posterior expected loss, under variation of information or Binder's loss. The credible ball of Wade
+# and Ghahramani holds 95% of the draws around it; its bounds show how different clusterings in it may be.
+
+# %%
+best = mixture.partition()
+best
+
+# %%
+ball = best.credible_ball
+round(ball.radius, 3), [1 + bound[0].max() for bound in (ball.vertical_upper, ball.vertical_lower, ball.horizontal)]
+
+# %%
+mixture.partition("binder").sizes
+
+# %%
+mixture.similarity()[:3, :3]
+
+# %% [markdown]
+# ## Summary
+#
+# As text, and with `as_html()`, `as_latex()` and `as_csv()` in other formats; notebooks show the HTML of a fit by themselves.
+
+# %%
+mixture.summary()
+
+# %%
+print(mixture.summary().as_latex()[:400])
+
+# %% [markdown]
+# ## ArviZ
+#
+# `to_datatree()` hands draws, data and pointwise log likelihoods to ArviZ (it needs xarray). Its docstring says what leave-one-out
+# cross-validation then conditions on.
+
+# %%
+tree = mixture.to_datatree()
+list(tree.children), dict(tree["log_likelihood"].sizes)
+
+# %% [markdown]
+# ## Keeping and continuing
+#
+# A file is a zip archive of plain arrays with a JSON header, never pickle; it is checked whole when it is read.
+
+# %%
+import tempfile
+from pathlib import Path
+
+folder = Path(tempfile.mkdtemp())
+again = nm.load(mixture.save(folder / "mixture.npz"))
+again.predict().equals(mixture.predict())
+
+# %%
+whole = mixture.model.fit(draws=1500, tune=1000, thin=5, rng=1)
+(again.extend(500).draws["labels"] == whole.draws["labels"]).all()
+
+# %% [markdown]
+# `time_limit` stops a long run in time, and so does Ctrl-C; what was drawn is kept, and can be extended.
+
+# %%
+stopped = mixture.model.fit(draws=10**6, tune=100, time_limit=0.5, rng=1)
+stopped.interrupted, stopped.draws.n_draws < 10**6
+
+# %% raises
+(folder / "broken.npz").write_bytes((folder / "mixture.npz").read_bytes()[:5000])
+import os
+
+os.chdir(folder)
+nm.load("broken.npz")
+
+# %% [markdown]
+# A report is one HTML page with tables and pictures:
+
+# %%
+mixture.report("mixture.html").stat().st_size > 10_000
