@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench lint clean
+.PHONY: demo test bench docs lint clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -26,6 +26,10 @@ test: lint
 
 bench: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/python -m benchmarks
+
+# Each page of docs/ is a script of vignettes/ with its output.
+docs: $(STAMP)
+	MPLBACKEND=Agg $(BIN)/python -m nrmmix.report.vignette vignettes/*.py --to docs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

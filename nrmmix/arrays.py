@@ -18,7 +18,7 @@ import pandas as pd
 from nrmmix.tables import as_frame, listed, row_name, shown
 from nrmmix.warn import warn
 
-__all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "vector"]
+__all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "reals", "vector"]
 
 CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as no variation
 LARGEST = 1e100  # squares, and products of some of them, must neither overflow
@@ -304,6 +304,28 @@ def matrix(
         out[:, j] = floats(item, name, index if rows is None else None, what)
     check_finite(out, names, index, what, rows)
     return out
+
+
+def reals(values: Any, what: str) -> np.ndarray:
+    """Convert an argument of any shape to a float64 array, a copy.
+
+    Raises
+    ------
+    ValueError
+        If it does not hold real numbers, or its rows differ in length; the message begins with `what`.
+
+    Examples
+    --------
+    >>> reals([1, 2], "at")
+    array([1., 2.])
+    """
+    try:
+        array = np.array(values)
+        if array.dtype.kind != "c":  # whose imaginary parts would be dropped
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{what} must hold real numbers, not {shown(values)}.")
 
 
 def _as_array(values: Any, what: str) -> np.ndarray:

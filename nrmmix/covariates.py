@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nrmmix.arrays import LARGEST
+from nrmmix.arrays import LARGEST, reals
 from nrmmix.kernels import covariates as compiled
 from nrmmix.kernels.entry import Entry
 from nrmmix.priors import Beta, Gamma, Hyperparameter, Hyperprior, LogNormal, describe, hyperparameter
-from nrmmix.tables import shown
 
 MAX_LOCATIONS = 200
 
@@ -45,13 +44,6 @@ def farthest_points(x: np.ndarray, count: int) -> np.ndarray:
     return np.sort(np.array(chosen))
 
 
-def _locations(name: str, values: Any) -> np.ndarray:
-    try:
-        return np.array(values, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: locations must hold numbers, one row for each, not {shown(values)}.") from None
-
-
 class CovariateKernel:
     """Base of the covariate kernels; see `SquaredExponential` and `Box`."""
 
@@ -66,7 +58,8 @@ class CovariateKernel:
                 raise ValueError(f"{name}: width is needed, a number or a distribution; "
                                  "covariates are scaled to [0, 1] unless scale=None.")
             width = self.default_width
-        several = isinstance(width, (Sequence, np.ndarray)) and not isinstance(width, str)
+        width = width.tolist() if isinstance(width, np.ndarray) else width
+        several = isinstance(width, Sequence) and not isinstance(width, str)
         widths = tuple(width) if several else (width,)
         if not widths:
             raise ValueError(f"{name}: width is empty; give one width, or one for each covariate.")
@@ -75,7 +68,7 @@ class CovariateKernel:
         if not (scale is None or (isinstance(scale, str) and scale == "unit")):
             raise ValueError(f'{name}: scale must be "unit" or None, not {scale!r}.')
         self.scale = scale
-        self.locations = None if locations is None else _locations(name, locations)
+        self.locations = None if locations is None else reals(locations, f"{name}: locations")
 
     @property
     def width(self) -> Hyperparameter | list[Hyperparameter]:

@@ -83,7 +83,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
     try:
         from xarray import Dataset, DataTree
     except ImportError as error:
-        raise ImportError("to_datatree needs xarray: pip install xarray") from error
+        raise ImportError("to_datatree needs xarray, 2024.10 or later: pip install xarray") from error
 
     import nrmmix
 

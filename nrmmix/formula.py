@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -183,15 +183,20 @@ class ModelFrame:
             values, ok = part.compute(frame, frame.index)
         return values, frame.index, ok
 
-    def new_response(self, newdata: Any) -> np.ndarray | None:
+    def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
         """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
 
-        Errors are those of :meth:`new_covariates`.
+        Of responses other than `which`, by default all, the columns may be absent. Errors are those of :meth:`new_covariates`.
         """
         frame = self._table(newdata)
-        if any(name not in frame for part in self._responses for name in part.columns):
-            return None
-        return np.hstack([part.compute(frame, frame.index)[0] for part in self._responses])
+        needed = range(len(self._responses)) if which is None else which
+        out = np.full((len(frame), len(self._responses)), np.nan)
+        for j in needed:
+            part = self._responses[j]
+            if any(name not in frame for name in part.columns):
+                return None
+            out[:, [j]] = part.compute(frame, frame.index)[0]
+        return out
 
     def _table(self, newdata: Any) -> pd.DataFrame:
         frame = tables.as_frame(newdata, allow_empty=True)

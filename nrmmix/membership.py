@@ -1,8 +1,9 @@
 """In which cluster of the point estimate a row belongs, and with what probability.
 
-In a draw a row belongs to the draw's clusters with the predictive weights times densities, and a cluster k of the draw to a cluster c
-of the estimate with the share of its members that lie there, |k ∩ c| / |k|.  Averaged over draws, sum_k p_k |k ∩ c| / |k| is the
-probability of c; what is left is that of a new cluster.
+In a draw a new row belongs to the draw's clusters in proportion to predictive weights times densities, p_k, the last of them a new
+cluster, and a cluster k of the draw to a cluster c of the estimate with the share of its members that lie there, |k ∩ c| / |k|.
+The sum over draws of sum_k p_k |k ∩ c| / |k|, divided by that of sum_k p_k, is the posterior probability of c given the row as well: a draw
+counts as much as it makes the row likely.  What is left is that of a new cluster.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from scipy.special import logsumexp
 
 from nrmmix.replay import Replay, Target, log_terms, parts
 
@@ -40,14 +40,16 @@ def of_rows(fit: MCMCResult, target: Target, y: np.ndarray, size: int) -> pd.Dat
     probability = np.full(len(y), np.nan)
     for part in parts(len(ok), 8 * (4 * (int(fit.draws["n_clusters"].max()) + 1) + C)):
         rows = ok[part]
-        total = np.zeros((len(rows), C + 1))
+        total, top = np.zeros((len(rows), C + 1)), np.full((len(rows), 1), -np.inf)
         for t, terms in zip(replay.chosen, log_terms(replay, target.take(rows), y[rows]), strict=True):
-            p = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
+            higher = np.maximum(top, terms.max(axis=1, keepdims=True))
+            total *= np.exp(top - higher)
+            p, top = np.exp(terms - higher), higher
             total[:, :C] += p[:, :-1] @ _overlap(labels[t], estimate)
             total[:, C] += p[:, -1]
         best = total.argmax(axis=1)
         cluster[rows] = np.where(best < C, best, NEW)
-        probability[rows] = total[np.arange(len(rows)), best] / len(replay)
+        probability[rows] = total.max(axis=1) / total.sum(axis=1)
     return _frame(cluster, probability, target.index)
 
 

@@ -25,22 +25,14 @@ import numpy as np
 
 from nrmmix.kernels import partitions as kernels
 
-__all__ = [
-    "CredibleBall",
-    "Partition",
-    "binder",
-    "canonical",
-    "estimate",
-    "expected_loss",
-    "similarity",
-    "vi",
-]
+__all__ = ["CredibleBall", "Partition", "binder", "canonical", "estimate", "expected_loss", "similarity", "vi"]
 
 SIMILARITY_LIMIT = 20_000  # observations: 1.6 GB
 SEARCH_DRAWS = 1_000
 SEARCH_CELLS = 2**26  # of the contingency tables, 12 bytes each
 SCREENING = 100_000_000  # labels read to find the best of the visited partitions
 FEW = 16  # clusters that every run is allowed
+SHOWN = 12  # sizes in the text of a partition
 TIE = 1e-10  # losses that differ by less are equal
 
 
@@ -262,7 +254,7 @@ class CredibleBall:
     vertical_lower: np.ndarray = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Partition:
     """Point estimate of a partition.
 
@@ -282,14 +274,16 @@ class Partition:
     Examples
     --------
     >>> found = estimate([[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1]], rng=1)
-    >>> found.labels, found.n_clusters, found.sizes
-    (array([0, 0, 0, 1]), 2, array([3, 1]))
+    >>> found
+    Partition(2 clusters of sizes 3, 1; expected vi loss 0.2747)
+    >>> found.labels, found.sizes
+    (array([0, 0, 0, 1]), array([3, 1]))
     """
 
     labels: np.ndarray
     loss: str
     expected_loss: float
-    draws: np.ndarray = field(repr=False)
+    draws: np.ndarray
 
     @property
     def n_clusters(self) -> int:
@@ -300,6 +294,10 @@ class Partition:
     def sizes(self) -> np.ndarray:
         """Number of observations in each cluster."""
         return np.bincount(self.labels)
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(map(str, np.sort(self.sizes)[::-1][:SHOWN])) + (", ..." if self.n_clusters > SHOWN else "")
+        return f"Partition({self.n_clusters} clusters of sizes {sizes}; expected {self.loss} loss {self.expected_loss:.4g})"
 
     @cached_property
     def credible_ball(self) -> CredibleBall:

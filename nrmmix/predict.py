@@ -16,11 +16,12 @@ import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
 
-from nrmmix import arrays, membership
+from nrmmix import membership
 from nrmmix.compiling import announced
 from nrmmix.curves import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, at_rows, everywhere
 from nrmmix.replay import Replay, Target, default_seed, log_terms, parts, targets
 from nrmmix.sampling import count, seed_sequence
+from nrmmix.tables import as_frame
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
@@ -56,7 +57,7 @@ class Query:
 
     def own(self) -> np.ndarray | None:
         """(rows, d) responses of the rows; None where the new data have none."""
-        return _own_responses(self.model, self.newdata)
+        return _own_responses(self.model, self.newdata, self.responses)
 
     def everywhere(self, functional: Functional) -> np.ndarray:
         return everywhere(functional, functional.replay, self.target, self.interval, self.seed)
@@ -203,13 +204,13 @@ def _chosen(model: Model, response: Any) -> np.ndarray:
     return np.array([names.index(name) for name in given])
 
 
-def _own_responses(model: Model, newdata: Any) -> np.ndarray | None:
-    return model.frame.response if newdata is None else model.frame.new_response(newdata)
+def _own_responses(model: Model, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
+    return model.frame.response if newdata is None else model.frame.new_response(newdata, which)
 
 
 def _lacking(model: Model, newdata: Any) -> str:
     """The columns of responses that new data with all covariates do not have."""
-    return ", ".join(name for name in model.frame.source if name not in arrays.as_frame(newdata, allow_empty=True))
+    return ", ".join(name for name in model.frame.source if name not in as_frame(newdata, allow_empty=True))
 
 
 def _points(at: Any, k: int) -> np.ndarray:

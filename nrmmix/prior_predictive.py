@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.polynomial import chebyshev
 from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq
 from scipy.special import gamma, gammaln, poch
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 TAIL = 1e-9  # probability of more clusters than are listed
 COLUMNS = 256  # numbers of clusters worked on at once
+FEW, NODES = 32, 24  # integrals computed one by one, and those of many of which the others follow
 MAX_WORK = 1e10  # rows times clusters
 MAX_WORK_EACH = 2e8  # likewise, for each of the many values of a sigma with a prior
 AGREEMENT = 1e-6  # of the laws by two rules over sigma, as a sum of absolute differences
@@ -122,7 +124,7 @@ def _law(n: int, mass: np.ndarray, sigma: float, max_work: float) -> np.ndarray:
     law: list[np.ndarray] = []
     first, total, mode = 1, 0.0, 0.0
     while first <= n and total < 1.0 - TAIL:
-        width = min(COLUMNS, n + 1 - first)
+        width = min(max(FEW, first - 1), COLUMNS, n + 1 - first)
         if n * (first + width - 1.0) > max_work:
             raise ValueError(
                 f"the law of the number of clusters is out of reach: {n} rows with more than {first - 1} clusters, and rows times "
@@ -134,13 +136,35 @@ def _law(n: int, mass: np.ndarray, sigma: float, max_work: float) -> np.ndarray:
         if len(new):
             next_ratios(n, sigma, max(first, 2), edge, new, np.empty_like(new), np.empty_like(new))
         log_S = log_factorial + np.cumsum(np.log(ratio))
-        integral = np.empty(width)
-        mode = log_integrals(n, first, mass, sigma, mode, integral)
+        integral, mode = _log_integrals(n, first, width, mass, sigma, mode)
         law.append(np.exp(log_S + integral))
         total += law[-1].sum()
         log_factorial = log_S[-1]
         first += width
     return np.concatenate(law)
+
+
+def _log_integrals(n: int, first: int, width: int, mass: np.ndarray, sigma: float, mode: float) -> tuple[np.ndarray, float]:
+    """Logs of the integrals for k = first, ..., first + width - 1, and where the last has its mode.
+
+    They are smooth in log k: of many, those at Chebyshev nodes are computed and the others interpolated, where the coefficients
+    say that this is exact; else both halves are done likewise.
+    """
+    k = np.arange(first, first + width, dtype=float)
+    if width <= FEW:
+        out = np.empty(width)
+        return out, log_integrals(float(n), k, mass, sigma, mode, out)
+    lo, hi = math.log(k[0]), math.log(k[-1])
+    x = chebyshev.chebpts2(NODES)
+    values = np.empty(NODES)
+    last = log_integrals(float(n), np.exp(lo + 0.5 * (hi - lo) * (x + 1.0)), mass, sigma, mode, values)
+    coefficients = chebyshev.chebfit(x, values, NODES - 1)
+    if np.abs(coefficients[-3:]).max() > 1e-10 + 1e-14 * np.abs(values).max():
+        half = width // 2
+        below, mode = _log_integrals(n, first, half, mass, sigma, mode)
+        above, mode = _log_integrals(n, first + half, width - half, mass, sigma, mode)
+        return np.concatenate([below, above]), mode
+    return chebyshev.chebval(2.0 * (np.log(k) - lo) / (hi - lo) - 1.0, coefficients), last
 
 
 def _mass_row(mass: Hyperparameter, sigma: float, tau: float) -> np.ndarray:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nrmmix import arrays
 from nrmmix.chain import TOO_FAR
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.predictive import draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
 from nrmmix.sampling import seed_sequence
+from nrmmix.tables import as_frame, plain
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
@@ -51,7 +51,7 @@ def targets(model: Model, newdata: Any) -> Target:
             return Target(index, model.grid.group, model.grid.values)
         return Target(index, np.zeros(len(index), np.int64), None)
     if not model.is_regression:
-        index = arrays.as_frame(newdata, allow_empty=True).index
+        index = as_frame(newdata, allow_empty=True).index
         return Target(index, np.zeros(len(index), np.int64), None)
     x, index, ok = model.frame.new_covariates(newdata)
     row = np.full(len(index), -1, np.int64)
@@ -130,9 +130,8 @@ class Reach:
                 f"{name} = {value:g}"
                 for name, value in zip(self.model.frame.covariate_names, self.target.covariates[out[0]], strict=True)
             )
-            (label,) = self.target.index[[position]].tolist()
             raise ValueError(
-                f"row {label!r} ({at}) is out of reach of every location of {self.model.kernel}: "
+                f"row {plain(self.target.index[position])!r} ({at}) is out of reach of every location of {self.model.kernel}: "
                 "there is no density there; predict closer to the data, or fit a wider kernel."
             )
 

@@ -1,12 +1,14 @@
 """Fits as tables of numbers, row by row, and compared with each other."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import nrmmix as nm
+from nrmmix.convergence import verdict
 from nrmmix.draws import Draws
 from nrmmix.results import MCMCResult
 from nrmmix.sampling import Run
@@ -82,11 +84,12 @@ def test_glance_is_one_row(mixture, regression):
 
 
 @pytest.mark.parametrize(("draws", "shift", "converged"), [(1000, 0.0, True), (80, 0.0, False), (1000, 0.15, False)])
-def test_glance_says_whether_chains_agree(plain, draws, shift, converged):
+def test_glance_says_whether_chains_agree(plain, monkeypatch, draws, shift, converged):
+    monkeypatch.setattr(MCMCResult, "log_density", lambda self: pd.Series([0.0]))
     mass = np.exp(np.random.default_rng(1).normal(size=(4, draws)) + shift * np.arange(4)[:, None])
     fit = made(plain.model, mass=mass)
     assert bool(fit.glance()["converged"].iloc[0]) is converged
-    assert fit.summary().notes[-1].startswith("Chains agree") is converged
+    assert verdict(fit, fit.diagnostics()).startswith("Chains agree") is converged
 
 
 # ---- augment
@@ -222,3 +225,19 @@ def test_compare_by_leaving_out_agrees_with_arviz(faithful, plain):
         assert table.loc[name, "elpd"] == pytest.approx(float(wanted.elpd_loo), rel=1e-9)
         assert table.loc[name, "se"] == pytest.approx(np.sqrt(200 * np.asarray(wanted.loo_i).var(ddof=1)), rel=1e-9)
         assert table.loc[name, "pareto_k"] == pytest.approx(float(wanted.pareto_k.max()), rel=1e-9)
+
+
+def test_compare_takes_the_newer_arviz_first(plain, monkeypatch):
+    pytest.importorskip("xarray")
+    seen = {}
+
+    def loo(values, r_eff):
+        seen.update(values=values, r_eff=r_eff)
+        return np.arange(200.0), np.full(200, 0.4), None
+
+    monkeypatch.setitem(sys.modules, "arviz_stats", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "arviz_stats.base", SimpleNamespace(array_stats=SimpleNamespace(loo=loo)))
+    table = nm.compare(plain)
+    assert table["elpd"].iloc[0] == 199 * 100 and table["pareto_k"].iloc[0] == 0.4
+    tree = plain.to_datatree()
+    assert np.array_equal(np.moveaxis(seen["values"], 0, -1), np.asarray(tree["log_likelihood"]["y"])) and 0 < seen["r_eff"] < 3

@@ -91,7 +91,7 @@ def test_pairs_of_responses():
     fit = fitted("four")
     axes = fit.plot("density", **FEW)
     try:
-        assert axes.shape == (4, 4) and len(axes[0, 0].figure.axes) == 10
+        assert axes.shape == (4, 4) and sum(one.get_visible() for one in axes.ravel()) == 10
         for i, name in enumerate("abcd"):
             grid, values = labelled(axes[i, i], "posterior mean density").get_data()
             assert np.array_equal(values, fit.predict(kind="density", at=grid, response=name, draws=20)["estimate"])

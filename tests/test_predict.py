@@ -207,11 +207,11 @@ def test_clusters_against_a_naive_reference(which, request, data):
         for i, y in enumerate(new[["small", "large"]].to_numpy()):
             members = [X[labels == k] for k in range(labels.max() + 1)] + [X[:0]]
             p = weights[target.row[i]] * np.exp([naive.log_predictive(y, inside, base) for inside in members])
-            p /= p.sum() * draws
             total[i, -1] += p[-1]
             for k in range(labels.max() + 1):
                 for c in range(estimate.max() + 1):
                     total[i, c] += p[k] * (estimate[labels == k] == c).mean()
+    total /= total.sum(axis=1, keepdims=True)
     found = fit.predict(new, "cluster", draws=draws)
     np.testing.assert_allclose(found["probability"], total.max(axis=1), rtol=1e-6)
     wanted = total.argmax(axis=1)
@@ -226,9 +226,11 @@ def test_clusters_against_a_naive_reference(which, request, data):
 def test_clusters_of_certain_draws(data):
     """One partition in all draws: probabilities 0 and 1, whatever the estimate calls the clusters."""
     fit = nm.fit("small + large ~ 1", data, prior=nm.DirichletProcess(1.0), init="each", draws=1, tune=0, chains=1, rng=1)
-    labels = fit.draws["labels"][0, 0]
-    fit._partitions[("vi", None, 16)] = Partition(labels[::-1].copy()[::-1], "vi", 0.0, labels[None, :])
+    labels = fit.draws["labels"][0, 0].astype(np.int64)
+    renamed = (labels + 1) % (labels.max() + 1)
+    fit._partitions[("vi", None, 16)] = Partition(renamed, "vi", 0.0, labels[None, :])
     table = fit.predict(kind="cluster")
+    np.testing.assert_array_equal(table["cluster"], renamed)
     np.testing.assert_array_equal(table["probability"], 1.0)
 
 
@@ -272,3 +274,12 @@ def test_errors_name_the_columns_that_are_not_there(regression, box):
     for kind in ("mean", "cdf", "cluster"):
         with pytest.raises(ValueError, match=r"row 1 \(x = 99\) is out of reach"):
             box.predict({"x": [1.0, 99.0], "small": [1.0, 1.0], "large": [1.0, 1.0]}, kind)
+
+
+def test_a_marginal_needs_only_its_own_response(regression, data):
+    whole = pd.DataFrame({"x": [2.0, 7.5], "small": [1.0, 3.0], "large": [9000.0, 12_000.0]})
+    for kind in ("density", "cdf"):
+        found = regression.predict(whole[["x", "small"]], kind, response="small", draws=9)
+        assert found.index.get_level_values("y").tolist() == [1.0, 3.0]
+        pd.testing.assert_frame_equal(found, regression.predict(whole, kind, response="small", draws=9))
+    assert len(regression.predict(whole[["x", "small"]], "cdf", response="large", draws=9)) > 2  # a grid

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from nrmmix.report.vignette import VignetteError, cells, run
+from nrmmix.report.vignette import VignetteError, cells, main, run
 
 SCRIPT = '''"""For readers of the script."""
 
@@ -105,3 +105,11 @@ def test_scripts_that_cannot_be_read(text, message):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         run(write(tmp_path, SCRIPT), tmp_path / "docs")
+
+
+def test_the_command_line(tmp_path, capsys):
+    good, bad = write(tmp_path, SCRIPT), write(tmp_path, "# %%\n1 / 0\n", "bad.py")
+    assert main([str(good), "--to", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'page.md'}\n"
+    assert main([str(bad), str(good), "--to", str(tmp_path)]) == 1
+    assert "ZeroDivisionError" in capsys.readouterr().err and not (tmp_path / "bad.md").exists()

@@ -148,10 +148,10 @@ def log_integral(n, k, mass, sigma, start):
 
 
 @kernel
-def log_integrals(n, first, mass, sigma, start, out):
-    """`log_integral` of k = first, first + 1, ... into out; the last mode."""
-    for j in range(out.shape[0]):
-        out[j], start = log_integral(float(n), float(first + j), mass, sigma, start)
+def log_integrals(n, k, mass, sigma, start, out):
+    """`log_integral` of each k, in increasing order, into out; the last mode."""
+    for j in range(k.shape[0]):
+        out[j], start = log_integral(n, k[j], mass, sigma, start)
     return start
 
 

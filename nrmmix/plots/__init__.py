@@ -51,8 +51,8 @@ def plot(fit: MCMCResult, kind: str | None = None, ax: Any = None, **options: An
         None draws the density of a mixture, and of a regression of one response on one number its mean and its conditional density side
         by side, with `ax` the mean; of other models the first of density, mean and trace that there is.
     ax : matplotlib Axes or array of Axes, optional
-        Where to draw, as many as there are pictures: one for each response or quantity, of which `response` or `name` chooses.  Default
-        a new figure.
+        Where to draw, as many as there are pictures: one for each response or quantity, of which `response` or `name` chooses.  Legends
+        stand above the axes: `layout="constrained"` makes room for them.  Default a new figure.
     **options
         Those of the kind, described by the function of its name.  Bands are draws : int, default 500, posterior draws to use;
         interval : float, default 0.9, probability of the credible band; rng : seed of the band, by default that of the fit.

@@ -143,7 +143,8 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
 
     Returns
     -------
-    Axes, or an ndarray of Axes: (d - 1, d - 1) for the pairs of d responses, one for each response of a regression
+    Axes, or an ndarray of Axes: (d - 1, d - 1) for the pairs of d responses, those above the diagonal invisible; one for each response
+    of a regression
 
     Raises
     ------

@@ -6,7 +6,7 @@ import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Bands(TypedDict, total=False):
 
 
 Refusal = Callable[["Model"], "str | None"]
+Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,10 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 
 
-def kind(refusal: Refusal) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def kind(refusal: Refusal) -> Callable[[Draw], Draw]:
     """Register a function as the picture of its name."""
 
-    def register(draw: Callable[..., Any]) -> Callable[..., Any]:
+    def register(draw: Draw) -> Draw:
         KINDS[draw.__name__] = Kind(draw, refusal)
         return draw
 
@@ -134,7 +135,7 @@ def one_of(what: str, name: Any, known: Sequence[str]) -> None:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))
+    return ", ".join(map(repr, names)) or "none"
 
 
 # ------------------------------------------------------------------------------------------- what is drawn

@@ -53,7 +53,7 @@ def density(
 
     Returns
     -------
-    Axes, or for d > 2 responses an ndarray (d, d) of Axes
+    Axes, or for several responses an ndarray (d, d) of Axes, of which those above the diagonal are invisible
 
     Raises
     ------

@@ -104,7 +104,7 @@ def dress_triangle(axes: np.ndarray, x: Sequence[str], y: Sequence[str], handles
     """Square axes of which the upper right is empty: labels at the left and the bottom, the legend in the empty corner."""
     for (i, j), one in np.ndenumerate(axes):
         if j > i:
-            one.remove()
+            one.set_visible(False)
             continue
         outer = i == len(axes) - 1, j == 0
         dress(one, x[j] if outer[0] else "", y[i] if outer[1] else "")

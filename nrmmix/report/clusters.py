@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nrmmix.partition import Partition
     from nrmmix.results import MCMCResult
 
-WORK_LIMIT = 2e8  # rows x draws x clusters, about 2 seconds of search, beyond which no partition is sought unasked
+WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
 FEW_RESPONSES = 3  # with more, of each component only the mean is reported
 

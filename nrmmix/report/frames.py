@@ -80,10 +80,8 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
 def augment(fit: MCMCResult, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
     frame = fit.model.frame
-    if newdata is None:
-        table, response = frame.source, frame.response
-    else:
-        table, response = as_frame(newdata, allow_empty=True), frame.new_response(newdata)
+    table = frame.source if newdata is None else as_frame(newdata, allow_empty=True)
+    response = frame.response if newdata is None else frame.new_response(newdata)
     names = list(frame.response_names)
     ends = [""] if len(names) == 1 else [f"_{name}" for name in names]
     fitted = fit.predict(newdata, "mean")["estimate"].to_numpy().reshape(-1, len(names))
@@ -222,27 +220,33 @@ def _check_same_data(named: dict[str, MCMCResult]) -> None:
 
 def _leave_one_out(fit: MCMCResult) -> tuple[np.ndarray, np.ndarray]:
     """Log density (n,) of each row given the others, and the Pareto shape (n,) that says how far to trust it."""
-    smooth = _psislw()
+    smoothed = _smoothing()
     values = np.asarray(fit.to_datatree()["log_likelihood"]["y"], dtype=float)  # (chain, draw, n)
-    chains, draws, n = values.shape
-    log_likelihood = values.reshape(-1, n).T
-    efficiency = np.mean([diagnostics.ess(np.exp(values[..., i] - values[..., i].max()), kind="mean") for i in range(n)]) / (chains * draws)
-    log_weights, k = smooth(-log_likelihood, float(efficiency))
-    return np.logaddexp.reduce(log_weights + log_likelihood, axis=1), k
+    chains, draws, _ = values.shape
+    values = np.moveaxis(values, -1, 0)
+    sizes = np.array([diagnostics.ess(np.exp(row - row.max()), kind="mean") for row in values])
+    efficiency = float(np.mean(sizes[np.isfinite(sizes)])) / (chains * draws) if np.isfinite(sizes).any() else 1.0
+    return smoothed(values, efficiency)
 
 
-def _psislw() -> Any:
-    """Pareto smoothing of log weights (n, draws): normalised log weights and shapes."""
+def _smoothing() -> Any:
+    """Pareto smoothed leave-one-out of log likelihoods (n, chain, draw), by ArviZ, which has it in one of two places."""
     try:
         from arviz_stats.base import array_stats
     except ImportError:
         pass
     else:
-        return lambda log_weights, efficiency: array_stats.psislw(log_weights, r_eff=efficiency, axis=-1)
+        return lambda values, efficiency: array_stats.loo(values, r_eff=efficiency)[:2]
     try:
         from arviz import psislw
     except ImportError:
         raise ValueError(
             "compare without newdata needs ArviZ, which is not installed: pip install arviz; or give held-out rows as newdata=."
         ) from None
-    return psislw
+
+    def by_weights(values: np.ndarray, efficiency: float) -> tuple[np.ndarray, np.ndarray]:
+        flat = values.reshape(len(values), -1)
+        log_weights, shape = psislw(-flat, efficiency)
+        return np.logaddexp.reduce(log_weights + flat, axis=1), shape
+
+    return by_weights

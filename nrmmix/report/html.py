@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from nrmmix.results import MCMCResult
 
 DPI = 110
+HEADINGS = {"ppc": "posterior predictive check"}  # of kinds that are abbreviations
 LIBRARIES = ("numpy", "scipy", "numba", "pandas")
 
 STYLE = """\
@@ -64,7 +65,7 @@ def _page(fit: MCMCResult) -> str:
     fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     pictures = "\n".join(_picture(fit, kind) for kind in kinds)
     state = "good" if converged(numbers) else "doubtful"
-    links = ", ".join(f'<a href="#{kind}">{kind.replace("_", " ")}</a>' for kind in kinds)
+    links = ", ".join(f'<a href="#{kind}">{_heading(kind)}</a>' for kind in kinds)
     return f"""\
 <!DOCTYPE html>
 <html lang="en">
@@ -117,7 +118,7 @@ def _page(fit: MCMCResult) -> str:
 
 def _picture(fit: MCMCResult, kind: str) -> str:
     """A figure with the first sentences of the plot function's description; the reason where there is none for these data."""
-    name = kind.replace("_", " ")
+    name = _heading(kind)
     heading = f'<h3 id="{kind}">{name[0].upper()}{name[1:]}</h3>'
     try:
         with _figure(fit, kind) as figure:
@@ -132,6 +133,10 @@ def _picture(fit: MCMCResult, kind: str) -> str:
         f'{heading}\n<figure>\n<img alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">\n'
         f"<figcaption>{caption}</figcaption>\n</figure>"
     )
+
+
+def _heading(kind: str) -> str:
+    return HEADINGS.get(kind, kind.replace("_", " "))
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def _latex(letter: str) -> str:
         return LATEX[letter]
     if letter.isascii():
         return letter
-    base, *accents = unicodedata.normalize("NFD", letter)
+    base, *accents = list(unicodedata.normalize("NFD", letter))
     if len(accents) == 1 and base.isascii() and base.isalpha() and accents[0] in LATEX_ACCENTS:
         return f"\\{LATEX_ACCENTS[accents[0]]}{{{base}}}"
     kind, _, name = unicodedata.name(letter, "").partition(" LETTER ")

@@ -7,6 +7,7 @@ an exception; its message is shown, and the run fails where there is none.  Edit
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
 import io
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -234,3 +236,22 @@ def _is_drawing(value: Any) -> bool:
 def _fenced(language: str, text: str) -> str:
     lines = "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
     return f"```{language}\n{lines}\n```"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Command line: `python -m nrmmix.report.vignette SCRIPT.py ... --to FOLDER`."""
+    parser = argparse.ArgumentParser(prog="python -m nrmmix.report.vignette", description="Run vignettes and write them with their output.")
+    parser.add_argument("scripts", nargs="+", metavar="SCRIPT.py", help="a Python script in the percent format")
+    parser.add_argument("--to", default=".", metavar="FOLDER", help="where the pages go (default: here)")
+    options = parser.parse_args(arguments)
+    for script in options.scripts:
+        try:
+            print(run(script, options.to), flush=True)
+        except (VignetteError, ValueError, OSError) as error:
+            print(f"{script}: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
