@@ -84,7 +84,7 @@ def _remedy(item: Any) -> str:
         return "divide the column by a unit of time, for instance pandas.Timedelta(days=1)"
     if isinstance(item, (complex, np.complexfloating)):
         return "use its real and imaginary parts as two columns"
-    return "convert the column, for instance with pandas.to_numeric"
+    return "convert it, for instance with pandas.to_numeric"
 
 
 def _series(values: Any, name: str, what: str) -> pd.Series:

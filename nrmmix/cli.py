@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    _fit_arguments(command("fit", _fit, "fit a model, print it and its summary", FIT_EXAMPLES))
+    _fit_arguments(command("fit", _fit, "fit a model and print its summary", FIT_EXAMPLES))
     summary = command("summary", _summary, "print the summary of a saved fit", SUMMARY_EXAMPLES)
     predict = command("predict", _predict, "print predictions of a saved fit as csv", PREDICT_EXAMPLES)
     report = command("report", _report, "write a saved fit as one HTML page with pictures", REPORT_EXAMPLES)
@@ -182,10 +182,6 @@ def _fit(options: argparse.Namespace) -> int:
     seed = _seed(options)
     with _warnings_said():
         model = _model(options)
-        if picture is not None:
-            from nrmmix import plots
-
-            plots.check(model)
         thin = max(1, min(THIN, ROWS // model.n_obs)) if options.thin is None else options.thin
         result = model.fit(
             options.method, draws=options.draws, tune=options.tune, thin=thin, chains=options.chains, rng=seed, cores=options.cores,
@@ -195,7 +191,7 @@ def _fit(options: argparse.Namespace) -> int:
             _say(f"stopped early; {result.draws.n_draws} of {options.draws} draws of each chain are kept")
         if saved is not None:
             _say(f"fit saved to {result.save(saved)}")
-        print(f"{model}\n\n{result.summary().as_text()}", flush=True)
+        print(result.summary().as_text(), flush=True)
         if picture is not None:
             _save(result, picture)
         if page is not None:

@@ -241,10 +241,12 @@ class Gaussian:
                 ("family", "Gaussian: lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda))"),
                 ("", f"m = {self.m[0]:.5g}, r = {self.r:g}, nu = {self.nu:g}, scale = {self.scale[0, 0]:.5g}"),
             ]
+        diagonal = np.diag(self.scale)
+        scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
         return [
             ("family", "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)"),
             ("", f"m = {numbers(self.m)}, r = {self.r:g}, nu = {self.nu:g}"),
-            ("", f"scale = {numbers(self.scale)}"),
+            ("", f"scale = {scale}"),
         ]
 
 

@@ -268,15 +268,15 @@ class Posterior:
         Parameters
         ----------
         kind : str, optional
-            `"density"` for a mixture; `"mean"` or `"conditional"` for density regression, by default both.
-        ax : matplotlib Axes, optional
+            One of `nrmmix.plots.available(model)`; None draws what suits the model best.
+        ax : matplotlib Axes or array of them, optional
             Where to draw; default a new figure.
         **options
-            draws, points, interval, rng.
+            Those of the kind: draws, points, interval, rng, response and others.
 
         Returns
         -------
-        Axes, or an array of two
+        Axes, or an array of them
 
         Raises
         ------

@@ -118,21 +118,23 @@ def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float 
 
 def _law(n: int, mass: np.ndarray, sigma: float, max_work: float) -> np.ndarray:
     """P(K = k) for k = 1, 2, ... until what is left is less than TAIL; tau is 1."""
-    edge = np.zeros(n)
-    edge[1:] = 1.0 / (np.arange(1, n) - sigma)
     log_factorial = -gammaln(1.0 - sigma) - math.log(poch(n - sigma, sigma))  # log S(n, k) / Gamma(n)
     law: list[np.ndarray] = []
     first, total, mode = 1, 0.0, 0.0
     while first <= n and total < 1.0 - TAIL:
         width = min(max(FEW, first - 1), COLUMNS, n + 1 - first)
-        if n * (first + width - 1.0) > max_work:
+        last = first + width - 1
+        if n * float(last) > max_work:
             raise ValueError(
-                f"the law of the number of clusters is out of reach: {n} rows with more than {first - 1} clusters, and rows times "
-                f"clusters can be at most {max_work:.3g}.  Take fewer rows, or a prior with fewer clusters or with a fixed sigma; "
-                "nm.mass_for_clusters needs no such limit."
+                f"the law of the number of clusters is out of reach: {n} rows times {last} clusters or more, where the limit is "
+                f"{max_work:.3g}.  Take fewer rows, or a prior with fewer clusters or with a fixed sigma; nm.mass_for_clusters has no such "
+                "limit."
             )
-        ratio = np.ones(width)  # S(n, 1) is there from the start
-        new = ratio[1:] if first == 1 else ratio
+        ratio = np.ones(width)
+        new = ratio
+        if first == 1:  # S(n, 1) is there from the start
+            new, edge = ratio[1:], np.zeros(n)
+            edge[1:] = 1.0 / (np.arange(1, n) - sigma)
         if len(new):
             next_ratios(n, sigma, max(first, 2), edge, new, np.empty_like(new), np.empty_like(new))
         log_S = log_factorial + np.cumsum(np.log(ratio))
@@ -140,7 +142,7 @@ def _law(n: int, mass: np.ndarray, sigma: float, max_work: float) -> np.ndarray:
         law.append(np.exp(log_S + integral))
         total += law[-1].sum()
         log_factorial = log_S[-1]
-        first += width
+        first = last + 1
     return np.concatenate(law)
 
 

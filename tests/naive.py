@@ -428,3 +428,51 @@ def mixture_weights(sizes: np.ndarray, mass: float, sigma: float, tau: float) ->
     sizes = list(sizes)
     longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
     return np.exp([log_eppf(s, mass, sigma, tau) - log_eppf(sizes, mass, sigma, tau) for s in longer])
+
+
+# ---- the prior
+
+
+def factorial_coefficients(n: int, sigma: float) -> np.ndarray:
+    """S(n, k), k = 0..n: sums over the partitions of n into k blocks of prod Gamma(n_c - sigma) / Gamma(1 - sigma)."""
+    S = np.array([1.0])
+    for m in range(n):
+        # the next observation joins one of k blocks, with factors that sum to m - sigma k, or makes a new one
+        S = np.append(S * (m - sigma * np.arange(m + 1)), 0.0) + np.insert(S, 0, 0.0)
+    return S
+
+
+def log_u_integral(n: int, k: int, sigma: float, log_moment) -> float:
+    """log of the integral over u of u^(n-1) (u+1)^-(n - sigma k) M(psi1(u)), where M(s) = E[mass^k exp(-mass s)]."""
+    x = np.arange(-60.0, 300.0, 0.02)
+    return float(logsumexp([n * t - (n - sigma * k) * np.logaddexp(0.0, t) + log_moment(psi1(math.exp(t), sigma, 1.0)) for t in x])
+                 + math.log(0.02))
+
+
+def seat(K: np.ndarray, group: Sequence[int], mass: float, sigma: float, tau: float, rng: np.random.Generator) -> tuple[list, list]:
+    """A partition from the prior and its locations: the earliest of the arrivals at clusters and at new atoms, row after row."""
+    P = K.shape[1]
+    labels: list[int] = []
+    location: list[int] = []
+    A = np.zeros(P)
+    for g in group:
+        events = []
+        for p in np.flatnonzero(K[g]):
+            b = tau + A[p]
+            gap = rng.standard_exponential() / (mass / P)  # of psi1 until a new atom
+            grown = b * math.exp(gap) if sigma == 0 else (b**sigma + sigma * gap) ** (1 / sigma)
+            events.append(((grown - b) / K[g, p], p, True))
+            load = sum(labels.count(c) - sigma for c in range(len(location)) if location[c] == p)
+            if load > 0:
+                grown = b * math.exp(rng.standard_exponential() / load)
+                events.append(((grown - b) / K[g, p], p, False))
+        v, p, new = min(events)
+        A += v * K[g]
+        if new:
+            labels.append(len(location))
+            location.append(int(p))
+        else:
+            here = [c for c in range(len(location)) if location[c] == p]
+            steps = np.cumsum([labels.count(c) - sigma for c in here])
+            labels.append(here[int(np.searchsorted(steps, rng.random() * steps[-1], side="right"))])
+    return labels, location

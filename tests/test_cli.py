@@ -17,7 +17,6 @@ from nrmmix.cli import main
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = ["--draws", "30", "--tune", "10", "--chains", "2", "--seed", "5", "--cores", "1", "--no-progress"]
 MCYCLE = ["fit", "accel_g ~ times_ms", "--data", "mcycle"]
-THREE = "sepal_length_cm + sepal_width_cm + petal_width_cm ~ 1"
 GALAXY = ["fit", "velocity_km_s ~ 1", "--data", "galaxy"]
 
 
@@ -45,17 +44,16 @@ def refused(capsys, arguments):
     return err
 
 
-def test_fit_prints_the_model_and_its_summary(capsys):
+def test_fit_prints_its_summary(capsys):
     assert main([*GALAXY, *SMALL]) == 0
     out = capsys.readouterr().out
     model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
     fit = model.fit(draws=30, tune=10, thin=20, chains=2, rng=5)  # 82 rows: the command line keeps one in 20
-    assert out.startswith(str(model))
 
     def numbers(text):  # all lines but the one with the seconds
         return [line for line in text.splitlines() if "Seconds" not in line]
 
-    assert numbers(out)[len(str(model).splitlines()) + 1 :] == numbers(fit.summary().as_text())
+    assert numbers(out) == numbers(fit.summary().as_text())
 
 
 def test_options_reach_the_model(capsys):
@@ -94,7 +92,7 @@ def test_fit_reads_csv_files(capsys, tmp_path):
     path.write_text("y\n" + "\n".join(map(str, rows)) + "\nNA\n", encoding="utf-8")
     assert main(["fit", "y ~ 1", "--data", str(path), *SMALL]) == 0
     out, err = capsys.readouterr()
-    assert "20 rows (1 dropped: missing values)" in out
+    assert re.search("Observations: +20 ", out) and re.search("Dropped rows: +1 ", out)
     assert "nrmmix: warning: 1 of 21 rows dropped" in err
     assert "fill it or use missing='drop'" in refused(capsys, ["fit", "y ~ 1", "--data", str(path), "--missing", "raise"])
 
@@ -126,7 +124,6 @@ def test_datasets_lists_every_table(capsys):
         ([*MCYCLE, "--seed", "-1"], "--seed must be 0 or greater"),
         ([*MCYCLE, "--plot", "nowhere/at/all.png"], "no folder 'nowhere/at'"),
         ([*MCYCLE, "--plot", "picture.xyz"], "must end in one of .*png"),
-        (["fit", THREE, "--data", "iris", "--plot", "a.png"], "one or two responses"),
     ],
 )
 def test_bad_input_is_refused_before_sampling(capsys, never_sampled, arguments, message):
@@ -196,7 +193,7 @@ def test_interrupt_with_draws_prints_the_summary(capsys, monkeypatch):
 def test_program(tmp_path):
     done = python("-m", "nrmmix", *MCYCLE, *SMALL, "--plot", "mean.svg", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Kernel-NRM density regression\n") and "times_ms" in done.stdout
+    assert done.stdout.strip().startswith("Kernel-NRM density regression\n") and "times_ms" in done.stdout
     assert done.stderr.splitlines()[-1] == "nrmmix: picture saved to mean.svg"
     assert "<svg" in (tmp_path / "mean.svg").read_text(encoding="utf-8")
 

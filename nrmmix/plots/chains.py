@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix import diagnostics
 from nrmmix.plots import style
 from nrmmix.plots.kinds import check, kind, one_of, quantities, suits_all
 from nrmmix.priors import Hyperprior
@@ -206,13 +207,14 @@ def autocorrelation(fit: MCMCResult, ax: Any = None, *, name: str | None = None,
     with style.panels(ax, names, "name") as axes:
         bound = 1.96 / np.sqrt(fit.draws.n_draws)
         for one, term in zip(axes, names, strict=True):
-            table = fit.autocorrelation(term, lags)
+            long_tailed = term == "u"
+            table = diagnostics.autocorrelation(np.log(fit.draws[term]) if long_tailed else fit.draws[term], lags)
             one.axhspan(-bound, bound, color=style.GREY, alpha=style.FAINT, linewidth=0, label="independent draws")
             one.axhline(0, color="black", linewidth=0.6)
-            for chain in table:
-                one.plot(table.index, table[chain], color=_shade(chain), linewidth=1.2, label=f"chain {chain}")
-            one.set_ylim(min(-0.25, 1.1 * table.min().min()), 1.04)
-            style.dress(one, "lag", f"autocorrelation of\n{term}")
+            for chain, values in enumerate(table):
+                one.plot(values, color=_shade(chain), linewidth=1.2, label=f"chain {chain}")
+            one.set_ylim(min(-0.25, 1.1 * np.nanmin(table, initial=0.0)), 1.04)
+            style.dress(one, "lag", f"autocorrelation of\n{'log(u)' if long_tailed else term}")
         return style.finish(axes, ax is None)
 
 

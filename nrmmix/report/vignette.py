@@ -228,8 +228,9 @@ def _is_drawing(value: Any) -> bool:
     """Axes, artists and collections of them: the picture is shown, not its name."""
     import numpy as np
 
-    several = list(np.ravel(value)) if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype == object) else []
-    first = several[0] if several else value
+    first = value
+    while isinstance(first, (list, tuple, np.ndarray)) and len(first):
+        first = first[0]
     return type(first).__module__.startswith("matplotlib.")
 
 

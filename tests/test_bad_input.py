@@ -1,0 +1,648 @@
+"""Input that cannot be used, through the public interface: the message names the culprit and says what would work."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import coo_array, csr_matrix
+
+import nrmmix as nm
+from nrmmix.cli import main
+
+N = 12
+SHORT = {"draws": 3, "tune": 1, "chains": 1, "rng": 1, "progress": False}
+
+
+def table(**columns):
+    """Twelve rows: responses y and z, a covariate x, text g; columns may be replaced or added."""
+    rng = np.random.default_rng(0)
+    base = {"y": rng.normal(size=N), "z": rng.normal(size=N), "x": np.linspace(0.0, 1.0, N), "g": ["a", "b", "c"] * (N // 3)}
+    return pd.DataFrame(base | columns)
+
+
+def model(formula="y ~ x", data=None, **options):
+    return nm.Model(formula, table() if data is None else data, **options)
+
+
+def fit(formula="y ~ 1", data=None, **run):
+    options = {name: run.pop(name) for name in ("family", "prior", "kernel", "missing") if name in run}
+    return nm.fit(formula, table() if data is None else data, **options, **SHORT | run)
+
+
+def with_value(column, row, value):
+    data = table()
+    data[column] = data[column].astype(object)
+    data.loc[row, column] = value
+    return data
+
+
+class Foreign:
+    """A table of another library."""
+
+    def __init__(self, result):
+        self.result = result
+
+    def to_pandas(self):
+        if isinstance(self.result, Exception):
+            raise self.result
+        return self.result
+
+
+def check(call, error, message):
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert type(caught.value) is error
+
+
+# ------------------------------------------------------------------------------------------------ the data
+
+DATA = {
+    "a list": ([[1, 2]], TypeError, r"type list are not supported; give pandas.DataFrame\(data\)"),
+    "a list of dicts": ([{"y": 1, "x": 2}], TypeError, r"give pandas.DataFrame\(data\)"),
+    "a name": ("galaxy", TypeError, r"name or path such as 'galaxy'; read the file first: pandas.read_csv"),
+    "a path": (Path("table.csv"), TypeError, "read the file first"),
+    "a number": (3.5, TypeError, "type float are not supported; give a DataFrame, a dict of columns"),
+    "a class": (pd.DataFrame, TypeError, "type type are not supported"),
+    "a sparse matrix": (csr_matrix(np.eye(3)), TypeError, r"Sparse matrices \(csr_matrix\) are not supported yet; give data.toarray\(\)"),
+    "a sparse array": (coo_array(np.eye(3)), TypeError, r"\(coo_array\)"),
+    "0 dimensions": (np.array(1.0), ValueError, "1 or 2 dimensions, not 0"),
+    "3 dimensions": (np.zeros((2, 2, 2)), ValueError, "1 or 2 dimensions, not 3"),
+    "a table of records": (np.zeros((2, 2), dtype=[("y", float)]), ValueError, "named fields must have 1 dimension, not 2"),
+    "a field that is an array": (np.zeros(2, dtype=[("y", float, 3)]), ValueError, "field 'y' of the array is itself an array"),
+    "no rows": (table().head(0), ValueError, r"no rows \(columns: y, z, x, g\); give at least one"),
+    "no columns": (pd.DataFrame(index=[1]), ValueError, "no columns"),
+    "an empty dict": ({}, ValueError, "no columns"),
+    "one name twice": (pd.concat([table(), table()], axis=1), ValueError, "column name 'y' occurs more than once"),
+    "the number 1 and the text": (pd.DataFrame([[1, 2]], columns=[1, "1"]), ValueError, "column name '1' occurs more than once"),
+    "columns in levels": (table().T.set_index([[*"ab"] * 2, [*"cdef"]]).T, ValueError, "several levels of column names; join them"),
+    "lists of different lengths": ({"y": [1, 2], "x": [1]}, ValueError, r"differ in length \('y' has 2, 'x' has 1\)"),
+    "a number as column": ({"y": [1.0], "x": 3}, ValueError, r"column 'x' of the dict is not a list of values but 3 \(int\)"),
+    "text as column": ({"y": "abc"}, ValueError, "column 'y' of the dict is not a list of values but 'abc'"),
+    "a table as column": ({"y": np.ones((2, 2))}, ValueError, "column 'y' of the dict has 2 dimensions"),
+    "Series that do not match": (
+        {"y": pd.Series([1, 2]), "x": pd.Series([1, 2], index=[8, 9])}, ValueError, "Series in the dict have different indexes",
+    ),
+    "to_pandas() of a number": (Foreign(3), TypeError, r"to_pandas\(\) of Foreign did not return a DataFrame but int"),
+    "to_pandas() that fails": (Foreign(OSError("gone")), TypeError, r"to_pandas\(\) of Foreign failed \(gone\)"),
+    "None": (None, ValueError, "data is missing; give a DataFrame"),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_data_that_are_no_table(name):
+    data, error, message = DATA[name]
+    check(lambda: nm.Model("y ~ 1", data), error, message)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x", None])
+def test_a_dict_of_a_misspelt_type(formula):
+    check(lambda: nm.Model(formula, [("y", [1, 2])]), TypeError, "type list")
+
+
+BASE = np.random.default_rng(3).normal(size=(9, 2)).round(3)
+SPELLINGS = {
+    "read-only": np.frombuffer(BASE.tobytes()).reshape(9, 2),
+    "F-ordered": np.asfortranarray(BASE),
+    "strided": np.repeat(np.repeat(BASE, 2, axis=0), 3, axis=1)[::2, ::3],
+    "reversed": BASE[::-1, ::-1].copy()[::-1, ::-1],
+    "big-endian": BASE.astype(">f8"),
+    "longdouble": BASE.astype(np.longdouble),
+    "objects": BASE.astype(object),
+    "decimals": np.vectorize(lambda value: Decimal(str(value)), otypes=[object])(BASE),
+    "fractions": np.vectorize(lambda value: Fraction(str(value)), otypes=[object])(BASE),
+    "masked": np.ma.masked_array(BASE),
+    "matrix": BASE.view(np.matrix),
+    "records": np.rec.fromarrays(BASE.T, names="y1,y2"),
+    "DataFrame": pd.DataFrame(BASE, columns=["y1", "y2"]),
+    "nullable": pd.DataFrame(BASE, columns=["y1", "y2"]).astype("Float64"),
+    "sparse columns": pd.DataFrame(BASE, columns=["y1", "y2"]).astype(pd.SparseDtype(float)),
+    "dict": {"y1": list(BASE[:, 0]), "y2": tuple(BASE[:, 1])},
+    "to_pandas()": Foreign(pd.DataFrame(BASE, columns=["y1", "y2"])),
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_every_spelling_of_a_table_gives_the_same_draws(name):
+    plain, spelt = fit(None, BASE), fit("y1 + y2 ~ 1" if name == "dict" else None, SPELLINGS[name])
+    np.testing.assert_array_equal(spelt.draws["labels"], plain.draws["labels"])
+    np.testing.assert_array_equal(spelt.draws["log_joint"], plain.draws["log_joint"])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_narrow_floats_are_widened_first(dtype):
+    narrow = BASE.astype(dtype)
+    np.testing.assert_array_equal(fit(None, narrow).draws["log_joint"], fit(None, narrow.astype(float)).draws["log_joint"])
+
+
+def test_a_series_and_masked_entries():
+    np.testing.assert_array_equal(fit(None, table()["y"]).draws["labels"], fit("y ~ 1").draws["labels"])
+    with pytest.warns(UserWarning, match=r"1 of 9 rows dropped: missing values in y2 \(1\)"):
+        assert nm.Model(None, np.ma.masked_array(BASE, mask=BASE == BASE[4, 1])).n_obs == 8
+
+
+# ----------------------------------------------------------------------------------------------- its columns
+
+VALUES = {  # a column of each kind: as a response, as a covariate; None where it works
+    "integers": (range(N), None, None),
+    "booleans": ([True, False] * 6, None, None),
+    "Int64": (pd.array(range(N), dtype="Int64"), None, None),
+    "Float64": (pd.array(np.arange(N) / 3, dtype="Float64"), None, None),
+    "boolean": (pd.array([True, False] * 6, dtype="boolean"), None, None),
+    "string": (pd.array(["a", "b"] * 6, dtype="string"), "'v' holds text or categories; a response is one column of numbers", None),
+    "text": (["a", "b"] * 6, "'v' holds text or categories", None),
+    "category": (pd.Categorical(["a", "b"] * 6), "'v' holds text or categories", None),
+    "categories of numbers": (pd.Categorical([1, 2] * 6), "'v' holds text or categories", None),
+    "objects": (np.arange(N).astype(object), None, None),
+    "decimals": ([Decimal(i) / 3 for i in range(N)], None, None),
+    "fractions": ([Fraction(i, 3) for i in range(N)], None, None),
+    "numbers as text": ([str(i) for i in range(N)], "'v' holds text", r"'v' holds numbers as text; convert it with pandas.to_numeric"),
+    "text among numbers": ([*range(N - 1), "?"], "'v' holds text and also 0", "'v' holds text and also 0"),
+    "a typo among numbers as text": ([*map(str, range(N - 1)), "1l"], "'v' holds text", r"apart from '1l' in row 11"),
+    "dates": (pd.date_range("2020", periods=N), r"'v' holds Timestamp.*in row 0.*\(dates - dates.min\(\)\) / pandas.Timedelta", ...),
+    "dates of Python": ([datetime.date(2020, 1, i + 1) for i in range(N)], r"'v' holds datetime.date.*time since some date", ...),
+    "periods": (pd.period_range("2020", periods=N, freq="D"), "'v' holds Period.*time since some date", ...),
+    "durations": (pd.timedelta_range("1D", periods=N), r"'v' holds Timedelta.*divide the column by a unit of time", ...),
+    "complex numbers": (np.arange(N) * 1j, "'v' holds .*complex.*in row 0.*real and imaginary parts as two columns", ...),
+    "bytes": ([b"a", b"b"] * 6, "'v' holds b'a'", ...),
+    "lists": ([[i] for i in range(N)], r"'v' holds \[0\] \(list\) in row 0", ...),
+    "huge integers": ([10**400 + i for i in range(N)], "'v' holds a number in row 0 that does not fit a 64-bit float; rescale", ...),
+    "integers that differ in the last digits": (
+        [10**17 + 100 * i for i in range(N)], r"'v' varies by 1104 only around 1e\+17, which is lost in rounding: subtract an offset", ...,
+    ),
+    "constant": ([5] * N, r"response 'v' is constant \(5 in all 12 rows used\); leave it out", r"covariate 'v' is constant \(5 in all 12"),
+    "constant text": (["a"] * N, "'v' holds text", r"covariate 'v' is constant \('a' in all 12 rows used\); leave it out"),
+    "nothing": ([None] * N, r"No row of 12 is complete: missing values in v \(12\)", ...),
+    "inf": ([np.inf, *range(N - 1)], "'v' is inf in row 0; use a finite number, or NaN where it is missing", ...),
+    "very large": ([3e300, *range(N - 1)], r"response 'v' is 3e\+300 in row 0; numbers go up to 1e\+100", r"'v' is 3e\+300 in row 0"),
+    "subnormal": (np.arange(N) * 5e-324, "'v' varies by 5.4e-323 only, less than 1e-100; rescale it", ...),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_kinds_of_columns(name):
+    values, as_response, as_covariate = VALUES[name]
+    as_covariate = as_response if as_covariate is ... else as_covariate
+    data = table(v=values)
+    for formula, message in (("v ~ x", as_response), ("y ~ v", as_covariate)):
+        if message is None:
+            draws = nm.fit(formula, data, **SHORT).draws
+            assert np.isfinite(draws["log_joint"]).all()
+        else:
+            check(lambda: nm.Model(formula, data), ValueError, message)  # noqa: B023
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "string", "category", "object"])
+def test_missing_values_of_every_kind_are_dropped_and_counted(dtype):
+    values = pd.Series([0, 1, 1] * 4).astype("boolean" if dtype == "boolean" else "Int64")
+    if dtype in ("string", "category", "object"):
+        values = values.map({0: "a", 1: "b"}).astype(dtype)
+    values = values.astype(dtype)
+    values[4] = None
+    with pytest.warns(UserWarning, match=r"^1 of 12 rows dropped: missing values in v \(1\)$"):
+        assert nm.Model("y ~ v", table(v=values)).n_obs == 11
+
+
+@pytest.mark.parametrize("column", ["y", "x"])
+def test_missing_and_infinite_values(column):
+    data = with_value(column, 3, np.nan)
+    for call in (lambda: nm.Model("y ~ x", data), lambda: fit("y ~ x", data)):
+        with pytest.warns(UserWarning, match=rf"1 of 12 rows dropped: missing values in {column} \(1\)") as caught:
+            call()
+        assert caught[0].filename == __file__  # the line that called the package
+    check(lambda: nm.Model("y ~ x", data, missing="raise"), ValueError, f"column '{column}' misses row 3; fill it or use missing='drop'")
+    check(lambda: nm.Model("y ~ x", with_value(column, 3, -np.inf)), ValueError, f"column '{column}' is -inf in row 3")
+
+
+def test_rows_are_named_by_their_labels():
+    data = table().set_index(pd.MultiIndex.from_product([["k", "l"], range(6)]))
+    data.iloc[7, 2] = np.inf
+    check(lambda: nm.Model("y ~ x", data), ValueError, r"'x' is inf in row 7 \(index label \('l', 1\)\)")
+    data.index = ["same"] * N
+    check(lambda: nm.Model("y ~ x", data), ValueError, r"'x' is inf in row 7 \(index label 'same'\)")
+
+
+def test_no_row_is_left():
+    data = table()
+    data.loc[:5, "x"], data.loc[6:, "y"] = np.nan, np.nan
+    check(lambda: nm.Model("y ~ x", data), ValueError, r"No row of 12 is complete: missing values in y \(6\), x \(6\); fill them")
+
+
+def test_equal_columns():
+    data = table(copy=table()["x"], twin=table()["y"])
+    check(lambda: nm.Model("y ~ x + copy", data), ValueError, "covariates 'x' and 'copy' are equal in every row; leave one of them out")
+    check(lambda: nm.Model("y + twin ~ 1", data), ValueError, "responses 'y' and 'twin' are equal in every row")
+    check(lambda: nm.Model("y + y ~ 1", data), ValueError, "response stands twice on the left side 'y \\+ y'")
+
+
+def test_one_or_two_observations():
+    """Two rows are enough; one needs the scale of the components, and everything then works on it."""
+    two = fit("y ~ x", table().head(2))
+    assert np.isfinite(two.log_density()).all() and two.predict().notna().all().all()
+    check(lambda: nm.Model("y ~ 1", table().head(1)), ValueError, "default scale needs at least 2 observations; give scale=, or more data")
+    for formula in ("y ~ 1", "y ~ x"):
+        one = fit(formula, table().head(1), family=nm.Gaussian(scale=1.0))
+        assert (one.draws["n_clusters"] == 1).all()
+        for kind in ("mean", "density", "cdf", "quantile"):
+            assert np.isfinite(one.predict(kind=kind)).all().all()
+        assert one.partition().labels.tolist() == [0] and one.similarity().tolist() == [[1.0]]
+        assert "y ~" in one.summary().as_text()
+
+
+# ----------------------------------------------------------------------------------------------- the formula
+
+FORMULAS = {
+    "import": ("y ~ __import__('os').system('x')", r"__import__\('os'\).system.*no attributes"),
+    "import on the left": ("__import__('os').system('x') ~ 1", r"not allowed"),
+    "lambda": ("y ~ (lambda: 0)()", "'lambda' is not allowed"),
+    "attribute": ("y ~ x.values", "'x.values' is not allowed: there are no attributes, apart from np.log"),
+    "f-string": ("y ~ f'{x}'", "not allowed"),
+    "walrus": ("y ~ (w := x)", "not allowed"),
+    "powers of powers": ("y ~ x ** 2 ** 9 ** 9", "a power needs a column and an exponent up to 100"),
+    "very long": ("y ~ " + "x + " * 1000 + "x", "it has 4005 characters, and a formula has up to 2000"),
+    "deep": ("y ~ " + "(" * 200 + "x" + ")" * 200, "brackets are nested more than 30 deep"),
+    "deep without brackets": ("y ~ " + "-" * 1900 + "x", "not allowed"),
+    "null byte": ("y ~ x\x00", r"it holds a control character \(U\+0000\)"),
+    "invisible": ("y ~ x\u200b", r"it holds ZERO WIDTH SPACE \(U\+200B\)"),
+    "another x": ("y ~ \u0445", r"no column '\u0445' \('\u0445' is CYRILLIC SMALL LETTER HA\) in the data.*The columns are y, z, x, g"),
+    "a wide x": ("y ~ \uff58", "Python reads it differently; if it is a column write Q"),
+    "backticks": ("y ~ `x`", r"'`' is not allowed.*Q\(\"any name\"\)"),
+    "bar": ("y ~ x | g", r"'\|' is not allowed"),
+    "comment": ("y ~ x # text", "'# text' is not allowed"),
+    "unknown": ("y ~ xs", "no column 'xs' in the data. Did you mean 'x'"),
+    "unknown response": ("yy ~ x", "no column 'yy' in the data. Did you mean 'y'"),
+    "both sides": ("y ~ log(y)", "column 'y' stands on both sides of the formula"),
+    "empty": ("", "formula is empty; write responses, a tilde and covariates"),
+    "no tilde": ("y", "no tilde between responses and covariates; write 'y ~ 1'"),
+    "equals sign": ("y = x", "write 'y ~ x'"),
+    "two tildes": ("y ~ x ~ g", "has several tildes, and a formula has one"),
+    "no response": ("~ x", "has no response; write it before the tilde: 'y ~ x'"),
+    "nothing on the right": ("y ~", "nothing after the tilde; without covariates write 'y ~ 1'"),
+    "no intercept": ("y ~ 0", "leaves nothing; without covariates write 'y ~ 1', which has no intercept to drop"),
+    "text in a function": ("y ~ log(g)", r"'log\(g\)' computes with 'g', which holds text or categories"),
+    "text in a sum": ("y ~ I(g + x)", r"'I\(g \+ x\)' computes with 'g'"),
+    "text response": ("g ~ x", "response 'g' holds text or categories; a response is one column of numbers"),
+    "spline as response": ("bs(y, df=4) ~ x", r"response 'bs\(y, df=4\)' has 4 columns"),
+    "spline without df": ("y ~ bs(x)", r"'bs\(x\)' is not allowed: bs needs df or knots"),
+    "spline with text": ("y ~ bs(x, df='a')", "df is a whole number from 1 to 1000"),
+    "spline of few": ("y ~ cr(x, df=2)", "df of cr must be at least 3 here"),
+    "spline of a spline": ("y ~ bs(bs(x, df=4), df=4)", "bs stands alone, not within another function"),
+    "spline out of bounds": ("y ~ bs(x, df=4, upper_bound=0.5)", r"upper_bound=0.5\)' cannot be evaluated: some data points fall outside"),
+    "knots of text": ("y ~ bs(x, knots=['a'])", "knots is a list of numbers"),
+    "constraints": ("y ~ cr(x, df=4, constraints=[1])", "constraints is 'center'"),
+    "levels": ("y ~ C(g, levels=['a', 'b', 'c', 'c'])", "levels is a list of different values"),
+    "too few levels": ("y ~ C(g, levels=['a'])", "'b' does not match any of the expected levels"),
+    "contrast": ("y ~ C(g, Treatment(7))", "level 7 is out of range"),
+    "contrast with too much": ("y ~ C(g, Helmert(1))", "Helmert takes no arguments"),
+    "scores": ("y ~ C(g, Poly(3))", "scores is a list of numbers"),
+    "not finite": ("y ~ log(x)", r"covariate 'log\(x\)' is -inf in row 0; the formula has no finite value there"),
+    "a large product": ("y ~ te(cr(x, df=40), cr(z, df=40))", "makes up to 1600 covariates, and there is room for 1000"),
+    "a number": ("y ~ 2 * x", "numbers besides '0' and '1' are only allowed with"),
+    "minus": ("y ~ -x", "'-x' cannot be evaluated: Unary minus"),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_formulas(name):
+    formula, message = FORMULAS[name]
+    check(lambda: nm.Model(formula, table()), ValueError, message)
+
+
+@pytest.mark.parametrize("formula", [b"y ~ x", ["y", "x"], 3, table()], ids=["bytes", "list", "number", "data"])
+def test_formulas_that_are_no_text(formula):
+    check(lambda: nm.Model(formula, table()), TypeError, "formula must be a string such as 'y ~ x', not (bytes|list|int|DataFrame)")
+
+
+def test_categories_do_not_explode():
+    many = pd.DataFrame({"y": np.arange(2000.0), "g": [f"name {i}" for i in range(2000)]})
+    check(lambda: nm.Model("y ~ g", many), ValueError, "makes up to 2000 covariates, and there is room for 1000; 'g' has 2000 levels")
+
+
+# ----------------------------------------------------------------------- priors, families, kernels, run arguments
+
+SPECIFICATIONS = {
+    "mass": (lambda: nm.DirichletProcess(0), r"DirichletProcess: mass must be a number in \(0, inf\) or a distribution"),
+    "mass below 0": (lambda: nm.NGGP(-1.0), "NGGP: mass must be a number"),
+    "sigma of 1": (lambda: nm.NGGP(1.0, 1.0), r"NGGP: sigma must be a number in \[0, 1\)"),
+    "sigma below 0": (lambda: nm.NGGP(1.0, -0.1), "sigma must be a number"),
+    "distribution of sigma": (lambda: nm.NGGP(1.0, nm.Gamma(1, 1)), "sigma cannot have a Gamma prior; use a number or nm.Beta"),
+    "width": (lambda: nm.Box(0), r"Box: width must be a number in \(0, inf\)"),
+    "width below 0": (lambda: nm.SquaredExponential(-0.1), "SquaredExponential: width must be"),
+    "width NaN": (lambda: nm.Box(np.nan), "not nan"),
+    "one width NaN": (lambda: nm.Box([0.1, np.nan]), "not nan"),
+    "widths in a table": (lambda: nm.Box(np.ones((2, 2))), r"not \[1.0, 1.0\]"),
+    "no width": (lambda: nm.Box(), "Box: width is needed, a number or a distribution"),
+    "text as locations": (lambda: nm.Box(0.1, locations="ab"), "Box: locations must hold real numbers, not 'ab'"),
+    "complex locations": (lambda: nm.Box(0.1, locations=[1j]), "Box: locations must hold real numbers"),
+    "ragged locations": (lambda: nm.Box(0.1, locations=[[1], [2, 3]]), r"locations must hold real numbers, not \[\[1\], \[2, 3\]\]"),
+    "scale": (lambda: nm.Box(0.1, scale="std"), 'scale must be "unit" or None'),
+    "r": (lambda: nm.Gaussian(r=0), "Gaussian: r must be a finite number greater than 0"),
+    "nu": (lambda: model("y + z ~ 1", family=nm.Gaussian(nu=0.5)), "nu must be greater than d - 1 = 1 for 2 responses, not 0.5"),
+    "m": (lambda: model("y ~ 1", family=nm.Gaussian(m=[1, 2])), r"m must have shape \(1,\) for these responses, not \(2,\)"),
+    "m of text": (lambda: model("y ~ 1", family=nm.Gaussian(m="a")), "m must hold (real )?numbers, not 'a'"),
+    "shape of scale": (lambda: model("y + z ~ 1", family=nm.Gaussian(scale=np.eye(3))), r"scale must have shape \(2, 2\).*not \(3, 3\)"),
+    "scale below 0": (lambda: model("y ~ 1", family=nm.Gaussian(scale=-1)), "scale must be positive definite"),
+    "scale not definite": (lambda: model("y + z ~ 1", family=nm.Gaussian(scale=[[1, 2], [2, 1]])), "scale must be positive definite"),
+    "scale not symmetric": (lambda: model("y + z ~ 1", family=nm.Gaussian(scale=[[1, 0.5], [0, 1]])), "scale must be symmetric"),
+    "family by name": (lambda: model(family="gaussian"), r"family must be an object such as nm.Gaussian\(\), not 'gaussian'"),
+    "family as class": (lambda: model(family=nm.Gaussian), r"make an object of it, Gaussian\(...\)"),
+    "prior by name": (lambda: model(prior="dp"), r"prior must be an object such as nm.DirichletProcess\(\)"),
+    "kernel by number": (lambda: model(kernel=0.1), r"kernel must be an object such as nm.SquaredExponential\(\)"),
+    "kernel of a mixture": (lambda: model("y ~ 1", kernel=nm.Box(0.1)), "kernel is given but the formula has no covariates"),
+    "widths": (lambda: model(kernel=nm.Box([0.1, 0.2])), r"2 widths for 1 covariates \(x\); give one width, or one for each"),
+    "shape of locations": (lambda: model(kernel=nm.Box(0.1, locations=[[1, 2]])), r"locations must have shape \(P, 1\)"),
+    "locations far out": (lambda: model(kernel=nm.Box(0.1, locations=[1e200])), r"locations must be finite, and not beyond 1e\+100"),
+    "out of reach": (lambda: model(kernel=nm.Box(0.1, locations=[0.5])), r"row 0 \(x = \[0.0\]\) is out of reach of every location of Box"),
+    "missing": (lambda: model(missing="ignore"), "missing='ignore' is not available; use missing='drop' or missing='raise'"),
+}
+
+
+@pytest.mark.parametrize("name", SPECIFICATIONS)
+def test_specifications(name):
+    call, message = SPECIFICATIONS[name]
+    check(call, ValueError, message)
+
+
+def test_misspelt_keywords():
+    check(lambda: nm.DirichletProcess(mas=1.0), TypeError, "mas")
+    check(lambda: nm.Gaussian(sclae=1.0), TypeError, "sclae")
+    check(lambda: fit(burnin=10), TypeError, "burnin")
+
+
+RUNS = {
+    "draws of 0": ({"draws": 0}, "draws must be an integer of at least 1, not 0"),
+    "draws of 2.0": ({"draws": 2.0}, "draws must be an integer of at least 1, not 2.0"),
+    "draws as text": ({"draws": "3"}, "draws must be an integer of at least 1, not '3'"),
+    "draws as bool": ({"draws": True}, "draws must be an integer"),
+    "draws of None": ({"draws": None}, "draws must be an integer"),
+    "absurd draws": ({"draws": 10**12}, r"draws=1000000000000 of 1 chains would take .* GB"),
+    "draws beyond 64 bits": ({"draws": 10**30}, r"would take .* GB"),
+    "tune": ({"tune": -1}, "tune must be an integer of at least 0, not -1"),
+    "thin": ({"thin": 0}, "thin must be an integer of at least 1, not 0"),
+    "chains": ({"chains": 0}, "chains must be an integer of at least 1"),
+    "chains as text": ({"chains": "two"}, "chains must be an integer"),
+    "method": ({"method": "gibs"}, "unknown method 'gibs'; there are .*'gibbs'; did you mean 'gibbs'"),
+    "method as class": ({"method": nm.Gibbs}, r"method must be a name or a move such as nm.Gibbs\(\)"),
+    "init of wrong length": ({"init": [0, 1]}, "2 init for 12 rows; give one per row"),
+    "init misspelt": ({"init": "sequental"}, "init must be one of 'sequential', 'one', 'each'"),
+    "init NaN": ({"init": [np.nan] * N}, "init hold nan in row 0; they must be whole numbers"),
+    "init of fractions": ({"init": [0.5] * N}, "init hold 0.5 in row 0"),
+    "init of text": ({"init": ["a"] * N}, "init"),
+    "init of complex numbers": ({"init": [1j] * N}, "init"),
+    "init of other chains": ({"init": np.zeros((2, N), int)}, "init has labels for 2 chains but chains=1"),
+    "init of 3 dimensions": ({"init": np.zeros((1, 1, N), int)}, "init must have one dimension, not 3"),
+    "rng below 0": ({"rng": -1}, "rng must be a non-negative int, a SeedSequence, a Generator or None, not -1"),
+    "rng as text": ({"rng": "seed"}, "rng must be a non-negative int"),
+    "rng of the old kind": ({"rng": np.random.RandomState(1)}, "rng must be a non-negative int"),
+    "cores": ({"cores": 0}, "cores must be an integer of at least 1"),
+    "time_limit": ({"time_limit": 0}, "time_limit must be greater than 0 seconds"),
+    "time_limit NaN": ({"time_limit": np.nan}, "time_limit must be greater than 0 seconds"),
+    "time_limit as text": ({"time_limit": "3"}, "time_limit must be greater than 0 seconds"),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_run_arguments(name):
+    options, message = RUNS[name]
+    check(lambda: fit(**options), ValueError, message)
+
+
+def test_any_whole_numbers_are_labels():
+    start = np.array([0, 1, 2] * 4)
+    first = fit(init=start).draws["labels"]
+    for other in (start - 5, start.astype(float), pd.Series(start, dtype="Int64"), list(start * 10**9)):
+        np.testing.assert_array_equal(fit(init=other).draws["labels"], first)
+
+
+# ------------------------------------------------------------------------------------------------ predictions
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return fit("y ~ x + g", kernel=nm.Box(0.3))
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return fit("y + z ~ 1")
+
+
+ROW = {"x": [0.5], "g": ["a"]}
+NEW = {
+    "missing column": ({"x": [0.5]}, ValueError, "no column 'g' in the new data. The columns are x"),
+    "misspelt column": ({"x": [0.5], "G": ["a"]}, ValueError, "no column 'g' in the new data"),
+    "text": ({"x": ["half"], "g": ["a"]}, ValueError, r"column 'x' holds 'half' \(str\) in row 0"),
+    "dates": ({"x": pd.to_datetime(["2020"]), "g": ["a"]}, ValueError, "column 'x' holds Timestamp.*time since"),
+    "unseen level": ({"x": [0.5, 0.6], "g": ["a", "q"]}, ValueError, "'g' holds the level 'q' in row 1.*known levels are 'a', 'b', 'c'"),
+    "level of another type": ({"x": [0.5], "g": [1]}, ValueError, "column 'g' holds the level 1 in row 0"),
+    "inf": ({"x": [np.inf], "g": ["a"]}, ValueError, "column 'x' is inf in row 0"),
+    "very large": ({"x": [1e200], "g": ["a"]}, ValueError, r"covariate 'x' is 1e\+200 in row 0; numbers go up to 1e\+100"),
+    "out of reach": ({"x": [9.0], "g": ["a"]}, ValueError, r"row 0 \(.*x = 9\) is out of reach of every location of Box"),
+    "an array": (np.zeros((2, 2)), TypeError, "built from named columns; give new data as a DataFrame or a dict"),
+    "a list": ([1, 2], TypeError, "type list are not supported"),
+    "a kind": ("density", ValueError, r"newdata must be a DataFrame, not 'density'; did you mean kind='density'"),
+    "one name twice": (pd.concat([table(), table()], axis=1), ValueError, "'y' occurs more than once"),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_new_data(regression, name):
+    data, error, message = NEW[name]
+    check(lambda: regression.predict(data), error, message)
+    if name != "a kind":
+        check(lambda: regression.predict(data, kind="quantile"), error, message)
+
+
+def test_new_data_without_rows(regression, mixture):
+    for kind in ("mean", "density", "cdf", "quantile"):
+        assert len(regression.predict(table().head(0), kind=kind)) == 0
+    assert len(mixture.predict(table().head(0))) == 0
+    assert regression.log_density(table().head(0)).shape == (0,)
+
+
+def test_new_data_with_gaps_keep_the_index(regression):
+    index = pd.MultiIndex.from_tuples([("k", 1), ("k", 1), ("l", 2)])
+    new = pd.DataFrame({"x": [0.2, np.nan, 0.4], "g": ["a", "b", None]}, index=index)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = regression.predict(new)
+    assert list(out.index) == list(index)
+    assert out.notna().all(axis=1).tolist() == [True, False, False]
+    out = regression.predict(new.set_axis(["same"] * 3), kind="quantile", q=0.5)
+    assert list(out.index) == [("same", 0.5)] * 3 and out["estimate"].isna().tolist() == [False, True, True]
+
+
+PREDICTIONS = {
+    "unknown kind": ({"kind": "mena"}, "unknown kind 'mena'; there are 'mean', .*did you mean 'mean'"),
+    "kind of None": ({"kind": None}, "unknown kind None; there are 'mean'"),
+    "at of a mean": ({"at": 1.0}, 'at belongs to kind="density" and "cdf"'),
+    "at of text": ({"kind": "density", "at": "a"}, "at must hold (real )?numbers, not 'a'"),
+    "at NaN": ({"kind": "cdf", "at": np.nan}, "at must be finite"),
+    "at of no points": ({"kind": "density", "at": []}, r"at must have shape \(m,\) with m >= 1, not \(0,\)"),
+    "at of two responses": ({"kind": "density", "at": [[1, 2]]}, r"at must have shape \(m,\)"),
+    "at far out": ({"kind": "density", "at": 1e300}, "prior standard deviations out"),
+    "q of 0": ({"kind": "quantile", "q": 0}, "q must hold probabilities between 0 and 1, not 0"),
+    "q of 1": ({"kind": "quantile", "q": [0.5, 1]}, "q must hold probabilities between 0 and 1"),
+    "q NaN": ({"kind": "quantile", "q": np.nan}, "q must hold probabilities"),
+    "no q": ({"kind": "quantile", "q": []}, "q must hold probabilities"),
+    "interval of 1": ({"interval": 1}, "interval must be between 0 and 1, not 1"),
+    "interval as text": ({"interval": "90%"}, "interval must be between 0 and 1, not '90%'"),
+    "draws": ({"draws": 0}, "draws must be an integer of at least 1"),
+    "rng": ({"rng": "a"}, "rng must be a non-negative int"),
+}
+
+
+@pytest.mark.parametrize("name", PREDICTIONS)
+def test_prediction_arguments(regression, name):
+    options, message = PREDICTIONS[name]
+    check(lambda: regression.predict(ROW, **options), ValueError, message)
+
+
+def test_other_methods(regression, mixture):
+    check(lambda: regression.log_density(ROW), ValueError, "newdata has no y; log_density needs the response")
+    check(lambda: mixture.predict(kind="density", at=[1, 2, 3]), ValueError, r"at must have shape \(m, 2\)")
+    check(lambda: mixture.plot("mean"), ValueError, "plot 'mean' needs density regression, and this is a mixture; for this model there are")
+    check(lambda: mixture.plot("densty"), ValueError, "densty")
+    check(lambda: regression.partition("vii"), ValueError, "loss must be one of 'vi', 'binder', not 'vii'")
+    check(lambda: regression.partition(max_clusters=0), ValueError, "max_clusters must be")
+    check(lambda: regression.autocorrelation("mas"), ValueError, "'mas' is unknown; there are .*did you mean 'mass'")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["y ~ w"], "no column 'w' in the data. The columns are y, z, x, g"),
+        (["y ~"], "nothing after the tilde"),
+        (["y ~ __import__('os').system('x')"], "not allowed"),
+        (["y ~ g", "--kernel", "box", "--width", "-1"], "width must be a number"),
+        (["y ~ 1", "--mass", "0"], "mass must be a number"),
+        (["y ~ 1", "--draws", "0"], "draws must be an integer of at least 1"),
+        (["y ~ 1", "--method", "gibs"], "did you mean 'gibbs'"),
+    ],
+)
+def test_the_command_line(tmp_path, capsys, arguments, message):
+    table().to_csv(tmp_path / "table.csv", index=False)
+    assert main(["fit", *arguments, "--data", str(tmp_path / "table.csv")]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and message in err and "Traceback" not in err
+
+
+# --------------------------------------------------------------------------------------------------- numbers
+
+MORE = {"draws": 200, "tune": 100, "chains": 2, "rng": 1, "progress": False}
+
+
+def clustered(n=40, seed=5):
+    """Two groups and a covariate, with few binary digits, so that powers of two and offsets up to 2^20 lose nothing."""
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=n) + 6.0 * (np.arange(n) % 2)
+    return np.round(y * 1024) / 1024, rng.permutation(n) / 64
+
+
+@pytest.mark.filterwarnings("ignore::nrmmix.ConvergenceWarning")
+@pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x"])
+@pytest.mark.parametrize(("offset", "scale"), [(2.0**20, 1.0), (0.0, 2.0**-27), (0.0, 2.0**27), (-(2.0**20), 0.5)])
+def test_units_change_no_label(formula, offset, scale):
+    """Offsets of 10^6, scales of 10^-8 and 10^8, of responses and covariates: all labels are equal, not only their law.
+
+    Defaults follow the data and covariates are scaled, so that the kernels see the same numbers but for the rounding of the mean and the
+    variance, and no label of these draws is that close to another.
+    """
+    y, x = clustered()
+    here = nm.fit(formula, {"y": y, "x": x}, **MORE)
+    there = nm.fit(formula, {"y": offset + scale * y, "x": offset + scale * x}, **MORE)
+    np.testing.assert_array_equal(there.draws["labels"], here.draws["labels"])
+
+
+@pytest.mark.filterwarnings("ignore::nrmmix.ConvergenceWarning")
+def test_noise_on_a_large_offset_keeps_the_partition():
+    """10^6 + noise of any digits: rounding tells the chains apart, and who shares a cluster with row 0 agrees within Monte Carlo error."""
+    y, _ = clustered()
+    run = MORE | {"draws": 400, "chains": 8}
+
+    def shares(data):
+        labels = nm.fit(None, data, **run).draws["labels"]
+        return (labels[..., 1:] == labels[..., :1]).mean(axis=1)  # (chains, n - 1)
+
+    a, b = shares(1e-3 * y * np.pi), shares(1e6 + 1e-3 * y * np.pi)
+    error = (a.var(axis=0, ddof=1) + b.var(axis=0, ddof=1)) / run["chains"]
+    # if all rows moved together the ratio would be F with 1 and 14 degrees of freedom, else it is closer to 1
+    assert ((a.mean(axis=0) - b.mean(axis=0)) ** 2).mean() < 16 * error.mean()
+
+
+@pytest.mark.parametrize("distance", [1e6, 1e12])
+@pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x"])
+def test_extreme_outliers_are_clusters_of_their_own(formula, distance):
+    y, x = clustered()
+    y[7] = distance * np.delete(y, 7).std()
+    fit = nm.fit(formula, {"y": y, "x": x}, family=nm.Gaussian(m=3.0, scale=0.5), **MORE | {"draws": 50})
+    labels = fit.draws["labels"]
+    assert np.isfinite(fit.draws["log_joint"]).all()
+    assert (np.delete(labels, 7, axis=-1) != labels[..., 7:8]).all()
+    assert np.isfinite(fit.predict()).all().all() and np.isfinite(fit.log_density()).all()
+
+
+def test_extreme_outliers_with_the_defaults():
+    """The default scale follows the sample's: the rest is then one point, and the outlier another."""
+    y, _ = clustered()
+    y[7] = 1e12
+    labels = nm.fit(None, y, **MORE | {"draws": 50}).draws["labels"]
+    assert (np.delete(labels, 7, axis=-1) != labels[..., 7:8]).all()
+    assert (np.delete(labels, 7, axis=-1) == labels[..., :1]).mean() > 0.9
+
+
+# ------------------------------------------------------------------------------------------------- interrupts
+
+CHILD = """
+import sys, time
+print("ready", flush=True)
+try:
+    import numpy as np
+    import nrmmix as nm
+    run = dict(tune=50, chains=2, rng=1, progress=False)
+    fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=200_000, thin=5, **run)
+    kept = fit.draws.n_draws
+    assert fit.interrupted and kept > 0
+    assert all(values.shape[:2] == (2, kept) for values in fit.draws.values())
+    assert (fit.draws["labels"].max(axis=-1) + 1 == fit.draws["n_clusters"]).all()
+    assert np.isfinite(fit.draws["log_joint"]).all()
+    outcome = "fit"
+except KeyboardInterrupt:
+    outcome = "KeyboardInterrupt"
+import nrmmix as nm
+again = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=5, tune=5, chains=2, rng=1, progress=False)
+assert not again.interrupted and again.draws.n_draws == 5
+print(outcome, flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of this kind are those of POSIX")
+def test_an_interrupt_at_any_moment():
+    """During the import, the start and the sampling: a clean KeyboardInterrupt, or a fit of what was drawn; the next fit works."""
+    nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), **SHORT | {"chains": 2})  # compiled, for the child to load
+    seconds = np.random.default_rng(8).uniform([0.02, 0.3, 0.6, 0.9, 1.4, 2.2], [0.3, 0.6, 0.9, 1.4, 2.2, 3.0])
+    children = []
+    for moment in seconds:
+        child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(moment)
+        child.send_signal(signal.SIGINT)
+        children.append(child)
+    outcomes = []
+    for child in children:
+        out, err = child.communicate(timeout=60)
+        assert child.returncode == 0, err
+        assert "Traceback" not in err
+        outcomes.append(out.strip())
+    assert set(outcomes) <= {"fit", "KeyboardInterrupt"} and outcomes[-1] == "fit"
