@@ -111,7 +111,7 @@ class _Part:
             if len(frame) > 1 and len(levels.get(name, ())) == 1:
                 raise ValueError(f"The covariate {name!r} is constant ({levels[name][0]!r} in all {len(frame)} rows used); leave it out.")
         size = {code: check.size * math.prod(len(levels.get(name, "1")) for name in check.columns) for code, check in self.checks.items()}
-        total = sum(math.prod(size[factor.code] for factor in term.factors) for term in self.terms)
+        total = sum(math.prod(size[factor.code] for factor in term.factors) for term in self.terms if term.factors)
         if total > MAX_COUNT:
             most = max(levels, key=lambda name: len(levels[name]), default=None)
             why = f"; {most!r} has {len(levels[most])} levels" if most is not None else ""

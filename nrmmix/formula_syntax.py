@@ -144,7 +144,7 @@ class Syntax:
 
     def column(self, name: str, quoted: bool) -> bool:
         if name.startswith(("__", "_patsy_")):
-            raise _refusal(name, "names that begin with two underscores or _patsy_ are reserved")
+            raise _refusal(name, "names that begin so are reserved; rename the column")
         if name not in self.known:
             raise tables.unknown_column(name, self.known)
         self.columns[name] = None

@@ -325,7 +325,7 @@ class Model:
             value = float(log_joint(data, state))
         if self.has_u and u is None:
             mass, sigma, tau = state_hyper[: layout.WIDTH]
-            value += log_integral_over_u(n, n_clusters, mass, sigma, tau) - u_terms(0.0, n, n_clusters, mass, sigma, tau)
+            value += log_integral_over_u(n, n_clusters, mass, sigma, tau) - log_integrand_at_one(n, n_clusters, mass, sigma, tau)
         return value
 
     def _hyper(self, given: dict[str, float]) -> np.ndarray:
@@ -449,22 +449,17 @@ def _check_type(name: str, value: Any, wanted: type, example: str) -> None:
         raise ValueError(f"{name} must be an object such as {example}, not {value!r}.")
 
 
-def u_terms(log_u: Any, n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> Any:
-    """The part of log p(X, partition, u) that depends on u: (n-1) log u - (n - sigma K) log(u + tau) - psi(u)."""
-    u = np.exp(log_u)
-    growth = np.log1p(u / tau)
-    psi1 = growth if sigma == 0 else tau**sigma * np.expm1(sigma * growth) / sigma
-    return (n - 1) * log_u - (n - sigma * n_clusters) * (growth + math.log(tau)) - mass * psi1
-
-
 def log_integral_over_u(n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> float:
-    """log of the integral over u, by the trapezoid in log u, whose integrand is log-concave."""
-    lo, hi, step = -80.0, 600.0, 0.02
-    with np.errstate(over="ignore"):
-        coarse = np.arange(lo, hi, 0.5)
-        value = u_terms(coarse, n, n_clusters, mass, sigma, tau) + coarse
-        keep = coarse[value > value.max() - 60.0]
-        x = np.arange(keep[0] - 1.0, keep[-1] + 1.0, step)
-        value = u_terms(x, n, n_clusters, mass, sigma, tau) + x
-    top = value.max()
-    return float(top + np.log(np.exp(value - top).sum() * step))
+    """log of the integral over u of u^(n-1) (u + tau)^-(n - sigma K) exp(-psi(u))."""
+    from nrmmix.kernels.prior import log_integral
+
+    # u = tau w: the law depends on mass and tau through mass tau^sigma only
+    row = np.array([layout.FIXED, mass * tau**sigma, 0.0])
+    return float(log_integral(float(n), float(n_clusters), row, sigma, 0.0)[0]) - n_clusters * math.log(mass)
+
+
+def log_integrand_at_one(n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> float:
+    """log of the same integrand at u = 1."""
+    growth = math.log1p(1.0 / tau)
+    psi1 = growth if sigma == 0 else tau**sigma * math.expm1(sigma * growth) / sigma
+    return -(n - sigma * n_clusters) * (growth + math.log(tau)) - mass * psi1

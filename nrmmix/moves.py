@@ -49,7 +49,8 @@ def moves_of(method: str | Move) -> tuple[Move, ...]:
     if isinstance(method, Gibbs):
         return (method,)
     if not isinstance(method, str):
-        raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not {method!r}.")
+        raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not {method!r}; "
+                         f"the names are {', '.join(map(repr, METHODS))}.")
     if method not in METHODS:
         near = difflib.get_close_matches(method, METHODS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."

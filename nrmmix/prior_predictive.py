@@ -21,7 +21,9 @@ from nrmmix.kernels.predictive import draw_new
 from nrmmix.kernels.prior import log_integrals, next_ratios, seat
 from nrmmix.kernels.state import FIXED, GAMMA, TINY
 from nrmmix.priors import Beta, Hyperparameter, Hyperprior, hyper_row
+from nrmmix.replay import replicates
 from nrmmix.sampling import count, seed_sequence
+from nrmmix.tables import shown
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
@@ -80,7 +82,7 @@ def n_clusters(model: Model) -> pd.Series:
     n_clusters
     1    0.012
     2    0.061
-    3    0.140
+    3    0.141
     Name: probability, dtype: float64
     """
     with announced():
@@ -102,7 +104,7 @@ def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float 
     """
     if isinstance(sigma, Beta):
         law = np.zeros(0)
-        for size in (16, 32, 64, 128, 256, 512):
+        for size in (16, 32, 64, 128, 256, 512):  # 512 agree with 1,024 within 1e-10 at the most rows possible
             before, law = law, np.zeros(n)
             # the largest sigma, whose law has most terms, comes first: what is too much is refused at once
             for value, weight in zip(*_beta_rule(sigma, size), strict=True):
@@ -242,10 +244,7 @@ def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
         for out, (labels, locations, generator) in zip(values, _partitions(model, size, seed), strict=True):
             theta = draw_new(data, state, model.packed.n_theta, len(locations), generator)
             out[:] = model.family.draw_responses(theta[:, labels], generator)
-    index = model.frame.index
-    rows = [index.get_level_values(level)[np.tile(np.arange(model.n_obs), size)] for level in range(index.nlevels)]
-    full = pd.MultiIndex.from_arrays([*rows, np.repeat(np.arange(size), model.n_obs)], names=[*index.names, "draw"])
-    return pd.DataFrame(values.reshape(-1, model.n_dim), index=full, columns=list(model.frame.response_names))
+    return replicates(values, model.frame.index, model.frame.response_names)
 
 
 def _partitions(
@@ -325,11 +324,10 @@ def mass_for_clusters(expected: float, n: int, sigma: float = 0.0) -> float:
 
     Examples
     --------
-    >>> mass = mass_for_clusters(5, n=100)
-    >>> round(mass, 4)
-    0.9686
+    >>> round(mass_for_clusters(5, n=100), 4)
+    0.9476
     >>> round(mass_for_clusters(20, n=100, sigma=0.5), 4)
-    2.1213
+    0.8055
     """
     n = count("n", n, 2)
     if n > MAX_N:
@@ -340,8 +338,8 @@ def mass_for_clusters(expected: float, n: int, sigma: float = 0.0) -> float:
     if isinstance(expected, bool) or not isinstance(expected, Real) or not least < expected < n:
         why = f" at sigma = {sigma:g}" if sigma > 0 else ""
         raise ValueError(
-            f"expected must be greater than {least:.6g} and less than n = {n}{why}, not {expected!r}; the number of clusters is at least "
-            f"{least:.6g} on average, whatever the mass."
+            f"expected must be greater than {least:.6g} and less than n = {n}{why}, not {shown(expected)}; "
+            f"the number of clusters is at least {least:.6g} on average, whatever the mass."
         )
 
     def excess(log_mass: float) -> float:
@@ -349,7 +347,8 @@ def mass_for_clusters(expected: float, n: int, sigma: float = 0.0) -> float:
 
     lo, hi = LOG_MASS
     if excess(lo) >= 0 or excess(hi) <= 0:
-        raise ValueError(f"expected = {expected!r} is too near to {least if excess(lo) >= 0 else n:.6g}, the limit, to be told from it.")
+        limit = least if excess(lo) >= 0 else n
+        raise ValueError(f"expected = {shown(expected)} is too near to {limit:.6g}, the limit, to be told from it.")
     return math.exp(brentq(excess, lo, hi, xtol=1e-12))
 
 
@@ -362,8 +361,8 @@ def expected_clusters(n: int, mass: float, sigma: float) -> float:
 
     Examples
     --------
-    >>> expected_clusters(3, 1.0, 0.0)  # 1 + 1/2 + 1/3
-    1.8333333333333...
+    >>> round(expected_clusters(3, 1.0, 0.0), 6)  # 1 + 1/2 + 1/3
+    1.833333
     """
     y = np.arange(math.log(1e-17 / n), 4.0, 0.2)
     s = np.exp(y)

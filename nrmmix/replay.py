@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -185,3 +185,11 @@ def default_seed(fit: MCMCResult) -> np.random.SeedSequence:
 def draw_seeds(seed: np.random.SeedSequence, size: int) -> list[np.random.SeedSequence]:
     """The same seeds for the same draws, however the rows are split."""
     return seed_sequence(seed).spawn(size)
+
+
+def replicates(values: np.ndarray, index: pd.Index, names: Sequence[str]) -> pd.DataFrame:
+    """Replicates (draws, rows, d) of rows as a table, one after the other, with a level `draw` added to the index."""
+    draws, n, d = values.shape
+    own = [index.get_level_values(level)[np.tile(np.arange(n), draws)] for level in range(index.nlevels)]
+    full = pd.MultiIndex.from_arrays([*own, np.repeat(np.arange(draws), n)], names=[*index.names, "draw"])
+    return pd.DataFrame(values.reshape(-1, d), index=full, columns=list(names))

@@ -10,15 +10,16 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from nrmmix import replay as replaying
 from nrmmix.compiling import announced
 from nrmmix.kernels.predictive import MAX_JUMPS
-from nrmmix.replay import Reach, Replay, default_seed, draw_seeds, new_components, parts, random_measure, targets
+from nrmmix.replay import Reach, Replay, default_seed, draw_seeds, new_components, parts, random_measure, replicates, targets
 from nrmmix.sampling import count, seed_sequence
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from nrmmix.results import MCMCResult
 
 
@@ -62,7 +63,7 @@ def simulate(fit: MCMCResult, newdata: Any = None, draws: int = 1, rng: Any = No
                 theta = atoms.theta[:, np.where(new, 0, atom)]
                 theta[:, new] = new_components(replay, int(new.sum()), fresh)
                 replicate[ok[block]] = model.family.draw_responses(theta, noise)
-    return _frame(out, target.index, list(model.frame.response_names))
+    return replicates(out, target.index, model.frame.response_names)
 
 
 def _inverse(share: np.ndarray, row: np.ndarray, uniform: np.ndarray) -> np.ndarray:
@@ -70,11 +71,3 @@ def _inverse(share: np.ndarray, row: np.ndarray, uniform: np.ndarray) -> np.ndar
     R, M = share.shape
     steps = np.cumsum(share, axis=1) + np.arange(R)[:, None]  # rows end to end: one sorted array
     return np.clip(np.searchsorted(steps.ravel(), row + uniform, side="right") - row * M, 0, M)
-
-
-def _frame(values: np.ndarray, index: pd.Index, names: list[str]) -> pd.DataFrame:
-    """(draws, rows, d) as a table, one replicate after the other."""
-    draws, n, d = values.shape
-    own = [index.get_level_values(level)[np.tile(np.arange(n), draws)] for level in range(index.nlevels)]
-    full = pd.MultiIndex.from_arrays([*own, np.repeat(np.arange(draws), n)], names=[*index.names, "draw"])
-    return pd.DataFrame(values.reshape(-1, d), index=full, columns=names)

@@ -39,6 +39,8 @@ def row_name(position: int, index: pd.Index | None = None) -> str:
 
 def plain(item: Any) -> Any:
     """An item without NumPy's wrapping; a whole float as an int."""
+    if isinstance(item, tuple):  # a label of several levels
+        return tuple(plain(part) for part in item)
     item = item.item() if isinstance(item, np.generic) else item
     return int(item) if isinstance(item, float) and item.is_integer() else item
 

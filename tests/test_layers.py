@@ -11,7 +11,7 @@ import nrmmix
 
 ROOT = Path(nrmmix.__file__).parent
 LAYERS = (
-    {"files", "kernels", "tables", "warn"},
+    {"files", "interrupts", "kernels", "tables", "warn"},
     {"arrays", "compiling", "convergence", "datasets", "diagnostics", "draws", "formula_syntax", "partition", "priors"},
     {"covariates", "families", "formula", "moves"},
     {"encoding", "model"},

@@ -190,3 +190,12 @@ def test_clusters_over_covariates(ax):
     offsets = np.concatenate([marks.get_offsets() for marks in plane.collections])
     place = dict(zip(offsets[:, 0], np.round(offsets[:, 1]), strict=True))
     assert [place[x] for x in table()["x"]] == list((table()["group"] == "red").astype(float))
+
+
+def test_without_a_prior_the_posterior_is_drawn(ax, monkeypatch):
+    def refuse(_model):
+        raise ValueError("too many rows")
+
+    monkeypatch.setattr(nm.Model, "prior_n_clusters", refuse)
+    fitted("galaxy").plot("n_clusters", ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["posterior (the prior cannot be computed for so many rows)"]

@@ -268,7 +268,7 @@ def test_widths_are_drawn_within_reach():
     wide = regression(nm.Box(nm.Gamma(8, 8), locations=[0.25]), prior, (0.0, 1.0), family)
     assert wide.prior_n_clusters().to_dict() == {1: 1.0}
     narrow = regression(nm.Box(nm.Gamma(1e-5, 1e-5), locations=[0.25]), prior, (0.0, 1.0), family)  # of mean 1, and hardly ever near it
-    with pytest.raises(ValueError, match="row 1 is out of reach of every location at width .*in 1000 draws of the width of Box"):
+    with pytest.raises(ValueError, match=r"row 0 is out of reach of every location at width .*in 1000 draws of the width of Box"):
         narrow.prior_predictive(2, rng=1)
 
 
@@ -392,7 +392,6 @@ def test_limit_of_a_stable_process(n, sigma):
         ((5, 10, 1.0), r"sigma must be a number in \[0, 1\), not 1.0"),
         ((5, 10, -0.1), "sigma must be"),
         ((np.nextafter(10, 0), 10), "too near to 10, the limit"),
-        ((np.nextafter(math.gamma(4.5) / (math.gamma(4) * math.gamma(1.5)), 9), 4, 0.5), r"too near to 2.1875, the limit"),
     ],
 )
 def test_bad_arguments_of_mass_for_clusters(arguments, message):

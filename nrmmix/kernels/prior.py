@@ -104,7 +104,7 @@ def log_integrand(n, k, mass, sigma, y):
 
 @kernel
 def log_integral(n, k, mass, sigma, start):
-    """log of the integral of u^(n-1) (u+1)^-(n - sigma k) mass^k exp(-psi(u)) over u and the mass; and the mode in y, searched from `start`.
+    """log of the integral of u^(n-1) (u+1)^-(n - sigma k) mass^k exp(-psi(u)) over u and the mass; and its mode in y, found from `start`.
 
     Trapezoid in t with y = mode + 2 width sinh t, halved until it no longer changes: it serves narrow peaks and exponential tails.
     """

@@ -49,22 +49,28 @@ def n_clusters(fit: MCMCResult, ax: Any = None) -> Any:
 
     with style.panels(ax, ["n_clusters"]) as (ax,):
         posterior = np.bincount(fit.draws.flat("n_clusters").astype(np.int64)) / fit.draws.flat("n_clusters").size
-        prior = fit.model.prior_n_clusters()
-        held = prior.cumsum()
-        furthest = int(held.index[np.searchsorted(held, 0.95).clip(max=len(held) - 1)])
-        last = max(len(posterior) - 1, min(furthest, WIDEST * len(posterior)))
-        shown = prior[prior.index <= last]
-        beyond = 1 - shown.sum()
-        bars = ax.bar(np.arange(1, len(posterior)), posterior[1:], width=0.8, color=style.BLUE, alpha=0.75, label="posterior")
-        (points,) = ax.plot(
-            shown.index, shown, color=style.ORANGE, marker="o", markersize=4, linewidth=1,
-            label="prior" if beyond < NEGLIGIBLE else f"prior ({beyond:.1%} beyond)",
-        )
+        last, entries = len(posterior) - 1, [
+            ax.bar(np.arange(1, len(posterior)), posterior[1:], width=0.8, color=style.BLUE, alpha=0.75, label="posterior")
+        ]
+        try:
+            prior = fit.model.prior_n_clusters()
+        except ValueError:  # beyond its limit of rows
+            entries[0].set_label("posterior (the prior cannot be computed for so many rows)")
+        else:
+            held = prior.cumsum()
+            furthest = int(held.index[np.searchsorted(held, 0.95).clip(max=len(held) - 1)])
+            last = max(last, min(furthest, WIDEST * len(posterior)))
+            shown = prior[prior.index <= last]
+            beyond = 1 - shown.sum()
+            entries += ax.plot(
+                shown.index, shown, color=style.ORANGE, marker="o", markersize=4, linewidth=1,
+                label="prior" if beyond < NEGLIGIBLE else f"prior ({beyond:.1%} beyond)",
+            )
         ax.set_xlim(0.3, last + 0.7)
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         style.density_axis(ax)
         style.dress(ax, "number of clusters", "probability")
-        style.legend(ax, [bars, points])
+        style.legend(ax, entries)
         return ax
 
 
