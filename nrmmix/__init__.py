@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from nrmmix.interrupts import held
+
 __version__ = "0.1.0"
 
 # Names are imported when first used: `import nrmmix` alone loads neither numba nor pandas.
@@ -40,12 +42,11 @@ __all__ = ["__version__", *_HOMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"nrmmix.{_HOMES[name]}"), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"nrmmix.{name}")
-    else:
+    if name not in _HOMES and name not in _MODULES:
         raise AttributeError(f"module 'nrmmix' has no attribute {name!r}")
+    with held():  # NumPy and its like cannot be imported again once an import of theirs has been cut short
+        module = importlib.import_module(f"nrmmix.{_HOMES.get(name, name)}")
+    value = getattr(module, name) if name in _HOMES else module
     globals()[name] = value
     return value
 

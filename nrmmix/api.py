@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nrmmix.interrupts import held
+
 if TYPE_CHECKING:
     from nrmmix.results import MCMCResult
 
@@ -46,6 +48,7 @@ def fit(
     >>> result.draws["v"].shape
     (2, 20, 94)
     """
-    from nrmmix.model import Model
+    with held():
+        from nrmmix.model import Model
 
     return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(method, **run)

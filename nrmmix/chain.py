@@ -101,7 +101,7 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
             raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or labels, not {init!r}.")
         first = {"sequential": np.full(n, -1), "one": np.zeros(n, int), "each": np.arange(n)}[init]
         return np.tile(first.astype(np.int64), (chains, 1))
-    given = np.asarray(init)
+    given = arrays.reals(init, "init")
     if given.ndim == 2 and given.shape[0] != chains:
         raise ValueError(f"init has labels for {given.shape[0]} chains but chains={chains}.")
     each = given if given.ndim == 2 else np.broadcast_to(given, (chains, *given.shape))

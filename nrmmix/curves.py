@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +19,13 @@ from nrmmix.kernels.predictive import cluster_means, component_densities, compon
 from nrmmix.replay import Reach, Replay, Target, draw_seeds, parts, random_measure
 
 if TYPE_CHECKING:
-    from nrmmix.model import Model
+    pass
 
-# Quantiles are read off the cdf at so many points over the data, and half as many geometrically spaced to QUANTILE_REACH ranges out.
-QUANTILE_POINTS, QUANTILE_REACH = 800, 1e4
+# Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do: at LEVELS of each cluster's
+# predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
+LEVELS = special.expit(np.linspace(-8.0, 8.0, 33))
+GRID_DRAWS, POINTS_EACH, FEWEST_POINTS, MOST_POINTS = 40, 40, 600, 3000
+TAIL_POINTS, QUANTILE_REACH = 60, 1e4
 
 
 class Functional:
@@ -130,7 +134,7 @@ class Quantile(Cdf):
     """Quantiles of some responses, those of one after those of another: where the cdf, divided by its limit, crosses q."""
 
     def __init__(self, replay: Replay, responses: np.ndarray, q: np.ndarray):
-        self.q, self.grids = q, np.array([_quantile_grid(replay.model, j) for j in responses])
+        self.q, self.grids = q, _quantile_grids(replay, responses)
         super().__init__(replay, self.grids.ravel(), np.repeat(responses, self.grids.shape[1]))
         self.W = len(responses) * len(q)
 
@@ -143,11 +147,22 @@ class Quantile(Cdf):
         return out.reshape(*values.shape[:-1], self.W)
 
 
-def _quantile_grid(model: Model, j: int) -> np.ndarray:
-    y = model.frame.response[:, j]
-    half = 0.7 * (np.ptp(y) or 10 * np.sqrt(model.family.scale[j, j]))
-    far = half * np.geomspace(1.0, QUANTILE_REACH, QUANTILE_POINTS // 4)[1:]  # tails are those of t distributions
-    return (y.min() + y.max()) / 2 + np.concatenate([-far[::-1], np.linspace(-half, half, QUANTILE_POINTS), far])
+def _quantile_grids(replay: Replay, responses: np.ndarray) -> np.ndarray:
+    """(k, J) points of each response, sorted."""
+    model, step = replay.model, -(-len(replay) // GRID_DRAWS)
+    points = []
+    for _ in islice(replay, None, None, step):
+        n_columns = int(replay.state.num[layout.N_CLUSTERS]) + 1
+        centre, spread, df = model.family.predictive_marginals(replay.state.stat, n_columns)
+        z = special.stdtrit(df[:, None], LEVELS)
+        points.append(centre[:, None, responses] + spread[:, None, responses] * z[:, :, None])
+    n_clusters = sum(map(len, points)) / len(points)
+    near = np.sort(np.concatenate(points).reshape(-1, len(responses)), axis=0)
+    J = min(len(near), int(np.clip(POINTS_EACH * n_clusters, FEWEST_POINTS, MOST_POINTS)))
+    near = near[np.linspace(0, len(near) - 1, J).astype(int)].T
+    middle, half = (near[:, [0]] + near[:, [-1]]) / 2, (near[:, [-1]] - near[:, [0]]) / 2
+    far = half * np.geomspace(1.0, QUANTILE_REACH, TAIL_POINTS)[1:]
+    return np.concatenate([middle - far[:, ::-1], near, middle + far], axis=1)
 
 
 def everywhere(

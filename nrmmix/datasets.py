@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit, logsumexp
 
+from nrmmix.interrupts import held
+
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
@@ -93,7 +95,8 @@ def load(name: str) -> pd.DataFrame:
     if name not in NAMES:
         near = get_close_matches(str(name).lower(), NAMES, n=1, cutoff=0.0)[0]
         raise ValueError(f"unknown data set {name!r}; did you mean {near!r}? Known: {', '.join(NAMES)}")
-    import pandas as pd
+    with held():
+        import pandas as pd
 
     with _table(f"{name}.csv").open("r", encoding="utf-8") as file:
         return pd.read_csv(file)

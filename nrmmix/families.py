@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
+from nrmmix.arrays import reals
 from nrmmix.kernels.families import gaussian
 
 # Defaults of the Gaussian family, chosen by held-out score: benchmarks/default_scale.py.
@@ -79,7 +80,7 @@ class Gaussian:
 
     def __init__(self, covariance: str = "full", *, m: Any = None, r: float | None = None, nu: float | None = None,
                  scale: Any = None) -> None:
-        if covariance != "full":
+        if not (isinstance(covariance, str) and covariance == "full"):
             raise ValueError(f'Gaussian: covariance must be "full", not {covariance!r}.')
         for name, value in (("r", r), ("nu", nu)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf):
@@ -129,10 +130,7 @@ class Gaussian:
 
     @staticmethod
     def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-        try:
-            array = np.array(value, dtype=float)
-        except (TypeError, ValueError):
-            raise ValueError(f"Gaussian: {name} must hold numbers, not {value!r}.") from None
+        array = reals(value, f"Gaussian: {name}")
         if array.ndim == 0 and shape[0] == 1:
             array = array.reshape(shape)
         if array.shape != shape:

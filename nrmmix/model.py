@@ -15,6 +15,7 @@ from nrmmix.convergence import warn_unless_converged
 from nrmmix.covariates import CovariateKernel, Grid, SquaredExponential
 from nrmmix.families import Gaussian
 from nrmmix.formula import ModelFrame, model_frame
+from nrmmix.interrupts import held
 from nrmmix.kernels import auxiliary, hyper
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.covariates import constant
@@ -212,8 +213,9 @@ class Model:
         >>> model.fit(draws=20, tune=20, chains=2, rng=1).draws["labels"].shape
         (2, 20, 82)
         """
-        from nrmmix.results import MCMCResult
-        from nrmmix.sampling import sample
+        with held():
+            from nrmmix.results import MCMCResult
+            from nrmmix.sampling import sample
 
         run = sample(
             self, method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores, progress=progress,

@@ -17,6 +17,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix import membership
+from nrmmix.arrays import reals
 from nrmmix.compiling import announced
 from nrmmix.curves import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, at_rows, everywhere
 from nrmmix.replay import Replay, Target, default_seed, log_terms, parts, targets
@@ -78,7 +79,7 @@ def predict(
     """Posterior of a functional of the conditional distribution; see `MCMCResult.predict`."""
     if isinstance(newdata, str):
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; did you mean kind={newdata!r}?")
-    if kind not in KINDS:
+    if not (isinstance(kind, str) and kind in KINDS):
         near = difflib.get_close_matches(str(kind), KINDS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ValueError(f"unknown kind {kind!r}; there are {', '.join(map(repr, KINDS))}{hint}")
@@ -132,7 +133,7 @@ def _mean(query: Query) -> pd.DataFrame:
 
 def _quantile(query: Query, q: Any) -> pd.DataFrame:
     """Quantiles of the averaged cdf, and of each draw's cdf for the band."""
-    probabilities = np.atleast_1d(np.array(q, dtype=float))
+    probabilities = np.atleast_1d(reals(q, "q"))
     if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
         raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
     table = query.everywhere(Quantile(query.replay(), query.responses, probabilities))
@@ -215,10 +216,7 @@ def _lacking(model: Model, newdata: Any) -> str:
 
 def _points(at: Any, k: int) -> np.ndarray:
     """(m, k) points of k responses."""
-    try:
-        points = np.array(at, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"at must hold numbers, not {at!r}.") from None
+    points = reals(at, "at")
     if points.ndim <= 1:
         points = points.reshape(-1, 1) if k == 1 else points.reshape(1, -1)
     if points.ndim != 2 or points.shape[1] != k or len(points) == 0:

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from decimal import Decimal
 from numbers import Real
 from typing import Any, ClassVar
 
 from nrmmix.kernels.state import BETA, FIXED, GAMMA, LOGNORMAL
 
 
+def _number(value: Any) -> float:
+    """A real number as a float; NaN for anything else."""
+    try:
+        return float(value) if isinstance(value, (Real, Decimal)) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return math.nan
+
+
 def _positive(name: str, value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+    if not 0 < _number(value) < math.inf:
         raise ValueError(f"{name} must be a finite number greater than 0, not {value!r}.")
     return float(value)
 
@@ -141,7 +150,7 @@ class LogNormal(Hyperprior):
     kind: ClassVar[int] = LOGNORMAL
 
     def __post_init__(self) -> None:
-        if isinstance(self.mu, bool) or not isinstance(self.mu, Real) or not math.isfinite(self.mu):
+        if not math.isfinite(_number(self.mu)):
             raise ValueError(f"LogNormal: mu must be a finite number, not {self.mu!r}.")
         object.__setattr__(self, "mu", float(self.mu))
         object.__setattr__(self, "sd", _positive("LogNormal: sd", self.sd))
@@ -176,8 +185,7 @@ def hyperparameter(
         if not isinstance(value, kinds):
             raise ValueError(f"{name} cannot have a {type(value).__name__} prior; use a number or {allowed}.")
         return value
-    numeric = not isinstance(value, bool) and hasattr(value, "__float__")
-    x = float(value) if numeric else math.nan
+    x = _number(value)
     if not (x > 0 or (zero and x == 0)) or not x < below:
         interval = f"{'[' if zero else '('}0, {below:g})"
         raise ValueError(f"{name} must be a number in {interval} or a distribution ({allowed}), not {value!r}.")

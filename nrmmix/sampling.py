@@ -16,6 +16,7 @@ import numpy as np
 from nrmmix.chain import Chain, Record, Standing, initial_labels, new_chain, resumed_chain
 from nrmmix.compiling import announced
 from nrmmix.draws import Draws
+from nrmmix.interrupts import held
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.gibbs import allocate
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from nrmmix.model import Model
     from nrmmix.results import MCMCResult
 
+MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
 TURNS = 40  # of the chains within a run, the first ones short: every chain soon has draws
 
 
@@ -116,9 +118,11 @@ def sample(
     thin, chains = count("thin", thin, 1), count("chains", chains, 1)
     limits = _limits(chains, cores, time_limit)
     seeds = seed_sequence(rng)
-    starts = initial_labels(init, model.n_obs, chains)
-    record = _record(model, chains, draws)
-    with announced():
+    if tune + draws * thin > MOST:
+        raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
+    with announced(), held():  # kernels must not be loaded halfway
+        record = _record(model, chains, draws)
+        starts = initial_labels(init, model.n_obs, chains)
         runs = [
             new_chain(model, labels, np.random.default_rng(seed), record.part(c))
             for c, (labels, seed) in enumerate(zip(starts, seeds.spawn(chains), strict=True))
@@ -152,7 +156,7 @@ def extend(fit: MCMCResult, draws: int, *, cores: int | None, progress: bool | N
     # draws that some chains have recorded already come first
     record = _record(model, chains, max([draws, *(len(standing.spare.labels) for standing in fit.standings)]))
     tune = fit.tune + before * thin
-    with announced():
+    with announced(), held():
         runs = [resumed_chain(model, standing, record.part(c)) for c, standing in enumerate(fit.standings)]
         addresses = _compiled(model, moves_of(fit.method))
     seconds, stopped = _drive(runs, *addresses, tune, thin, draws, progress, *limits)

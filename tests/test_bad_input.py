@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from contextlib import ExitStack
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -386,7 +387,6 @@ RUNS = {
     "draws as bool": ({"draws": True}, "draws must be an integer"),
     "draws of None": ({"draws": None}, "draws must be an integer"),
     "absurd draws": ({"draws": 10**12}, r"draws=1000000000000 of 1 chains would take .* GB"),
-    "draws beyond 64 bits": ({"draws": 10**30}, r"would take .* GB"),
     "tune": ({"tune": -1}, "tune must be an integer of at least 0, not -1"),
     "thin": ({"thin": 0}, "thin must be an integer of at least 1, not 0"),
     "chains": ({"chains": 0}, "chains must be an integer of at least 1"),
@@ -633,17 +633,20 @@ def test_an_interrupt_at_any_moment():
     """
     nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), **SHORT | {"chains": 2})  # compiled, for the child to load
     seconds = np.random.default_rng(8).uniform([0.02, 0.3, 0.6, 0.9, 1.4, 2.2], [0.3, 0.6, 0.9, 1.4, 2.2, 3.0])
-    children = []
-    for moment in seconds:
-        child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert child.stdout.readline() == "ready\n"
-        time.sleep(moment)
-        child.send_signal(signal.SIGINT)
-        children.append(child)
     outcomes = []
-    for child in children:
-        out, err = child.communicate(timeout=60)
-        assert child.returncode == 0, err
-        assert "Traceback" not in err
-        outcomes.append(out.strip())
+    with ExitStack() as children:  # which waits for them
+        started = []
+        for moment in seconds:
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            child = children.enter_context(subprocess.Popen([sys.executable, "-c", CHILD], text=True, **pipes))
+            children.callback(child.kill)
+            assert child.stdout.readline() == "ready\n"
+            time.sleep(moment)
+            child.send_signal(signal.SIGINT)
+            started.append(child)
+        for child in started:
+            out, err = child.communicate(timeout=60)
+            assert child.returncode == 0, err
+            assert "Traceback" not in err
+            outcomes.append(out.strip())
     assert set(outcomes) <= {"fit", "KeyboardInterrupt"}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import nrmmix as nm
 
-EXAMPLES = int(os.environ.get("NRMMIX_FUZZ_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("NRMMIX_FUZZ_EXAMPLES", "200"))
 fuzz = settings(
     max_examples=EXAMPLES,
     derandomize="NRMMIX_FUZZ_EXAMPLES" not in os.environ,
@@ -31,7 +31,7 @@ INTERNAL = re.compile(
     r"broadcast|ufunc|dtype|inhomogeneous|truth value|object has no|subscriptable|operand|unpack|has no attribute|not iterable"
     r"|out of bounds|invalid literal|could not convert|sequence|patsy|numpy|0x[0-9a-f]{6}|unhashable|concatenate|C long|__\w+__\(\)"
 )
-CONCRETE = re.compile(r"['\"0-9=]|\b(row|column|formula|data|response|covariate|prior|family|kernel|mass|sigma|scale|width)")
+CONCRETE = re.compile(r"['\"0-9=]|\b(row|column|formula|data|response|covariate|prior|family|kernel|mass|sigma|width|rng)\b|\b(at|q) must")
 
 
 def check_message(error):
@@ -183,7 +183,7 @@ MAKE = {
     "family": [
         lambda: nm.Gaussian(), lambda: nm.Gaussian(m=0, r=0.1, nu=3, scale=1), lambda: nm.Gaussian(scale=[[1, 0], [0, 1]]),
         lambda: nm.Gaussian(m=[0, 0]),
-        lambda: nm.Gaussian(scale=-1), lambda: nm.Gaussian(nu=1e-3), lambda: nm.Gaussian(r=np.nan), lambda: "gaussian",
+        lambda: nm.Gaussian(scale=-1), lambda: nm.Gaussian(nu=0.1), lambda: nm.Gaussian(r=np.nan), lambda: "gaussian",
         lambda: nm.Gaussian(scale="a"),
         lambda: nm.Gaussian(scale=[[1, 2], [2, 1]]), lambda: nm.Gaussian(m=1e300), lambda: nm.Gaussian(r=1e-30),
     ],
@@ -293,9 +293,8 @@ def corrupted(draw):
         elif change == 1:
             new = new.rename(columns={name: draw(names)})
         elif change == 2 and len(new):
-            values = new[name].astype(object) if name in new else pd.Series([None] * len(new), new.index, dtype=object)
             choices = [None, np.nan, np.inf, -5.0, 1e308, 1e99, "q", "a", 7, True, pd.Timestamp("2020"), [1], 10**400, Decimal("NaN"), 1j]
-            values = values.tolist()
+            values = list(new[name]) if list(new).count(name) == 1 else [None] * len(new)
             values[draw(st.integers(0, len(new) - 1))] = draw(st.sampled_from(choices))
             new[name] = pd.Series(values, new.index, dtype=object)
         elif change == 3:
