@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -87,7 +88,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     ...
     0
     """
-    options = _parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
+    options = _parser().parse_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
     try:
         return options.run(options)
     except KeyboardInterrupt as error:
@@ -97,10 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of the output has left (`| head`): what Python still holds for it goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, TypeError, KeyError, OSError) as error:
+    except (ValueError, TypeError, KeyError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         _say(f"error: {_message(error)}")
         return 2
-    except (FloatingPointError, MemoryError, RuntimeError) as error:
+    except (OSError, FloatingPointError, MemoryError, RuntimeError) as error:
         _say(f"error: {_message(error)}")
         return 1
 

@@ -21,9 +21,9 @@ from nrmmix.replay import Reach, Replay, Target, draw_seeds, parts, random_measu
 if TYPE_CHECKING:
     pass
 
-# Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do: at LEVELS of each cluster's
+# Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
-LEVELS = special.expit(np.linspace(-8.0, 8.0, 33))
+LOGITS = np.linspace(-8.0, 8.0, 33)  # of the probabilities; from draw to draw they shift within their spacing
 GRID_DRAWS, POINTS_EACH, FEWEST_POINTS, MOST_POINTS = 40, 40, 600, 3000
 TAIL_POINTS, QUANTILE_REACH = 60, 1e4
 
@@ -150,11 +150,11 @@ class Quantile(Cdf):
 def _quantile_grids(replay: Replay, responses: np.ndarray) -> np.ndarray:
     """(k, J) points of each response, sorted."""
     model, step = replay.model, -(-len(replay) // GRID_DRAWS)
-    points = []
-    for _ in islice(replay, None, None, step):
+    points, shifts = [], (LOGITS[1] - LOGITS[0]) * np.arange(GRID_DRAWS) / GRID_DRAWS
+    for _, shift in zip(islice(replay, None, None, step), shifts):
         n_columns = int(replay.state.num[layout.N_CLUSTERS]) + 1
         centre, spread, df = model.family.predictive_marginals(replay.state.stat, n_columns)
-        z = special.stdtrit(df[:, None], LEVELS)
+        z = special.stdtrit(df[:, None], special.expit(LOGITS + shift))
         points.append(centre[:, None, responses] + spread[:, None, responses] * z[:, :, None])
     n_clusters = sum(map(len, points)) / len(points)
     near = np.sort(np.concatenate(points).reshape(-1, len(responses)), axis=0)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["autocorrelation", "ess", "iact", "mcse", "rhat", "table"]
 
 MIN_DRAWS = 4
+ROUNDING = 1e-14  # of a quantity that is constant but for the order of its sums
 COLUMNS = ("mean", "sd", "q5", "q95", "ess", "ess_tail", "rhat", "mcse", "iact")
 
 EssKind = Literal["bulk", "tail", "mean", "raw"]
@@ -266,7 +267,7 @@ def _as_chains(x: Any, name: str | None = None) -> np.ndarray:
 
 
 def _defined(x: np.ndarray) -> bool:
-    return x.shape[1] >= MIN_DRAWS and np.ptp(x) > 0
+    return x.shape[1] >= MIN_DRAWS and np.ptp(x) > ROUNDING * np.abs(x).max()
 
 
 def _rescale(x: np.ndarray) -> np.ndarray:

@@ -94,9 +94,9 @@ def _encode_column(values: pd.Series, name: str, put: Callable[[np.ndarray], str
     if isinstance(read, np.ndarray):
         plain = values.to_numpy() if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf" else read
         return {"values": put(plain)}
-    categories = read.categories.tolist()
-    if not all(isinstance(item, (str, bool, int, float)) for item in categories):
-        kind = type(categories[0]).__name__
+    categories = _encode_labels(read.categories, put)
+    if categories is None:
+        kind = type(read.categories[0]).__name__
         raise TypeError(f"the column {name!r} has categories of type {kind}, which cannot be saved; make them text or numbers.")
     return {"codes": put(np.asarray(read.codes)), "categories": categories, "ordered": bool(read.ordered)}
 
@@ -104,25 +104,52 @@ def _encode_column(values: pd.Series, name: str, put: Callable[[np.ndarray], str
 def _decode_column(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> Any:
     if "values" in spec:
         return get(spec["values"])
-    return pd.Categorical.from_codes(get(spec["codes"]), categories=spec["categories"], ordered=spec["ordered"])
+    return pd.Categorical.from_codes(get(spec["codes"]), categories=_decode_labels(spec["categories"], get), ordered=spec["ordered"])
 
 
 def _encode_index(level: pd.Index, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     name = level.name if level.name is None or isinstance(level.name, (str, int)) else str(level.name)
-    zone = getattr(level, "tz", None)
-    if zone is not None:
-        return {"name": name, "values": put(level.tz_convert("UTC").tz_localize(None).to_numpy()), "zone": str(zone)}
-    if isinstance(level.dtype, np.dtype) and level.dtype.kind in "biufmM":
-        return {"name": name, "values": put(level.to_numpy())}
-    items = level.tolist()
-    if not all(item is None or isinstance(item, (str, bool, int)) or (isinstance(item, float) and math.isfinite(item)) for item in items):
-        warn(f"row labels such as {items[0]!r} are saved as text")
-        items = [str(item) for item in items]
-    return {"name": name, "items": items}
+    labels = _encode_labels(level, put)
+    if labels is None:
+        warn(f"row labels such as {level[0]!r} are saved as text")
+        labels = {"items": [str(item) for item in level]}
+    return {"name": name} | labels
 
 
 def _decode_index(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.Index:
+    return _decode_labels(spec, get).rename(spec["name"])
+
+
+def _encode_labels(labels: pd.Index, put: Callable[[np.ndarray], str]) -> dict[str, Any] | None:
+    """Row labels or categories; None where they are of a type that files do not hold."""
+    if isinstance(labels, pd.IntervalIndex):
+        ends = [_encode_labels(end, put) for end in (labels.left, labels.right)]
+        return None if None in ends else {"left": ends[0], "right": ends[1], "closed": labels.closed}
+    zone = getattr(labels, "tz", None)
+    if zone is not None:
+        if not _is_named(str(zone)):
+            return None
+        return {"values": put(labels.tz_convert("UTC").tz_localize(None).to_numpy()), "zone": str(zone)}
+    if isinstance(labels.dtype, np.dtype) and labels.dtype.kind in "biufmM":
+        return {"values": put(labels.to_numpy())}
+    items = labels.tolist()
+    plain = all(item is None or isinstance(item, (str, bool, int)) or (isinstance(item, float) and math.isfinite(item)) for item in items)
+    return {"items": items} if plain else None
+
+
+def _decode_labels(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.Index:
+    if "left" in spec:
+        return pd.IntervalIndex.from_arrays(*(_decode_labels(spec[end], get) for end in ("left", "right")), closed=spec["closed"])
     if "items" in spec:
-        return pd.Index(spec["items"], name=spec["name"])
-    level = pd.Index(get(spec["values"]), name=spec["name"])
-    return level.tz_localize("UTC").tz_convert(spec["zone"]) if "zone" in spec else level
+        return pd.Index(spec["items"])
+    labels = pd.Index(get(spec["values"]))
+    return labels.tz_localize("UTC").tz_convert(spec["zone"]) if "zone" in spec else labels
+
+
+def _is_named(zone: str) -> bool:
+    """Whether the name alone finds a time zone again."""
+    try:
+        pd.Timestamp(0, tz="UTC").tz_convert(zone)
+    except (KeyError, ValueError, OSError):  # ZoneInfoNotFoundError is a KeyError
+        return False
+    return True

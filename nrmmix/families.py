@@ -17,6 +17,7 @@ from nrmmix.kernels.families import gaussian
 GAUSSIAN_R = 0.01
 GAUSSIAN_EXTRA_NU = 1.0
 GAUSSIAN_SPREAD = 0.02
+LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Gaussian:
     r : float, optional
         Prior weight of m, in observations; default 0.01.
     nu : float, optional
-        Degrees of freedom, greater than d - 1; default d + 1.
+        Degrees of freedom, at least d - 0.95; default d + 1.
     scale : array_like, (d, d), optional
         Positive definite scale matrix, squared units of the responses; default 0.02 nu diag(sample variances).  The prior mean of the
         precision is nu scale^-1, that of the covariance scale / (nu - d - 1) for nu > d + 1.
@@ -101,6 +102,8 @@ class Gaussian:
         nu = float(d + GAUSSIAN_EXTRA_NU if self.nu is None else self.nu)
         if nu <= d - 1:
             raise ValueError(f"Gaussian: nu must be greater than d - 1 = {d - 1} for {d} responses, not {nu:g}.")
+        if nu < d - 1 + LEAST_NU:
+            raise ValueError(f"Gaussian: nu = {nu:g} is so near d - 1 = {d - 1} that draws overflow; take {d - 1 + LEAST_NU:g} or more.")
         r = float(GAUSSIAN_R if self.r is None else self.r)
         m = y.mean(axis=0) if self.m is None else self._shaped("m", self.m, (d,))
         if self.scale is not None:

@@ -4,6 +4,9 @@ In a draw a new row belongs to the draw's clusters in proportion to predictive w
 cluster, and a cluster k of the draw to a cluster c of the estimate with the share of its members that lie there, |k ∩ c| / |k|.
 The sum over draws of sum_k p_k |k ∩ c| / |k|, divided by that of sum_k p_k, is the posterior probability of c given the row as well: a draw
 counts as much as it makes the row likely.  What is left is that of a new cluster.
+
+A row that was fitted is in one cluster k of each draw, and its probability of c is the mean share of the other members of k that lie in c;
+where it is alone in the draw that is 1 if it is alone in c, else 0.
 """
 
 from __future__ import annotations
@@ -25,9 +28,12 @@ def of_training_rows(fit: MCMCResult, size: int) -> pd.DataFrame:
     """Labels of the estimate, and the probability that each row belongs where it is."""
     estimate, replay = fit.partition().labels, Replay(fit, size)
     labels = fit.draws.flat("labels")
+    alone = np.bincount(estimate)[estimate] == 1
     total = np.zeros(len(estimate))
     for t in replay.chosen:
-        total += _overlap(labels[t], estimate)[labels[t], estimate]
+        counts = _counts(labels[t], estimate)
+        together, others = counts[labels[t], estimate] - 1, counts.sum(axis=1)[labels[t]] - 1
+        total += np.where(others > 0, together / np.maximum(others, 1), alone)
     return _frame(estimate, total / len(replay), fit.model.frame.index)
 
 
@@ -45,7 +51,8 @@ def of_rows(fit: MCMCResult, target: Target, y: np.ndarray, size: int) -> pd.Dat
             higher = np.maximum(top, terms.max(axis=1, keepdims=True))
             total *= np.exp(top - higher)
             p, top = np.exp(terms - higher), higher
-            total[:, :C] += p[:, :-1] @ _overlap(labels[t], estimate)
+            counts = _counts(labels[t], estimate)
+            total[:, :C] += p[:, :-1] @ (counts / counts.sum(axis=1, keepdims=True))
             total[:, C] += p[:, -1]
         best = total.argmax(axis=1)
         cluster[rows] = np.where(best < C, best, NEW)
@@ -53,11 +60,10 @@ def of_rows(fit: MCMCResult, target: Target, y: np.ndarray, size: int) -> pd.Dat
     return _frame(cluster, probability, target.index)
 
 
-def _overlap(labels: np.ndarray, estimate: np.ndarray) -> np.ndarray:
-    """(K, C): share of each cluster's members that lie in each cluster of the estimate."""
+def _counts(labels: np.ndarray, estimate: np.ndarray) -> np.ndarray:
+    """(K, C): members of each cluster of a draw that lie in each cluster of the estimate."""
     K, C = int(labels.max()) + 1, int(estimate.max()) + 1
-    counts = np.bincount(labels.astype(np.int64) * C + estimate, minlength=K * C).reshape(K, C)
-    return counts / counts.sum(axis=1, keepdims=True)
+    return np.bincount(labels.astype(np.int64) * C + estimate, minlength=K * C).reshape(K, C)
 
 
 def _frame(cluster: np.ndarray, probability: np.ndarray, index: pd.Index) -> pd.DataFrame:

@@ -75,8 +75,8 @@ class Posterior:
         -------
         DataFrame
             Columns estimate, lower, upper.  The index is that of the rows, with levels added: `y` (density or cdf of one response), one
-            for each response (joint density), `response` (several responses), `q` (quantiles).  Density, cdf and quantiles of a mixture
-            without new data have the points or `q` alone as their index.  Rows in which a covariate is missing are NaN.
+            for each response (joint density), `response` (several responses), `q` (quantiles).  Quantiles of a mixture without new
+            data, and its density and cdf at points `at`, have no level of rows.  Rows in which a covariate is missing are NaN.
             With `kind="cluster"` columns cluster and probability.
 
         Raises
@@ -95,13 +95,15 @@ class Posterior:
 
         return predict(self, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response)
 
-    def log_density(self, newdata: Any = None) -> pd.Series:
+    def log_density(self, newdata: Any = None, *, draws: int | None = 1000) -> pd.Series:
         """Logarithm of the posterior mean density of the responses, one a row.
 
         Parameters
         ----------
         newdata : DataFrame, optional
             Rows with responses and covariates; default the rows that were fitted.
+        draws : int or None, default 1000
+            Number of posterior draws to average over, spread over the chains; None for all.
 
         Returns
         -------
@@ -122,7 +124,7 @@ class Posterior:
         """
         from nrmmix.predict import log_density
 
-        return log_density(self, newdata)
+        return log_density(self, newdata, draws)
 
     def simulate(self, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
         """Replicates of the responses from the posterior predictive distribution.

@@ -105,12 +105,12 @@ def predict(
         return _curve(query, kind, at, joint=kind == "density" and response is None and fit.model.n_dim > 1)
 
 
-def log_density(fit: MCMCResult, newdata: Any = None) -> pd.Series:
+def log_density(fit: MCMCResult, newdata: Any = None, draws: int | None = 1000) -> pd.Series:
     """Log of the posterior mean density of each row's own response; see `MCMCResult.log_density`."""
     target, y = targets(fit.model, newdata), _own_responses(fit.model, newdata)
     if y is None:
         raise ValueError(f"newdata has no {_lacking(fit.model, newdata)}; log_density needs the response.")
-    replay = Replay(fit, None)
+    replay = Replay(fit, None if draws is None else count("draws", draws, 1))
     ok = np.flatnonzero((target.row >= 0) & np.isfinite(y).all(axis=1))
     out = np.full(len(y), np.nan)
     with announced():

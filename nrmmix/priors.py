@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 from nrmmix.kernels.state import BETA, FIXED, GAMMA, LOGNORMAL
 
+MAX_MASS = 1e12  # beyond, u is lost in rounding
+
 
 def _number(value: Any) -> float:
     """A real number as a float; NaN for anything else."""
@@ -224,7 +226,7 @@ class Prior:
 
     def _check(self) -> None:
         name = type(self).__name__
-        object.__setattr__(self, "mass", hyperparameter(f"{name}: mass", self.mass, (Gamma, LogNormal)))
+        object.__setattr__(self, "mass", hyperparameter(f"{name}: mass", self.mass, (Gamma, LogNormal), below=MAX_MASS))
         object.__setattr__(self, "sigma", hyperparameter(f"{name}: sigma", self.sigma, (Beta,), below=1.0, zero=True))
 
     def _check_tau(self) -> None:

@@ -276,6 +276,17 @@ def test_predictions_of_new_rows_and_several_responses(capsys, tmp_path):
     assert table(capsys.readouterr().out)["response"].tolist() == ["petal_width_cm", "petal_length_cm"] * 2
 
 
+def test_negative_points(capsys, saved):
+    assert main(["predict", str(saved), "--kind", "cdf", "--at", "-1e4", "-.5", "10000", "--draws", "5"]) == 0
+    assert table(capsys.readouterr().out)["y"].tolist() == [-1e4, -0.5, 1e4]
+    assert "(m,) with m >= 1" in refused(capsys, ["predict", str(saved), "--kind", "density", "--at", "-1,2", "3,-4"])
+
+
+def test_a_time_limit_before_the_first_draw_is_a_failure_on_the_way(capsys):
+    assert main([*MCYCLE, "--tune", "10000000", "--time-limit", "0.05"]) == 1
+    assert "time_limit was over" in capsys.readouterr().err
+
+
 def test_reports_are_written(capsys, saved, tmp_path):
     page = tmp_path / "fit.html"
     assert main(["report", str(saved), str(page)]) == 0

@@ -203,7 +203,9 @@ def test_clusters_against_a_naive_reference(which, request, data):
         labels = fit.draws.flat("labels")[t]
         weights = predictive_weights(recorded.data, recorded.state, reach.at(width))
         for i in range(len(X)):
-            own[i] += (estimate[labels == labels[i]] == estimate[i]).mean() / draws
+            others = (labels == labels[i]) & (np.arange(len(X)) != i)
+            alone = (estimate == estimate[i]).sum() == 1
+            own[i] += ((estimate[others] == estimate[i]).mean() if others.any() else float(alone)) / draws
         for i, y in enumerate(new[["small", "large"]].to_numpy()):
             members = [X[labels == k] for k in range(labels.max() + 1)] + [X[:0]]
             p = weights[target.row[i]] * np.exp([naive.log_predictive(y, inside, base) for inside in members])
@@ -283,3 +285,23 @@ def test_a_marginal_needs_only_its_own_response(regression, data):
         assert found.index.get_level_values("y").tolist() == [1.0, 3.0]
         pd.testing.assert_frame_equal(found, regression.predict(whole, kind, response="small", draws=9))
     assert len(regression.predict(whole[["x", "small"]], "cdf", response="large", draws=9)) > 2  # a grid
+
+
+@pytest.mark.parametrize("case", ["skewed", "outlier", "regression"])
+def test_quantiles_are_where_the_cdf_says(case):
+    """Whatever the scales: log-normal data, one value a thousand times too large, narrow and wide responses side by side."""
+    rng = np.random.default_rng(0)
+    if case == "skewed":
+        fit, new = nm.fit("y ~ 1", {"y": np.exp(rng.normal(0, 2, 400))}, **RUN), None
+    elif case == "outlier":
+        data = nm.datasets.load_faithful()[["waiting_min"]]
+        data.iloc[3] = 71_000.0
+        fit, new = nm.fit("waiting_min ~ 1", data, family=nm.Gaussian(m=70, r=0.01, nu=2, scale=8), **RUN), None
+    else:
+        x = np.arange(60) % 2
+        fit, new = nm.fit("y ~ x", {"y": rng.normal(size=60) * np.where(x, 1e3, 1e-2), "x": x}, **RUN), pd.DataFrame({"x": [0, 1]})
+    q = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
+    found = fit.predict(new, "quantile", q=q, draws=40)["estimate"].to_numpy().reshape(-1, len(q))
+    for i, at in enumerate(found):
+        row = None if new is None else new.iloc[[i]]
+        np.testing.assert_allclose(fit.predict(row, "cdf", at=at, draws=40)["estimate"], q, atol=1e-3)

@@ -84,7 +84,7 @@ def test_predictions_are_those_of_the_predict_module(mixture, monkeypatch):
     assert mixture.log_density("rows") == "series"
     assert seen == [
         ((mixture, "rows", "density"), {"at": [1.0], "q": 0.3, "interval": 0.5, "draws": 9, "rng": 3, "response": None}),
-        ((mixture, "rows"), {}),
+        ((mixture, "rows", 1000), {}),
     ]
 
 

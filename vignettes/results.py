@@ -99,8 +99,8 @@ new = pd.DataFrame({"times_ms": [15.0, np.nan, 40.0]}, index=["a", "b", "c"])
 regression.predict(new)
 
 # %% [markdown]
-# Clusters are those of the point estimate `partition()`. The probability of a row is its posterior mean share in that cluster; -1 stands for a
-# cluster not seen yet.
+# Clusters are those of the point estimate `partition()`, with the posterior probability that a row belongs there, given the row as well; -1 stands for
+# a cluster not seen yet.
 
 # %%
 mixture.predict(pd.DataFrame({"eruptions_min": [2, 3, 4.5], "waiting_min": [52, 100, 80]}), kind="cluster")
@@ -112,7 +112,7 @@ mixture.predict(pd.DataFrame({"eruptions_min": [2, 3, 4.5], "waiting_min": [52, 
 # %%
 held_out = mcycle.iloc[::10]
 part = nm.fit("accel_g ~ times_ms", mcycle.drop(held_out.index), draws=1000, tune=2000, thin=20, rng=1)
-round(part.log_density(held_out).mean(), 3)
+print(round(part.log_density(held_out).mean(), 3))
 
 # %%
 regression.simulate({"times_ms": [20, 30]}, draws=3, rng=1)
@@ -138,7 +138,8 @@ best
 
 # %%
 ball = best.credible_ball
-round(ball.radius, 3), [1 + bound[0].max() for bound in (ball.vertical_upper, ball.vertical_lower, ball.horizontal)]
+bounds = {"fewest clusters": ball.vertical_upper, "most clusters": ball.vertical_lower, "farthest": ball.horizontal}
+{name: int(bound[0].max()) + 1 for name, bound in bounds.items()}
 
 # %%
 mixture.partition("binder").sizes
@@ -182,7 +183,7 @@ again.predict().equals(mixture.predict())
 
 # %%
 whole = mixture.model.fit(draws=1500, tune=1000, thin=5, rng=1)
-(again.extend(500).draws["labels"] == whole.draws["labels"]).all()
+bool((again.extend(500).draws["labels"] == whole.draws["labels"]).all())
 
 # %% [markdown]
 # `time_limit` stops a long run in time, and so does Ctrl-C; what was drawn is kept, and can be extended.

@@ -16,6 +16,8 @@ from nrmmix.warn import warn
 if TYPE_CHECKING:
     from nrmmix.results import MCMCResult
 
+LEAST_DRAWS, RELIABLE = 50, 0.7  # of Pareto smoothing, and the shape up to which it is reliable (Vehtari et al. 2024)
+
 
 def quantities(fit: MCMCResult) -> pd.DataFrame:
     """Diagnostics of what tables report: all label-invariant numbers that mean something by themselves.
@@ -171,6 +173,11 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
     )
     if extra is not None:
         table["pareto_k"] = pd.Series(extra)
+        if doubtful := [name for name, k in extra.items() if not k <= RELIABLE]:
+            warn(
+                f"compare: leave-one-out cannot be trusted for {', '.join(doubtful)}: Pareto k above {RELIABLE} in some row, as where one "
+                "is alone in a cluster; give held-out rows as newdata=."
+            )
     return table.sort_values("elpd", ascending=False, kind="stable")
 
 
@@ -221,6 +228,10 @@ def _check_same_data(named: dict[str, MCMCResult]) -> None:
 def _leave_one_out(fit: MCMCResult) -> tuple[np.ndarray, np.ndarray]:
     """Log density (n,) of each row given the others, and the Pareto shape (n,) that says how far to trust it."""
     smoothed = _smoothing()
+    if (total := fit.draws.n_chains * fit.draws.n_draws) < LEAST_DRAWS:
+        raise ValueError(
+            f"compare: leave-one-out needs at least {LEAST_DRAWS} draws, not {total}; draw more, or give held-out rows as newdata=."
+        )
     values = np.asarray(fit.to_datatree()["log_likelihood"]["y"], dtype=float)  # (chain, draw, n)
     chains, draws, _ = values.shape
     values = np.moveaxis(values, -1, 0)
