@@ -1,6 +1,7 @@
 """Vignettes: cells, their output and pictures, and cells that fail."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -42,8 +43,9 @@ double(1, 2)
 # exit 3
 
 # %%
-import warnings
+import os, warnings
 
+os.chdir("/")
 warnings.warn("look", UserWarning, stacklevel=1)
 double(x);
 '''
@@ -100,6 +102,12 @@ def test_cells_that_fail_leave_no_page(tmp_path, text, message):
 def test_scripts_that_cannot_be_read(text, message):
     with pytest.raises(ValueError, match=message):
         cells(text)
+
+
+def test_relative_paths_are_those_of_the_start(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, SCRIPT)
+    assert run("page.py", ".") == tmp_path / "page.md" and Path.cwd() == tmp_path
 
 
 def test_a_folder_that_is_not_there(tmp_path):

@@ -203,4 +203,4 @@ nm.load("broken.npz")
 # A report is one HTML page with tables and pictures:
 
 # %%
-mixture.report("mixture.html").stat().st_size > 10_000
+mixture.report("mixture.html").name

@@ -132,9 +132,10 @@ def run(script: Any, folder: Any) -> Path:
     <BLANKLINE>
     """
     source = Path(script)
-    page = files.target(Path(folder) / f"{source.stem}.md", ".md", "a page")
+    page = files.target(Path(folder).resolve() / f"{source.stem}.md", ".md", "a page")
     session = Session(source.name, source.stem)
-    parts = [session.shown(cell) for cell in cells(source.read_text(encoding="utf-8"))]
+    with contextlib.chdir(Path.cwd()):  # a cell may go elsewhere
+        parts = [session.shown(cell) for cell in cells(source.read_text(encoding="utf-8"))]
     pictures = page.parent / source.stem
     if session.pictures:
         pictures.mkdir(exist_ok=True)
