@@ -77,7 +77,8 @@ class Posterior:
             Columns estimate, lower, upper.  The index is that of the rows, with levels added: `y` (density or cdf of one response), one
             for each response (joint density), `response` (several responses), `q` (quantiles).  Quantiles of a mixture without new
             data, and its density and cdf at points `at`, have no level of rows.  Rows in which a covariate is missing are NaN.
-            With `kind="cluster"` columns cluster and probability.
+            With `kind="cluster"` columns cluster and probability: of a new row that it belongs there, given its responses, with cluster -1
+            for one that the estimate does not have; of a fitted row, the posterior mean share of its companions that are with it there.
 
         Raises
         ------

@@ -65,8 +65,8 @@ def summary(fit: MCMCResult) -> Report:
         tables += _cluster_tables(found, width)
         note = (
             f"Clusters: fit.partition(), of expected {found.partition.loss.upper()} loss {found.partition.expected_loss:.3g}. Stability: "
-            "mean posterior probability of the members to be in their cluster. Parameters: posterior mean ± standard deviation given "
-            "this partition."
+            "of the rows that share a cluster with a member, the posterior mean share that are with it here. Parameters: posterior mean "
+            "± standard deviation given this partition."
         )
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
