@@ -1,1 +1,8 @@
 """Benchmarks: `make bench` prints ours, the floor and the ratio.  Times are CPU seconds of one thread; medians of repeats."""
+
+import warnings
+
+from nrmmix.convergence import ConvergenceWarning
+
+# short chains are what is timed here
+warnings.simplefilter("ignore", ConvergenceWarning)

@@ -9,9 +9,9 @@ import numpy as np
 
 import nrmmix as nm
 from nrmmix import diagnostics
+from nrmmix.chain import Record, new_chain
 from nrmmix.kernels import chain as loop
 from nrmmix.moves import entry_addresses
-from nrmmix.sampling import new_chain
 
 
 def run() -> None:
@@ -21,13 +21,13 @@ def run() -> None:
     moves = entry_addresses((nm.Gibbs(),), model)
     draws, means, rates, sweep = 100_000, [], [], []
     for seed in range(5):
-        chain = new_chain(model, np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), draws)
+        chain = new_chain(model, np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), Record.room(model, 1, draws).part(0))
         chain.run(*moves, 2000, 1)
         chain.control[: loop.LIMIT] = 0  # again from iteration 0
         t = time.process_time()
         chain.run(*moves, 0, 1)
         seconds = time.process_time() - t
-        K = chain.scalars[:, loop.R_CLUSTERS]
+        K = chain.record.scalars[:, loop.R_CLUSTERS]
         means.append(K.mean())
         rates.append(diagnostics.ess(K[None], kind="raw") / seconds)
         sweep.append(seconds / draws)

@@ -11,9 +11,9 @@ import numpy as np
 
 import nrmmix as nm
 from benchmarks.floor import frozen_sweep
+from nrmmix.chain import Record, new_chain
 from nrmmix.kernels import chain as loop
 from nrmmix.moves import entry_addresses
-from nrmmix.sampling import new_chain
 
 
 def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -36,7 +36,7 @@ def run() -> None:
         model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.lee_choi_base(X))
         start = np.unique(labels, return_inverse=True)[1]
         sweeps = max(4, 400_000 // len(X))
-        chain = new_chain(model, start, np.random.default_rng(1), sweeps)
+        chain = new_chain(model, start, np.random.default_rng(1), Record.room(model, 1, sweeps).part(0))
         moves = entry_addresses((nm.Gibbs(),), model)
         chain.run(*moves, 0, 1)
         frozen_sweep(chain.data, chain.state, chain.rng)
@@ -46,7 +46,7 @@ def run() -> None:
             t = time.process_time()
             chain.run(*moves, 0, 1)
             ours.append((time.process_time() - t) / sweeps)
-            pairs = len(X) * int(chain.scalars[-1, loop.R_CLUSTERS])
+            pairs = len(X) * int(chain.record.scalars[-1, loop.R_CLUSTERS])
             t = time.process_time()
             for _ in range(sweeps):
                 frozen_sweep(chain.data, chain.state, chain.rng)
