@@ -219,6 +219,29 @@ def _reads_as_number(text: str) -> bool:
     return any(letter.isdigit() for letter in text)  # not "nan" and "infinity"
 
 
+def check_counts(values: np.ndarray, name: str, index: pd.Index | None, rows: np.ndarray, binary: bool = False) -> None:
+    """Raise a ValueError that names the first of (n,) values, NaN where missing, that is no count, or not 0 or 1.
+
+    Examples
+    --------
+    >>> check_counts(np.array([0.0, 3.0, np.nan]), "visits", None, np.arange(3))
+    """
+    with np.errstate(invalid="ignore"):
+        good = np.isin(values, (0.0, 1.0)) if binary else (values >= 0) & (values == np.floor(values)) & (values <= 2.0**53)
+    bad = np.flatnonzero(~(good | np.isnan(values)))
+    if len(bad):
+        i = int(bad[0])
+        what = "0 or 1" if binary else "a count: counts are whole numbers, 0 or more"
+        raise ValueError(f"The response {name!r} is {shown(values[i])} in {row_name(rows[i], index)}, not {what}.")
+
+
+def is_boolean(values: pd.Series) -> bool:
+    """Whether a column holds True and False, which are no counts."""
+    if values.dtype == object:
+        return pd.api.types.infer_dtype(values, skipna=True) == "boolean"
+    return pd.api.types.is_bool_dtype(values.dtype)
+
+
 def missing_mask(values: np.ndarray | pd.Categorical) -> np.ndarray:
     """Return the (n,) bool mask of missing entries of what :func:`column` returns."""
     if isinstance(values, pd.Categorical):
@@ -397,11 +420,12 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     """
     if len(values) < 2:
         return
-    spread = np.ptp(values, axis=0)
-    flat = spread <= CONSTANT * np.abs(values).max(axis=0)
+    top, bottom = np.nanmax(values, axis=0), np.nanmin(values, axis=0)  # of cells that are not missing
+    spread = top - bottom
+    flat = spread <= CONSTANT * np.maximum(top, -bottom)
     for j in np.flatnonzero(flat).tolist():
-        nearly = f"varies by {spread[j]:g} only around {values[0, j]:g}, which is lost in rounding: subtract an offset"
-        constant = f"is constant ({values[0, j]:g} in all {len(values)} rows used); leave it out"
+        nearly = f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding: subtract an offset"
+        constant = f"is constant ({bottom[j]:g} in all {len(values)} rows used); leave it out"
         raise ValueError(f"The {what} {names[j]!r} {nearly if spread[j] else constant}.")
     for j in np.flatnonzero(spread < SMALLEST).tolist():
         raise ValueError(f"The {what} {names[j]!r} varies by {spread[j]:g} only, less than {SMALLEST:g}; rescale it.")

@@ -128,7 +128,7 @@ def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, record
     """A chain that starts from labels, -1 for observations that enter one by one."""
     n_clusters = int(labels.max(initial=-1)) + 1
     data, state = model.arrays(max(n_clusters, 8))
-    far = np.abs(model.packed.y).max(axis=1) > TOO_FAR
+    far = (np.abs(model.packed.rows.y) > TOO_FAR).any(axis=1)
     if far.any():
         row = int(np.flatnonzero(far)[0])
         raise ValueError(

@@ -6,21 +6,18 @@ predictive weights for the estimate and by the weights of a drawn measure for th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
+from nrmmix.families.laws import Law, spread_out
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, predictive_scores, predictive_weights
 from nrmmix.replay import Reach, Replay, Target, draw_seeds, parts, random_measure
 
-if TYPE_CHECKING:
-    pass
-
+_NO_INPUTS = np.zeros((1, 0))
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
 LOGITS = np.linspace(-8.0, 8.0, 33)  # of the probabilities; from draw to draw they shift within their spacing
@@ -52,17 +49,20 @@ class Mean(Functional):
     """Means of some responses."""
 
     def __init__(self, replay: Replay, responses: np.ndarray):
-        self.replay, self.responses = replay, responses
-        self.J, self.W = replay.model.n_dim, len(responses)
+        self.replay = replay
+        of = replay.model.blocks.mean_responses()
+        self.which = np.concatenate([np.flatnonzero(of == j) for j in responses])
+        self.J, self.W = replay.model.packed.n_mean, len(self.which)
+        self.points = replay.data._replace(rows=replay.data.rows._replace(y=replay.data.rows.y[:1]))
 
     def predictive(self) -> np.ndarray:
-        return cluster_means(self.replay.data, self.replay.state).T
+        return cluster_means(self.points, self.replay.state, self.J)[0].T
 
     def component(self, theta: np.ndarray) -> np.ndarray:
-        return component_means(self.replay.data, theta).T
+        return component_means(self.points, theta, self.J)[0].T
 
     def finish(self, values: np.ndarray) -> np.ndarray:
-        return self.replay.model.family.unwhiten(values)[..., self.responses]
+        return self.replay.model.blocks.means(values, self.replay.model.packed)[..., self.which]
 
 
 class Density(Functional):
@@ -87,47 +87,37 @@ class Marginal(Functional):
         self.J = self.W = len(points)
 
     def predictive(self) -> np.ndarray:
-        state = self.replay.state
-        centre, spread, df = self.replay.model.family.predictive_marginals(state.stat, int(state.num[layout.N_CLUSTERS]) + 1)
-        return self.t(*self._standard(centre, spread), df)
+        model, state = self.replay.model, self.replay.state
+        return self._values(model.blocks.predictive_laws(state.stat, int(state.num[layout.N_CLUSTERS]) + 1, _NO_INPUTS, model.packed))
 
     def component(self, theta: np.ndarray) -> np.ndarray:
-        return self.normal(*self._standard(*self.replay.model.family.component_marginals(theta)))
+        return self._values(self.replay.model.blocks.component_laws(theta, _NO_INPUTS, self.replay.model.packed))
 
-    def _standard(self, centre: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Standardised points and their scales, (J, columns)."""
-        scale = spread[:, self.responses].T
-        return (self.points[:, None] - centre[:, self.responses].T) / scale, scale
+    def _values(self, laws: list[Law | None]) -> np.ndarray:
+        """(J, columns)"""
+        out = [np.empty(0)] * self.J
+        for response in np.unique(self.responses):
+            own = np.flatnonzero(self.responses == response)
+            values = self.of_law(spread_out(laws[response]), self.points[own][:, None])[0]
+            for j, row in zip(own, values, strict=True):
+                out[j] = row
+        return np.array(out)
 
     @staticmethod
-    def t(z: np.ndarray, scale: np.ndarray, df: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-    @staticmethod
-    def normal(z: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
 
 class MarginalDensity(Marginal):
     @staticmethod
-    def t(z: np.ndarray, scale: np.ndarray, df: np.ndarray) -> np.ndarray:
-        h = 0.5 * (df + 1.0)
-        constant = special.gammaln(h) - special.gammaln(0.5 * df) - 0.5 * np.log(math.pi * df)
-        return np.exp(constant - h * np.log1p(z * z / df)) / scale
-
-    @staticmethod
-    def normal(z: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        return np.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * scale)
+    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
+        return law.density(points)
 
 
 class Cdf(Marginal):
     @staticmethod
-    def t(z: np.ndarray, scale: np.ndarray, df: np.ndarray) -> np.ndarray:
-        return special.stdtr(df, z)
-
-    @staticmethod
-    def normal(z: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        return special.ndtr(z)
+    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
+        return law.cdf(points)
 
 
 class Quantile(Cdf):
@@ -153,11 +143,11 @@ def _quantile_grids(replay: Replay, responses: np.ndarray) -> np.ndarray:
     points, shifts = [], (LOGITS[1] - LOGITS[0]) * np.arange(GRID_DRAWS) / GRID_DRAWS
     for _, shift in zip(islice(replay, None, None, step), shifts):
         n_columns = int(replay.state.num[layout.N_CLUSTERS]) + 1
-        centre, spread, df = model.family.predictive_marginals(replay.state.stat, n_columns)
-        z = special.stdtrit(df[:, None], special.expit(LOGITS + shift))
-        points.append(centre[:, None, responses] + spread[:, None, responses] * z[:, :, None])
-    n_clusters = sum(map(len, points)) / len(points)
-    near = np.sort(np.concatenate(points).reshape(-1, len(responses)), axis=0)
+        laws = model.blocks.predictive_laws(replay.state.stat, n_columns, _NO_INPUTS, model.packed)
+        p = special.expit(LOGITS + shift)[:, None]
+        points.append(np.stack([spread_out(laws[j]).quantile(p)[0].ravel() for j in responses], axis=1))
+    n_clusters = sum(map(len, points)) / (len(points) * len(LOGITS))
+    near = np.sort(np.concatenate(points), axis=0)
     J = min(len(near), int(np.clip(POINTS_EACH * n_clusters, FEWEST_POINTS, MOST_POINTS)))
     near = near[np.linspace(0, len(near) - 1, J).astype(int)].T
     middle, half = (near[:, [0]] + near[:, [-1]]) / 2, (near[:, [-1]] - near[:, [0]]) / 2

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix import arrays, covariates, families, priors
+from nrmmix.formula import ModelFrame, restored_frame
 from nrmmix.warn import warn
 
 # Classes that a file may name, with the arguments that make an object again.
@@ -23,7 +24,7 @@ ARGUMENTS: dict[type, tuple[str, ...]] = {
     priors.DirichletProcess: ("mass",),
     priors.NGGP: ("mass", "sigma", "tau"),
     priors.NormalizedInverseGaussian: ("mass", "tau"),
-    families.Gaussian: ("covariance", "m", "r", "nu", "scale"),
+    families.Gaussian: families.Gaussian.arguments,
     covariates.SquaredExponential: ("width", "locations", "scale"),
     covariates.Box: ("width", "locations", "scale"),
 }
@@ -45,6 +46,8 @@ def encode(value: Any) -> Any:
     """
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
+    if isinstance(value, dict):  # families by the names of responses
+        return {"families": [[list(key) if isinstance(key, tuple) else key, encode(item)] for key, item in value.items()]}
     if isinstance(value, (np.ndarray, list, tuple)):
         return [encode(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
     if type(value) not in ARGUMENTS:
@@ -62,10 +65,38 @@ def decode(value: Any) -> Any:
     """
     if isinstance(value, list):
         return [decode(item) for item in value]
+    if isinstance(value, dict) and "families" in value:
+        return {tuple(key) if isinstance(key, list) else key: decode(item) for key, item in value["families"]}
     if isinstance(value, dict):
         kind = _CLASSES[value["class"]]
         return kind(**{name: decode(value[name]) for name in ARGUMENTS[kind]})
     return value
+
+
+# ---- data
+
+
+def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
+    """The data of a model as JSON; `put` keeps an array and returns its name."""
+    common = {"used": put(frame.used), "from_array": frame.from_array, "reads": sorted(set(frame.reads)), "designs": list(frame.designs)}
+    if frame.is_sparse:
+        source = frame.source
+        return common | {"sparse": [put(source.indptr), put(source.indices), put(source.data)], "shape": list(source.shape)}
+    return common | encode_table(frame.source, put) | {"reads": list(frame.reads)}
+
+
+def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> ModelFrame:
+    """The data of `encode_source`; files of format 1 hold numbers only."""
+    if "sparse" in spec:
+        from scipy.sparse import csr_array
+
+        indptr, indices, counts = map(get, spec["sparse"])
+        source = csr_array((counts, indices, indptr), shape=spec["shape"])
+        source.check_format(full_check=True)
+        reads = ["counts"] * source.shape[1]
+    else:
+        source, reads = decode_table(spec, get), spec.get("reads")
+    return restored_frame(formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec.get("designs", ()))
 
 
 # ---- tables

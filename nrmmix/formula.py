@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -21,9 +21,11 @@ from patsy.desc import INTERCEPT, Term
 from patsy.eval import EvalEnvironment
 
 from nrmmix import arrays, tables
-from nrmmix.formula_syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse
+from nrmmix.formula_syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
-__all__ = ["ModelFrame", "model_frame"]
+__all__ = ["ModelFrame", "is_sparse", "model_frame", "sparse_counts"]
+
+MISSING = ("drop", "raise", "marginalize")
 
 
 def _categorical(data: Any, contrast: Any = None, levels: Any = None) -> Any:
@@ -51,7 +53,9 @@ class _Part:
     numeric: frozenset[str] = frozenset()  # columns that held numbers when the part was fitted
     design: Any = None
     names: tuple[str, ...] = ()
-    kept: np.ndarray | None = None  # the columns of the design other than the intercept
+    kept: np.ndarray | None = None  # the columns of the design, for covariates without the intercept
+    reads: str = "numbers"  # how a response is read, see `nrmmix.families.base.Family`
+    text: str = ""  # of a design
 
     @classmethod
     def of(cls, what: str, terms: list[Term], known: Sequence[str]) -> _Part:
@@ -59,13 +63,27 @@ class _Part:
         columns = dict.fromkeys(name for check in checks.values() for name in check.columns)
         return cls(what, terms, tuple(columns), checks)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one column as it is."""
+        return self.terms is None or not any(check.computed or check.called for check in self.checks.values())
+
+    @property
+    def name(self) -> str:
+        """Of a response, before it is fitted."""
+        return self.columns[0] if self.is_plain else self.terms[0].name()
+
     def named(self, role: str) -> set[str]:
         """The columns that any factor uses as `role` says: see :class:`Syntax`."""
         return {name for check in self.checks.values() for name in getattr(check, role)}
 
     def read(self, frame: pd.DataFrame) -> dict[str, Any]:
         """Return the columns as floats or categories; missing values pass, unknown levels do not."""
-        numeric = self.columns if self.terms is None else self.numeric
+        numeric = self.numeric if self.terms is not None or self.reads == "categories" else self.columns
+        if self.reads in ("counts", "binary"):
+            for name in self.columns:
+                if self.reads == "counts" and arrays.is_boolean(frame[name]):
+                    raise ValueError(f"The response {name!r} holds True and False, which are no counts; use nm.Bernoulli() for it.")
         return {
             name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric)
             for name in self.columns
@@ -73,9 +91,13 @@ class _Part:
 
     def fit(self, frame: pd.DataFrame) -> _Part:
         """Learn levels and transformations from complete rows."""
+        if self.reads == "categories":
+            return self._fit_categories(frame)
         if self.terms is None:
             return replace(self, names=self.columns)
         data = self.read(frame)
+        complete = ~np.any([arrays.missing_mask(values) for values in data.values()], axis=0)
+        data = {name: values[complete] for name, values in data.items()}
         numeric = frozenset(name for name, values in data.items() if isinstance(values, np.ndarray))
         levels = {name: tuple(np.unique(data[name])) for name in self.named("counted") & numeric}
         levels |= {name: tuple(data[name].categories) for name in data.keys() - numeric}
@@ -83,7 +105,7 @@ class _Part:
         build = patsy.design_matrix_builders
         (design,) = guard(build, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING)
         kept = np.arange(len(design.column_names))
-        if INTERCEPT in design.terms:
+        if INTERCEPT in design.terms and self.what != "input":
             kept = np.delete(kept, design.term_slices[INTERCEPT])
         names = tuple(re.sub(r"""^Q\((["'])([^"']*)\1\)$""", r"\2", design.column_names[j]) for j in kept)
         text = any(info.type == "categorical" for info in design.factor_infos.values())
@@ -91,9 +113,21 @@ class _Part:
             why = "holds text or categories" if text else f"has {len(names)} columns"
             raise ValueError(
                 f"The response {self.terms[0].name()!r} {why}; a response is one column of numbers. "
-                "Convert it, or use it as a covariate."
+                "Convert it, give it the family nm.Categorical(), or use it as a covariate."
             )
         return replace(self, levels=levels, numeric=numeric, design=design, names=names, kept=kept)
+
+    def _fit_categories(self, frame: pd.DataFrame) -> _Part:
+        """Learn the levels of a response of categories."""
+        if not self.is_plain:
+            raise ValueError(f"The response {self.terms[0].name()!r} is computed; a response of categories is a column as it is.")
+        (name,) = self.columns
+        values = arrays.column(frame[name], name)
+        if isinstance(values, np.ndarray):
+            numeric, levels = frozenset([name]), tuple(np.unique(values[~np.isnan(values)]).tolist())
+        else:
+            numeric, levels = frozenset(), tuple(values.categories)
+        return replace(self, levels={name: levels}, numeric=numeric, names=(name,))
 
     def _check_categories(self, frame: pd.DataFrame, numeric: frozenset[str], levels: dict[str, tuple[Any, ...]]) -> None:
         """Check that text and categories are where they can be coded, vary, and do not give too many columns."""
@@ -128,13 +162,19 @@ class _Part:
         data = self.read(frame)
         ok = ~np.any([arrays.missing_mask(values) for values in data.values()], axis=0)
         out = np.full((len(frame), len(self.names)), np.nan)
-        if self.terms is None:
+        if self.reads == "categories":
+            (values,) = data.values()
+            codes = np.searchsorted(self.levels[self.columns[0]], values) if isinstance(values, np.ndarray) else values.codes
+            out[:, 0] = np.where(ok, codes, np.nan)
+        elif self.terms is None:
             out[:, 0] = data[self.columns[0]]
         elif ok.any():
             complete = {name: values[ok] for name, values in data.items()}
             (values,) = guard(patsy.build_design_matrices, [self.design], complete, _NOTHING_MISSING)
             out[ok] = np.asarray(values)[:, self.kept]
             arrays.check_finite(out[ok], self.names, index, self.what, rows[ok], remedy="the formula has no finite value there")
+        if self.reads in ("counts", "binary"):
+            arrays.check_counts(out[:, 0], self.names[0], index, rows, binary=self.reads == "binary")
         return out, ok
 
 
@@ -143,16 +183,49 @@ class ModelFrame:
     """Responses and covariates of a model, and how to compute them from new data."""
 
     formula: str | None
-    response: np.ndarray = field(repr=False)  # (n, d) float64
+    response: Any = field(repr=False)  # (n, d) float64, NaN where missing, categories by the number of their level; or CSR array of counts
     response_names: tuple[str, ...]
     covariates: np.ndarray | None = field(repr=False)  # (n, q) float64, None without covariates
     covariate_names: tuple[str, ...]
+    inputs: np.ndarray = field(repr=False)  # (n, e) float64, of the families' designs
     index: pd.Index = field(repr=False)  # the caller's labels of the used rows
     used: np.ndarray = field(repr=False)  # (rows of the data,) bool
-    source: pd.DataFrame = field(repr=False)  # used rows and columns: gives the same ModelFrame again
+    source: Any = field(repr=False)  # used rows and columns, a DataFrame or a CSR array: gives the same ModelFrame again
     _responses: list[_Part] = field(repr=False)
     _covariates: list[_Part] = field(repr=False)  # none or one
+    _inputs: list[_Part] = field(repr=False)  # one for each design
     from_array: bool = field(repr=False)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the responses are a CSR array of counts."""
+        return not isinstance(self.response, np.ndarray)
+
+    @property
+    def levels(self) -> tuple[tuple[Any, ...] | None, ...]:
+        """Of each response its levels, None where it holds numbers."""
+        if self.is_sparse:
+            return (None,) * len(self.response_names)
+        return tuple(part.levels.get(part.columns[0]) if part.reads == "categories" else None for part in self._responses)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """How each response is read."""
+        return ("counts",) * len(self.response_names) if self.is_sparse else tuple(part.reads for part in self._responses)
+
+    @property
+    def designs(self) -> tuple[str, ...]:
+        """Right sides of the formulas of inputs."""
+        return tuple(part.text for part in self._inputs)
+
+    @property
+    def input_widths(self) -> tuple[int, ...]:
+        """Number of inputs of each design."""
+        return tuple(len(part.names) for part in self._inputs)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(name for part in self._inputs for name in part.names)
 
     @property
     def covariate_columns(self) -> dict[str, tuple[Any, ...] | None]:
@@ -174,20 +247,36 @@ class ModelFrame:
             For a column that is not there, an unseen level, inf, a transformation that is not finite; for an
             array where the model was built from named columns.
         """
+        return self._computed(self._covariates, newdata)
+
+    def new_inputs(self, newdata: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the (m, e) inputs of new data and the mask of the rows that have them all; errors as for :meth:`new_covariates`."""
+        values, _, ok = self._computed(self._inputs, newdata)
+        return values, ok
+
+    def _computed(self, parts: list[_Part], newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
         frame = self._table(newdata)
-        values, ok = np.empty((len(frame), 0)), np.ones(len(frame), dtype=bool)
-        for part in self._covariates:
+        columns, ok = [np.empty((len(frame), 0))], np.ones(len(frame), dtype=bool)
+        for part in parts:
             for name in part.columns:
                 if name not in frame:
                     raise tables.unknown_column(name, list(frame.columns), "the new data")
-            values, ok = part.compute(frame, frame.index)
-        return values, frame.index, ok
+            values, complete = part.compute(frame, frame.index)
+            columns.append(values)
+            ok &= complete
+        return np.hstack(columns), frame.index, ok
 
-    def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
+    def new_index(self, newdata: Any) -> pd.Index:
+        """Labels of the rows of new data."""
+        return pd.RangeIndex(newdata.shape[0]) if is_sparse(newdata) else tables.as_frame(newdata, allow_empty=True).index
+
+    def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> Any:
         """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
 
         Of responses other than `which`, by default all, the columns may be absent. Errors are those of :meth:`new_covariates`.
         """
+        if self.is_sparse:
+            return sparse_counts(newdata, len(self.response_names))
         frame = self._table(newdata)
         needed = range(len(self._responses)) if which is None else which
         out = np.full((len(frame), len(self._responses)), np.nan)
@@ -208,26 +297,40 @@ class ModelFrame:
         return frame
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
-        return restored_frame, (self.formula, self.source, self.used, self.from_array)
+        return restored_frame, (self.formula, self.source, self.used, self.from_array, self.reads, self.designs)
 
 
-def restored_frame(formula: str | None, source: pd.DataFrame, used: np.ndarray, from_array: bool) -> ModelFrame:
-    """The frame whose `source` and `used` these are."""
-    return replace(model_frame(formula, source), used=used, from_array=from_array)
+def restored_frame(
+    formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = ()
+) -> ModelFrame:
+    """The frame whose `source`, `used` and so on these are."""
+    kinds = None if reads is None else lambda names: reads
+    return replace(model_frame(formula, source, "marginalize", kinds, designs), used=used, from_array=from_array)
 
 
-def model_frame(formula: str | None, data: Any, missing: str = "drop") -> ModelFrame:
+def model_frame(
+    formula: str | None,
+    data: Any,
+    missing: str = "drop",
+    reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    designs: Sequence[str] = (),
+) -> ModelFrame:
     """Read responses and covariates from a table.
 
     Parameters
     ----------
     formula : str or None
         ``"responses ~ covariates"``, responses joined by ``+``; the right side ``1`` means no covariates.
-        None makes every column a response.
-    data : DataFrame, dict of columns, ndarray, or an object with ``to_pandas()``
+        None makes every column a response that no design uses.
+    data : DataFrame, dict of columns, ndarray, or an object with ``to_pandas()``; or a sparse matrix of counts
         The columns of an array are named ``y1`` to ``yd``.
-    missing : {"drop", "raise"}
-        What to do with rows that miss a value in a used column; dropped rows are counted in a UserWarning.
+    missing : {"drop", "raise", "marginalize"}
+        What to do with rows that miss a value in a used column; dropped rows are counted in a UserWarning. With "marginalize" rows
+        stay that miss some of their responses, and cells are NaN.
+    reads : function, optional
+        From the names of the responses, how each is read: "numbers" (default), "counts", "binary" or "categories".
+    designs : sequence of str
+        Right sides of formulas whose columns are inputs of component families.
 
     Returns
     -------
@@ -237,13 +340,13 @@ def model_frame(formula: str | None, data: Any, missing: str = "drop") -> ModelF
     ------
     ValueError
         For a formula outside the grammar, unknown columns, infinite values, constant or equal columns, text
-        in a response, numbers as text, missing values (``missing="raise"``) and if no row is left.
+        in a response, numbers as text, counts that are none, missing values (``missing="raise"``) and if no row is left.
 
     Notes
     -----
     Numbers and booleans (0/1) are used as they are, text and categories are coded by level, numbers within ``C()`` too.
     There is no intercept, so ``y ~ x - 1`` is ``y ~ x`` where ``x`` holds numbers; categories then get a column for every
-    level instead of all but the first.
+    level instead of all but the first. Designs have their intercept.
 
     Examples
     --------
@@ -253,35 +356,120 @@ def model_frame(formula: str | None, data: Any, missing: str = "drop") -> ModelF
     >>> frame.new_covariates({"x": [5, None]})[0].ravel()
     array([ 5., nan])
     """
-    if not (isinstance(missing, str) and missing in ("drop", "raise")):
-        raise ValueError(f"missing={missing!r} is not available; use missing='drop' or missing='raise'.")
+    if not (isinstance(missing, str) and missing in MISSING):
+        raise ValueError(f"missing={missing!r} is not available; use {' or '.join(f'missing={kind!r}' for kind in MISSING)}.")
     if not (formula is None or isinstance(formula, str)):
         kind = type(formula).__name__
         raise TypeError(f"The formula must be a string such as 'y ~ x', not {kind}; give data as data=.")
+    if is_sparse(data):
+        return _sparse_frame(formula, data, reads, designs)
     frame = tables.as_frame(data)
     known = list(frame.columns)
-    left, right = [_Part("response", None, (name,)) for name in known], []
-    if formula is not None:
+    inputs = [replace(_Part.of("input", parse_design(design, known), known), text=design) for design in designs]
+    spoken_for = {name for part in inputs for name in part.columns}
+    if formula is None:
+        left, right = [_Part("response", None, (name,)) for name in known if name not in spoken_for], []
+    else:
         responses, covariates = parse(formula, known)
         left = [_Part.of("response", [term], known) for term in responses]
         right = [_Part.of("covariate", covariates, known)] if any(term.factors for term in covariates) else []
-    columns = {name: values for part in [*left, *right] for name, values in part.read(frame).items()}
-    used = arrays.complete_rows(columns, frame.index, drop=missing == "drop")
-    source = frame.loc[used, list(columns)]
-    left, right = [part.fit(source) for part in left], [part.fit(source) for part in right]
+    for part in left:
+        for name in spoken_for.intersection(part.columns):
+            raise ValueError(f"The column {name!r} is a response and stands in the design of a family; keep it in one place.")
+    if reads is not None:
+        left = [replace(part, reads=kind) for part, kind in zip(left, reads([part.name for part in left]), strict=True)]
+    needed = {name: values for part in [*right, *inputs] for name, values in part.read(frame).items()}
+    columns = {name: values for part in left for name, values in part.read(frame).items()}
+    if missing == "marginalize":
+        used = arrays.complete_rows(needed, frame.index, drop=True) if needed else np.ones(len(frame), dtype=bool)
+        _check_something_observed(columns, used, frame.index)
+    else:
+        used = arrays.complete_rows(columns | needed, frame.index, drop=missing == "drop")
+    source = frame.loc[used, [*columns, *(name for name in needed if name not in columns)]]
+    left, right, inputs = ([part.fit(source) for part in parts] for parts in (left, right, inputs))
     response = _join(left, source, frame.index, used)
     table = _join(right, source, frame.index, used) if right else None
+    of_inputs = _join(inputs, source, frame.index, used) if inputs else np.zeros((len(source), 0))
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
     return ModelFrame(
-        formula, response, names[0], table, names[1], source.index, used, source, left, right, from_array
+        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array
     )
+
+
+def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:
+    """Of every row and every column something must be there."""
+    gaps = {name: arrays.missing_mask(values)[used] for name, values in columns.items()}
+    for name, gap in gaps.items():
+        if gap.all():
+            raise ValueError(f"The response {name!r} is missing in all {len(gap)} rows; leave it out.")
+    empty = np.flatnonzero(np.all(list(gaps.values()), axis=0))
+    if len(empty):
+        where = tables.row_name(np.flatnonzero(used)[empty[0]], index)
+        raise ValueError(f"All responses are missing in {where}, which then says nothing; drop it, or use missing='drop'.")
 
 
 def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray) -> np.ndarray:
     rows = np.flatnonzero(used)
     names = [name for part in parts for name in part.names]
     values = np.hstack([part.compute(source, index, rows)[0] for part in parts])
-    out = arrays.matrix(values, names, index, parts[0].what, rows)
-    arrays.check_distinct(out, names, parts[0].what)
+    what = parts[0].what
+    checked = np.where(np.isnan(values), 0.0, values) if what == "response" else values
+    out = arrays.matrix(checked, names, index, what, rows)
+    out[np.isnan(values)] = np.nan
+    if what != "input":
+        vary = [j for j, part in enumerate(parts) if part.reads == "numbers"] if what == "response" else range(len(names))
+        arrays.check_distinct(out[:, vary], [names[j] for j in vary], what)
     return out
+
+
+# ---- sparse counts
+
+
+def is_sparse(data: Any) -> bool:
+    """Whether data are a sparse matrix or array of SciPy."""
+    return hasattr(data, "tocsr") and hasattr(data, "nnz")
+
+
+def sparse_counts(data: Any, n_columns: int | None = None) -> Any:
+    """Counts as a CSR array of floats in canonical form, a copy.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an entry is not a count, or the number of columns is another than `n_columns`.
+    """
+    from scipy.sparse import csr_array
+
+    if tables.is_plain(data) and data.ndim == 2:
+        data = csr_array(data)
+    if not is_sparse(data):
+        raise TypeError("The model was built from a sparse matrix of counts; give new data as a sparse matrix or a 2-D array.")
+    if data.dtype == bool:
+        raise ValueError("The sparse matrix holds True and False, which are no counts; give whole numbers.")
+    made = csr_array(data, dtype=np.float64, copy=True)
+    made.sum_duplicates()
+    made.eliminate_zeros()
+    if n_columns is not None and made.shape[1] != n_columns:
+        raise ValueError(f"The new data have {made.shape[1]} columns; the model was built from {n_columns}.")
+    bad = np.flatnonzero(~((made.data > 0) & (made.data == np.floor(made.data)) & (made.data <= 2.0**53)))
+    if len(bad):
+        row = int(np.searchsorted(made.indptr, bad[0], side="right")) - 1
+        value, name = made.data[bad[0]], f"y{made.indices[bad[0]] + 1}"
+        raise ValueError(f"The response {name!r} is {value:g} in row {row}, not a count: counts are whole numbers, 0 or more.")
+    return made
+
+
+def _sparse_frame(formula: str | None, data: Any, reads: Any, designs: Sequence[str]) -> ModelFrame:
+    if formula is not None or designs:
+        raise ValueError("A sparse matrix has no named columns: give it without a formula, and with a family of counts, nm.Multinomial().")
+    response = sparse_counts(data)
+    n, d = response.shape
+    if not n or not d:
+        raise ValueError(f"The sparse matrix has the shape {response.shape}; give at least one row and one column.")
+    names = tuple(f"y{j + 1}" for j in range(d))
+    kinds = set(reads(names)) if reads is not None else {"numbers"}
+    if kinds != {"counts"}:
+        raise ValueError("A sparse matrix holds counts; give family=nm.Multinomial(), or data.toarray() for other families.")
+    used = np.ones(n, dtype=bool)
+    return ModelFrame(None, response, names, None, (), np.zeros((n, 0)), pd.RangeIndex(n), used, response, [], [], [], True)

@@ -23,7 +23,7 @@ from patsy.parse_formula import parse_formula
 
 from nrmmix import tables
 
-__all__ = ["CONSTANTS", "CONTRASTS", "NUMPY", "OPTIONS", "Syntax", "guard", "parse"]
+__all__ = ["CONSTANTS", "CONTRASTS", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
 
 MAX_LENGTH = 2000  # characters
 MAX_DEPTH = 30  # nested brackets
@@ -344,9 +344,7 @@ def parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
         responses = _check_responses(tree.args[0])
         if len(set(responses)) < len(responses):
             raise ValueError(f"A response stands twice on the left side {left!r}; keep it once.")
-        if _count_terms(tree.args[1]) > MAX_COUNT:
-            raise _refusal(right, f"it expands to more than {MAX_COUNT} terms")
-        terms = guard(ModelDesc.from_formula, tree)
+        terms = _terms(tree, right)
         if not terms.rhs_termlist:
             raise ValueError(
                 f"The right side {right!r} leaves nothing; without covariates write {f'{left} ~ 1'!r}, which has no intercept to drop."
@@ -354,3 +352,24 @@ def parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
     except RecursionError:
         raise _refusal(formula[:60], "it is too deeply nested") from None
     return terms.lhs_termlist, terms.rhs_termlist
+
+
+def parse_design(text: str, known: Sequence[str]) -> list[Term]:
+    """Check the right side of a formula, given alone, against the grammar and the columns; return its terms."""
+    if not isinstance(text, str) or "~" in text or not text.strip():
+        raise ValueError(f"A design is the right side of a formula, such as '1 + x', not {text!r}.")
+    _split(f"y ~ {text}", known)  # checks length, depth and tokens
+    try:
+        Syntax(text, known)
+        terms = _terms(guard(parse_formula, f"~ {text}"), text)
+    except RecursionError:
+        raise _refusal(text[:60], "it is too deeply nested") from None
+    if not terms.rhs_termlist:
+        raise ValueError(f"The design {text!r} has no column; write '1' for a constant.")
+    return terms.rhs_termlist
+
+
+def _terms(tree: Any, right: str) -> ModelDesc:
+    if _count_terms(tree.args[-1]) > MAX_COUNT:
+        raise _refusal(right, f"it expands to more than {MAX_COUNT} terms")
+    return guard(ModelDesc.from_formula, tree)

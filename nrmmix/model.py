@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+from collections.abc import Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from nrmmix import arrays
 from nrmmix.compiling import announced
 from nrmmix.convergence import warn_unless_converged
 from nrmmix.covariates import CovariateKernel, Grid, SquaredExponential
-from nrmmix.families import Gaussian
+from nrmmix.families import Blocks, Family, Gaussian, assign, designs
 from nrmmix.formula import ModelFrame, model_frame
 from nrmmix.interrupts import held
 from nrmmix.kernels import auxiliary, hyper
@@ -38,14 +39,16 @@ class Model:
         the data is a response.
     data : DataFrame, or anything with `to_pandas()`, or ndarray (n, d) without a formula
         The data.
-    family : Gaussian, optional
-        Component family; default `Gaussian()`.
+    family : Family or dict, optional
+        Component family; default `Gaussian()`.  A dict has families by the names of their responses, as in
+        `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are independent.
     prior : DirichletProcess, NGGP or NormalizedInverseGaussian, optional
         Random measure; default `DirichletProcess()`.
     kernel : SquaredExponential or Box, optional
         Covariate kernel; default `SquaredExponential()` when there are covariates.
-    missing : "drop" or "raise", default "drop"
-        Rows with a missing value in a variable of the formula are dropped with a warning that counts them, or refused.
+    missing : "drop", "raise" or "marginalize", default "drop"
+        Rows with a missing value in a variable of the formula are dropped with a warning that counts them, or refused.  "marginalize"
+        keeps rows that miss some of their responses: of these only the others count.  Rows that miss a covariate are dropped then too.
 
     Attributes
     ----------
@@ -53,6 +56,8 @@ class Model:
         Responses (n, d), covariates (n, q) and the index of the rows used.
     family, prior, kernel
         As given, the family's defaults filled in by numbers.
+    blocks : nrmmix.families.Blocks
+        The families with their responses.
     grid : nrmmix.covariates.Grid or None
         Covariate groups and candidate locations.
     n_obs, n_dim : int
@@ -76,7 +81,7 @@ class Model:
         formula: str | None = None,
         data: Any = None,
         *,
-        family: Gaussian | None = None,
+        family: Family | Mapping[Any, Family] | None = None,
         prior: Prior | None = None,
         kernel: CovariateKernel | None = None,
         missing: str = "drop",
@@ -85,14 +90,21 @@ class Model:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
         family = Gaussian() if family is None else family
         prior = DirichletProcess() if prior is None else prior
-        _check_type("family", family, Gaussian, "nm.Gaussian()")
+        if not isinstance(family, Mapping):
+            _check_type("family", family, Family, "nm.Gaussian()")
         _check_type("prior", prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
         if kernel is not None:
             _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
-        self.frame = data if isinstance(data, ModelFrame) else model_frame(formula, data, missing)
+        if isinstance(data, ModelFrame):
+            self.frame = data
+        else:
+            self.frame = model_frame(formula, data, missing, lambda names: assign(family, names).reads, designs(family))
         self.formula = formula
         self.prior = prior
-        self.family = family.resolve(self.frame.response, self.frame.response_names)
+        self.blocks = Blocks.resolved(assign(family, self.frame.response_names), self.frame)
+        self.family: Family | dict[Any, Family] = self.blocks.blocks[0].family
+        if isinstance(family, Mapping):
+            self.family = dict(zip(family, (block.family for block in self.blocks.blocks), strict=True))
         self.kernel: CovariateKernel | None = None
         self.grid: Grid | None = None
         if self.frame.covariates is not None:
@@ -101,7 +113,7 @@ class Model:
             self._check_reach(self.frame.covariates, self.frame.index)
         elif kernel is not None:
             raise ValueError("kernel is given but the formula has no covariates; write `response ~ covariate`.")
-        self.packed = self.family.pack(self.frame.response)
+        self.packed = self.blocks.pack(self.frame.response, self.frame.inputs)
 
     # ---- what it is
 
@@ -150,7 +162,7 @@ class Model:
         text = f"{self.n_obs} rows" + (f" ({dropped} dropped: missing values)" if dropped else "")
         lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {', '.join(self.frame.response_names)}"))
         lines.append(("prior", f"{self.prior} ({self.prior.title})"))
-        lines += self.family.describe()
+        lines += self.blocks.describe()
         if self.kernel is not None and self.grid is not None:
             lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))
             scaled = "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
@@ -358,10 +370,10 @@ class Model:
     def arrays(self, n_clusters: int) -> tuple[layout.Data, layout.State]:
         """Kernel arrays with room for so many clusters, nothing assigned, hyperparameters at their starting values."""
         n, packed, grid = self.n_obs, self.packed, self.grid
-        empty_int, empty_float = np.zeros(0, np.int64), np.zeros(0)
-        block = np.zeros((1, layout.BLOCK), np.int64)
-        block[0, : layout.EMPTY] = (0, self.n_dim, 0, 0, 0)
-        block[0, layout.EMPTY :] = [entry.address for entry in packed.entries]
+        block = np.zeros((len(packed.table), layout.BLOCK), np.int64)
+        block[:, : layout.EMPTY] = packed.table
+        for row, entries in zip(block, packed.entries, strict=True):
+            row[layout.EMPTY :] = [0 if entry is None else entry.address for entry in entries]
         if grid is None:
             group, distance = np.zeros(n, np.int64), np.zeros((0, 1, 1))
             covariate_entry = constant
@@ -387,7 +399,7 @@ class Model:
         for place, (density, used) in densities.items():  # compiled only where used
             setup[place] = density.address if used else 0
         data = layout.Data(
-            rows=layout.Rows(packed.y, empty_int, empty_int, empty_float, packed.constant),
+            rows=packed.rows,
             block=block,
             alone=np.zeros(n),
             group=group,

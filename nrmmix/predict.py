@@ -128,7 +128,9 @@ def log_density(fit: MCMCResult, newdata: Any = None, draws: int | None = 1000) 
 
 def _mean(query: Query) -> pd.DataFrame:
     table = query.everywhere(Mean(query.replay(), query.responses))
-    return _of_rows(query, table, _levels(query, query.responses))
+    blocks, of = query.model.blocks, query.model.blocks.mean_responses()
+    names = np.array([name for j in query.responses for name in np.array(blocks.mean_names())[of == j]])
+    return _of_rows(query, table, {"response": names} if query.named or len(names) > 1 else {})
 
 
 def _quantile(query: Query, q: Any) -> pd.DataFrame:

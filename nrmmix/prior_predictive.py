@@ -243,7 +243,7 @@ def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
         empty_column(data, state.stat, 0)
         for out, (labels, locations, generator) in zip(values, _partitions(model, size, seed), strict=True):
             theta = draw_new(data, state, model.packed.n_theta, len(locations), generator)
-            out[:] = model.family.draw_responses(theta[:, labels], generator)
+            out[:] = model.blocks.draw_responses(theta[:, labels], model.frame.inputs, generator, model.packed)
     return replicates(values, model.frame.index, model.frame.response_names)
 
 

@@ -13,7 +13,7 @@ from nrmmix.chain import TOO_FAR
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.predictive import draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
 from nrmmix.sampling import seed_sequence
-from nrmmix.tables import as_frame, plain
+from nrmmix.tables import plain
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
@@ -51,7 +51,7 @@ def targets(model: Model, newdata: Any) -> Target:
             return Target(index, model.grid.group, model.grid.values)
         return Target(index, np.zeros(len(index), np.int64), None)
     if not model.is_regression:
-        index = as_frame(newdata, allow_empty=True).index
+        index = model.frame.new_index(newdata)
         return Target(index, np.zeros(len(index), np.int64), None)
     x, index, ok = model.frame.new_covariates(newdata)
     row = np.full(len(index), -1, np.int64)
@@ -94,14 +94,17 @@ class Replay:
             load_draw(self.data, self.state, flat["labels"][t], location, v, hyper)
             yield hyper[layout.WIDTH :]
 
-    def points(self, y: np.ndarray) -> layout.Data:
-        """Kernel data with other observations in place of the training ones."""
-        white = np.ascontiguousarray(self.model.family.whiten(y))
-        far = np.abs(white).max(axis=1, initial=0.0) > TOO_FAR
+    def points(self, y: Any, inputs: np.ndarray | None = None) -> layout.Data:
+        """Kernel data with other responses (J, d) and inputs (J, e) in place of the training ones."""
+        model = self.model
+        inputs = np.zeros((y.shape[0], model.frame.inputs.shape[1])) if inputs is None else inputs
+        rows, table = model.blocks.observe(y, inputs, model.packed.table)
+        far = (np.abs(rows.y) > TOO_FAR).any(axis=1)
         if far.any():
             raise ValueError(f"the point {y[far][0]} lies more than {TOO_FAR:g} prior standard deviations out; correct it.")
-        rows = self.data.rows._replace(y=white)
-        return self.data._replace(rows=rows)
+        block = self.data.block.copy()
+        block[:, : layout.EMPTY] = table
+        return self.data._replace(rows=rows._replace(constant=self.data.rows.constant), block=block)
 
 
 class Reach:

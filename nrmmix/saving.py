@@ -19,8 +19,7 @@ import numpy as np
 from nrmmix import files
 from nrmmix.chain import BY_CLUSTER, WHOLE, Record, Standing, generator
 from nrmmix.draws import Draws
-from nrmmix.encoding import decode, decode_table, encode, encode_table
-from nrmmix.formula import restored_frame
+from nrmmix.encoding import decode, decode_source, encode, encode_source
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.saved import numbered_by_appearance, one_location_each
 from nrmmix.model import Model
@@ -31,7 +30,7 @@ from nrmmix.sampling import Run
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-FORMAT, VERSION = "nrmmix fit", 1
+FORMAT, VERSION = "nrmmix fit", 2
 HEADER = "header"
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
@@ -82,7 +81,7 @@ def save(fit: MCMCResult, path: Any) -> Path:
         "version": VERSION,
         "nrmmix": __version__,
         "model": {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")},
-        "data": encode_table(frame.source, put) | {"used": put(frame.used), "from_array": frame.from_array},
+        "data": encode_source(frame, put),
         "run": {name: getattr(fit, name) for name in RUN},
         "draws": {name: put(_narrow(values), f"draws/{name}") for name, values in fit.draws.items()},
         "chains": [
@@ -196,8 +195,8 @@ def _arrays(file: BinaryIO, max_bytes: float) -> dict[str, np.ndarray]:
 def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult:
     spec, data = header["model"], header["data"]
     get = held.__getitem__
-    table = decode_table(data, get)
-    frame = restored_frame(spec["formula"], table, _used(get(data["used"]), len(table)), bool(data["from_array"]))
+    frame = decode_source(spec["formula"], data, get)
+    _used(frame.used, frame.response.shape[0])
     model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
     draws = {name: _widened(name, get(key)) for name, key in header["draws"].items()}
     _check_draws(model, draws)
@@ -217,9 +216,8 @@ def _insist(sound: bool, what: str) -> None:
         raise ValueError(f"its {what} cannot be right")
 
 
-def _used(mask: np.ndarray, n: int) -> np.ndarray:
+def _used(mask: np.ndarray, n: int) -> None:
     _insist(mask.dtype == bool and mask.ndim == 1 and int(mask.sum()) == n, "mask of used rows")
-    return mask
 
 
 def _widened(name: str, values: np.ndarray) -> np.ndarray:

@@ -62,7 +62,7 @@ def simulate(fit: MCMCResult, newdata: Any = None, draws: int = 1, rng: Any = No
                 new = atom == share.shape[1]
                 theta = atoms.theta[:, np.where(new, 0, atom)]
                 theta[:, new] = new_components(replay, int(new.sum()), fresh)
-                replicate[ok[block]] = model.family.draw_responses(theta, noise)
+                replicate[ok[block]] = model.blocks.draw_responses(theta, np.zeros((theta.shape[1], 0)), noise, model.packed)
     return replicates(out, target.index, model.frame.response_names)
 
 

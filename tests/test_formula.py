@@ -359,9 +359,9 @@ def test_missing_raise_names_the_place(table):
     assert model_frame("y ~ z", table, missing="raise").used.all()
 
 
-@pytest.mark.parametrize("missing", ["marginalize", None, "ignore"])
+@pytest.mark.parametrize("missing", ["impute", None, "ignore"])
 def test_missing_modes(table, missing):
-    with pytest.raises(ValueError, match="use missing='drop' or missing='raise'"):
+    with pytest.raises(ValueError, match="use missing='drop' or missing='raise' or missing='marginalize'"):
         model_frame("y ~ x", table, missing=missing)
 
 

@@ -117,7 +117,7 @@ def test_defaults_of_the_family_are_numbers_from_the_data():
     np.testing.assert_allclose(family.m, X.mean(axis=0))
     assert family.nu == 3 and family.r == 0.01
     np.testing.assert_allclose(family.scale, np.diag(0.02 * 3 * X.var(axis=0, ddof=1)))
-    np.testing.assert_allclose(family.unwhiten(family.whiten(X)), X)
+    np.testing.assert_allclose(family.means(family.coordinates(X)), X)
 
 
 def test_few_observations():

@@ -260,7 +260,7 @@ def test_cluster_parameters_are_those_of_the_posterior(d):
     labels = np.repeat([0, 1, 2], [20, 4, 1])
     data, state = model.arrays(3)
     start(data, state, labels)
-    found = model.family.cluster_parameters(state.stat, 3)
+    found = {parameter.name: parameter for parameter in model.family.cluster_parameters(state.stat, 3)}
     for k in range(3):
         own = X[labels == k]
         n, gap = len(own), own.mean(axis=0) - family.m
@@ -271,8 +271,8 @@ def test_cluster_parameters_are_those_of_the_posterior(d):
             variance = stats.invgamma(df / 2, scale=psi[j, j] / 2)
             sd = variance.expect(np.sqrt)
             of_sd = np.sqrt(variance.mean() - sd**2)
-            assert [m[k, j] for m in found["mean"]] == pytest.approx([mu.mean(), mu.std()], rel=1e-9)
-            assert [m[k, j] for m in found["sd"]] == pytest.approx([sd, of_sd], rel=1e-5)
+            assert [m[k] for m in found[f"mean y{j + 1}"][1:]] == pytest.approx([mu.mean(), mu.std()], rel=1e-9)
+            assert [m[k] for m in found[f"sd y{j + 1}"][1:]] == pytest.approx([sd, of_sd], rel=1e-5)
 
 
 def test_cluster_parameters_without_moments_are_blank():
@@ -280,10 +280,9 @@ def test_cluster_parameters_without_moments_are_blank():
     model = nm.Model(data=np.array([[0.0], [5.0], [5.1]]), family=nm.Gaussian(nu=0.1))
     data, state = model.arrays(2)
     start(data, state, np.array([0, 1, 1]))
-    found = model.family.cluster_parameters(state.stat, 2)
-    assert np.isfinite(found["mean"][0]).all() and np.isfinite(found["sd"][0]).all()
-    for name in ("mean", "sd"):
-        assert np.isnan(found[name][1][0, 0]) and np.isfinite(found[name][1][1, 0])
+    for parameter in model.family.cluster_parameters(state.stat, 2):
+        assert np.isfinite(parameter.mean).all()
+        assert np.isnan(parameter.sd[0]) and np.isfinite(parameter.sd[1])
 
 
 def test_escape_latex():

@@ -70,11 +70,12 @@ def test_responses_from_components():
     family, recorded = fit.model.family, Replay(fit, None)
     next(iter(recorded))
     atoms, N = random_measure(recorded, np.random.SeedSequence(1)), 40_000
-    drawn = family.draw_responses(np.repeat(atoms.theta[:, :1], N, axis=1), rng)
-    mean, sd = family.component_marginals(atoms.theta[:, :1])
+    drawn = family.draw_responses(np.repeat(atoms.theta[:, :1], N, axis=1), np.zeros((N, 0)), rng)
+    laws = family.component_laws(atoms.theta[:, :1], np.zeros((1, 0)))
+    mean, sd = (np.array([getattr(law, name)[0, 0] for law in laws]) for name in ("mean", "sd"))
     W = atoms.theta[4:, 0].reshape(3, 3)
     covariance = family.factor @ np.linalg.inv(W.T @ W) @ family.factor.T
-    assert (np.abs(drawn.mean(axis=0) - mean[0]) < 4.5 * sd[0] / math.sqrt(N)).all()
+    assert (np.abs(drawn.mean(axis=0) - mean) < 4.5 * sd / math.sqrt(N)).all()
     error = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / N)
     assert (np.abs(np.cov(drawn.T) - covariance) < 4.5 * error).all()
 
@@ -85,9 +86,10 @@ def test_new_components_are_from_the_prior():
     fit = nm.Model(data=np.array([[9.0], [12.0]]), prior=nm.DirichletProcess(1.0), family=family).fit(draws=1, tune=0, chains=1, rng=1)
     recorded = Replay(fit, None)
     next(iter(recorded))
-    mean, sd = fit.model.family.component_marginals(new_components(recorded, 4000, np.random.default_rng(2)))
-    assert stats.kstest(1 / sd[:, 0] ** 2, stats.gamma(3.0, scale=1 / 4.0).cdf).pvalue > 0.005
-    assert stats.kstest((mean - 10.0)[:, 0] / sd[:, 0] * math.sqrt(0.5), stats.norm.cdf).pvalue > 0.005
+    (law,) = fit.model.family.component_laws(new_components(recorded, 4000, np.random.default_rng(2)), np.zeros((1, 0)))
+    mean, sd = law.mean[0], law.sd[0]
+    assert stats.kstest(1 / sd**2, stats.gamma(3.0, scale=1 / 4.0).cdf).pvalue > 0.005
+    assert stats.kstest((mean - 10.0) / sd * math.sqrt(0.5), stats.norm.cdf).pvalue > 0.005
 
 
 def test_rows_take_atoms_by_their_shares():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns
+from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns_and_new
 from nrmmix.kernels.entry import call_covariate, call_move
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh
@@ -28,7 +28,7 @@ def score_alone(data, state):
     empty_column(data, state.stat, variable(0))
     for i in range(data.alone.shape[0]):
         state.score[0] = 0.0
-        score_columns(data, state.stat, state.work, state.score, variable(1), i, variable(-1))
+        score_columns_and_new(data, state.stat, state.work, state.score, variable(0), i)
         data.alone[i] = state.score[0]
 
 

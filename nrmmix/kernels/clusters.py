@@ -6,11 +6,11 @@ of a column belong together; every label is in 0..K-1.
 
 from __future__ import annotations
 
-from nrmmix.kernels.entry import call_empty, call_marginal, call_score, call_update
+from nrmmix.kernels.entry import call_alone, call_empty, call_marginal, call_score, call_update
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.locations import add_row, weigh_locations
 from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import DONE, EMPTY, MARGINAL, N_CLUSTERS, SCORE, TAU, UPDATE
+from nrmmix.kernels.state import ALONE, DONE, EMPTY, MARGINAL, N_CLUSTERS, SCORE, TAU, UPDATE
 
 
 @kernel
@@ -37,6 +37,19 @@ def score_columns(data, stat, work, out, K, i, own):
     """
     for b in range(data.block.shape[0]):
         call_score(data.block[b, SCORE], data.rows, stat, work, out, data.block[b], K, i, own)
+
+
+@kernel
+def score_columns_and_new(data, stat, work, out, K, i):
+    """Add to out[:K] the log predictive of i in each column, and to out[K] log p(y_i); column K must be empty."""
+    for b in range(data.block.shape[0]):
+        block = data.block[b]
+        if block[ALONE] == 0:
+            call_score(block[SCORE], data.rows, stat, work, out, block, K + 1, i, variable(-1))
+        else:
+            new = out[K]
+            call_score(block[SCORE], data.rows, stat, work, out, block, variable(K), i, variable(-1))
+            out[K] = new + call_alone(block[ALONE], data.rows, block, i)
 
 
 @kernel

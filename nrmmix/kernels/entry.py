@@ -23,7 +23,8 @@ _f8, _i8 = types.float64, types.int64
 _F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))
 _I1, _I2 = (types.Array(_i8, d, "C") for d in (1, 2))
 _RNG = numba.typeof(np.random.default_rng(0))
-_ROWS = types.NamedTuple((_F2, _I1, _I1, _F1, _F1), Rows)
+_U2 = types.Array(types.uint8, 2, "C")
+_ROWS = types.NamedTuple((_F2, _U2, _I1, _I1, _F1, _F1), Rows)
 _DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1), Data)
 _STATE = types.NamedTuple(
     (_I1, _I1, _F2, _I1, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F2, _F1, _I1, _F1, _F2, _F2, _F2, _F2, _I1, _I1, _F2),
@@ -43,8 +44,14 @@ MARGINAL_T = _f8(_ROWS, _F2, _I1, _i8)
 SAMPLE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8, _RNG)
 # (rows, theta, work, out, block, M, i): add to out[:M] the log densities of i under M parameters
 DENSITY_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8)
-# (rows, stat or theta, out, block, k): the expected responses of column k into out
-MEAN_T = _i8(_ROWS, _F2, _F1, _I1, _i8)
+# (rows, stat or theta, out, block, k, i): the expected responses of column k into out, at the inputs of row i
+MEAN_T = _i8(_ROWS, _F2, _F1, _I1, _i8, _i8)
+# (rows, block, i): log p(y_i)
+ALONE_T = _f8(_ROWS, _I1, _i8)
+# (rows, stat, work, block, k, i, rng): draw the missing cells of i, which is not in column k, from that column's predictive
+IMPUTE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8, _RNG)
+# (rows, stat, block, k, rng): draw the parameters held in column k given its members
+REDRAW_T = _i8(_ROWS, _F2, _I1, _i8, _RNG)
 # (distance, width, log_K): covariate kernel of all groups and locations
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (data, state, which, z): a log density at z
@@ -110,6 +117,9 @@ call_marginal = _caller(MARGINAL_T)
 call_sample = _caller(SAMPLE_T)
 call_density = _caller(DENSITY_T)
 call_mean = _caller(MEAN_T)
+call_alone = _caller(ALONE_T)
+call_impute = _caller(IMPUTE_T)
+call_redraw = _caller(REDRAW_T)
 call_covariate = _caller(COVARIATE_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)

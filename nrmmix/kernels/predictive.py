@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nrmmix.kernels.clusters import empty_column, score_columns, update_column
+from nrmmix.kernels.clusters import empty_column, score_columns_and_new, update_column
 from nrmmix.kernels.crm import expected_count, jumps_above, mass_below
 from nrmmix.kernels.entry import call_density, call_mean, call_sample
 from nrmmix.kernels.jit import allocating, fast, kernel, variable
@@ -173,18 +173,19 @@ def predictive_scores(points, state):
     J = points.rows.y.shape[0]
     out = np.zeros((J, K + 1))
     for j in range(J):
-        score_columns(points, state.stat, state.work, out[j], K + 1, j, variable(-1))
+        score_columns_and_new(points, state.stat, state.work, out[j], variable(K), j)
     return out
 
 
 @allocating
-def cluster_means(data, state):
-    """(K + 1, d): mean of each cluster's predictive, last that of the prior."""
-    K = state.num[N_CLUSTERS]
-    out = np.zeros((K + 1, data.rows.y.shape[1]))
-    for k in range(K + 1):
-        for b in range(data.block.shape[0]):
-            call_mean(data.block[b, MEAN], data.rows, state.stat, out[k], data.block[b], k)
+def cluster_means(points, state, n_mean):
+    """(I, K + 1, n_mean): mean of each cluster's predictive, last that of the prior, at the inputs of each row of `points.rows`."""
+    K, I = state.num[N_CLUSTERS], points.rows.y.shape[0]
+    out = np.zeros((I, K + 1, n_mean))
+    for i in range(I):
+        for k in range(K + 1):
+            for b in range(points.block.shape[0]):
+                call_mean(points.block[b, MEAN], points.rows, state.stat, out[i, k], points.block[b], k, i)
     return out
 
 
@@ -264,11 +265,12 @@ def component_densities(points, theta, n_work):
 
 
 @allocating
-def component_means(data, theta):
-    """(M, d): expected responses under each atom's parameters."""
-    M = theta.shape[1]
-    out = np.zeros((M, data.rows.y.shape[1]))
-    for m in range(M):
-        for b in range(data.block.shape[0]):
-            call_mean(data.block[b, MEAN_THETA], data.rows, theta, out[m], data.block[b], m)
+def component_means(points, theta, n_mean):
+    """(I, M, n_mean): expected responses under each atom's parameters, at the inputs of each row of `points.rows`."""
+    M, I = theta.shape[1], points.rows.y.shape[0]
+    out = np.zeros((I, M, n_mean))
+    for i in range(I):
+        for m in range(M):
+            for b in range(points.block.shape[0]):
+                call_mean(points.block[b, MEAN_THETA], points.rows, theta, out[i, m], points.block[b], m, i)
     return out

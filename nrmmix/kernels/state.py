@@ -43,17 +43,20 @@ COVARIATE = 2  # entry point of the covariate kernel
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 SETUP = 8
 
-# Columns of Data.block
-FIRST, LAST, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4  # y[:, FIRST:LAST]; first row in stat, theta; offset in constant
-EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA = 5, 6, 7, 8, 9, 10, 11, 12  # entry points
-BLOCK = 13
+# Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
+# inputs; then where its part begins of means, stat, theta and constant.
+FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7
+# Entry points, in the order of `nrmmix.families.base.Entries`; the last three are 0 where a family does without.
+EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
+BLOCK = 19
 
 
 class Rows(NamedTuple):
     """What component families read: the observations, and their own constants."""
 
-    y: np.ndarray  # (n, d)
-    indptr: np.ndarray  # sparse counts by row; empty when there are none
+    y: np.ndarray  # (n, d + e): responses in the coordinates of the kernels, NaN where missing, then inputs
+    missing: np.ndarray  # (n, d + e) uint8, 1 in cells that the chain draws; (0, 0) where there are none
+    indptr: np.ndarray  # sparse counts by row; empty where there are none
     indices: np.ndarray
     counts: np.ndarray
     constant: np.ndarray  # hyperparameters and tables of all blocks

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
-FEW_RESPONSES = 3  # with more, of each component only the mean is reported
+FEW_PARAMETERS = 6  # with more, of each component only the means are reported
 
 
 class Column(NamedTuple):
@@ -92,17 +92,16 @@ def clusters(fit: MCMCResult) -> Clusters:
 
 
 def _parameters(model: Model, partition: Partition) -> list[Column]:
-    K, names = partition.n_clusters, model.frame.response_names
+    K = partition.n_clusters
     data, state = model.arrays(K)
     with announced():
         start(data, state, partition.labels)
-    parameters = model.family.cluster_parameters(state.stat, K)
-    if len(names) > FEW_RESPONSES:
-        parameters = dict(list(parameters.items())[:1])
-    return [
-        Column(f"{quantity} {name}", mean[:, j], sd[:, j])
-        for j, name in enumerate(names) for quantity, (mean, sd) in parameters.items()
-    ]
+    columns = []
+    for parameters in model.blocks.cluster_parameters(state.stat, K, model.packed):
+        if len(parameters) > FEW_PARAMETERS:
+            parameters = [parameter for parameter in parameters if parameter.name.startswith("mean ")]
+        columns += [Column(*parameter) for parameter in parameters]
+    return columns
 
 
 def _covariates(model: Model, labels: np.ndarray, size: np.ndarray) -> list[Column]:

@@ -90,7 +90,7 @@ def _model_table(fit: MCMCResult, width: int) -> Table:
 def _prior_table(fit: MCMCResult, width: int) -> Table:
     model = fit.model
     rows = [("Measure:", f"{model.prior} ({model.prior.title})")]
-    rows += [(f"{label.capitalize()}:" if label else "", text) for label, text in model.family.describe()]
+    rows += [(f"{label.capitalize()}:" if label else "", text) for label, text in model.blocks.describe()]
     if model.kernel is not None and model.grid is not None:
         scale = "covariates scaled to [0, 1]" if model.kernel.scale == "unit" else "covariates in their own units"
         rows += [

@@ -283,8 +283,8 @@ def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):
 
     for width, seed in zip(replay, np.random.SeedSequence(5).spawn(len(replay)), strict=True):
         atoms = random_measure(replay, seed)
-        values = component_means(replay.data, atoms.theta)
-        sampled.append(float(model.family.unwhiten(atoms.average(reach.at(width), values, np.zeros(1)))[0, 0]))
+        values = component_means(replay.points(np.zeros((1, 1))), atoms.theta, 1)[0]
+        sampled.append(float(model.family.means(atoms.average(reach.at(width), values, np.zeros(1)))[0, 0]))
     sampled = np.array(sampled).reshape(8, -1)
     error = sampled.mean(axis=1).std(ddof=1) / math.sqrt(8)
     assert abs(sampled.mean() - float(table["estimate"].iloc[0])) < 4 * error + 0.002
@@ -383,7 +383,9 @@ def test_marginals_of_several_responses():
     replay = Replay(fit, None)
     next(iter(replay))
     K = int(fit.draws["n_clusters"][0, 0])
-    centre, spread, df = family.predictive_marginals(replay.state.stat, K + 1)
+    laws = family.predictive_laws(replay.state.stat, K + 1, np.zeros((1, 0)))
+    centre, spread = (np.stack([getattr(law, name)[0] for law in laws], axis=1) for name in ("centre", "spread"))
+    df = laws[0].df[0]
     for k in range(K + 1):
         own = X[fit.draws["labels"][0, 0] == k]
         m, r_n, nu_n = len(own), family.r + len(own), family.nu + len(own)
@@ -393,8 +395,9 @@ def test_marginals_of_several_responses():
         assert df[k] == pytest.approx(nu_n - d + 1)
         np.testing.assert_allclose(spread[k], np.sqrt(np.diag(psi) * (r_n + 1) / (r_n * df[k])))
     atoms = random_measure(replay, np.random.SeedSequence(1))
-    mean, sd = family.component_marginals(atoms.theta)
-    np.testing.assert_allclose(mean, family.unwhiten(component_means(replay.data, atoms.theta)))
+    laws = family.component_laws(atoms.theta, np.zeros((1, 0)))
+    mean, sd = (np.stack([getattr(law, name)[0] for law in laws], axis=1) for name in ("mean", "sd"))
+    np.testing.assert_allclose(mean, family.means(component_means(replay.points(np.zeros((1, d))), atoms.theta, d)[0]))
     W = atoms.theta[1 + d :, 0].reshape(d, d)
     covariance = family.factor @ np.linalg.inv(W.T @ W) @ family.factor.T
     np.testing.assert_allclose(sd[0], np.sqrt(np.diag(covariance)))

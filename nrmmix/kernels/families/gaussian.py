@@ -18,7 +18,7 @@ import math
 from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
+from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
 
 MEAN = 4  # first row of the mean
 R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
@@ -281,15 +281,15 @@ def gaussian_density(rows, theta, work, out, block, M, i):
 
 
 @entry(MEAN_T)
-def gaussian_mean(rows, stat, out, block, k):
+def gaussian_mean(rows, stat, out, block, k, i):
     """Mean of the predictive."""
     for j in range(block[LAST] - block[FIRST]):
-        out[block[FIRST] + j] = stat[block[STAT] + MEAN + j, k]
+        out[block[MEANS] + j] = stat[block[STAT] + MEAN + j, k]
     return DONE
 
 
 @entry(MEAN_T)
-def gaussian_mean_theta(rows, theta, out, block, m):
+def gaussian_mean_theta(rows, theta, out, block, m, i):
     for j in range(block[LAST] - block[FIRST]):
-        out[block[FIRST] + j] = theta[block[THETA] + 1 + j, m]
+        out[block[MEANS] + j] = theta[block[THETA] + 1 + j, m]
     return DONE

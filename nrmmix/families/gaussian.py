@@ -1,16 +1,19 @@
-"""Component families: what a user writes, its data-scaled defaults, and its arrays for the kernels."""
+"""Gaussian components."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
 from nrmmix.arrays import reals
+from nrmmix.families.base import Entries, Family, Observed, Packed, Parameter, numbers
+from nrmmix.families.laws import Law, Normal, StudentT
 from nrmmix.kernels.families import gaussian
 
 # Defaults of the Gaussian family, chosen by held-out score: benchmarks/default_scale.py.
@@ -20,20 +23,8 @@ GAUSSIAN_SPREAD = 0.02
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
-@dataclass(frozen=True)
-class Packed:
-    """A family with its observations, as kernels read them."""
-
-    y: np.ndarray  # (n, d), in the coordinates of the kernels
-    constant: np.ndarray
-    n_stat: int
-    n_theta: int
-    n_work: int
-    entries: tuple[Any, ...]  # empty, update, score, marginal, sample, density, mean, mean_theta
-
-
 @dataclass(frozen=True, eq=False)
-class Gaussian:
+class Gaussian(Family):
     """Gaussian components with a conjugate normal-Wishart prior.
 
     Precision Lambda ~ Wishart(nu, scale^-1), mean mu | Lambda ~ N(m, (r Lambda)^-1).  Hyperparameters that are not given follow the
@@ -78,6 +69,7 @@ class Gaussian:
     r: float | None = None
     nu: float | None = None
     scale: Any = None
+    arguments: ClassVar[tuple[str, ...]] = ("covariance", "m", "r", "nu", "scale")
 
     def __init__(self, covariance: str = "full", *, m: Any = None, r: float | None = None, nu: float | None = None,
                  scale: Any = None) -> None:
@@ -89,7 +81,8 @@ class Gaussian:
         for name, value in (("covariance", covariance), ("m", m), ("r", r), ("nu", nu), ("scale", scale)):
             object.__setattr__(self, name, value)
 
-    def resolve(self, y: np.ndarray, names: tuple[str, ...] | None = None) -> Gaussian:
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
+                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Gaussian:
         """The family with every hyperparameter a number, defaults taken from the responses y (n, d).
 
         Raises
@@ -129,7 +122,7 @@ class Gaussian:
             np.linalg.cholesky(scale)
         except np.linalg.LinAlgError:
             raise ValueError(f"Gaussian: scale must be positive definite, not {scale.tolist()}.") from None
-        return Gaussian("full", m=m, r=r, nu=nu, scale=scale)
+        return self.with_values(m=m, r=r, nu=nu, scale=scale, names=names)
 
     @staticmethod
     def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -153,7 +146,7 @@ class Gaussian:
         """L with scale = L L', lower triangular."""
         return np.linalg.cholesky(self.scale)
 
-    def whiten(self, x: np.ndarray) -> np.ndarray:
+    def coordinates(self, x: np.ndarray) -> np.ndarray:
         """Kernel coordinates L^-1 (x - m) of points (..., d); NaN stays in its row."""
         from scipy.linalg import solve_triangular
 
@@ -163,13 +156,15 @@ class Gaussian:
         out[ok] = solve_triangular(self.factor, flat[ok].T, lower=True).T
         return np.ascontiguousarray(out.reshape(np.shape(x)))
 
-    def unwhiten(self, z: np.ndarray) -> np.ndarray:
-        """Means (..., d) in kernel coordinates back in the units of the responses."""
-        return z @ self.factor.T + self.m
+    def observe(self, y: Any) -> Observed:
+        return Observed(self.coordinates(y))
 
-    def pack(self, x: np.ndarray) -> Packed:
-        """Whitened observations and the tables by cluster size."""
-        n, d = x.shape
+    def means(self, values: np.ndarray) -> np.ndarray:
+        return values @ self.factor.T + self.m
+
+    def pack(self, y: Any, inputs: np.ndarray) -> Packed:
+        """Tables by cluster size."""
+        n, d = y.shape
         r, nu = self.r, self.nu
         log_L = float(np.log(np.diag(self.factor)).sum())
         size = np.arange(n + 2.0)
@@ -182,14 +177,14 @@ class Gaussian:
             + 0.5 * d * (math.log(r) - np.log(r_n) - size * math.log(math.pi)) - size * log_L
         )
         constant = np.concatenate([[r, nu, -log_L, n + 2.0], predictive, marginal])
-        entries = (
+        entries = Entries(
             gaussian.gaussian_empty, gaussian.gaussian_update, gaussian.gaussian_score, gaussian.gaussian_marginal,
             gaussian.gaussian_sample, gaussian.gaussian_density, gaussian.gaussian_mean, gaussian.gaussian_mean_theta,
         )
-        return Packed(self.whiten(x), constant, gaussian.n_stat(d), gaussian.n_theta(d), d + 1, entries)
+        return Packed(constant, gaussian.n_stat(d), gaussian.n_theta(d), d + 1, d, entries)
 
-    def predictive_marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Location (k, d), scale (k, d) and degrees of freedom (k,) of each response's predictive t, from statistics of the kernels."""
+    def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Location (k, d), scale (k, d) and degrees of freedom (k,) of each response's predictive t."""
         d = self.dim
         n, mean = stat[0, :n_columns], stat[gaussian.MEAN : gaussian.MEAN + d, :n_columns].T
         L = np.zeros((n_columns, d, d))
@@ -199,55 +194,57 @@ class Gaussian:
         L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
         df, r_n = self.nu + n - d + 1.0, self.r + n
         factor = (self.factor @ L) * np.sqrt((r_n + 1.0) / (r_n * df))[:, None, None]
-        return self.unwhiten(mean), np.sqrt((factor**2).sum(axis=2)), df
+        return self.means(mean), np.sqrt((factor**2).sum(axis=2)), df
 
-    def component_marginals(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation (M, d) of each response under parameters (T, M) of the kernels."""
+    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
+        centre, spread, df = self._marginals(stat, n_columns)
+        return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :]) for j in range(self.dim)]
+
+    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
         d = self.dim
         W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
         factor = np.swapaxes(np.linalg.solve(np.swapaxes(W, 1, 2), np.broadcast_to(self.factor.T, W.shape)), 1, 2)
-        return self.unwhiten(theta[1 : 1 + d].T), np.sqrt((factor**2).sum(axis=2))
+        mean, sd = self.means(theta[1 : 1 + d].T), np.sqrt((factor**2).sum(axis=2))
+        return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(d)]
 
-    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Posterior mean and standard deviation (k, d) of the parameters of clusters, by name, from statistics of the kernels.
-
-        `mean` and `sd` are those of each response in the component; moments that do not exist are NaN.
-        """
-        centre, spread, df = self.predictive_marginals(stat, n_columns)
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        """Of each response the mean and the standard deviation in the component; moments that do not exist are NaN."""
+        centre, spread, df = self._marginals(stat, n_columns)
         r_n, df = (self.r + stat[0, :n_columns])[:, None], df[:, None]
         square = spread**2 * r_n * df / (r_n + 1.0)  # of Psi_n: the response's variance is inverse gamma(df / 2, square / 2)
         with np.errstate(divide="ignore", invalid="ignore"):
             of_mean = np.where(df > 2, np.sqrt(square / (r_n * (df - 2))), np.nan)
             sd = np.where(df > 1, np.sqrt(square / 2) * np.exp(gammaln((df - 1) / 2) - gammaln(df / 2)), np.nan)
             of_sd = np.where(df > 2, np.sqrt(np.maximum(square / (df - 2) - sd**2, 0.0)), np.nan)
-        return {"mean": (np.where(df > 1, centre, np.nan), of_mean), "sd": (sd, of_sd)}
+        mean = np.where(df > 1, centre, np.nan)
+        found = []
+        for j, name in enumerate(self.names):
+            found.append(Parameter(f"mean {name}", mean[:, j], of_mean[:, j]))
+            found.append(Parameter(f"sd {name}", sd[:, j], of_sd[:, j]))
+        return found
 
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One response (M, d) from each component, in the units of the responses; parameters (T, M) are those of the kernels."""
+    def draw_responses(
+        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
+    ) -> np.ndarray:
         d = self.dim
         W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
         z = rng.standard_normal((theta.shape[1], d, 1))
-        return self.unwhiten(theta[1 : 1 + d].T + np.linalg.solve(W, z)[..., 0])
+        return self.means(theta[1 : 1 + d].T + np.linalg.solve(W, z)[..., 0])
 
-    def describe(self) -> list[tuple[str, str]]:
-        """(label, text) lines for the printed model."""
+    def describe(self) -> list[str]:
         if self.scale is None:
-            return [("family", "Gaussian, full covariance")]
-
-        def numbers(a: np.ndarray) -> str:
-            return np.array2string(np.asarray(a), precision=4, separator=", ", suppress_small=True).replace("\n", "")
-
+            return ["Gaussian, full covariance"]
         if self.dim == 1:
             return [
-                ("family", "Gaussian: lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda))"),
-                ("", f"m = {self.m[0]:.5g}, r = {self.r:g}, nu = {self.nu:g}, scale = {self.scale[0, 0]:.5g}"),
+                "Gaussian: lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda))",
+                f"m = {self.m[0]:.5g}, r = {self.r:g}, nu = {self.nu:g}, scale = {self.scale[0, 0]:.5g}",
             ]
         diagonal = np.diag(self.scale)
         scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
         return [
-            ("family", "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)"),
-            ("", f"m = {numbers(self.m)}, r = {self.r:g}, nu = {self.nu:g}"),
-            ("", f"scale = {scale}"),
+            "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)",
+            f"m = {numbers(self.m)}, r = {self.r:g}, nu = {self.nu:g}",
+            f"scale = {scale}",
         ]
 
 
