@@ -1,0 +1,145 @@
+"""Geweke's (2004) joint distribution test: sampler and data taken in turns leave hyperparameters and data at their priors.
+
+A sweep changes partition, auxiliary variables and hyperparameters given the data, then the data are drawn anew given the components of the
+clusters.  If every step is exact the chain has the joint prior of all as its stationary law, whose marginals are known.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from exact.test_gibbs_mixture import biased_sweep
+from scipy import stats
+
+import nrmmix as nm
+from nrmmix.chain import Record, new_chain
+from nrmmix.kernels import chain as loop
+from nrmmix.kernels.clusters import rebuild
+from nrmmix.kernels.jit import allocating
+from nrmmix.kernels.predictive import draw_component
+from nrmmix.kernels.state import N_CLUSTERS
+from nrmmix.moves import entry_addresses, moves_of
+from nrmmix.prior_predictive import _partitions
+
+N, CHAINS, ITERATIONS, BURN = 8, 8, 3000, 200
+FAMILY = {"m": 0.0, "r": 0.5, "nu": 5.0, "scale": 3.0}
+X = np.array([0.0, 0.0, 0.2, 0.4, 0.4, 0.6, 0.9, 1.0])  # with two pairs: six groups of a regression
+
+
+@allocating
+def draw_components(data, state, n_theta, rng):
+    theta = np.zeros((n_theta, state.num[N_CLUSTERS]))
+    for k in range(theta.shape[1]):
+        draw_component(data, state, theta, k, k, rng)
+    return theta
+
+
+def successive(model: nm.Model, moves: np.ndarray, updates: np.ndarray, seed: int, iterations: int) -> dict[str, np.ndarray]:
+    """Draws of the hyperparameters, the number of clusters and one observation."""
+    rng = np.random.default_rng(seed)
+    chain = new_chain(model, rng.integers(0, 2, N).cumsum() // 2, rng, Record.room(model, 1, 1).part(0))
+    # rows of its own: the data change
+    chain.data = chain.data._replace(rows=chain.data.rows._replace(y=chain.data.rows.y.copy()))
+    names = ["n_clusters", "log_joint", "mass", "sigma", *model.width_names]
+    out = np.empty((iterations, len(names) + 1))
+    for t in range(iterations):
+        chain.control[loop.ITERATION] = 0
+        chain.run(moves, updates, 0, 1)
+        data, state = chain.data, chain.state
+        theta = draw_components(data, state, model.packed.n_theta, rng)
+        y = model.blocks.draw_responses(theta[:, state.labels], np.zeros((N, 0)), rng, model.packed)
+        data.rows.y[:] = model.blocks.observe(y, np.zeros((N, 0)), model.packed.table)[0].y
+        loop.score_alone(data, state)  # on a column that it empties
+        rebuild(data, state)
+        out[t] = [*chain.record.scalars[0], y[3, 0]]
+    return dict(zip([*names, "y"], out[BURN:].T, strict=True))
+
+
+def model_of(prior, kernel) -> nm.Model:
+    data = {"y": np.linspace(-1.0, 1.0, N), "x": X}
+    return nm.Model("y ~ 1" if kernel is None else "y ~ x", data, prior=prior, kernel=kernel, family=nm.Gaussian(**FAMILY))
+
+
+def expected(function, prior) -> float:
+    return function(prior) if isinstance(prior, float) else prior.distribution.expect(function)
+
+
+def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, float]:
+    """Of means of bounded functions: draws of chains against what the prior says."""
+    found = {}
+
+    def add(name, function, truth, error=0.0):
+        means = np.array([function(d[name]).mean() for d in draws])
+        found[f"{name}: {function.__name__}"] = (means.mean() - truth) / math.hypot(means.std(ddof=1) / math.sqrt(len(means)), error)
+
+    def share(x):
+        return x / (1.0 + x)
+
+    def itself(x):
+        return x
+
+    def square(x):
+        return x * x
+
+    def inverse(x):
+        return 1.0 / x
+
+    for name in model.sampled:
+        given = {"mass": model.prior.mass, "sigma": model.prior.sigma} | dict(zip(model.width_names, model.widths, strict=True))
+        functions = (itself, square) if name == "sigma" else (share, lambda x: share(x * x))
+        for function in functions:
+            add(name, function, expected(function, given[name]))
+    if model.is_regression:
+        drawn = np.array([1.0 / len(locations) for _, locations, _ in _partitions(model, 5000, np.random.SeedSequence(0))])
+        add("n_clusters", inverse, drawn.mean(), drawn.std() / math.sqrt(len(drawn)))
+    else:
+        law = model.prior_n_clusters()
+        for function in (inverse, itself):
+            add("n_clusters", function, float((law * function(law.index.to_numpy())).sum()))
+    t = stats.t(FAMILY["nu"], scale=math.sqrt(FAMILY["scale"] * (FAMILY["r"] + 1) / (FAMILY["r"] * FAMILY["nu"])))
+    add("y", np.tanh, 0.0)
+    add("y", lambda y: share(y * y), t.expect(lambda y: share(y * y)))
+    return found
+
+
+def run(model: nm.Model, iterations: int, move=None) -> dict[str, float]:
+    moves, updates = entry_addresses(moves_of("gibbs"), model)
+    moves = moves if move is None else np.array([move.address])
+    return z_scores(model, [successive(model, moves, updates, seed, iterations) for seed in range(CHAINS)])
+
+
+MASS = nm.Gamma(2, 1.5)
+PRIORS = {
+    "DP": nm.DirichletProcess(MASS),
+    "DP-lognormal": nm.DirichletProcess(nm.LogNormal(0.2, 0.7)),
+    "NGGP": nm.NGGP(MASS, nm.Beta(2, 3)),
+    "NGGP-lognormal-tau": nm.NGGP(nm.LogNormal(0.2, 0.7), nm.Beta(2, 3), tau=2.0),
+    "NIG": nm.NormalizedInverseGaussian(MASS),
+}
+KERNELS = {"mixture": None, "SE": nm.SquaredExponential(nm.LogNormal(-1.0, 0.5))}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_joint_distribution(prior, kernel):
+    """The reduced form."""
+    found = run(model_of(PRIORS[prior], KERNELS[kernel]), ITERATIONS)
+    assert all(abs(z) < LIMIT for z in found.values()), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_joint_distribution_at_length(prior, kernel):
+    found = run(model_of(PRIORS[prior], KERNELS[kernel]), 10 * ITERATIONS)
+    assert all(abs(z) < LIMIT for z in found.values()), found
+
+
+LIMIT = stats.t(CHAINS - 1).isf(1e-4)  # 7.06: two-sided 2e-4 of each z-score
+
+
+def test_a_biased_sampler_is_found():
+    found = run(model_of(PRIORS["DP"], None), 4 * ITERATIONS, biased_sweep)
+    assert max(abs(z) for z in found.values()) > 1.5 * LIMIT

@@ -1,0 +1,168 @@
+"""A component family from outside the package: exponential waiting times with a gamma prior on the rate.
+
+Nothing here is known to nrmmix: `nm.Model(..., family=Exponential())` is all that it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from nrmmix.families import Entries, Family, Packed, Parameter
+from nrmmix.kernels import entry as entries
+from nrmmix.kernels.entry import entry
+from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
+
+# Kernels.  A block has d columns y[:, FIRST:LAST]; of each a column of statistics holds n and the sum of what was observed.
+
+
+@entry(entries.EMPTY_T)
+def empty(rows, stat, block, k):
+    for r in range(2 * (block[LAST] - block[FIRST])):
+        stat[block[STAT] + r, k] = 0.0
+    return DONE
+
+
+@entry(entries.UPDATE_T)
+def update(rows, stat, block, k, i, sign):
+    for j in range(block[LAST] - block[FIRST]):
+        x = rows.y[i, block[FIRST] + j]
+        if x == x:  # a missing cell counts nowhere
+            stat[block[STAT] + 2 * j, k] += sign
+            stat[block[STAT] + 2 * j + 1, k] += sign * x
+    return DONE
+
+
+@entry(entries.SCORE_T)
+def score(rows, stat, work, out, block, K, i, own):
+    for j in range(block[LAST] - block[FIRST]):
+        x = rows.y[i, block[FIRST] + j]
+        if x == x:
+            n, total = stat[block[STAT] + 2 * j], stat[block[STAT] + 2 * j + 1]
+            shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
+            for k in range(K):
+                itself = 1.0 if k == own else 0.0
+                a, b = shape + n[k] - itself, rate + total[k] - itself * x
+                out[k] += math.log(a) + a * math.log(b) - (a + 1.0) * math.log(b + x)
+    return DONE
+
+
+@entry(entries.MARGINAL_T)
+def marginal(rows, stat, block, k):
+    value = 0.0
+    for j in range(block[LAST] - block[FIRST]):
+        n, total = stat[block[STAT] + 2 * j, k], stat[block[STAT] + 2 * j + 1, k]
+        shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
+        value += math.lgamma(shape + n) - math.lgamma(shape) + shape * math.log(rate) - (shape + n) * math.log(rate + total)
+    return value
+
+
+@entry(entries.SAMPLE_T)
+def sample(rows, stat, theta, block, k, m, rng):
+    for j in range(block[LAST] - block[FIRST]):
+        n, total = stat[block[STAT] + 2 * j, k], stat[block[STAT] + 2 * j + 1, k]
+        shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
+        theta[block[THETA] + j, m] = rng.standard_gamma(shape + n) / (rate + total)
+    return DONE
+
+
+@entry(entries.DENSITY_T)
+def density(rows, theta, work, out, block, M, i):
+    for j in range(block[LAST] - block[FIRST]):
+        x = rows.y[i, block[FIRST] + j]
+        if x == x:
+            for m in range(M):
+                out[m] += math.log(theta[block[THETA] + j, m]) - theta[block[THETA] + j, m] * x
+    return DONE
+
+
+@entry(entries.MEAN_T)
+def mean(rows, stat, out, block, k, i):
+    for j in range(block[LAST] - block[FIRST]):
+        shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
+        out[block[MEANS] + j] = (rate + stat[block[STAT] + 2 * j + 1, k]) / (shape + stat[block[STAT] + 2 * j, k] - 1.0)
+    return DONE
+
+
+@entry(entries.MEAN_T)
+def mean_theta(rows, theta, out, block, m, i):
+    for j in range(block[LAST] - block[FIRST]):
+        out[block[MEANS] + j] = 1.0 / theta[block[THETA] + j, m]
+    return DONE
+
+
+# Laws of one response: of a component, and with its rate integrated out.
+
+
+class ExponentialLaw(NamedTuple):
+    rate: np.ndarray
+    discrete, ordered = False, True
+
+    def density(self, x):
+        return np.where(x < 0, 0.0, self.rate * np.exp(-self.rate * x))
+
+    def cdf(self, x):
+        return -np.expm1(-self.rate * np.maximum(x, 0.0))
+
+    def quantile(self, p):
+        return -np.log1p(-p) / self.rate
+
+
+class LomaxLaw(NamedTuple):
+    shape: np.ndarray
+    rate: np.ndarray
+    discrete, ordered = False, True
+
+    def density(self, x):
+        return np.where(x < 0, 0.0, self.shape / self.rate * (1.0 + np.maximum(x, 0.0) / self.rate) ** (-self.shape - 1.0))
+
+    def cdf(self, x):
+        return -np.expm1(-self.shape * np.log1p(np.maximum(x, 0.0) / self.rate))
+
+    def quantile(self, p):
+        return self.rate * np.expm1(-np.log1p(-p) / self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Exponential(Family):
+    """Waiting times y ~ Exponential(rate), rate ~ Gamma(shape, scale * sample mean) by column."""
+
+    shape: float = 2.0
+    rate: np.ndarray | float | None = None
+    arguments: ClassVar[tuple[str, ...]] = ("shape", "rate")
+
+    def resolve(self, y, names=None, inputs=None, levels=None):
+        for j, name in enumerate(names):
+            if (y[:, j] < 0).any():
+                raise ValueError(f"Exponential: the response {name!r} has negative values; waiting times are 0 or more.")
+        rate = (self.shape - 1.0) * np.nanmean(y, axis=0) if self.rate is None else self.rate
+        return self.with_values(rate=np.broadcast_to(np.asarray(rate, float), (y.shape[1],)), names=names)
+
+    def pack(self, y, inputs):
+        d = len(self.rate)
+        constant = np.stack([np.full(d, self.shape), self.rate], axis=1).ravel()
+        return Packed(constant, 2 * d, d, 1, d, Entries(empty, update, score, marginal, sample, density, mean, mean_theta))
+
+    def _posterior(self, stat, n_columns):
+        return self.shape + stat[0::2, :n_columns], self.rate[:, None] + stat[1::2, :n_columns]
+
+    def predictive_laws(self, stat, n_columns, inputs):
+        return [LomaxLaw(shape[None], rate[None]) for shape, rate in zip(*self._posterior(stat, n_columns), strict=True)]
+
+    def component_laws(self, theta, inputs):
+        return [ExponentialLaw(rate[None]) for rate in theta]
+
+    def cluster_parameters(self, stat, n_columns):
+        return [
+            Parameter(f"rate {name}", shape / rate, np.sqrt(shape) / rate)
+            for name, shape, rate in zip(self.names, *self._posterior(stat, n_columns), strict=True)
+        ]
+
+    def draw_responses(self, theta, inputs, rng, totals=None):
+        return rng.standard_exponential((theta.shape[1], theta.shape[0])) / theta.T
+
+    def describe(self):
+        return [f"Exponential: rate ~ Gamma({self.shape:g}, {np.array2string(self.rate, precision=4)})"]
