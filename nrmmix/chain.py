@@ -11,6 +11,7 @@ from nrmmix import arrays
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.gibbs import allocate
+from nrmmix.kernels.held import redraw
 from nrmmix.partition import canonical
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ class Record(NamedTuple):
     location: np.ndarray  # (draws, n) int32, of each observation's cluster; n = 0 where there is one location
     v: np.ndarray  # (draws, G); G = 0 where the joint has none
     scalars: np.ndarray  # (draws, R_WIDTH + widths)
+    held: np.ndarray  # (draws, n, H) parameters held by cluster, the first n_clusters rows of each draw; n = 0 where none are
+    shared: np.ndarray  # (draws, S) parameters that all clusters share
+    imputed: np.ndarray  # (draws, cells) missing cells that are drawn, in the kernels' coordinates and order
 
     @classmethod
     def room(cls, model: Model, chains: int, draws: int) -> Record:
@@ -39,6 +43,9 @@ class Record(NamedTuple):
             np.zeros((chains, draws, n if P > 1 else 0), np.int32),
             np.zeros((chains, draws, G if data.setup[layout.JOINT_WITH_V] else 0)),
             np.zeros((chains, draws, loop.R_WIDTH + len(model.widths))),
+            np.zeros((chains, draws, n if len(data.held) else 0, len(data.held))),
+            np.zeros((chains, draws, len(data.shared))),
+            np.zeros((chains, draws, np.count_nonzero(data.rows.missing))),
         )
 
     def part(self, which: Any) -> Record:
@@ -52,7 +59,7 @@ class Standing:
 
     iteration: int
     generator: dict[str, Any]  # state of the bit generator
-    state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are
+    state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters and `imputed` cells
     spare: Record  # draws recorded beyond those of the shortest chain
 
 
@@ -91,6 +98,8 @@ class Chain:
         K = int(self.state.num[layout.N_CLUSTERS])
         kept = {name: getattr(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
         kept |= {name: getattr(self.state, name).copy() for name in WHOLE}
+        kept["shared"] = self.data.rows.constant[self.data.shared]
+        kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
         return Standing(self.iteration, self.rng.bit_generator.state, kept, spare)
 
 
@@ -136,6 +145,8 @@ def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, record
         )
     check_start(model, data, labels, state.hyper[layout.WIDTH :])
     loop.start(data, state, labels)
+    if n_clusters and len(data.held):
+        redraw(data, state, rng)
     if not np.isfinite(data.alone).all():
         row = int(np.flatnonzero(~np.isfinite(data.alone))[0])
         raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")
@@ -155,6 +166,8 @@ def resumed_chain(model: Model, standing: Standing, record: Record) -> Chain:
         getattr(state, name)[..., : kept.shape[-1]] = kept
     for name in WHOLE:
         getattr(state, name)[:] = standing.state[name]
+    chain.data.rows.constant[chain.data.shared] = standing.state["shared"]
+    chain.data.rows.y[layout.drawn(chain.data.rows)] = standing.state["imputed"]
     loop.resume(chain.data, state)
     chain.state = state
     # nobody enters one by one: the permutation that `new_chain` drew does not count

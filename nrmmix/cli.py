@@ -35,6 +35,7 @@ FIT_EXAMPLES = """examples:
   nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful
   nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.1 --seed 1 --plot mcycle.png
   nrmmix fit "y ~ x" --data measurements.csv --prior nggp --draws 5000 --thin 2 --save fit.npz --report fit.html
+  nrmmix fit "age + visits ~ 1" --data patients.csv --family gaussian=age poisson=visits --missing marginalize
 """
 SUMMARY_EXAMPLES = """examples:
   nrmmix summary fit.npz
@@ -58,6 +59,10 @@ WARMUP_EXAMPLES = """examples:
 PRIORS = {"dp": "DirichletProcess", "nggp": "NGGP", "nig": "NormalizedInverseGaussian"}
 # Iterations are cheap on small tables, and neighbouring draws much alike: by default one in THIN is kept, ROWS / rows on large ones.
 THIN, ROWS = 20, 5000
+FAMILIES = {
+    "gaussian": ("Gaussian", {}), "diagonal": ("Gaussian", {"covariance": "diagonal"}), "poisson": ("Poisson", {}),
+    "bernoulli": ("Bernoulli", {}), "multinomial": ("Multinomial", {}), "categorical": ("Categorical", {}),
+}
 KERNELS = {"se": "SquaredExponential", "box": "Box"}
 FORMATS = {"text": "as_text", "html": "as_html", "latex": "as_latex", "csv": "as_csv"}
 
@@ -148,8 +153,13 @@ def _parser() -> argparse.ArgumentParser:
 def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, a tilde, 1 (a mixture) or covariates: "y ~ x"')
     fit.add_argument("--data", required=True, metavar="NAME|FILE.csv", help="a data set of `nrmmix datasets`, or a csv file")
-    fit.add_argument("--missing", choices=("drop", "raise"), default="drop", help="rows with missing values (default: drop)")
+    fit.add_argument("--missing", choices=("drop", "raise", "marginalize"), default="drop", help="rows with missing values (default: drop)")
     model = fit.add_argument_group("model")
+    model.add_argument(
+        "--family", nargs="+", default=["gaussian"], metavar="NAME",
+        help=f"of all responses, one of {', '.join(FAMILIES)}; or several, each with its responses: gaussian=age+weight poisson=visits "
+        "(default: gaussian)",
+    )
     model.add_argument("--prior", choices=tuple(PRIORS), default="dp", help="random measure (default: dp)")
     model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled)")
     model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp (default: sampled)")
@@ -217,12 +227,12 @@ def _predict(options: argparse.Namespace) -> int:
     given: dict[str, Any] = {"q": options.q} if options.q is not None else {}
     if options.q is not None and options.kind != "quantile":
         raise ValueError(f"--q belongs to --kind quantile, not {options.kind}")
-    if options.at is not None:
-        given["at"] = [_point(text) for text in options.at]
     if options.response is not None:
         given["response"] = options.response[0] if len(options.response) == 1 else options.response
-    data = None if options.data is None else _table(options.data)
-    table = _load(options).predict(
+    data, fit = None if options.data is None else _table(options.data), _load(options)
+    if options.at is not None:
+        given["at"] = _points(options.at, fit, given.get("response"))
+    table = fit.predict(
         data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), **given
     )
     table.index.names = ["row" if name is None else name for name in table.index.names]
@@ -230,12 +240,26 @@ def _predict(options: argparse.Namespace) -> int:
     return 0
 
 
-def _point(text: str) -> float | list[float]:
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"--at {text!r} is no number, nor numbers joined by commas") from None
-    return numbers[0] if len(numbers) == 1 else numbers
+def _points(texts: Sequence[str], fit: Any, response: Any) -> list[Any]:
+    """Points of the responses: numbers, or levels of those that have categories."""
+    from nrmmix.points import chosen
+
+    levels = [fit.model.frame.levels[j] for j in chosen(fit.model, response)]
+    return [_point(text, levels) for text in texts]
+
+
+def _point(text: str, levels: Sequence[Any]) -> Any:
+    parts = [text] if len(levels) == 1 and levels[0] is not None else text.split(",")
+    values: list[Any] = []
+    for part, of_response in zip(parts, [*levels, *[None] * len(parts)]):
+        by_text = {str(level): level for level in of_response or ()}
+        try:
+            values.append(by_text[part] if part in by_text else float(part))
+        except ValueError:
+            if of_response is None:
+                raise ValueError(f"--at {text!r} is no number, nor numbers joined by commas") from None
+            values.append(part)
+    return values[0] if len(values) == 1 else values
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -291,7 +315,30 @@ def _model(options: argparse.Namespace) -> Model:
         raise ValueError("--kernel box needs --width; covariates are scaled to [0, 1]")
     if options.kernel is not None or options.width is not None:
         kernel = getattr(nm, KERNELS[options.kernel or "se"])(options.width)
-    return nm.Model(options.formula, data, prior=prior, kernel=kernel, missing=options.missing)
+    return nm.Model(options.formula, data, family=_family(options.family), prior=prior, kernel=kernel, missing=options.missing)
+
+
+def _family(given: Sequence[str]) -> Any:
+    """A family by name, or several by the names of their responses."""
+    import nrmmix as nm
+
+    def made(name: str) -> Any:
+        if name not in FAMILIES:
+            near = difflib.get_close_matches(name, FAMILIES, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"--family {name!r} is unknown; there are {', '.join(FAMILIES)}{hint}")
+        kind, arguments = FAMILIES[name]
+        return getattr(nm, kind)(**arguments)
+
+    if len(given) == 1 and "=" not in given[0]:
+        return made(given[0])
+    families = {}
+    for text in given:
+        name, _, responses = text.partition("=")
+        if not responses:
+            raise ValueError(f"--family {text!r}: of several families each needs its responses, {text}=NAME+NAME")
+        families[responses] = made(name)
+    return families
 
 
 def _table(name: str) -> pd.DataFrame:

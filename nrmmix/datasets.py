@@ -1,21 +1,17 @@
 """Classic data sets that come with the package, files of the user, and simulated data with the truth.
 
-Loaders read a small table anew in each call, so that what they return can be changed freely.  The simulations
-draw from `numpy.random.default_rng(rng)` and never from NumPy's global generator.
+Loaders read a file anew in each call, so that what they return can be changed freely.  The simulations are those of
+`nrmmix.simulated`.
 
 Examples
 --------
 >>> load_faithful().shape
 (272, 2)
->>> X, labels = simulate_toy(rng=1)
->>> X.shape, len(set(labels))
-((1300, 2), 13)
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import resources
@@ -23,9 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit, logsumexp
 
 from nrmmix.interrupts import held
+from nrmmix.simulated import (
+    MixedTruth,
+    MixtureTruth,
+    regression_density,
+    simulate_mixed,
+    simulate_mixture,
+    simulate_regression,
+    simulate_toy,
+)
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -33,33 +37,35 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "Corpus",
+    "MixedTruth",
     "MixtureTruth",
     "external",
     "load",
     "load_acidity",
+    "load_digits",
     "load_faithful",
     "load_galaxy",
     "load_iris",
     "load_mcycle",
+    "load_reuters",
     "names",
     "regression_density",
+    "simulate_mixed",
     "simulate_mixture",
     "simulate_regression",
     "simulate_toy",
 ]
 
-RandomSource = int | np.random.SeedSequence | np.random.Generator | None
-
 NAMES = ("acidity", "faithful", "galaxy", "iris", "mcycle")
 ENVIRONMENT = "NRMMIX_DATA_DIR"
-CROSSING_SD = 0.5  # of both components of simulate_regression
 
 
 # ------------------------------------------------------------------------------------------- tables with data
 
 
 def names() -> tuple[str, ...]:
-    """Names that `load` knows, in alphabetical order.
+    """Names that `load` knows, in alphabetical order: those of the tables in csv files.
 
     Examples
     --------
@@ -179,6 +185,72 @@ def load_mcycle() -> pd.DataFrame:
     """
     return load("mcycle")
 
+# -------------------------------------------------------------------------------------- counts of words and of ink
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents as counts of words.
+
+    Attributes
+    ----------
+    counts : csr_array, shape (documents, words)
+        What `nm.Model(data=counts, family=nm.Multinomial())` takes.
+    vocabulary : ndarray of str, shape (words,)
+    titles : ndarray of str, shape (documents,)
+    """
+
+    counts: Any
+    vocabulary: np.ndarray
+    titles: np.ndarray
+
+
+def load_reuters() -> Corpus:
+    """Words of 395 news stories of Reuters, 1996 and 1997: a vocabulary of 4,258 words, 84,010 tokens.
+
+    Returns
+    -------
+    Corpus
+
+    Examples
+    --------
+    >>> corpus = load_reuters()
+    >>> corpus.counts.shape, int(corpus.counts.sum())
+    ((395, 4258), 84010)
+    >>> corpus.vocabulary[:3].tolist()
+    ['church', 'pope', 'years']
+    """
+    from scipy.sparse import csr_array
+
+    z = _arrays("reuters.npz")
+    counts = csr_array((z["counts"].astype(np.float64), z["indices"].astype(np.int64), z["indptr"]), shape=tuple(z["shape"]))
+    return Corpus(counts, z["vocabulary"], z["titles"])
+
+
+def load_digits() -> pd.DataFrame:
+    """Handwritten digits as images of 8 x 8 pixels: ink of each pixel, counted from 0 to 16, and the digit.
+
+    Returns
+    -------
+    DataFrame, 1797 rows
+        Columns p00 to p77, row and column of the pixel counted from the upper left, and digit.
+
+    Examples
+    --------
+    >>> digits = load_digits()
+    >>> digits.shape, digits["digit"].nunique(), int(digits["p34"].max())
+    ((1797, 65), 10, 16)
+    """
+    with held():
+        import pandas as pd
+
+    z = _arrays("digits.npz")
+    names = [f"p{row}{column}" for row in range(8) for column in range(8)]
+    return pd.DataFrame(z["images"].astype(np.int64), columns=names).assign(digit=z["labels"].astype(np.int64))
+
+
+# ------------------------------------------------------------------------------------------------------ files
+
 
 def external(filename: str) -> Path:
     """Path of a file that does not come with the package.
@@ -228,268 +300,6 @@ def _table(filename: str) -> Traversable:
     return Path(__file__).resolve().parent.parent / "data" / filename
 
 
-# --------------------------------------------------------------------------------------------- simulated data
-
-
-@dataclass(frozen=True)
-class MixtureTruth:
-    """Parameters of a Gaussian mixture that data were drawn from.
-
-    Attributes
-    ----------
-    weights : ndarray, shape (n_clusters,)
-    means : ndarray, shape (n_clusters, n_dim)
-    covariances : ndarray, shape (n_clusters, n_dim, n_dim)
-    """
-
-    weights: np.ndarray
-    means: np.ndarray
-    covariances: np.ndarray
-
-    def log_density(self, points: Any) -> np.ndarray:
-        """Log density of the mixture.
-
-        Parameters
-        ----------
-        points : array_like, shape (m, n_dim)
-
-        Returns
-        -------
-        ndarray, shape (m,)
-
-        Examples
-        --------
-        >>> truth = MixtureTruth(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
-        >>> truth.log_density([[0.0]]).round(4)
-        array([-0.9189])
-        """
-        points = np.asarray(points, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != self.means.shape[1]:
-            raise ValueError(f"points must have shape (m, {self.means.shape[1]}), got {points.shape}")
-        terms = np.empty((len(self.weights), len(points)))
-        components = zip(self.weights, self.means, self.covariances, strict=True)
-        for k, (weight, mean, covariance) in enumerate(components):
-            root = np.linalg.cholesky(covariance)
-            z = np.linalg.solve(root, (points - mean).T)
-            terms[k] = np.log(weight) - np.log(np.diag(root)).sum() - 0.5 * (z**2).sum(axis=0)
-        return logsumexp(terms, axis=0) - 0.5 * points.shape[1] * np.log(2 * np.pi)
-
-
-def simulate_toy(
-    rng: RandomSource = None, *, n_clusters: int = 13, size: int = 100
-) -> tuple[np.ndarray, np.ndarray]:
-    """Bivariate Gaussian clusters of equal size, some well apart and some that overlap.
-
-    Mean and covariance of each cluster are drawn from a normal-inverse-Wishart distribution:
-    Σ ~ IW(8, 0.065 I), so that E Σ = 0.013 I, and μ | Σ ~ N(0, Σ / 0.02).  With the default numbers the
-    spread of the clusters and the scatter of their means are like those of the toy data of Lee and Choi
-    (2015), whose clusters have regularly spaced means: 12 on a ring around one.
-
-    Parameters
-    ----------
-    rng : int, SeedSequence, Generator or None, default None
-    n_clusters : int, default 13
-    size : int, default 100
-        Points in each cluster.
-
-    Returns
-    -------
-    X : ndarray, shape (n_clusters * size, 2)
-        In random order.
-    labels : ndarray of int, shape (n_clusters * size,)
-        True clusters, numbered from 0 by first appearance.
-
-    Raises
-    ------
-    ValueError
-        A number is less than 1.
-
-    Examples
-    --------
-    >>> X, labels = simulate_toy(rng=1)
-    >>> X.shape, np.bincount(labels).tolist() == [100] * 13
-    ((1300, 2), True)
-    """
-    from scipy.stats import invwishart
-
-    _at_least_one(n_clusters=n_clusters, size=size)
-    rng = np.random.default_rng(rng)
-    covariances = invwishart.rvs(8, 0.065 * np.eye(2), size=n_clusters, random_state=rng).reshape(-1, 2, 2)
-    means = _draw(np.arange(n_clusters), np.zeros((n_clusters, 2)), covariances / 0.02, rng)
-    labels = _by_appearance(rng.permutation(np.repeat(np.arange(n_clusters), size)))
-    return _draw(labels, means, covariances, rng), labels
-
-
-def simulate_mixture(
-    n: int,
-    dim: int = 2,
-    n_clusters: int = 3,
-    rng: RandomSource = None,
-    *,
-    separation: float = 6.0,
-    weights: Sequence[float] | None = None,
-) -> tuple[np.ndarray, np.ndarray, MixtureTruth]:
-    """Gaussian mixture with full covariances whose means keep a distance.
-
-    The principal axes of every component have a random direction and standard deviations between 1/2 and 1.
-
-    Parameters
-    ----------
-    n : int
-        Number of points.
-    dim : int, default 2
-    n_clusters : int, default 3
-    rng : int, SeedSequence, Generator or None, default None
-    separation : float, default 6.0
-        No two means are nearer than this.  As no direction has a standard deviation above 1, components
-        hardly overlap from about 6 on; 0 puts no constraint on the means, which are then standard normal.
-    weights : sequence of float, optional
-        Component probabilities up to a factor; equal by default.
-
-    Returns
-    -------
-    X : ndarray, shape (n, dim)
-    labels : ndarray of int, shape (n,)
-        True component of each point, numbered as in the truth; few points or small weights can leave a
-        component empty.
-    truth : MixtureTruth
-        Weights, means and covariances, with their `log_density`.
-
-    Raises
-    ------
-    ValueError
-        A number is less than 1, `separation` is negative or not finite, `weights` do not fit.
-
-    Examples
-    --------
-    >>> X, labels, truth = simulate_mixture(500, dim=3, n_clusters=4, rng=1)
-    >>> X.shape, truth.means.shape, truth.log_density(X).shape
-    ((500, 3), (4, 3), (500,))
-    """
-    _at_least_one(n=n, dim=dim, n_clusters=n_clusters)
-    if not 0 <= separation < np.inf:
-        raise ValueError(f"separation must be non-negative and finite, got {separation}")
-    share = np.ones(n_clusters) if weights is None else np.array(weights, dtype=np.float64)
-    if share.shape != (n_clusters,) or not np.isfinite(share).all() or share.min() <= 0:
-        raise ValueError(f"weights must be {n_clusters} positive numbers, got {weights!r}")
-    rng = np.random.default_rng(rng)
-    share /= share.sum()
-    means = _spread_means(n_clusters, dim, separation, rng)
-    covariances = np.stack([_random_covariance(dim, rng) for _ in range(n_clusters)])
-    labels = rng.choice(n_clusters, size=n, p=share)
-    return _draw(labels, means, covariances, rng), labels, MixtureTruth(share, means, covariances)
-
-
-def simulate_regression(n: int = 400, rng: RandomSource = None) -> pd.DataFrame:
-    """Two regression lines that cross, with probabilities that change along the covariate.
-
-    x is uniform on [0, 1].  Component 0 has mean 3 - 6x, component 1 mean 6x - 3, both standard deviation
-    0.5; component 1 has probability 1 / (1 + exp(2 - 4x)).  So the density of y has two modes at both ends
-    and a single one in the middle, where the lines cross, and the upper mode is the larger one at both ends.
-
-    Parameters
-    ----------
-    n : int, default 400
-    rng : int, SeedSequence, Generator or None, default None
-
-    Returns
-    -------
-    DataFrame
-        n rows; columns x, y and component (the true one, 0 or 1).
-
-    Raises
-    ------
-    ValueError
-        `n` is less than 1.
-
-    See Also
-    --------
-    regression_density : the true density of y given x.
-
-    Examples
-    --------
-    >>> simulate_regression(300, rng=1).columns.tolist()
-    ['x', 'y', 'component']
-    """
-    import pandas as pd
-
-    _at_least_one(n=n)
-    rng = np.random.default_rng(rng)
-    x = rng.uniform(size=n)
-    means, probabilities = _crossing(x)
-    component = (rng.uniform(size=n) < probabilities[1]).astype(np.int64)
-    y = np.where(component == 1, means[1], means[0]) + CROSSING_SD * rng.normal(size=n)
-    return pd.DataFrame({"x": x, "y": y, "component": component})
-
-
-def regression_density(x: Any, y: Any) -> np.ndarray:
-    """True density of y given x for data of `simulate_regression`.
-
-    Parameters
-    ----------
-    x, y : array_like
-        Of shapes that broadcast.
-
-    Returns
-    -------
-    ndarray
-
-    Examples
-    --------
-    >>> regression_density(0.5, 0.0).round(4)
-    np.float64(0.7979)
-    """
-    means, probabilities = _crossing(np.asarray(x, dtype=np.float64))
-    z = [(np.asarray(y, dtype=np.float64) - mean) / CROSSING_SD for mean in means]
-    peak = 1 / (CROSSING_SD * np.sqrt(2 * np.pi))
-    return peak * (probabilities[0] * np.exp(-0.5 * z[0] ** 2) + probabilities[1] * np.exp(-0.5 * z[1] ** 2))
-
-
-# -------------------------------------------------------------------------------------------------- the parts
-
-
-def _crossing(x: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Means and probabilities of the two components at `x`."""
-    upward = expit(4 * x - 2)
-    return (3 - 6 * x, 6 * x - 3), (1 - upward, upward)
-
-
-def _at_least_one(**numbers: int) -> None:
-    for name, number in numbers.items():
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, got {number}")
-
-
-def _draw(
-    labels: np.ndarray, means: np.ndarray, covariances: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """One Gaussian point for each label."""
-    noise = rng.normal(size=(len(labels), means.shape[1]))
-    return means[labels] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariances)[labels], noise)
-
-
-def _by_appearance(labels: np.ndarray) -> np.ndarray:
-    """Labels renamed to 0, 1, ... in the order in which they come up."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
-
-
-def _spread_means(n_clusters: int, dim: int, separation: float, rng: np.random.Generator) -> np.ndarray:
-    """Normal points drawn one by one; one that is too near is refused and widens the law: this ends."""
-    scale = max(separation, 1.0)
-    means = np.empty((n_clusters, dim))
-    placed = 0
-    while placed < n_clusters:
-        means[placed] = scale * rng.normal(size=dim)
-        if (np.linalg.norm(means[:placed] - means[placed], axis=1) >= separation).all():
-            placed += 1
-        else:
-            scale *= 1.05
-    return means
-
-
-def _random_covariance(dim: int, rng: np.random.Generator) -> np.ndarray:
-    """Random directions, standard deviations uniform on [1/2, 1]."""
-    directions, _ = np.linalg.qr(rng.normal(size=(dim, dim)))
-    root = directions * rng.uniform(0.5, 1.0, size=dim)
-    return root @ root.T
+def _arrays(filename: str) -> dict[str, np.ndarray]:
+    with _table(filename).open("rb") as file, np.load(file, allow_pickle=False) as held_arrays:
+        return dict(held_arrays)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
     from nrmmix.results import MCMCResult
 
-AXES = {"labels": "obs", "locations": "obs", "v": "group"}  # of draws that are not one number each
+AXES = {  # of draws that are not one number each
+    "labels": ("obs",), "locations": ("obs",), "v": ("group",), "imputed": ("cell",), "theta": ("cluster", "parameter"),
+    "precision": ("precision_of",),
+}
 
 
 def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
@@ -39,14 +42,16 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
 
         posterior
             (chain, draw) `n_clusters`, `mass`, `sigma` (not for a Dirichlet process), widths, `u`; `v` (..., group), `labels` and
-            `locations` (..., obs), as in `fit.draws`.
+            `locations` (..., obs), `imputed` (..., cell), `theta` (..., cluster, parameter), as in `fit.draws`.
         sample_stats
             `lp` (chain, draw): the log joint density.
         log_likelihood
             `y` (chain, draw, obs): log density of each row under a draw of the random measure.
         observed_data, constant_data
-            The responses, and the covariates if any, (obs) each, by name; a slash, which xarray does not allow, becomes `|`, and a
-            name that is one of the dimensions gets an underscore.  The name as it was is in `attrs["long_name"]`.
+            The responses, and the covariates and inputs of families if any, (obs) each, by name; a slash, which xarray does not allow,
+            becomes `|`, and a name that is one of the dimensions gets an underscore.  The name as it was is in `attrs["long_name"]`,
+            the levels of categories, which are numbered 0, 1, ..., in `attrs["levels"]`.  Sparse counts are one CSR matrix: `counts`
+            and `indices` (nonzero), `indptr` (row).
 
         Attributes of the root: inference_library, inference_library_version, seed, method, formula.
 
@@ -93,12 +98,17 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
     coordinates = {"chain": np.arange(fit.draws.n_chains), "draw": np.arange(fit.draws.n_draws)}
     obs = {"obs": _observations(frame.index)}
 
-    def table(values: np.ndarray, names: tuple[str, ...]) -> Dataset:
-        variables = {_safe(name): ("obs", values[:, j], {"long_name": name}) for j, name in enumerate(names)}
+    def table(values: Any, names: tuple[str, ...], levels: tuple[Any, ...] = ()) -> Dataset:
+        if not isinstance(values, np.ndarray):
+            return Dataset({"counts": ("nonzero", values.data), "indices": ("nonzero", values.indices), "indptr": ("row", values.indptr)})
+        variables = {}
+        for j, name in enumerate(names):
+            of_levels = {"levels": list(map(str, levels[j]))} if levels and levels[j] is not None else {}
+            variables[_safe(name)] = ("obs", values[:, j], {"long_name": name} | of_levels)
         return Dataset(variables, obs)
 
     posterior = {
-        name: ((*of_draw, AXES[name]) if values.ndim > 2 else of_draw, values)
+        name: ((*of_draw, *AXES.get(name, ())), values)
         for name, values in fit.draws.items() if name not in left_out
     }
     groups = {
@@ -108,27 +118,30 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
         }),
         "posterior": Dataset(posterior, coordinates | obs),
         "sample_stats": Dataset({"lp": (of_draw, fit.draws["log_joint"])}, coordinates),
-        "observed_data": table(frame.response, frame.response_names),
+        "observed_data": table(frame.response, frame.response_names, frame.levels),
     }
     if log_likelihood:
         groups["log_likelihood"] = Dataset({"y": ((*of_draw, "obs"), pointwise(fit))}, coordinates | obs)
-    if frame.covariates is not None:
-        groups["constant_data"] = table(frame.covariates, frame.covariate_names)
+    if fixed := frame.covariate_names + frame.input_names:
+        covariates = np.zeros((model.n_obs, 0)) if frame.covariates is None else frame.covariates
+        groups["constant_data"] = table(np.hstack([covariates, frame.inputs]), fixed)
     return DataTree.from_dict(groups)
 
 
 def pointwise(fit: MCMCResult) -> np.ndarray:
     """(chain, draw, n): log density of each row under the random measure drawn in each draw."""
     replay, target = Replay(fit, None), targets(fit.model, None)
-    reach, points = Reach(fit.model, target), replay.points(fit.model.frame.response)
+    frame = fit.model.frame
+    reach, points, place = Reach(fit.model, target), replay.points(frame.response, frame.inputs), target.place[target.row]
+    coefficient = fit.model.blocks.log_coefficient(frame.response)
     out = np.empty((fit.draws.n_chains, fit.draws.n_draws, fit.model.n_obs))
     with announced(), np.errstate(divide="ignore"):
         for values, width, seed in zip(out.reshape(len(replay), -1), replay, draw_seeds(default_seed(fit), len(replay)), strict=True):
             atoms = random_measure(replay, seed)
             share, rest = atoms.shares(reach.at(width))
-            of_atoms = np.log(share)[target.row] + component_densities(points, atoms.theta, fit.model.packed.n_work)
-            of_rest = np.log(rest)[target.row] + predictive_scores(points, replay.state)[:, -1]
-            values[:] = np.logaddexp(logsumexp(of_atoms, axis=1), of_rest)
+            of_atoms = np.log(share)[place] + component_densities(points, atoms.theta, fit.model.packed.n_work)
+            of_rest = np.log(rest)[place] + predictive_scores(points, replay.state)[:, -1]
+            values[:] = np.logaddexp(logsumexp(of_atoms, axis=1), of_rest) + coefficient
     return out
 
 

@@ -25,6 +25,12 @@ ARGUMENTS: dict[type, tuple[str, ...]] = {
     priors.NGGP: ("mass", "sigma", "tau"),
     priors.NormalizedInverseGaussian: ("mass", "tau"),
     families.Gaussian: families.Gaussian.arguments,
+    families.Multinomial: families.Multinomial.arguments,
+    families.Poisson: families.Poisson.arguments,
+    families.Bernoulli: families.Bernoulli.arguments,
+    families.Categorical: families.Categorical.arguments,
+    families.Regression: families.Regression.arguments,
+    families.SemiconjugateGaussian: families.SemiconjugateGaussian.arguments,
     covariates.SquaredExponential: ("width", "locations", "scale"),
     covariates.Box: ("width", "locations", "scale"),
 }
@@ -69,7 +75,7 @@ def decode(value: Any) -> Any:
         return {tuple(key) if isinstance(key, list) else key: decode(item) for key, item in value["families"]}
     if isinstance(value, dict):
         kind = _CLASSES[value["class"]]
-        return kind(**{name: decode(value[name]) for name in ARGUMENTS[kind]})
+        return kind(**{name: decode(value[name]) for name in ARGUMENTS[kind] if name in value})  # older files have fewer
     return value
 
 

@@ -160,7 +160,7 @@ class _Part:
         """
         rows = np.arange(len(frame)) if rows is None else rows
         data = self.read(frame)
-        ok = ~np.any([arrays.missing_mask(values) for values in data.values()], axis=0)
+        ok = ~np.any([np.zeros(len(frame), bool), *map(arrays.missing_mask, data.values())], axis=0)
         out = np.full((len(frame), len(self.names)), np.nan)
         if self.reads == "categories":
             (values,) = data.values()
@@ -168,6 +168,8 @@ class _Part:
             out[:, 0] = np.where(ok, codes, np.nan)
         elif self.terms is None:
             out[:, 0] = data[self.columns[0]]
+        elif not data:  # a design that is the intercept alone
+            out[:] = 1.0
         elif ok.any():
             complete = {name: values[ok] for name, values in data.items()}
             (values,) = guard(patsy.build_design_matrices, [self.design], complete, _NOTHING_MISSING)
@@ -222,6 +224,11 @@ class ModelFrame:
     def input_widths(self) -> tuple[int, ...]:
         """Number of inputs of each design."""
         return tuple(len(part.names) for part in self._inputs)
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Columns of the data behind the inputs."""
+        return tuple(dict.fromkeys(name for part in self._inputs for name in part.columns))
 
     @property
     def input_names(self) -> tuple[str, ...]:

@@ -11,12 +11,12 @@ where it is alone in the draw that is 1 if it is alone in c, else 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from nrmmix.replay import Replay, Target, log_terms, parts
+from nrmmix.replay import Replay, Target, log_terms, observed, parts
 
 if TYPE_CHECKING:
     from nrmmix.results import MCMCResult
@@ -37,13 +37,16 @@ def of_training_rows(fit: MCMCResult, size: int) -> pd.DataFrame:
     return _frame(estimate, total / len(replay), fit.model.frame.index)
 
 
-def of_rows(fit: MCMCResult, target: Target, y: np.ndarray, size: int) -> pd.DataFrame:
-    """The most probable cluster of rows with responses y (rows, d), NEW for a new one; missing where something of the row is."""
+def of_rows(fit: MCMCResult, target: Target, y: Any, size: int) -> pd.DataFrame:
+    """The most probable cluster of rows with responses y (rows, d), NEW for a new one.
+
+    Responses that are missing do not count.  There is no cluster where all are, or a covariate or an input.
+    """
     estimate, replay = fit.partition().labels, Replay(fit, size)
     labels, C = fit.draws.flat("labels"), int(estimate.max()) + 1
-    ok = np.flatnonzero((target.row >= 0) & np.isfinite(y).all(axis=1))
-    cluster = np.ma.masked_all(len(y), np.int64)
-    probability = np.full(len(y), np.nan)
+    ok = np.flatnonzero((target.row >= 0) & observed(y))
+    cluster = np.ma.masked_all(len(target.index), np.int64)
+    probability = np.full(len(target.index), np.nan)
     for part in parts(len(ok), 8 * (4 * (int(fit.draws["n_clusters"].max()) + 1) + C)):
         rows = ok[part]
         total, top = np.zeros((len(rows), C + 1)), np.full((len(rows), 1), -np.inf)

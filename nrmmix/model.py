@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import math
 from collections.abc import Mapping
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrmmix import arrays
-from nrmmix.compiling import announced
 from nrmmix.convergence import warn_unless_converged
 from nrmmix.covariates import CovariateKernel, Grid, SquaredExponential
 from nrmmix.families import Blocks, Family, Gaussian, assign, designs
@@ -20,8 +15,8 @@ from nrmmix.interrupts import held
 from nrmmix.kernels import auxiliary, hyper
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.covariates import constant
-from nrmmix.partition import canonical
 from nrmmix.priors import DirichletProcess, Gamma, Hyperparameter, Prior, hyper_row, hyper_start
+from nrmmix.tables import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,7 +155,8 @@ class Model:
         lines = [("formula", self.formula or "(every column)")]
         dropped = len(self.frame.used) - self.n_obs
         text = f"{self.n_obs} rows" + (f" ({dropped} dropped: missing values)" if dropped else "")
-        lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {', '.join(self.frame.response_names)}"))
+        names = listed(self.frame.response_names) if self.frame.is_sparse else ", ".join(self.frame.response_names)
+        lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {names}"))
         lines.append(("prior", f"{self.prior} ({self.prior.title})"))
         lines += self.blocks.describe()
         if self.kernel is not None and self.grid is not None:
@@ -266,13 +262,15 @@ class Model:
         return n_clusters(self)
 
     def log_joint(
-        self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, **hyper_values: float
+        self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None, theta: Any = None,
+        precision: Any = None, **hyper_values: float,
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
         log p(X, partition) for a Dirichlet process mixture; for the other measures log p(X, partition, u) at the given u, or with u
         integrated out by quadrature where u is not given.  In density regression log p(y, partition, locations, v), a density in v.
-        Hyperpriors are not added.
+        Hyperpriors are not added.  Where missing cells are drawn, not integrated out, the data X are the observed and the imputed cells.
+        Parameters of components that are not integrated out come with their density under the prior.
 
         Parameters
         ----------
@@ -284,6 +282,12 @@ class Model:
             Auxiliary variables of density regression, one for each distinct covariate row in sorted order (`model.grid.values`).
         locations : array_like of int, (K,)
             Location of each cluster, as a row of `model.grid.locations`, clusters in the order in which they first appear.
+        imputed : array_like, (n_missing,)
+            Values of the missing cells that fits draw, row by row, in the units of the responses: one draw of `fit.draws["imputed"]`.
+        theta : array_like, (K, parameters)
+            Parameters of each cluster that fits do not integrate out, as in `fit.draws["theta"]`, clusters in the same order.
+        precision : array_like, (d,)
+            Precisions that all clusters share, as in `fit.draws["precision"]`.
         **hyper_values : float
             `mass`, `sigma`, `width`; those that the model fixes may be left out.
 
@@ -304,66 +308,9 @@ class Model:
         >>> round(model.log_joint([0, 0, 1]), 4)
         -7.3046
         """
-        from nrmmix.kernels.chain import start
-        from nrmmix.kernels.nrm import log_joint
+        from nrmmix.joint import log_joint
 
-        n = self.n_obs
-        relabelled, n_clusters = canonical(arrays.labels(labels, n))
-        state_hyper = self._hyper(hyper_values)
-        if self.is_regression:
-            if u is not None:
-                raise ValueError("u belongs to mixtures; density regression has v, one for each covariate group.")
-            if v is None or locations is None:
-                raise ValueError("log_joint of a density regression needs v and locations.")
-            at = np.asarray(v, dtype=float)
-            place = np.asarray(locations)
-            G, P = len(self.grid.values), len(self.grid.locations)
-            if at.shape != (G,) or not (np.isfinite(at).all() and (at > 0).all()):
-                raise ValueError(f"v must hold {G} positive numbers, one for each covariate group.")
-            if place.shape != (n_clusters,) or place.dtype.kind not in "iu" or place.min() < 0 or place.max() >= P:
-                raise ValueError(f"locations must hold {n_clusters} integers in 0..{P - 1}, one for each cluster.")
-        else:
-            if v is not None or locations is not None:
-                raise ValueError("v and locations belong to density regression; this model is a mixture.")
-            if u is not None and not self.has_u:
-                raise ValueError("u is integrated out of a Dirichlet process mixture; leave it out.")
-            if u is not None and not (isinstance(u, Real) and math.isfinite(u) and u > 0):
-                raise ValueError(f"u must be a finite number greater than 0, not {u!r}.")
-            at, place = np.array([1.0 if u is None else float(u)]), np.zeros(n_clusters, np.int64)
-        data, state = self.arrays(n_clusters)
-        state.hyper[:] = state_hyper
-        state.v[:] = at
-        with announced():
-            start(data, state, relabelled)
-            state.location[:n_clusters] = place
-            value = float(log_joint(data, state))
-        if self.has_u and u is None:
-            mass, sigma, tau = state_hyper[: layout.WIDTH]
-            value += log_integral_over_u(n, n_clusters, mass, sigma, tau) - log_integrand_at_one(n, n_clusters, mass, sigma, tau)
-        return value
-
-    def _hyper(self, given: dict[str, float]) -> np.ndarray:
-        """Values of mass, sigma, tau and the widths; all that are sampled must be given."""
-        known = ("mass", "sigma", *self.width_names)
-        for name in given:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else "."
-                raise ValueError(f"unknown hyperparameter {name!r}; this model has {', '.join(known)}{hint}")
-        values = {"mass": self.prior.mass, "sigma": self.prior.sigma}
-        values |= dict(zip(self.width_names, self.widths, strict=False))
-        for name, value in values.items():
-            if name in given:
-                x = float(given[name]) if isinstance(given[name], Real) else math.nan
-                if not (x > 0 or (name == "sigma" and x == 0)) or x == math.inf or (name == "sigma" and x >= 1):
-                    raise ValueError(f"{name} = {given[name]!r} is out of range.")
-                values[name] = x
-            elif not isinstance(value, float):
-                raise ValueError(f"{name} is sampled in this model; give its value, {name}=...")
-        widths = [values[name] for name in self.width_names]
-        if self.kernel is not None and self.kernel.shared_width:
-            widths = widths * len(self.frame.covariate_names)
-        return np.array([values["mass"], values["sigma"], self.prior.tau, *widths], dtype=float)
+        return log_joint(self, labels, u, v, locations, imputed, theta, precision, hyper_values)
 
     # ---- arrays for the kernels
 
@@ -399,7 +346,7 @@ class Model:
         for place, (density, used) in densities.items():  # compiled only where used
             setup[place] = density.address if used else 0
         data = layout.Data(
-            rows=packed.rows,
+            rows=packed.own_rows(),
             block=block,
             alone=np.zeros(n),
             group=group,
@@ -408,6 +355,8 @@ class Model:
             R0=np.full(P, 1.0 / P),
             hyperprior=np.array(rows),
             setup=setup,
+            held=packed.held,
+            shared=packed.shared,
         )
         cap = layout.capacity(n_clusters)
         start = [hyper_start(self.prior.mass), hyper_start(self.prior.sigma), self.prior.tau, *map(hyper_start, widths)]
@@ -461,19 +410,3 @@ def _check_type(name: str, value: Any, wanted: type, example: str) -> None:
         raise ValueError(f"{name} is the class {value.__name__}; make an object of it, {value.__name__}(...).")
     if not isinstance(value, wanted):
         raise ValueError(f"{name} must be an object such as {example}, not {value!r}.")
-
-
-def log_integral_over_u(n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> float:
-    """log of the integral over u of u^(n-1) (u + tau)^-(n - sigma K) exp(-psi(u))."""
-    from nrmmix.kernels.prior import log_integral
-
-    # u = tau w: the law depends on mass and tau through mass tau^sigma only
-    row = np.array([layout.FIXED, mass * tau**sigma, 0.0])
-    return float(log_integral(float(n), float(n_clusters), row, sigma, 0.0)[0]) - n_clusters * math.log(mass)
-
-
-def log_integrand_at_one(n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> float:
-    """log of the same integrand at u = 1."""
-    growth = math.log1p(1.0 / tau)
-    psi1 = growth if sigma == 0 else tau**sigma * math.expm1(sigma * growth) / sigma
-    return -(n - sigma * n_clusters) * (growth + math.log(tau)) - mass * psi1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from nrmmix.kernels import auxiliary, gibbs, hyper, locations
+from nrmmix.kernels import auxiliary, gibbs, held, hyper, locations
 from nrmmix.kernels.entry import Entry
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def entry_addresses(moves: tuple[Move, ...], model: Model) -> tuple[np.ndarray, 
     sampled = model.sampled
     regression = model.is_regression
     updates = (
+        (held.update_held, len(model.packed.held) > 0),
         (locations.update_locations, regression),
         (auxiliary.update_v, regression or model.has_u),
         (auxiliary.update_levels, regression),

@@ -7,7 +7,7 @@ quantiles over draws of the random measure itself: atoms' weights and parameters
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,8 @@ from nrmmix import membership
 from nrmmix.arrays import reals
 from nrmmix.compiling import announced
 from nrmmix.curves import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, at_rows, everywhere
-from nrmmix.replay import Replay, Target, default_seed, log_terms, parts, targets
+from nrmmix.points import check_marginal, chosen, given_points, grid, label
+from nrmmix.replay import Replay, Target, default_seed, log_terms, observed, parts, targets
 from nrmmix.sampling import count, seed_sequence
 from nrmmix.tables import as_frame
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from nrmmix.results import MCMCResult
 
 KINDS = ("mean", "density", "cdf", "quantile", "cluster")
-GRID = 100  # points of a response's grid
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class Query:
     def replay(self) -> Replay:
         return Replay(self.fit, self.draws)
 
-    def own(self) -> np.ndarray | None:
+    def own(self) -> Any:
         """(rows, d) responses of the rows; None where the new data have none."""
         return _own_responses(self.model, self.newdata, self.responses)
 
-    def everywhere(self, functional: Functional) -> np.ndarray:
-        return everywhere(functional, functional.replay, self.target, self.interval, self.seed)
+    def everywhere(self, make: Callable[[np.ndarray], Functional], W: int, replay: Replay) -> np.ndarray:
+        return everywhere(make, W, replay, self.target, self.interval, self.seed)
 
 
 def predict(
@@ -91,10 +91,10 @@ def predict(
         raise ValueError("a cluster has all responses; leave response= out.")
     size = count("draws", draws, 1)
     seed = default_seed(fit) if rng is None else seed_sequence(rng)
-    chosen = _chosen(fit.model, response)
+    responses = chosen(fit.model, response)
     named = fit.model.n_dim > 1 if response is None else not isinstance(response, str)
     target = targets(fit.model, newdata)
-    query = Query(fit, newdata, target, chosen, named, float(interval), size, seed)
+    query = Query(fit, newdata, target, responses, named, float(interval), size, seed)
     with announced():
         if kind == "mean":
             return _mean(query)
@@ -111,8 +111,8 @@ def log_density(fit: MCMCResult, newdata: Any = None, draws: int | None = 1000) 
     if y is None:
         raise ValueError(f"newdata has no {_lacking(fit.model, newdata)}; log_density needs the response.")
     replay = Replay(fit, None if draws is None else count("draws", draws, 1))
-    ok = np.flatnonzero((target.row >= 0) & np.isfinite(y).all(axis=1))
-    out = np.full(len(y), np.nan)
+    ok = np.flatnonzero((target.row >= 0) & observed(y))
+    out = np.full(len(target.index), np.nan)
     with announced():
         for part in parts(len(ok), 8 * 4 * (int(fit.draws["n_clusters"].max()) + 1)):
             rows = ok[part]
@@ -127,9 +127,12 @@ def log_density(fit: MCMCResult, newdata: Any = None, draws: int | None = 1000) 
 
 
 def _mean(query: Query) -> pd.DataFrame:
-    table = query.everywhere(Mean(query.replay(), query.responses))
-    blocks, of = query.model.blocks, query.model.blocks.mean_responses()
-    names = np.array([name for j in query.responses for name in np.array(blocks.mean_names())[of == j]])
+    replay, blocks = query.replay(), query.model.blocks
+    of, every = blocks.mean_responses(), np.array(blocks.mean_names(), dtype=object)
+    names = np.concatenate([every[of == j] for j in query.responses])
+    table = query.everywhere(lambda inputs: Mean(replay, query.responses, inputs), len(names), replay)
+    if query.model.frame.is_sparse:  # the same in every row
+        return _frame(table[0], pd.Index(names, name="response"))
     return _of_rows(query, table, {"response": names} if query.named or len(names) > 1 else {})
 
 
@@ -138,7 +141,9 @@ def _quantile(query: Query, q: Any) -> pd.DataFrame:
     probabilities = np.atleast_1d(reals(q, "q"))
     if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
         raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
-    table = query.everywhere(Quantile(query.replay(), query.responses, probabilities))
+    check_marginal(query.model, query.responses, "quantile")
+    replay, W = query.replay(), len(query.responses) * len(probabilities)
+    table = query.everywhere(lambda inputs: Quantile(replay, query.responses, probabilities, inputs), W, replay)
     levels = _levels(query, np.repeat(query.responses, len(probabilities)))
     return _of_rows_or_alone(query, table, levels | {"q": np.tile(probabilities, len(query.responses))})
 
@@ -146,30 +151,43 @@ def _quantile(query: Query, q: Any) -> pd.DataFrame:
 def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
     """Density or cdf: at each row's own response, or of every row at every point."""
     model, replay = query.model, query.replay()
-    n, each = len(query.target.index), 1 if joint else len(query.responses)
+    if not joint:
+        check_marginal(model, query.responses, kind)
+    if joint and model.frame.is_sparse and at is not None:
+        raise ValueError("a density of sparse counts is that of rows: give the rows as newdata=, not at=.")
 
-    def functional(points: np.ndarray, responses: np.ndarray) -> Functional:
+    def functional(points: Any, responses: np.ndarray, inputs: np.ndarray, matched: bool = False) -> Functional:
         if joint or (kind == "density" and model.n_dim == 1):
-            return Density(replay, points)
-        return (MarginalDensity if kind == "density" else Cdf)(replay, points[:, 0], responses)
+            return Density(replay, points, inputs, matched)
+        return (MarginalDensity if kind == "density" else Cdf)(replay, points[:, 0], responses, inputs, matched)
 
-    def levels(points: np.ndarray, responses: np.ndarray) -> dict[str, np.ndarray]:
+    def levels(points: Any, responses: np.ndarray) -> dict[str, np.ndarray]:
+        if model.frame.is_sparse:
+            return {}
         if joint:
-            return dict(zip(query.names, points.T, strict=True))
-        return _levels(query, responses) | {"y": points[:, 0]}
+            return {name: label(model, np.full(len(points), j), points[:, j]) for j, name in enumerate(query.names)}
+        return _levels(query, responses) | {"y": label(model, responses, points[:, 0])}
 
     own = query.own() if at is None else None
     if own is None:
-        points = _grid(query, joint) if at is None else _points(at, len(query.responses))
-        responses = np.repeat(query.responses, len(points))
-        points = points if joint else points.T.reshape(-1, 1)  # one response after the other
-        return _of_rows_or_alone(query, query.everywhere(functional(points, responses)), levels(points, responses))
+        if joint and at is None:
+            raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
+        points = None if at is None else given_points(model, at, query.responses)
+        if joint:
+            responses = query.responses
+        else:  # one response after the other
+            columns = [grid(model, j) for j in query.responses] if points is None else list(points.T)
+            points, responses = np.concatenate(columns)[:, None], np.repeat(query.responses, list(map(len, columns)))
+        table = query.everywhere(lambda inputs: functional(points, responses, inputs), len(points), replay)
+        return _of_rows_or_alone(query, table, levels(points, responses))
+    n, each = len(query.target.index), 1 if joint else len(query.responses)
     points = own if joint else own[:, query.responses].reshape(-1, 1)
-    responses, rows = np.tile(query.responses, n), np.repeat(np.arange(n), each)
-    ok = np.flatnonzero((query.target.row[rows] >= 0) & np.isfinite(points).all(axis=1))
+    responses, rows = query.responses if joint else np.tile(query.responses, n), np.repeat(np.arange(n), each)
+    ok = np.flatnonzero((query.target.row[rows] >= 0) & observed(points))
     table = np.full((len(rows), 3), np.nan)
     table[ok] = at_rows(
-        lambda part: functional(points[ok[part]], responses[ok[part]]), rows[ok], replay, query.target, query.interval, query.seed
+        lambda part, inputs: functional(points[ok[part]], responses if joint else responses[ok[part]], inputs, True),
+        rows[ok], replay, query.target, query.interval, query.seed,
     )
     return _frame(table, _index(query.target.index, each, levels(points, responses)))
 
@@ -184,58 +202,16 @@ def _cluster(query: Query) -> pd.DataFrame:
     return membership.of_rows(query.fit, query.target, y, query.draws)
 
 
-# ---- responses and points
+# ---- responses
 
 
-def _chosen(model: Model, response: Any) -> np.ndarray:
-    """Numbers of the responses asked for."""
-    names = list(model.frame.response_names)
-    if response is None:
-        return np.arange(len(names))
-    if not isinstance(response, Iterable):
-        raise TypeError(f"response must be the name of a response or a sequence of names, not {response!r}.")
-    given = [response] if isinstance(response, str) else list(response)
-    if not given:
-        raise ValueError(f"response is empty; the responses are {', '.join(names)}.")
-    for name in given:
-        if name not in names:
-            near = difflib.get_close_matches(str(name), names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"unknown response {name!r}; the responses are {', '.join(names)}{hint}")
-        if given.count(name) > 1:
-            raise ValueError(f"response {name!r} stands twice; give it once.")
-    return np.array([names.index(name) for name in given])
-
-
-def _own_responses(model: Model, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
+def _own_responses(model: Model, newdata: Any, which: Iterable[int] | None = None) -> Any:
     return model.frame.response if newdata is None else model.frame.new_response(newdata, which)
 
 
 def _lacking(model: Model, newdata: Any) -> str:
     """The columns of responses that new data with all covariates do not have."""
     return ", ".join(name for name in model.frame.source if name not in as_frame(newdata, allow_empty=True))
-
-
-def _points(at: Any, k: int) -> np.ndarray:
-    """(m, k) points of k responses."""
-    points = reals(at, "at")
-    if points.ndim <= 1:
-        points = points.reshape(-1, 1) if k == 1 else points.reshape(1, -1)
-    if points.ndim != 2 or points.shape[1] != k or len(points) == 0:
-        wanted = "(m,)" if k == 1 else f"(m, {k})"
-        raise ValueError(f"at must have shape {wanted} with m >= 1, not {np.shape(at)}.")
-    if not np.isfinite(points).all():
-        raise ValueError("at must be finite.")
-    return points
-
-
-def _grid(query: Query, joint: bool) -> np.ndarray:
-    """(GRID, k): over the range of each response and a tenth more on either side."""
-    if joint:
-        raise ValueError(f"newdata has no {_lacking(query.model, query.newdata)}; give the points of the joint density as at=.")
-    y = query.model.frame.response[:, query.responses]
-    margin = 0.1 * np.ptp(y, axis=0)
-    return np.linspace(y.min(axis=0) - margin, y.max(axis=0) + margin, GRID)
 
 
 # ---- tables
@@ -246,8 +222,8 @@ def _levels(query: Query, responses: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _of_rows_or_alone(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> pd.DataFrame:
-    """A mixture without new data has one distribution: no rows to tell apart."""
-    if query.newdata is not None or query.model.is_regression:
+    """A mixture without inputs and new data has one distribution: no rows to tell apart."""
+    if query.newdata is not None or query.model.is_regression or query.target.has_inputs:
         return _of_rows(query, table, levels)
     if len(levels) == 1:
         ((name, values),) = levels.items()
@@ -256,7 +232,7 @@ def _of_rows_or_alone(query: Query, table: np.ndarray, levels: dict[str, np.ndar
 
 
 def _of_rows(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> pd.DataFrame:
-    """Values (R, W, 3) of distinct covariate rows as those of the caller's rows; NaN where a covariate is missing."""
+    """Values (cases, W, 3) as those of the caller's rows; NaN where a covariate or an input is missing."""
     row, index = query.target.row, query.target.index
     out = np.full((len(row), *table.shape[1:]), np.nan)
     out[row >= 0] = table[row[row >= 0]]
@@ -265,9 +241,11 @@ def _of_rows(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> 
     return _frame(out, _index(index, table.shape[1], {name: np.tile(values, len(row)) for name, values in levels.items()}))
 
 
-def _index(index: pd.Index, each: int, levels: dict[str, np.ndarray]) -> pd.MultiIndex:
+def _index(index: pd.Index, each: int, levels: dict[str, np.ndarray]) -> pd.Index:
     """Every row of the caller `each` times, with levels added."""
     position = np.repeat(np.arange(len(index)), each)
+    if not levels:
+        return index[position]
     own = [index.get_level_values(level)[position] for level in range(index.nlevels)]
     return pd.MultiIndex.from_arrays([*own, *levels.values()], names=[*index.names, *levels])
 

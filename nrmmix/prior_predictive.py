@@ -17,11 +17,12 @@ from scipy.special import gamma, gammaln, poch
 
 from nrmmix.compiling import announced
 from nrmmix.kernels.clusters import empty_column
+from nrmmix.kernels.held import redraw
 from nrmmix.kernels.predictive import draw_new
 from nrmmix.kernels.prior import log_integrals, next_ratios, seat
 from nrmmix.kernels.state import FIXED, GAMMA, TINY
 from nrmmix.priors import Beta, Hyperparameter, Hyperprior, hyper_row
-from nrmmix.replay import replicates
+from nrmmix.replay import Replicates, known, parts
 from nrmmix.sampling import count, seed_sequence
 from nrmmix.tables import shown
 
@@ -238,13 +239,21 @@ def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
     """
     size, seed = count("draws", draws, 1), seed_sequence(rng)
     data, state = model.arrays(1)
-    values = np.empty((size, model.n_obs, model.n_dim))
+    out, totals = Replicates(size, model.frame.index, model), model.blocks.totals(model.frame.response)
+    ok = np.flatnonzero(np.broadcast_to(known(totals), model.n_obs))
     with announced():
-        empty_column(data, state.stat, 0)
-        for out, (labels, locations, generator) in zip(values, _partitions(model, size, seed), strict=True):
+        for draw, (labels, locations, generator) in enumerate(_partitions(model, size, seed)):
+            if len(data.shared):
+                redraw(data, state, generator)  # without clusters: from the prior
+            empty_column(data, state.stat, 0)
             theta = draw_new(data, state, model.packed.n_theta, len(locations), generator)
-            out[:] = model.blocks.draw_responses(theta[:, labels], model.frame.inputs, generator, model.packed)
-    return replicates(values, model.frame.index, model.frame.response_names)
+            for part in parts(len(ok), 8 * (2 * model.packed.n_theta + model.n_dim)):
+                rows = ok[part]
+                own = [None if total is None else total[rows] for total in totals]
+                out.put(draw, rows, model.blocks.draw_responses(
+                    theta[:, labels[rows]], model.frame.inputs[rows], generator, model.packed, own
+                ))
+    return out.table()
 
 
 def _partitions(

@@ -10,12 +10,15 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.chain import TOO_FAR
+from nrmmix.compiling import announced
 from nrmmix.kernels import state as layout
+from nrmmix.kernels.clusters import empty_column
 from nrmmix.kernels.predictive import draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
 from nrmmix.sampling import seed_sequence
 from nrmmix.tables import plain
 
 if TYPE_CHECKING:
+    from nrmmix.families.laws import Law
     from nrmmix.model import Model
     from nrmmix.results import MCMCResult
 
@@ -25,38 +28,77 @@ MEMORY = 2**27  # bytes of working arrays held at once
 
 @dataclass(frozen=True)
 class Target:
-    """Where predictions are wanted."""
+    """Where predictions are wanted: the caller's rows, and the distinct cases of covariates and inputs among them."""
 
     index: pd.Index  # the caller's rows
-    row: np.ndarray  # (rows,) row of `covariates` of each, -1 where a covariate is missing
+    row: np.ndarray  # (rows,) case of each, -1 where a covariate or an input is missing
+    place: np.ndarray  # (cases,) row of `covariates` of each case
     covariates: np.ndarray | None  # (R, q) distinct covariate rows; None for a mixture
+    given: np.ndarray  # (cases,) row of `inputs` of each case
+    inputs: np.ndarray  # (I, e) distinct rows of inputs; I = 1 and e = 0 where no family has any
 
     @property
-    def n_distinct(self) -> int:
-        return 1 if self.covariates is None else len(self.covariates)
+    def n_cases(self) -> int:
+        return len(self.place)
+
+    @property
+    def has_inputs(self) -> bool:
+        return self.inputs.shape[1] > 0
+
+    def own_inputs(self) -> np.ndarray:
+        """Inputs (rows, e) of each row, none of which may miss one; (1, 0) where there are none."""
+        return self.inputs[self.given[self.row]] if self.has_inputs else self.inputs
 
     def take(self, rows: np.ndarray) -> Target:
-        """Some of the rows, by their positions; none of them may miss a covariate."""
-        if self.covariates is None:
-            return Target(self.index[rows], self.row[rows], None)
-        distinct, row = np.unique(self.row[rows], return_inverse=True)
-        return Target(self.index[rows], row, self.covariates[distinct])
+        """Some of the rows, by their positions; none of them may miss a covariate or an input."""
+        cases, row = np.unique(self.row[rows], return_inverse=True)
+        places, place = np.unique(self.place[cases], return_inverse=True)
+        of_inputs, given = np.unique(self.given[cases], return_inverse=True)
+        covariates = None if self.covariates is None else self.covariates[places]
+        return Target(self.index[rows], row, place, covariates, given, self.inputs[of_inputs])
 
 
 def targets(model: Model, newdata: Any) -> Target:
-    """Distinct covariate rows of new or training data."""
+    """Distinct covariate rows and inputs of new or training data."""
+    frame, covariates = model.frame, None
     if newdata is None:
-        index = model.frame.index
-        if model.is_regression:
-            return Target(index, model.grid.group, model.grid.values)
-        return Target(index, np.zeros(len(index), np.int64), None)
-    if not model.is_regression:
-        index = model.frame.new_index(newdata)
-        return Target(index, np.zeros(len(index), np.int64), None)
-    x, index, ok = model.frame.new_covariates(newdata)
+        index = frame.index
+        place = model.grid.group if model.is_regression else np.zeros(len(index), np.int64)
+        covariates = model.grid.values if model.is_regression else None
+    elif model.is_regression:
+        x, index, ok = frame.new_covariates(newdata)
+        place = np.full(len(index), -1, np.int64)
+        covariates, place[ok] = np.unique(x[ok], axis=0, return_inverse=True)
+    else:
+        index = frame.new_index(newdata)
+        place = np.zeros(len(index), np.int64)
+    R = 1 if covariates is None else len(covariates)
+    if not frame.inputs.shape[1]:
+        return Target(index, place, np.arange(R), covariates, np.zeros(R, np.int64), np.zeros((1, 0)))
+    values, ok = (frame.inputs, np.ones(len(index), bool)) if newdata is None else frame.new_inputs(newdata)
+    ok = ok & (place >= 0)
+    inputs, given = np.unique(values[ok], axis=0, return_inverse=True)
     row = np.full(len(index), -1, np.int64)
-    values, row[ok] = np.unique(x[ok], axis=0, return_inverse=True)
-    return Target(index, row, values)
+    pairs, row[ok] = np.unique(given * R + place[ok], return_inverse=True)
+    return Target(index, row, pairs % R, covariates, pairs // R, inputs)
+
+
+def prior_laws(model: Model) -> list[Law | None]:
+    """Of each response its law in a new cluster, at the inputs of the first row; None for a response that has no law of its own."""
+    data, state = model.arrays(1)
+    with announced():
+        empty_column(data, state.stat, 0)
+    return model.blocks.predictive_laws(state.stat, 1, model.frame.inputs[:1], model.packed)
+
+
+def observed(y: Any) -> np.ndarray:
+    """Rows of responses of which something is known."""
+    return ~np.isnan(y).all(axis=1) if isinstance(y, np.ndarray) else np.ones(y.shape[0], bool)
+
+
+def known(totals: Sequence[np.ndarray | None]) -> Any:
+    """Rows of which no block of counts misses its total; all where no block has any."""
+    return np.all([~np.isnan(total) for total in totals if total is not None], axis=0)
 
 
 def parts(n: int, each: int) -> list[np.ndarray]:
@@ -91,13 +133,22 @@ class Replay:
             hyper = np.array([flat["mass"][t], flat["sigma"][t], model.prior.tau, *widths], dtype=float)
             v = flat["v"][t] if "v" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
             location = flat["locations"][t] if "locations" in flat else no_locations
+            if "theta" in flat:
+                K = flat["n_clusters"][t]
+                self.state.stat[self.data.held, :K] = flat["theta"][t, :K].T
+            if "precision" in flat:
+                self.data.rows.constant[self.data.shared] = flat["precision"][t]
+            if "imputed" in flat:
+                frame = model.frame
+                self.data.rows.y[:] = model.blocks.completed(frame.response, flat["imputed"][t], frame.inputs, model.packed)
             load_draw(self.data, self.state, flat["labels"][t], location, v, hyper)
             yield hyper[layout.WIDTH :]
 
     def points(self, y: Any, inputs: np.ndarray | None = None) -> layout.Data:
-        """Kernel data with other responses (J, d) and inputs (J, e) in place of the training ones."""
+        """Kernel data with other responses (J, d) and inputs (J, e), or (1, e) for all of them, in place of the training ones."""
         model = self.model
-        inputs = np.zeros((y.shape[0], model.frame.inputs.shape[1])) if inputs is None else inputs
+        inputs = np.zeros((1, model.frame.inputs.shape[1])) if inputs is None else inputs
+        inputs = np.broadcast_to(inputs, (y.shape[0], inputs.shape[1]))
         rows, table = model.blocks.observe(y, inputs, model.packed.table)
         far = (np.abs(rows.y) > TOO_FAR).any(axis=1)
         if far.any():
@@ -128,7 +179,8 @@ class Reach:
     def _check(self, log_K: np.ndarray) -> None:
         out = np.flatnonzero(np.isneginf(log_K.max(axis=1, initial=-np.inf)))
         if len(out):
-            position = int(np.flatnonzero(self.target.row == out[0])[0])
+            target = self.target
+            position = int(np.flatnonzero((target.row >= 0) & (target.place[target.row] == out[0]))[0])
             at = ", ".join(
                 f"{name} = {value:g}"
                 for name, value in zip(self.model.frame.covariate_names, self.target.covariates[out[0]], strict=True)
@@ -154,11 +206,6 @@ class Atoms:
         total = share.sum(axis=1) + rest
         return share / total[:, None], rest / total
 
-    def average(self, K: np.ndarray, values: np.ndarray, of_rest: np.ndarray) -> np.ndarray:
-        """Average (R, J) of values (M, J) of the atoms and (J,) of the rest."""
-        share, rest = self.shares(K)
-        return share @ values + np.outer(rest, of_rest)
-
 
 def random_measure(replay: Replay, rng: np.random.SeedSequence | np.random.Generator) -> Atoms:
     level = min(max(SMALLEST_JUMP, 1e-4 * replay.model.n_obs), 1.0)
@@ -172,12 +219,13 @@ def new_components(replay: Replay, size: int, rng: np.random.Generator) -> np.nd
 
 def log_terms(replay: Replay, target: Target, y: np.ndarray) -> Iterator[np.ndarray]:
     """Draw by draw log of weight times predictive density of each row's y in each cluster, last in a new one, (J, K + 1)."""
-    reach, points = Reach(replay.model, target), replay.points(y)
+    reach, points, place = Reach(replay.model, target), replay.points(y, target.own_inputs()), target.place[target.row]
+    coefficient = np.reshape(replay.model.blocks.log_coefficient(y), (-1, 1))
     for width in replay:
         weights = predictive_weights(replay.data, replay.state, reach.at(width))
         with np.errstate(divide="ignore"):
             log_weights = np.log(weights)
-        yield log_weights[target.row] + predictive_scores(points, replay.state)
+        yield log_weights[place] + predictive_scores(points, replay.state) + coefficient
 
 
 def default_seed(fit: MCMCResult) -> np.random.SeedSequence:
@@ -190,9 +238,37 @@ def draw_seeds(seed: np.random.SeedSequence, size: int) -> list[np.random.SeedSe
     return seed_sequence(seed).spawn(size)
 
 
-def replicates(values: np.ndarray, index: pd.Index, names: Sequence[str]) -> pd.DataFrame:
-    """Replicates (draws, rows, d) of rows as a table, one after the other, with a level `draw` added to the index."""
-    draws, n, d = values.shape
-    own = [index.get_level_values(level)[np.tile(np.arange(n), draws)] for level in range(index.nlevels)]
-    full = pd.MultiIndex.from_arrays([*own, np.repeat(np.arange(draws), n)], names=[*index.names, "draw"])
-    return pd.DataFrame(values.reshape(-1, d), index=full, columns=list(names))
+class Replicates:
+    """Replicates of rows of responses on the way, and the table of them."""
+
+    def __init__(self, draws: int, index: pd.Index, model: Model):
+        self.draws, self.index, self.frame = draws, index, model.frame
+        n, d = len(index), model.n_dim
+        self.values = None if self.frame.is_sparse else np.full((draws, n, d), np.nan)
+        self.sparse: list[Any] = []  # blocks of rows, in order
+
+    def put(self, draw: int, rows: np.ndarray, values: np.ndarray) -> None:
+        """Responses (m, d) of some rows of a replicate; sparse ones of all rows, one block after the other."""
+        if self.values is not None:
+            self.values[draw, rows] = values
+        else:
+            from scipy.sparse import csr_array
+
+            self.sparse.append(csr_array(values))
+
+    def table(self) -> pd.DataFrame:
+        """One replicate after the other, with a level `draw` added to the index; sparse columns of sparse counts, levels of categories."""
+        n = len(self.index)
+        own = [self.index.get_level_values(level)[np.tile(np.arange(n), self.draws)] for level in range(self.index.nlevels)]
+        full = pd.MultiIndex.from_arrays([*own, np.repeat(np.arange(self.draws), n)], names=[*self.index.names, "draw"])
+        names = list(self.frame.response_names)
+        if self.values is None:
+            from scipy.sparse import vstack
+
+            return pd.DataFrame.sparse.from_spmatrix(vstack(self.sparse, format="csc"), full, names)
+        table = pd.DataFrame(self.values.reshape(-1, len(names)), index=full, columns=names)
+        for name, levels in zip(names, self.frame.levels, strict=True):
+            if levels is not None:
+                codes = table[name].fillna(-1).astype(int).to_numpy()
+                table[name] = pd.Categorical.from_codes(codes, categories=list(levels))
+        return table

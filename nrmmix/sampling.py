@@ -163,11 +163,19 @@ def extend(fit: MCMCResult, draws: int, *, cores: int | None, progress: bool | N
     done = _recorded(model, runs, tune, thin, draws, stopped)
     kept = min(*done, draws)
     new = _named(model, record.part(np.s_[:, :kept]))
-    joined = {name: np.concatenate([fit.draws[name], values], axis=1) for name, values in new.items()}
+    joined = {name: np.concatenate(_alike(fit.draws[name], values), axis=1) for name, values in new.items()}
     return Run(
         Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + seconds, _moved(model, runs), bool(stopped),
         _standings(runs, record, kept, done),
     )
+
+
+def _alike(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+    """Arrays of draws that may have parameters of different numbers of clusters, with NaN for those that are not there."""
+    if a.ndim < 4 or a.shape[2] == b.shape[2]:
+        return [a, b]
+    size = max(a.shape[2], b.shape[2])
+    return [np.pad(x, ((0, 0), (0, 0), (0, size - x.shape[2]), (0, 0)), constant_values=np.nan) for x in (a, b)]
 
 
 def _limits(chains: int, cores: Any, time_limit: Any) -> tuple[int, float | None]:
@@ -296,4 +304,11 @@ def _named(model: Model, record: Record) -> dict[str, np.ndarray]:
     values["labels"] = record.labels
     if model.is_regression:
         values["locations"] = record.location if record.location.shape[-1] else np.zeros_like(record.labels)
+    if record.held.shape[-1]:
+        K = values["n_clusters"]
+        values["theta"] = np.where(np.arange(K.max()) < K[..., None], 0.0, np.nan)[..., None] + record.held[:, :, : K.max()]
+    if record.shared.shape[-1]:
+        values["precision"] = record.shared
+    if record.imputed.shape[-1]:
+        values["imputed"] = model.blocks.in_units(record.imputed, model.packed)
     return values

@@ -18,9 +18,11 @@ import numpy as np
 
 from nrmmix import files
 from nrmmix.chain import BY_CLUSTER, WHOLE, Record, Standing, generator
+from nrmmix.compiling import announced
 from nrmmix.draws import Draws
 from nrmmix.encoding import decode, decode_source, encode, encode_source
 from nrmmix.kernels import state as layout
+from nrmmix.kernels.clusters import rebuild
 from nrmmix.kernels.saved import numbered_by_appearance, one_location_each
 from nrmmix.model import Model
 from nrmmix.moves import moves_of
@@ -205,7 +207,7 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     moves_of(run["method"])
     for name in ("tune", "thin", "seed"):
         _insist(type(run[name]) is int and run[name] >= (name == "thin"), name)
-    standings = tuple(_standing(model, chain, get) for chain in header["chains"])
+    standings = tuple(_standing(model, chain, get, header["version"]) for chain in header["chains"])
     _insist(len(standings) == shape[0], "chains")
     _insist(all(standing.iteration >= run["tune"] + run["thin"] * shape[1] for standing in standings), "iterations")
     return MCMCResult(model, Run(Draws(draws), **run, standings=standings))
@@ -230,14 +232,21 @@ def _check_draws(model: Model, draws: dict[str, np.ndarray]) -> None:
     G, P = (1, 1) if model.grid is None else model.grid.distance.shape[1:]
     per_row: dict[str, tuple[int, ...]] = {"labels": (n,)} | ({"locations": (n,), "v": (G,)} if model.is_regression else {})
     scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
+    packed = model.packed
+    per_row |= {"theta": (int(draws["n_clusters"].max()), len(packed.held))} if len(packed.held) else {}
+    per_row |= {"precision": (len(packed.shared),)} if len(packed.shared) else {}
+    per_row |= {"imputed": (np.count_nonzero(packed.rows.missing),)} if packed.rows.missing.any() else {}
     _insist(set(draws) == {*per_row, *scalars}, "list of draws")
     shape = draws["n_clusters"].shape
     _insist(len(shape) == 2 and min(shape) > 0, "number of draws")
     for name, values in draws.items():
         _insist(values.shape == shape + per_row.get(name, ()), f"shape of the draws of {name}")
-        if name not in per_row or name == "v":
+        if name == "theta":
+            there = np.arange(values.shape[2]) < draws["n_clusters"][..., None]
+            _insist(values.dtype.kind == "f" and np.array_equal(np.isfinite(values).all(axis=3), there), "draws of theta")
+        elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
-        if name in ("mass", "u", "v", *model.width_names):
+        if name in ("mass", "u", "v", "precision", *model.width_names):
             _insist(bool((values > 0).all()), f"draws of {name}")
     _insist(bool(((draws["sigma"] >= 0) & (draws["sigma"] < 1)).all()), "draws of sigma")
     _check_labels(draws["labels"].reshape(-1, n), draws["n_clusters"].reshape(-1))
@@ -254,20 +263,22 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
     _insist(bool(((locations >= 0) & (locations < P)).all()) and one_location_each(labels, locations), "locations")
 
 
-def _standing(model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> Standing:
+def _standing(model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Standing:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
+    if version == 1:
+        spec, get = _of_format_1(model, spec, get, room)
     spare = Record(*(_spare(name, get(spec["spare"][name]), empty) for name, empty in room._asdict().items()))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels):
         _check_labels(spare.labels)
         if spare.location.shape[1]:
             _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
-    state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE)}
+    state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE, "shared", "imputed")}
     K = state["size"].shape[0]
     _, like = model.arrays(K)
     for name, values in state.items():
-        wanted = getattr(like, name)
+        wanted = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}.get(name, getattr(like, name, None))
         shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else wanted.shape
         _insist(values.shape == shape and values.dtype == wanted.dtype, f"chain's {name}")
         _insist(bool(np.isfinite(values).all()), f"chain's {name}")
@@ -284,7 +295,28 @@ def _standing(model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarra
     return Standing(spec["iteration"], spec["generator"], state, spare)
 
 
+def _of_format_1(
+    model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarray], room: Record
+) -> tuple[dict[str, Any], Callable[[str], np.ndarray]]:
+    """A chain as it is written now: nothing is held, shared or imputed in format 1, and statistics had other coordinates."""
+    labels, size = (get(spec["state"][name]) for name in ("labels", "size"))
+    _insist(labels.shape == (model.n_obs,) and labels.dtype == np.int64 and size.ndim == 1, "chain's labels")
+    _insist(labels.min() >= 0 and labels.max() == len(size) - 1, "chain's labels")
+    data, state = model.arrays(len(size))
+    state.labels[:], state.num[layout.N_CLUSTERS] = labels, len(size)
+    with announced():
+        rebuild(data, state)
+    spare = len(get(spec["spare"]["labels"]))
+    added = {f"spare {name}": np.zeros((spare, *empty.shape[1:]), empty.dtype) for name, empty in room._asdict().items()}
+    added |= {"stat": state.stat[:, : len(size)].copy(), "shared": np.zeros(0), "imputed": np.zeros(0)}
+    made = spec | {
+        "state": {"shared": "shared", "imputed": "imputed"} | spec["state"] | {"stat": "stat"},
+        "spare": {name: f"spare {name}" for name in room._fields} | spec["spare"],
+    }
+    return made, lambda name: added[name] if name in added else get(name)
+
+
 def _spare(name: str, values: np.ndarray, empty: np.ndarray) -> np.ndarray:
     values = values.astype(empty.dtype) if values.dtype.kind in "iu" else values
-    _insist(values.ndim == 2 and values.shape[1:] == empty.shape[1:] and values.dtype == empty.dtype, f"spare {name}")
+    _insist(values.ndim == empty.ndim and values.shape[1:] == empty.shape[1:] and values.dtype == empty.dtype, f"spare {name}")
     return values

@@ -14,12 +14,25 @@ import numpy as np
 from nrmmix import replay as replaying
 from nrmmix.compiling import announced
 from nrmmix.kernels.predictive import MAX_JUMPS
-from nrmmix.replay import Reach, Replay, default_seed, draw_seeds, new_components, parts, random_measure, replicates, targets
+from nrmmix.replay import (
+    Reach,
+    Replay,
+    Replicates,
+    default_seed,
+    draw_seeds,
+    known,
+    new_components,
+    parts,
+    random_measure,
+    targets,
+)
 from nrmmix.sampling import count, seed_sequence
+from nrmmix.tables import listed
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from nrmmix.model import Model
     from nrmmix.results import MCMCResult
 
 
@@ -34,11 +47,11 @@ def simulate(fit: MCMCResult, newdata: Any = None, draws: int = 1, rng: Any = No
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}.")
     model, size = fit.model, count("draws", draws, 1)
     seed = default_seed(fit) if rng is None else seed_sequence(rng)
-    target = targets(model, newdata)
-    ok = np.flatnonzero(target.row >= 0)
-    out = np.full((size, len(target.index), model.n_dim), np.nan)
+    target, totals = targets(model, newdata), _totals(model, newdata)
+    ok = np.flatnonzero((target.row >= 0) & known(totals))
+    out = Replicates(size, target.index, model)
     replay = Replay(fit, size)
-    each, of_reach = 6 * model.packed.n_theta, 0
+    each, of_reach = 6 * model.packed.n_theta + model.n_dim, 0
     if model.is_regression:  # a row has weights of its own
         each += 4 * (int(fit.draws["n_clusters"].max()) + int(1.3 * MAX_JUMPS))
         of_reach = model.grid.distance.shape[2] * (len(model.widths) + 2)
@@ -52,18 +65,34 @@ def simulate(fit: MCMCResult, newdata: Any = None, draws: int = 1, rng: Any = No
 
     with announced():
         again_and_again = chain.from_iterable(repeat(replay))
-        for replicate, child, width in zip(out, draw_seeds(seed, size), again_and_again, strict=False):
+        for replicate, child, width in zip(range(size), draw_seeds(seed, size), again_and_again, strict=False):
             measure, fresh, noise = map(np.random.default_rng, child.spawn(3))
             atoms = random_measure(replay, measure)
             uniform = noise.random(len(ok))
             for b, (block, of_block) in enumerate(zip(blocks, rows, strict=True)):
                 share, _ = atoms.shares(reach(b).at(width))
-                atom = _inverse(share, of_block.row, uniform[block])
+                atom = _inverse(share, of_block.place[of_block.row], uniform[block])
                 new = atom == share.shape[1]
                 theta = atoms.theta[:, np.where(new, 0, atom)]
                 theta[:, new] = new_components(replay, int(new.sum()), fresh)
-                replicate[ok[block]] = model.blocks.draw_responses(theta, np.zeros((theta.shape[1], 0)), noise, model.packed)
-    return replicates(out, target.index, model.frame.response_names)
+                inputs = np.broadcast_to(of_block.own_inputs(), (len(block), target.inputs.shape[1]))
+                own = [None if total is None else total[ok[block]] for total in totals]
+                out.put(replicate, ok[block], model.blocks.draw_responses(theta, inputs, noise, model.packed, own))
+    return out.table()
+
+
+def _totals(model: Model, newdata: Any) -> list[np.ndarray | None]:
+    """Of each block the totals of counts that its rows are to have: those of the data."""
+    if not any(block.family.needs_totals for block in model.blocks.blocks):
+        return [None] * len(model.blocks.blocks)
+    if newdata is None:
+        return model.blocks.totals(model.frame.response)
+    counted = [j for block in model.blocks.blocks if block.family.needs_totals for j in block.columns]
+    response = model.frame.new_response(newdata, counted)
+    if response is None:
+        names = listed(model.frame.response_names[j] for j in counted)
+        raise ValueError(f"newdata must hold the counts {names}: rows are simulated with their totals.")
+    return model.blocks.totals(response)
 
 
 def _inverse(share: np.ndarray, row: np.ndarray, uniform: np.ndarray) -> np.ndarray:

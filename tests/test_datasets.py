@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import nrmmix as nm
 from nrmmix import datasets
 
 
@@ -69,6 +70,23 @@ def test_details():
     assert mcycle.agg(["min", "max"]).to_numpy().tolist() == [[2.4, -134.0], [57.6, 75.0]]
 
 
+def test_digits():
+    digits = datasets.load_digits()
+    assert np.bincount(digits["digit"]).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    pixels = digits.drop(columns="digit").to_numpy()
+    assert pixels.shape == (1797, 64) and (pixels.min(), pixels.max()) == (0, 16)
+    assert digits.loc[0, ["p00", "p01", "p02", "p03", "p04"]].tolist() == [0, 0, 5, 13, 9]
+
+
+def test_reuters():
+    corpus = datasets.load_reuters()
+    assert corpus.counts.shape == (395, 4258) == (len(corpus.titles), len(corpus.vocabulary))
+    assert (corpus.counts.nnz, corpus.counts.sum(), corpus.counts.data.min()) == (60_114, 84_010, 1)
+    assert corpus.titles[0].startswith("0 UK: Prince Charles") and len(set(corpus.vocabulary)) == 4258
+    words = corpus.vocabulary[np.argsort(-corpus.counts[[0]].toarray()[0])]
+    assert {"charles", "prince", "royal"} <= set(words[:10])
+
+
 def test_examples_run():
     assert doctest.testmod(datasets).failed == 0
 
@@ -111,6 +129,7 @@ SIMULATIONS = {
     "toy": lambda rng: datasets.simulate_toy(rng=rng)[:2],
     "mixture": lambda rng: datasets.simulate_mixture(200, 3, 4, rng)[:2],
     "regression": lambda rng: (datasets.simulate_regression(200, rng).to_numpy(),),
+    "mixed": lambda rng: (datasets.simulate_mixed(200, 4, rng, missing=0.1)[0]["height"].fillna(0).to_numpy(),),
 }
 
 
@@ -125,6 +144,31 @@ def test_simulations_follow_rng(simulate):
     generator = np.random.default_rng(3)
     simulate(generator)
     assert (simulate(generator)[0] != reference[0]).any()
+
+
+def test_mixed_columns_follow_the_truth():
+    table, labels, truth = datasets.simulate_mixed(40_000, 3, 5)
+    for k in range(3):
+        own = table[labels == k]
+        n = len(own)
+        assert abs(n / 40_000 - truth.weights[k]) < 4.5 * np.sqrt(truth.weights[k] / 40_000)
+        assert abs(own["height"].mean() - truth.means[k]) < 4.5 * truth.sds[k] / np.sqrt(n)
+        assert own["height"].std() == pytest.approx(truth.sds[k], rel=4.5 / np.sqrt(2 * n))
+        assert abs(own["visits"].sum() / own["months"].sum() - truth.rates[k]) < 4.5 * np.sqrt(truth.rates[k] / own["months"].sum())
+        for share, p in [(own["smoker"].mean(), truth.probabilities[k])] + [
+            ((own["colour"] == name).mean(), truth.shares[k, j]) for j, name in enumerate(["blue", "green", "red"])
+        ]:
+            assert abs(share - p) < 4.5 * np.sqrt(p * (1 - p) / n) + 4 / n
+
+
+def test_mixed_columns_with_gaps():
+    table, _, _ = datasets.simulate_mixed(5000, 3, 6, missing=0.3)
+    gaps = table.isna()
+    assert not gaps["months"].any() and not gaps.drop(columns="months").all(axis=1).any()
+    assert 0.3 * 0.75 == pytest.approx(gaps.drop(columns="months").to_numpy().mean(), abs=0.02)
+    family = {"height": nm.Gaussian(), "visits": nm.Poisson(exposure="months"), "smoker": nm.Bernoulli(), "colour": nm.Categorical()}
+    model = nm.Model("height + visits + smoker + colour ~ 1", table[:200], family=family, missing="marginalize")
+    assert model.n_obs == 200
 
 
 def test_toy_has_thirteen_clusters_of_a_hundred():
@@ -237,6 +281,8 @@ def test_regression_density_integrates_to_one():
         (lambda: datasets.simulate_mixture(9, n_clusters=2, weights=[1.0]), "2 positive numbers"),
         (lambda: datasets.simulate_mixture(9, n_clusters=2, weights=[1.0, 0.0]), "2 positive numbers"),
         (lambda: datasets.simulate_regression(0), "n must be at least 1"),
+        (lambda: datasets.simulate_mixed(0), "n must be at least 1"),
+        (lambda: datasets.simulate_mixed(9, missing=1.0), "missing must be"),
     ],
 )
 def test_bad_arguments(call, message):

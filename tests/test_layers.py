@@ -11,14 +11,14 @@ import nrmmix
 
 ROOT = Path(nrmmix.__file__).parent
 LAYERS = (
-    {"files", "interrupts", "kernels", "tables", "warn"},
+    {"files", "interrupts", "kernels", "simulated", "tables", "warn"},
     {"arrays", "compiling", "convergence", "datasets", "diagnostics", "draws", "formula_syntax", "partition", "priors"},
-    {"covariates", "families", "formula", "moves"},
+    {"covariates", "families", "formula", "joint", "moves"},
     {"encoding", "model"},
     {"chain"},
     {"sampling"},
     {"replay"},
-    {"curves", "membership", "prior_predictive"},
+    {"curves", "membership", "points", "prior_predictive"},
     {"predict"},
     {"datatree", "simulate"},
     {"plots"},

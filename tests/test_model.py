@@ -8,7 +8,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.covariates import farthest_points
-from nrmmix.model import log_integral_over_u
+from nrmmix.joint import log_integral_over_u
 
 
 @pytest.fixture(scope="module")

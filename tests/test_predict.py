@@ -150,7 +150,9 @@ def test_rows_with_their_own_responses(regression):
     np.testing.assert_array_equal(one, table.xs("large", level="response"))
     joint = regression.predict(new, "density", draws=10)
     assert joint.index.names == ["run", "step", "small", "large"]
-    assert np.isnan(joint.to_numpy()).all(axis=1).tolist() == [False, True, True]
+    assert np.isnan(joint.to_numpy()).all(axis=1).tolist() == [False, True, False]
+    of_large = regression.predict(new, "density", draws=10, response="large")
+    np.testing.assert_allclose(joint.to_numpy()[2], of_large.to_numpy()[2], rtol=1e-9)  # the density of what is observed
 
 
 def test_one_response_may_be_named(data):
@@ -240,7 +242,9 @@ def test_clusters_of_rows_with_missing_values(regression):
     new = pd.DataFrame({"x": [2.0, np.nan, 4.0], "small": [3.0, 3.0, np.nan], "large": 9000.0}, index=list("pqr"))
     table = regression.predict(new, "cluster", draws=10)
     assert str(table["cluster"].dtype) == "Int64" and table.index.equals(new.index)
-    assert table["cluster"].isna().tolist() == [False, True, True] and table["probability"].isna().tolist() == [False, True, True]
+    assert table["cluster"].isna().tolist() == [False, True, False] and table["probability"].isna().tolist() == [False, True, False]
+    nothing = regression.predict(new.assign(small=np.nan, large=np.nan), "cluster", draws=10)
+    assert nothing["cluster"].isna().all() and nothing["probability"].isna().all()
     assert str(regression.predict(kind="cluster")["cluster"].dtype) == "Int64"
 
 

@@ -74,7 +74,7 @@ def test_responses_from_components():
     laws = family.component_laws(atoms.theta[:, :1], np.zeros((1, 0)))
     mean, sd = (np.array([getattr(law, name)[0, 0] for law in laws]) for name in ("mean", "sd"))
     W = atoms.theta[4:, 0].reshape(3, 3)
-    covariance = family.factor @ np.linalg.inv(W.T @ W) @ family.factor.T
+    covariance = np.linalg.inv(W.T @ W) * np.outer(family.form.spread, family.form.spread)
     assert (np.abs(drawn.mean(axis=0) - mean) < 4.5 * sd / math.sqrt(N)).all()
     error = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / N)
     assert (np.abs(np.cov(drawn.T) - covariance) < 4.5 * error).all()

@@ -9,7 +9,7 @@ import pytest
 
 from nrmmix.kernels.jit import JIT
 from nrmmix.kernels.nrm import power_of_tau, psi1_at
-from nrmmix.kernels.special import draw_index, exp_any, log_pos
+from nrmmix.kernels.special import draw_index, draw_log_gamma, exp_any, log1p_pos, log_pos, log_rising
 
 EPS = np.finfo(float).eps
 compiled_only = pytest.mark.skipif(not JIT, reason="without compilation these are the C library's")
@@ -95,6 +95,66 @@ def test_exp_any_underflows_to_exactly_zero():
     assert (exps(x) == 0.0).all()
     assert exp_any(-np.inf) == 0.0
     assert exp_any(np.nextafter(-708.0, 0.0)) > 0.0
+
+
+def test_log1p_of_positive_numbers():
+    x = np.concatenate([[0.0], np.geomspace(1e-300, 1e300, 20_001)])
+    found = np.array([log1p_pos(value) for value in x])
+    np.testing.assert_allclose(found, np.log1p(x), rtol=4 * EPS, atol=0)
+
+
+# ---- log of rising factorials
+
+
+@numba.njit(error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"})
+def rising_all(a, c, out):
+    for k in range(a.shape[0]):
+        out[k] = log_rising(a[k], c)
+
+
+def exact_log_rising(a, c):
+    """log a (a + 1) ... (a + c - 1) with 60 digits."""
+    with localcontext() as context:
+        context.prec = 60
+        product, a = Decimal(1), Decimal(a)
+        for r in range(c):
+            product *= a + r
+        return float(product.ln())
+
+
+RISING = np.concatenate([np.geomspace(1e-50, 1e-3, 12), np.linspace(0.01, 20, 57), np.geomspace(20, 1e15, 25), [1e30, 1e50]])
+
+
+@pytest.mark.parametrize("c", [0, 1, 2, 3, 5, 8, 33, 1000])
+def test_log_rising_against_many_digits(c):
+    found = np.empty_like(RISING)
+    rising_all(RISING, float(c), found)
+    wanted = np.array([exact_log_rising(a, c) for a in RISING.tolist()])
+    if c == 0:
+        assert (found == 0).all()
+    allowed = EPS * (40 + 8 * c + 8 * np.abs(wanted))  # rounding of the terms, and of the series
+    assert (np.abs(found - wanted) <= allowed).all()
+
+
+def test_log_rising_of_large_counts():
+    """Against sums of whole-number logarithms: Gamma(a + c) / Gamma(a) for whole a."""
+    logs_up_to = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, 2_000_001, dtype=np.longdouble)))])
+    for a, c in [(1, 1_999_999), (2, 500_000), (1000, 1_000_000), (1_500_000, 400_000)]:
+        assert log_rising(float(a), float(c)) == pytest.approx(float(logs_up_to[a + c - 1] - logs_up_to[a - 1]), rel=1e-14)
+
+
+@pytest.mark.parametrize("shape", [1e-3, 0.1, 0.9, 1.0, 7.5])
+def test_log_gamma_variates(shape):
+    """Mean and variance of log G are digamma and trigamma of the shape; nothing underflows."""
+    from scipy.special import digamma, polygamma
+
+    rng = np.random.default_rng(4)
+    draws = np.array([draw_log_gamma(shape, rng) for _ in range(20_000)])
+    assert np.isfinite(draws).all()
+    error = draws.std() / math.sqrt(len(draws))
+    assert abs(draws.mean() - digamma(shape)) < 4 * error
+    squares = (draws - digamma(shape)) ** 2
+    assert abs(squares.mean() - polygamma(1, shape)) < 4 * squares.std() / math.sqrt(len(draws))
 
 
 # ---- psi / mass

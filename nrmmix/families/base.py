@@ -16,8 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from nrmmix.arrays import reals
+
 if TYPE_CHECKING:
     from nrmmix.families.laws import Law
+
+EXTREME = 1e50  # hyperparameters of counts: products of several must not overflow
 
 
 class Entries(NamedTuple):
@@ -61,6 +65,8 @@ class Packed(NamedTuple):
     n_work: int
     n_mean: int  # numbers that the entries `mean` and `mean_theta` write
     entries: Entries
+    n_held: int = 0  # first rows of stat, parameters drawn by the entry `redraw`
+    n_shared: int = 0  # first of the constants, parameters of all clusters, drawn by it too
 
 
 class Parameter(NamedTuple):
@@ -69,6 +75,14 @@ class Parameter(NamedTuple):
     name: str  # of the parameter and of its response, such as "mean waiting_min"
     mean: np.ndarray  # (k,)
     sd: np.ndarray  # (k,); NaN where there is none
+
+
+class RowError(ValueError):
+    """A row that a family cannot use; `{row}` in the message stands for the name of the row, which families do not know."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message.replace("{row}", f"row {row}"))
+        self.message, self.row = message, int(row)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +100,8 @@ class Family:
         Arguments of the constructor and attributes of the same name: from them a saved family is made again.
     design : str or None
         Right side of a formula whose columns are the family's inputs, row by row: covariates of a regression, an exposure.  None for none.
+    takes_missing : bool
+        Whether responses may be NaN, in cells that then count for nothing or are drawn; False unless a family says so.
 
     Notes
     -----
@@ -94,8 +110,11 @@ class Family:
     """
 
     names: tuple[str, ...] = field(default=(), init=False, repr=False)  # of the responses; set by `resolve`
+    input_names: tuple[str, ...] = field(default=(), init=False, repr=False)  # columns of the design; set before `resolve`
     reads: ClassVar[str] = "numbers"
     arguments: ClassVar[tuple[str, ...]] = ()
+    needs_totals: ClassVar[bool] = False  # responses are counts given the total of their row
+    takes_missing: ClassVar[bool] = False
 
     @property
     def design(self) -> str | None:
@@ -125,6 +144,10 @@ class Family:
         """Responses (n, d), of the data or new ones, as kernels read them."""
         return Observed(np.ascontiguousarray(y, float))
 
+    def observe_inputs(self, inputs: np.ndarray) -> np.ndarray:
+        """Inputs (n, e), of the data or new ones, as kernels read them; a RowError for rows that the family cannot use."""
+        return inputs
+
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         """Constants, tables that serve the data's responses (n, d) and inputs (n, e), and entry points."""
         raise NotImplementedError
@@ -133,9 +156,18 @@ class Family:
         """Means (..., n_mean) that the kernels' entries wrote, in the units of the responses."""
         return values
 
+    def cells(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """Cells (..., k) of the family's responses `which` (k,) that the kernels drew, in the units of the responses."""
+        return values
+
     def mean_names(self) -> tuple[str, ...]:
         """A name for each of the n_mean means: those of the responses, unless there are more of them."""
         return self.names
+
+    def mean_responses(self) -> np.ndarray:
+        """Which of the family's responses, by number, each of the n_mean means belongs to."""
+        one_each = len(self.mean_names()) == len(self.names)
+        return np.arange(len(self.names)) if one_each else np.zeros(len(self.mean_names()), np.int64)
 
     def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
         """Of each response its predictive law, parameters (I, n_columns); None for a response that has no law of its own."""
@@ -171,6 +203,26 @@ def positive(who: str, name: str, value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
         raise ValueError(f"{who}: {name} must be a finite number greater than 0, not {value!r}.")
     return float(value)
+
+
+def positives(who: str, name: str, value: Any) -> Any:
+    """A hyperparameter that is None, or one or several numbers greater than 0 and within `EXTREME`."""
+    if value is None:
+        return None
+    array = reals(value, f"{who}: {name}")
+    if isinstance(value, bool) or array.ndim > 1 or not array.size or not ((array >= 1 / EXTREME) & (array <= EXTREME)).all():
+        raise ValueError(
+            f"{who}: {name} must be a number greater than 0, or several, between {1 / EXTREME:g} and {EXTREME:g}, not {value!r}."
+        )
+    return float(array) if array.ndim == 0 else array
+
+
+def one_each(who: str, name: str, value: Any, size: int, what: str) -> np.ndarray:
+    """One number, or as many as there are of `what`, as an array (size,)."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim and array.shape != (size,):
+        raise ValueError(f"{who}: {name} has {array.size} numbers for {size} {what}; give one number, or one for each.")
+    return np.broadcast_to(array, (size,)).copy()
 
 
 def numbers(values: Any) -> str:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nrmmix.families.base import Family, Parameter
+from nrmmix.families.base import Family, Parameter, RowError
 from nrmmix.families.laws import Law
 from nrmmix.kernels import state as layout
+from nrmmix.tables import row_name
 
 if TYPE_CHECKING:
     from nrmmix.formula import ModelFrame
@@ -113,6 +114,15 @@ class PackedBlocks:
     n_theta: int
     n_work: int
     n_mean: int
+    held: np.ndarray  # rows of stat that hold parameters
+    shared: np.ndarray  # places in the constants of parameters that all clusters share
+
+    def own_rows(self) -> layout.Rows:
+        """The rows, with copies of what a chain changes."""
+        rows = self.rows
+        if len(self.shared):
+            rows = rows._replace(constant=rows.constant.copy())
+        return rows._replace(y=rows.y.copy()) if rows.missing.size else rows
 
     def part(self, array: np.ndarray, b: int, column: int) -> np.ndarray:
         """The rows of block b in an array over all blocks; `column` says of which kind: STAT, THETA or MEANS."""
@@ -141,7 +151,13 @@ class Blocks:
             own, first = np.arange(first, first + e), first + e
             names, levels = (tuple(values[j] for j in columns) for values in (frame.response_names, frame.levels))
             y = _columns(frame.response, np.array(columns))
-            blocks.append(Block(family.resolve(y, names, frame.inputs[:, own], levels), np.array(columns), own))
+            _check_missing(family, names, y)
+            family = family.with_values(input_names=tuple(frame.input_names[a] for a in own))
+            try:
+                resolved = family.resolve(y, names, frame.inputs[:, own], levels)
+            except RowError as error:
+                raise ValueError(error.message.replace("{row}", row_name(error.row, frame.index))) from None
+            blocks.append(Block(resolved, np.array(columns), own))
         return cls(tuple(blocks))
 
     # ---- arrays for the kernels
@@ -162,13 +178,19 @@ class Blocks:
         return PackedBlocks(
             rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,
             tuple(part.entries for part in parts), at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
+            _first(table[:, layout.STAT], [part.n_held for part in parts]), _first(table[:, layout.CONSTANT], [part.n_shared for part in parts]),
         )
 
     def observe(self, response: Any, inputs: np.ndarray, table: np.ndarray) -> tuple[layout.Rows, np.ndarray]:
         """Responses and inputs in kernel arrays, without constants: blocks side by side, inputs behind them.  And the table for them."""
         n, table = response.shape[0], table.copy()
-        parts = [block.family.observe(_columns(response, block.columns)) for block in self.blocks]
+        parts = []
+        for block in self.blocks:
+            y = _columns(response, block.columns)
+            _check_missing(block.family, block.family.names, y)
+            parts.append(block.family.observe(y))
         of_inputs = sum(part.y.shape[1] for part in parts)
+        of_blocks = [block.family.observe_inputs(inputs[:, block.inputs]) for block in self.blocks]
         first = pointer = nonzero = 0
         indptr, indices, counts = [], [], []
         for row, block, part in zip(table, self.blocks, parts, strict=True):
@@ -185,7 +207,7 @@ class Blocks:
         missing = [np.zeros(part.y.shape, np.uint8) if part.missing is None else part.missing for part in parts]
         imputes = any(part.missing is not None for part in parts)
         rows = layout.Rows(
-            np.ascontiguousarray(np.hstack([*(part.y for part in parts), inputs]), float),
+            np.ascontiguousarray(np.hstack([*(part.y for part in parts), *of_blocks]), float),
             np.ascontiguousarray(np.hstack(missing)) if imputes else np.zeros((0, 0), np.uint8),
             _joined(indptr, np.int64), _joined(indices, np.int64), _joined(counts, np.float64), np.zeros(0),
         )
@@ -194,6 +216,44 @@ class Blocks:
     def log_coefficient(self, response: Any) -> np.ndarray | float:
         """Constants (n,) that scores leave out and log densities have."""
         return sum(block.family.log_coefficient(_columns(response, block.columns)) for block in self.blocks)
+
+    def totals(self, response: Any) -> list[np.ndarray | None]:
+        """Of each block the totals (n,) of its counts; None where a family does without."""
+        return [
+            np.asarray(_columns(response, block.columns).sum(axis=1), float) if block.family.needs_totals else None
+            for block in self.blocks
+        ]
+
+    # ---- missing cells that the chain draws
+
+    def drawn(self, packed: PackedBlocks) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and responses of the cells, row by row: the order of `in_units`."""
+        row, response, order, _ = self._drawn(packed)
+        return row[order], response[order]
+
+    def _drawn(self, packed: PackedBlocks) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """In the kernels' order rows and responses; the order row by row; of each block its cells, and which of its responses they are."""
+        row, column = layout.drawn(packed.rows)
+        response, owned = np.zeros(len(row), np.int64), []
+        for block, entries, at in zip(self.blocks, packed.entries, packed.table, strict=True):
+            own = (column >= at[layout.FIRST]) & (column < at[layout.LAST]) & (entries.impute is not None)
+            owned.append((own, column[own] - at[layout.FIRST]))
+            response[own] = block.columns[owned[-1][1]]
+        return row, response, np.lexsort((response, row)), owned
+
+    def in_units(self, values: np.ndarray, packed: PackedBlocks) -> np.ndarray:
+        """Cells (..., cells) in the kernels' coordinates and order in the units of the responses, row by row."""
+        out = np.empty_like(values)
+        _, _, order, owned = self._drawn(packed)
+        for block, (own, which) in zip(self.blocks, owned, strict=True):
+            out[..., own] = block.family.cells(values[..., own], which)
+        return out[..., order]
+
+    def completed(self, response: np.ndarray, imputed: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> np.ndarray:
+        """Responses and inputs as kernels read them, cells (cells,) in the units of the responses in the place of missing ones."""
+        whole = response.copy()
+        whole[self.drawn(packed)] = imputed
+        return self.observe(whole, inputs, packed.table)[0].y
 
     # ---- what the kernels' numbers mean
 
@@ -211,12 +271,7 @@ class Blocks:
 
     def _means_of(self) -> list[np.ndarray]:
         """Of each block, the response that each of its means belongs to."""
-        found = []
-        for block in self.blocks:
-            names = block.family.mean_names()
-            one_each = len(names) == len(block.columns)
-            found.append(block.columns if one_each else np.full(len(names), block.columns[0]))
-        return found
+        return [block.columns[block.family.mean_responses()] for block in self.blocks]
 
     def mean_names(self) -> tuple[str, ...]:
         """A name for each mean, in the order of the responses."""
@@ -278,10 +333,27 @@ class Blocks:
         return lines
 
 
+def _check_missing(family: Family, names: Sequence[str], y: Any) -> None:
+    """NaN goes to families alone that know what to do with it."""
+    if family.takes_missing or not isinstance(y, np.ndarray):
+        return
+    gaps = np.flatnonzero(np.isnan(y).any(axis=0))
+    if len(gaps):
+        raise ValueError(
+            f"{type(family).__name__} has no way with missing values, and response {names[gaps[0]]!r} has some; "
+            "use missing='drop', or another family."
+        )
+
+
 def _columns(response: Any, columns: np.ndarray) -> Any:
     """Columns of responses, which may be sparse counts."""
     whole = len(columns) == response.shape[1] and (np.diff(columns) == 1).all()
     return response if whole else np.ascontiguousarray(response[:, columns])
+
+
+def _first(start: np.ndarray, counts: list[int]) -> np.ndarray:
+    """Numbers of the first places of each block."""
+    return _joined([np.arange(first, first + count) for first, count in zip(start, counts, strict=True)], np.int64)
 
 
 def _joined(arrays: list[np.ndarray], dtype: Any) -> np.ndarray:

@@ -4,50 +4,67 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammaln, multigammaln
 
 from nrmmix.arrays import reals
-from nrmmix.families.base import Entries, Family, Observed, Packed, Parameter, numbers
-from nrmmix.families.laws import Law, Normal, StudentT
-from nrmmix.kernels.families import gaussian
+from nrmmix.families.base import Family, Observed, Packed, Parameter, positive
+from nrmmix.families.forms import KNOWN, Form
+from nrmmix.families.known_covariance import KnownCovariance, KnownCovarianceWithGaps
+from nrmmix.families.laws import Law
+from nrmmix.families.normal_gamma import NormalGamma
+from nrmmix.families.normal_wishart import NormalWishart
 
-# Defaults of the Gaussian family, chosen by held-out score: benchmarks/default_scale.py.
-GAUSSIAN_R = 0.01
-GAUSSIAN_EXTRA_NU = 1.0
-GAUSSIAN_SPREAD = 0.02
+COVARIANCES = ("full", "diagonal")
+# Defaults, chosen by held-out score: benchmarks/default_scale.py.
+R = 0.01
+EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
+SPREAD = {"full": 0.02, "diagonal": 0.02, "known mean": 0.02}
+KNOWN_COVARIANCE_R = 0.01
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(Family):
-    """Gaussian components with a conjugate normal-Wishart prior.
+    """Gaussian components with a conjugate prior: unknown mean and covariance, or one of them known.
 
-    Precision Lambda ~ Wishart(nu, scale^-1), mean mu | Lambda ~ N(m, (r Lambda)^-1).  Hyperparameters that are not given follow the
-    data, so that fits do not depend on the units of the responses: see Notes.
+    ========== ================ ==========================================================================================
+    covariance known            prior
+    ========== ================ ==========================================================================================
+    "full"                      precision Lambda ~ Wishart(nu, scale^-1), mean mu | Lambda ~ N(m, (r Lambda)^-1)
+    "full"     known_mean       Lambda ~ Wishart(nu, scale^-1)
+    "full"     known_covariance mu ~ N(m, S/r), S the known covariance
+    "diagonal"                  lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j)), j = 1..d
+    "diagonal" known_mean       lambda_j ~ Gamma(nu/2, rate scale_j/2)
+    "diagonal" known_covariance mu_j ~ N(m_j, S_j/r), S_j the known variances
+    ========== ================ ==========================================================================================
+
+    Hyperparameters that are not given follow the data, so that fits do not depend on the units of the responses: see Notes.
 
     Parameters
     ----------
-    covariance : "full"
-        One free covariance matrix a component.
+    covariance : "full" or "diagonal", default "full"
+        One covariance matrix a component, or one variance of each response: within a component responses then are independent.
+    known_mean : float or array_like, (d,), optional
+        Mean of every component; a single number is that of all responses.  m and r then do not apply.
+    known_covariance : array_like, (d, d), or (d,) variances with covariance="diagonal", optional
+        Covariance of every component.  nu and scale then do not apply.
     m : array_like, (d,), optional
         Prior mean of the component means, in the units of the responses; default the sample mean.
     r : float, optional
         Prior weight of m, in observations; default 0.01.
     nu : float, optional
-        Degrees of freedom, at least d - 0.95; default d + 1.
-    scale : array_like, (d, d), optional
-        Positive definite scale matrix, squared units of the responses; default 0.02 nu diag(sample variances).  The prior mean of the
-        precision is nu scale^-1, that of the covariance scale / (nu - d - 1) for nu > d + 1.
+        Degrees of freedom; default d + 1, at least d - 0.95.  With covariance="diagonal" default 2, at least 0.05.
+    scale : array_like, (d, d), or (d,) with covariance="diagonal", optional
+        Positive definite scale matrix, or the diagonal of one, squared units of the responses; default 0.02 nu diag(sample variances).
+        The prior mean of the precision is nu scale^-1.
 
     Raises
     ------
     ValueError
-        If a hyperparameter is out of range or has the wrong shape, here or when the family meets the data.
+        If a hyperparameter is out of range, does not apply or has the wrong shape, here or when the family meets the data.
 
     Notes
     -----
@@ -57,72 +74,140 @@ class Gaussian(Family):
     mean regret of held-out log density over six problems from galaxy, acidity, faithful, iris and mcycle, 0.02 nats an observation
     (benchmarks/default_scale.py).  In one dimension all hyperparameters may be scalars.
 
+    Missing cells (`missing="marginalize"`) are integrated out where responses are independent within a component or the covariance is
+    known.  Under a Wishart prior no closed form is known: a row's own missing cells are integrated out when its cluster is drawn, then
+    they are drawn given its other cells and the cluster, an exact Gibbs step for cluster and cells together.
+
+    References
+    ----------
+    Murphy (2007), Conjugate Bayesian analysis of the Gaussian distribution, sections 3, 4, 8 and 9.
+
     Examples
     --------
     >>> family = Gaussian(m=20, r=0.01, nu=4, scale=2).resolve(np.array([[19.0], [22.0]]))
     >>> family.scale
     array([[2.]])
+    >>> Gaussian("diagonal", known_mean=0).resolve(np.array([[1.0, 30.0], [-1.0, 40.0]])).describe()[1]
+    'mu = [0., 0.], nu = 2'
     """
 
     covariance: str = "full"
+    known_mean: Any = None
+    known_covariance: Any = None
     m: Any = None
     r: float | None = None
     nu: float | None = None
     scale: Any = None
-    arguments: ClassVar[tuple[str, ...]] = ("covariance", "m", "r", "nu", "scale")
+    form: Form | None = field(default=None, init=False, repr=False)  # set by `resolve`
+    takes_missing: ClassVar[bool] = True
+    arguments: ClassVar[tuple[str, ...]] = ("covariance", "known_mean", "known_covariance", "m", "r", "nu", "scale")
 
-    def __init__(self, covariance: str = "full", *, m: Any = None, r: float | None = None, nu: float | None = None,
-                 scale: Any = None) -> None:
-        if not (isinstance(covariance, str) and covariance == "full"):
-            raise ValueError(f'Gaussian: covariance must be "full", not {covariance!r}.')
-        for name, value in (("r", r), ("nu", nu)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf):
-                raise ValueError(f"Gaussian: {name} must be a finite number greater than 0, not {value!r}.")
-        for name, value in (("covariance", covariance), ("m", m), ("r", r), ("nu", nu), ("scale", scale)):
+    def __init__(self, covariance: str = "full", *, known_mean: Any = None, known_covariance: Any = None, m: Any = None,
+                 r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
+        if not (isinstance(covariance, str) and covariance in COVARIANCES):
+            raise ValueError(f'Gaussian: covariance must be "full" or "diagonal", not {covariance!r}.')
+        if known_mean is not None and known_covariance is not None:
+            raise ValueError("Gaussian: with known_mean and known_covariance nothing is left to learn; give one of them.")
+        for known, value, without, left in (
+            ("known_mean", known_mean, {"m": m, "r": r}, "nu and scale"),
+            ("known_covariance", known_covariance, {"nu": nu, "scale": scale}, "m and r"),
+        ):
+            for name, other in without.items():
+                if value is not None and other is not None:
+                    raise ValueError(f"Gaussian: {name} does not apply with {known}; {left} do.")
+        values = {"m": m, "r": positive("Gaussian", "r", r), "nu": positive("Gaussian", "nu", nu), "scale": scale}
+        values |= {"covariance": covariance, "known_mean": known_mean, "known_covariance": known_covariance}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def is_diagonal(self) -> bool:
+        return self.covariance == "diagonal"
 
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
                 levels: Sequence[tuple[Any, ...] | None] | None = None) -> Gaussian:
-        """The family with every hyperparameter a number, defaults taken from the responses y (n, d).
-
-        Raises
-        ------
-        ValueError
-            If a given hyperparameter does not fit d responses, or a default cannot be had from the data.
-        """
-        n, d = y.shape
+        d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
-        nu = float(d + GAUSSIAN_EXTRA_NU if self.nu is None else self.nu)
-        if nu <= d - 1:
-            raise ValueError(f"Gaussian: nu must be greater than d - 1 = {d - 1} for {d} responses, not {nu:g}.")
-        if nu < d - 1 + LEAST_NU:
-            raise ValueError(f"Gaussian: nu = {nu:g} is so near d - 1 = {d - 1} that draws overflow; take {d - 1 + LEAST_NU:g} or more.")
-        r = float(GAUSSIAN_R if self.r is None else self.r)
-        m = y.mean(axis=0) if self.m is None else self._shaped("m", self.m, (d,))
-        if self.scale is not None:
-            scale = self._shaped("scale", self.scale, (d, d))
-            if not np.allclose(scale, scale.T, rtol=1e-8, atol=0):
-                raise ValueError("Gaussian: scale must be symmetric.")
-            scale = (scale + scale.T) / 2
+        if self.known_covariance is not None:
+            return self._with_known_covariance(y, names)
+        nu = self._degrees(d)
+        if self.known_mean is not None:
+            known = reals(self.known_mean, "Gaussian: known_mean")
+            centre = self._shaped("known_mean", np.full(d, known) if known.ndim == 0 else known, (d,))
+            own, r = {"known_mean": centre}, KNOWN
         else:
-            if n < 2:
+            centre = np.nanmean(y, axis=0) if self.m is None else self._shaped("m", self.m, (d,))
+            r = float(R if self.r is None else self.r)
+            own = {"m": centre, "r": r}
+        scale = self._default_scale(y, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
+        incomplete = bool(np.isnan(y).any())
+        form: Form
+        if self.is_diagonal:
+            spread = np.sqrt(scale)
+            bound = float(np.nanmax(np.abs((y - centre) / spread), initial=0.0))
+            form = NormalGamma(centre, spread, names, incomplete, r, nu, bound)
+        else:
+            form = NormalWishart(centre, np.sqrt(np.diag(scale)), names, incomplete, r, nu, scale)
+        return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
+
+    def _with_known_covariance(self, y: np.ndarray, names: tuple[str, ...]) -> Gaussian:
+        d = y.shape[1]
+        covariance = self._checked_matrix("known_covariance", self.known_covariance, d)
+        m = np.nanmean(y, axis=0) if self.m is None else self._shaped("m", self.m, (d,))
+        r = float(KNOWN_COVARIANCE_R if self.r is None else self.r)
+        variances = covariance if self.is_diagonal else np.diag(covariance)
+        full = d > 1 and not self.is_diagonal
+        incomplete = bool(np.isnan(y).any())
+        kind = KnownCovarianceWithGaps if full and incomplete else KnownCovariance
+        form = kind(m, np.sqrt(variances), names, incomplete, r, covariance if full else variances)
+        return self.with_values(known_covariance=covariance, m=m, r=r, names=names, form=form)
+
+    def _degrees(self, d: int) -> float:
+        least = 0 if self.is_diagonal else d - 1
+        nu = float(least + 1 + EXTRA_NU if self.nu is None else self.nu)
+        if nu <= least:
+            raise ValueError(f"Gaussian: nu must be greater than d - 1 = {least} for {d} responses, not {nu:g}.")
+        if nu < least + LEAST_NU:
+            near = "0" if self.is_diagonal else f"d - 1 = {least}"
+            raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + LEAST_NU:g} or more.")
+        return nu
+
+    def _default_scale(self, y: np.ndarray, names: tuple[str, ...], nu: float) -> np.ndarray:
+        """SPREAD nu times the variances, or the mean squares about the known mean."""
+        for name, column in zip(names, y.T, strict=True):
+            if np.count_nonzero(~np.isnan(column)) < 2:
+                where = f" of the response {name!r}" if len(y) > 1 else ""
+                raise ValueError(f"Gaussian: the default scale needs at least 2 observations{where}; give scale=, or more data.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.known_mean is None:
+                variance, what = np.nanvar(y, axis=0, ddof=1), "variance"
+            else:
+                known = reals(self.known_mean, "Gaussian: known_mean")
+                variance, what = np.nanmean((y - known) ** 2, axis=0), "mean square about known_mean"
+        for name, value in zip(names, variance, strict=True):
+            if not 0 < value < math.inf:
                 raise ValueError(
-                    "Gaussian: the default scale needs at least 2 observations; give scale=, or more data."
+                    f"Gaussian: response {name!r} has {what} {value:g}; leave it out if it is constant, rescale it if its numbers "
+                    "are too large or too small, or give scale=."
                 )
-            with np.errstate(over="ignore", invalid="ignore"):
-                variance = y.var(axis=0, ddof=1)
-            for name, value in zip(names, variance, strict=True):
-                if not 0 < value < math.inf:
-                    raise ValueError(
-                        f"Gaussian: response {name!r} has variance {value:g}; leave it out if it is constant, rescale it if its numbers "
-                        "are too large or too small, or give scale=."
-                    )
-            scale = np.diag(GAUSSIAN_SPREAD * nu * variance)
+        scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
+        return scale if self.is_diagonal else np.diag(scale)
+
+    def _checked_matrix(self, name: str, value: Any, d: int) -> np.ndarray:
+        """A positive definite matrix, or the diagonal of one."""
+        array = self._shaped(name, value, (d,) if self.is_diagonal else (d, d))
+        if self.is_diagonal:
+            if not (array > 0).all():
+                raise ValueError(f"Gaussian: {name} must be greater than 0, not {array.tolist()}.")
+            return array
+        if not np.allclose(array, array.T, rtol=1e-8, atol=0):
+            raise ValueError(f"Gaussian: {name} must be symmetric.")
+        array = (array + array.T) / 2
         try:
-            np.linalg.cholesky(scale)
+            np.linalg.cholesky(array)
         except np.linalg.LinAlgError:
-            raise ValueError(f"Gaussian: scale must be positive definite, not {scale.tolist()}.") from None
-        return self.with_values(m=m, r=r, nu=nu, scale=scale, names=names)
+            raise ValueError(f"Gaussian: {name} must be positive definite, not {array.tolist()}.") from None
+        return array
 
     @staticmethod
     def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -135,117 +220,54 @@ class Gaussian(Family):
             raise ValueError(f"Gaussian: {name} must be finite, not {array.tolist()}.")
         return array
 
-    # ---- arrays for the kernels; the rest needs resolved hyperparameters
+    # ---- what the form does; it needs resolved hyperparameters
+
+    @property
+    def resolved(self) -> Form:
+        if self.form is None:
+            raise ValueError("Gaussian: hyperparameters are taken from the data when a model is made; ask its family, model.family.")
+        return self.form
 
     @property
     def dim(self) -> int:
-        return len(self.m)
+        return self.resolved.dim
 
-    @property
-    def factor(self) -> np.ndarray:
-        """L with scale = L L', lower triangular."""
-        return np.linalg.cholesky(self.scale)
-
-    def coordinates(self, x: np.ndarray) -> np.ndarray:
-        """Kernel coordinates L^-1 (x - m) of points (..., d); NaN stays in its row."""
-        from scipy.linalg import solve_triangular
-
-        flat = (np.asarray(x, float) - self.m).reshape(-1, self.dim)
-        out = np.full_like(flat, np.nan)
-        ok = np.isfinite(flat).all(axis=1)
-        out[ok] = solve_triangular(self.factor, flat[ok].T, lower=True).T
-        return np.ascontiguousarray(out.reshape(np.shape(x)))
+    def coordinates(self, x: Any) -> np.ndarray:
+        """Kernel coordinates of points (..., d)."""
+        return self.resolved.coordinates(x)
 
     def observe(self, y: Any) -> Observed:
-        return Observed(self.coordinates(y))
+        return self.resolved.observe(y)
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        return values @ self.factor.T + self.m
+        return self.resolved.means(values)
+
+    def cells(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
+        return values * self.resolved.spread[which] + self.resolved.centre[which]
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
-        """Tables by cluster size."""
-        n, d = y.shape
-        r, nu = self.r, self.nu
-        log_L = float(np.log(np.diag(self.factor)).sum())
-        size = np.arange(n + 2.0)
-        r_n, df = r + size, nu + size - d + 1
-        predictive = (
-            gammaln((df + d) / 2) - gammaln(df / 2) + 0.5 * d * (np.log(r_n) - np.log1p(r_n) - math.log(math.pi)) - log_L
-        )
-        marginal = (
-            np.array([multigammaln((nu + s) / 2, d) for s in size]) - multigammaln(nu / 2, d)
-            + 0.5 * d * (math.log(r) - np.log(r_n) - size * math.log(math.pi)) - size * log_L
-        )
-        constant = np.concatenate([[r, nu, -log_L, n + 2.0], predictive, marginal])
-        entries = Entries(
-            gaussian.gaussian_empty, gaussian.gaussian_update, gaussian.gaussian_score, gaussian.gaussian_marginal,
-            gaussian.gaussian_sample, gaussian.gaussian_density, gaussian.gaussian_mean, gaussian.gaussian_mean_theta,
-        )
-        return Packed(constant, gaussian.n_stat(d), gaussian.n_theta(d), d + 1, d, entries)
-
-    def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Location (k, d), scale (k, d) and degrees of freedom (k,) of each response's predictive t."""
-        d = self.dim
-        n, mean = stat[0, :n_columns], stat[gaussian.MEAN : gaussian.MEAN + d, :n_columns].T
-        L = np.zeros((n_columns, d, d))
-        rows, columns = np.tril_indices(d)
-        L[:, rows, columns] = stat[gaussian.MEAN + d : gaussian.MEAN + d + len(rows), :n_columns].T
-        diagonal = np.arange(d)
-        L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
-        df, r_n = self.nu + n - d + 1.0, self.r + n
-        factor = (self.factor @ L) * np.sqrt((r_n + 1.0) / (r_n * df))[:, None, None]
-        return self.means(mean), np.sqrt((factor**2).sum(axis=2)), df
+        return self.resolved.pack(len(y))
 
     def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
-        centre, spread, df = self._marginals(stat, n_columns)
-        return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :]) for j in range(self.dim)]
+        return self.resolved.predictive_laws(stat, n_columns)
 
     def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
-        d = self.dim
-        W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
-        factor = np.swapaxes(np.linalg.solve(np.swapaxes(W, 1, 2), np.broadcast_to(self.factor.T, W.shape)), 1, 2)
-        mean, sd = self.means(theta[1 : 1 + d].T), np.sqrt((factor**2).sum(axis=2))
-        return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(d)]
+        return self.resolved.component_laws(theta)
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """Of each response the mean and the standard deviation in the component; moments that do not exist are NaN."""
-        centre, spread, df = self._marginals(stat, n_columns)
-        r_n, df = (self.r + stat[0, :n_columns])[:, None], df[:, None]
-        square = spread**2 * r_n * df / (r_n + 1.0)  # of Psi_n: the response's variance is inverse gamma(df / 2, square / 2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            of_mean = np.where(df > 2, np.sqrt(square / (r_n * (df - 2))), np.nan)
-            sd = np.where(df > 1, np.sqrt(square / 2) * np.exp(gammaln((df - 1) / 2) - gammaln(df / 2)), np.nan)
-            of_sd = np.where(df > 2, np.sqrt(np.maximum(square / (df - 2) - sd**2, 0.0)), np.nan)
-        mean = np.where(df > 1, centre, np.nan)
-        found = []
-        for j, name in enumerate(self.names):
-            found.append(Parameter(f"mean {name}", mean[:, j], of_mean[:, j]))
-            found.append(Parameter(f"sd {name}", sd[:, j], of_sd[:, j]))
-        return found
+        return self.resolved.cluster_parameters(stat, n_columns)
 
     def draw_responses(
         self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
     ) -> np.ndarray:
-        d = self.dim
-        W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
-        z = rng.standard_normal((theta.shape[1], d, 1))
-        return self.means(theta[1 : 1 + d].T + np.linalg.solve(W, z)[..., 0])
+        return self.resolved.draw_responses(theta, rng)
 
     def describe(self) -> list[str]:
-        if self.scale is None:
-            return ["Gaussian, full covariance"]
-        if self.dim == 1:
-            return [
-                "Gaussian: lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda))",
-                f"m = {self.m[0]:.5g}, r = {self.r:g}, nu = {self.nu:g}, scale = {self.scale[0, 0]:.5g}",
-            ]
-        diagonal = np.diag(self.scale)
-        scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
-        return [
-            "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)",
-            f"m = {numbers(self.m)}, r = {self.r:g}, nu = {self.nu:g}",
-            f"scale = {scale}",
-        ]
+        if self.form is not None:
+            return self.form.describe()
+        known = " of known mean" if self.known_mean is not None else " of known covariance" if self.known_covariance is not None else ""
+        return [f"Gaussian, {self.covariance} covariance{known}"]
 
 
 def lee_choi_base(X: Any) -> Gaussian:

@@ -6,6 +6,7 @@ Parameters are arrays that broadcast against the points.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,6 +49,52 @@ class StudentT(NamedTuple):
 
     def quantile(self, p: Any) -> np.ndarray:
         return self.centre + self.spread * special.stdtrit(self.df, p)
+
+
+class NormalGamma(NamedTuple):
+    """N(mean, variance + 1/precision), precision ~ Gamma(shape, rate); where these are infinite the precision is too.
+
+    Quadrature by the trapezoid over the logarithm of the precision, on all that a gamma density does not leave below 1e-16.
+    """
+
+    mean: Any
+    variance: Any
+    shape: Any
+    rate: Any
+    discrete, ordered = False, True
+
+    def _mixed(self, x: Any, of_normal: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Mean of a function of x - mean and the standard deviation over the precision."""
+        parameters = np.broadcast_arrays(np.asarray(x, float) - self.mean, self.variance, self.shape, self.rate)
+        e, variance, shape, rate = parameters
+        out = of_normal(e, np.sqrt(variance))
+        for a, b in {*zip(shape.ravel().tolist(), rate.ravel().tolist(), strict=True)}:
+            if a < math.inf:
+                own = (shape == a) & (rate == b)
+                step = min(0.2, 0.7 / math.sqrt(a + 1.0))
+                log_t = np.arange(math.log(a) - 40.0 / a - 9.0 / math.sqrt(a), math.log(a + 10.0 * math.sqrt(a) + 60.0), step)
+                weight = step * np.exp(a * log_t - np.exp(log_t) - special.gammaln(a))
+                some = weight > 0
+                sd = np.sqrt(variance[own][:, None] + b * np.exp(np.minimum(-log_t[some], 600.0)))
+                out[own] = (weight[some] * of_normal(e[own][:, None], sd)).sum(axis=1)
+        return out
+
+    def density(self, x: Any) -> np.ndarray:
+        return self._mixed(x, lambda e, sd: np.exp(-0.5 * (e / sd) ** 2) / (math.sqrt(2.0 * math.pi) * sd))
+
+    def cdf(self, x: Any) -> np.ndarray:
+        return self._mixed(x, lambda e, sd: special.ndtr(e / sd))
+
+    def quantile(self, p: Any) -> np.ndarray:
+        """Bisection in t, the quantile being mean + unit sinh t."""
+        unit = np.sqrt(self.variance + np.where(np.isinf(self.shape), 0.0, self.rate) / self.shape)
+        low = np.full(np.broadcast_shapes(np.shape(p), np.shape(unit), np.shape(self.mean)), -300.0)
+        high = -low
+        for _ in range(64):
+            t = 0.5 * (low + high)
+            below = self.cdf(self.mean + unit * np.sinh(t)) < p
+            low, high = np.where(below, t, low), np.where(below, high, t)
+        return self.mean + unit * np.sinh(0.5 * (low + high))
 
 
 class Normal(NamedTuple):

@@ -62,7 +62,7 @@ def resume(data, state):
 
 
 @kernel
-def record(data, state, t, labels, location, v, scalars):
+def record(data, state, t, labels, location, v, scalars, held, shared, imputed):
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
     number = state.score
@@ -77,6 +77,17 @@ def record(data, state, t, labels, location, v, scalars):
         labels[t, i] = int(number[k])
     for i in range(location.shape[1]):
         location[t, i] = state.location[state.labels[i]]
+    for h in range(held.shape[2]):
+        for k in range(state.num[N_CLUSTERS]):
+            held[t, int(number[k]), h] = state.stat[data.held[h], k]
+    for h in range(shared.shape[1]):
+        shared[t, h] = data.rows.constant[data.shared[h]]
+    cell = 0
+    for i in range(data.rows.missing.shape[0]):
+        for j in range(data.rows.missing.shape[1]):
+            if data.rows.missing[i, j] != 0:
+                imputed[t, cell] = data.rows.y[i, j]
+                cell += 1
     for g in range(v.shape[1]):
         v[t, g] = state.v[g]
     scalars[t, R_CLUSTERS] = seen
@@ -88,7 +99,7 @@ def record(data, state, t, labels, location, v, scalars):
 
 
 @kernel
-def run(data, state, rng, moves, updates, tune, thin, labels, location, v, scalars, control):
+def run(data, state, rng, moves, updates, tune, thin, labels, location, v, scalars, held, shared, imputed, control):
     """Moves on the partition, then updates of all else, again and again.
 
     Until all draws are recorded, a move needs room, something breaks, or the main thread says stop.
@@ -111,7 +122,7 @@ def run(data, state, rng, moves, updates, tune, thin, labels, location, v, scala
         if (it + 1) % REBUILD_EVERY == 0:
             rebuild(data, state)
         if it >= tune and (it - tune + 1) % thin == 0:
-            record(data, state, (it - tune) // thin, labels, location, v, scalars)
+            record(data, state, (it - tune) // thin, labels, location, v, scalars, held, shared, imputed)
         control[ITERATION] = it + 1
     return 0
 

@@ -149,9 +149,11 @@ def attach(data, state, i, k):
 
 @kernel
 def score_without(data, state, i, k):
-    """Log predictive of member i of cluster k given the other members, from statistics built anew."""
-    spare = state.num[N_CLUSTERS] + 1
-    fill_column(data, state, spare, k, i)
+    """Log predictive of member i of cluster k given the other members, from statistics without it."""
+    spare = state.num[N_CLUSTERS] + 2  # behind the columns of new clusters
+    copy_column(state.stat, k, spare)
+    if not update_column(data, state.stat, spare, i, -1.0):
+        fill_column(data, state, spare, k, i)
     out = state.work[state.work.shape[0] - 1]
     out[spare] = 0.0
     score_columns(data, state.stat, state.work, out, spare + 1, i, variable(-1))

@@ -25,13 +25,13 @@ _I1, _I2 = (types.Array(_i8, d, "C") for d in (1, 2))
 _RNG = numba.typeof(np.random.default_rng(0))
 _U2 = types.Array(types.uint8, 2, "C")
 _ROWS = types.NamedTuple((_F2, _U2, _I1, _I1, _F1, _F1), Rows)
-_DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1), Data)
+_DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I1), Data)
 _STATE = types.NamedTuple(
     (_I1, _I1, _F2, _I1, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F2, _F1, _I1, _F1, _F2, _F2, _F2, _F2, _I1, _I1, _F2),
     State,
 )
 
-# (rows, stat, block, k): make column k the statistics of no observation
+# (rows, stat, block, k): make column k the statistics of no observation; parameters held in it stay
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
 # (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; LOST_DIGITS when a removal has
 UPDATE_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _f8)
@@ -50,7 +50,8 @@ MEAN_T = _i8(_ROWS, _F2, _F1, _I1, _i8, _i8)
 ALONE_T = _f8(_ROWS, _I1, _i8)
 # (rows, stat, work, block, k, i, rng): draw the missing cells of i, which is not in column k, from that column's predictive
 IMPUTE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8, _RNG)
-# (rows, stat, block, k, rng): draw the parameters held in column k given its members
+# (rows, stat, block, k, rng): draw the parameters held in column k given its members, from the prior where it has none; k < 0: those
+# that columns 0..-k-2 share, given all of them
 REDRAW_T = _i8(_ROWS, _F2, _I1, _i8, _RNG)
 # (distance, width, log_K): covariate kernel of all groups and locations
 COVARIATE_T = _i8(_F3, _F1, _F2)

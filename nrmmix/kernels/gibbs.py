@@ -2,14 +2,17 @@
 
 Given v, observation i joins cluster c of a mixture with weight (n_c - sigma)/(tau + u) p(y_i | y_c), or opens a new one with
 mass (tau + u)^(sigma - 1) p(y_i).  In density regression the first factors are h(c + i)/h(c) and h(i) of `nrmmix.kernels.locations`.
+Where parameters cannot be integrated out, see `nrmmix.kernels.held`; where missing cells cannot, `nrmmix.kernels.cells`.
 """
 
 from __future__ import annotations
 
 import math
 
+from nrmmix.kernels.cells import redraw_cells
 from nrmmix.kernels.clusters import attach, detach, score_columns, score_without
 from nrmmix.kernels.entry import MOVE_T, entry
+from nrmmix.kernels.held import held_one
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.locations import location_weight_without, location_weights
 from nrmmix.kernels.special import draw_index
@@ -47,6 +50,8 @@ def gibbs_one(data, state, i, rng):
     own = -1 if alone else k_old
     p = state.score
     prior_weights(state, K, g, own)
+    if data.held.shape[0] > 0:
+        return held_one(data, state, i, own, rng)
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
@@ -83,6 +88,7 @@ def gibbs(data, state, rng):
         status = gibbs_one(data, state, i, rng)
         if status != DONE:
             return status
+        redraw_cells(data, state, i, rng)
     state.num[CURSOR] = 0
     return DONE
 
@@ -97,5 +103,6 @@ def allocate(data, state, order, rng):
         status = gibbs_one(data, state, order[t], rng)
         if status != DONE:
             return status
+        redraw_cells(data, state, order[t], rng)
     state.num[CURSOR] = 0
     return DONE

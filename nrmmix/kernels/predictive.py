@@ -25,6 +25,7 @@ from nrmmix.kernels.state import DENSITY, LOG_V_MAX, MASS, MEAN, MEAN_THETA, N_C
 STEP = 0.5  # of the trapezoid in log v: its error is 2e-8
 NEGLIGIBLE = 1e-14
 MAX_JUMPS = 2000.0
+MAX_THETA = 4e6  # numbers in the parameters of the unseen atoms
 
 
 @kernel
@@ -213,7 +214,8 @@ def draw_measure(data, state, n_theta, level, rng):
     """Atoms of the unnormalised measure: weights (M,), locations (M,), parameters (T, M), and the rest by location (P,).
 
     Clusters have weight Gamma(n_m - sigma, tau + A) and parameters from their posterior.  Of the unseen atoms those heavier than
-    `level` / (tau + A_p), `level` observations' worth, are drawn one by one; the lighter ones are the rest, at their mean.
+    `level` / (tau + A_p), `level` observations' worth, are drawn one by one; the lighter ones are the rest, at their mean.  Where more
+    than MAX_JUMPS are expected, or parameters of more than MAX_THETA numbers, the level is raised.
     """
     K, P = state.num[N_CLUSTERS], state.A.shape[0]
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
@@ -221,7 +223,8 @@ def draw_measure(data, state, n_theta, level, rng):
     expected = 0.0
     for p in range(P):
         expected += expected_count(data.R0[p] * mass * (tau + state.A[p]) ** sigma / gap, sigma, level)
-    while expected > MAX_JUMPS:
+    most = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1))
+    while expected > most:
         level *= 2.0
         expected = 0.0
         for p in range(P):

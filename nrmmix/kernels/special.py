@@ -1,6 +1,7 @@
 """Elementary functions written so that LLVM vectorises loops over them, and small numeric helpers.
 
-`log_pos` and `exp_any` agree with the C library to 2 units in the last place (tests/test_special.py).
+`log_pos` and `exp_any` agree with the C library to 2 units in the last place; `log_rising` is the log-gamma of counts that grow.
+Tested in tests/test_special.py.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from nrmmix.kernels.jit import JIT, fast, inlined
+from nrmmix.kernels.jit import JIT, fast, inlined, kernel
 
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 with 21 trailing zero bits: k * _LN2_HIGH is exact
 _LN2_LOW = 1.90821492927058770002e-10
@@ -97,6 +98,52 @@ else:  # plain Python in place of bit patterns
 
     def exp_any(x):
         return math.exp(x) if x > -708.0 else 0.0
+
+
+@inlined
+def log1p_pos(x):
+    """log(1 + x) for x >= 0, small x to all digits."""
+    y = 1.0 + x
+    return log_pos(y) + (x - (y - 1.0)) / y
+
+
+_SHIFT = 8.0  # Stirling's series is used from here on
+
+
+@inlined
+def _stirling(x):
+    """log Gamma(x) - (x - 1/2) log x + x - log(2 pi)/2 for x >= 8, to 1e-15."""
+    z = 1.0 / (x * x)
+    p = 1.0 / 156.0
+    p = p * z - 691.0 / 360360.0
+    p = p * z + 1.0 / 1188.0
+    p = p * z - 1.0 / 1680.0
+    p = p * z + 1.0 / 1260.0
+    p = p * z - 1.0 / 360.0
+    p = p * z + 1.0 / 12.0
+    return p / x
+
+
+@inlined
+def log_rising(a, c):
+    """log Gamma(a + c) - log Gamma(a) for a in [1e-60, 1e60] and c >= 0; exactly 0 at c = 0.
+
+    A difference of two log-gammas would lose the digits of a that is large against c.
+    """
+    b = a + c
+    x, y = a + _SHIFT, b + _SHIFT
+    low = (a * (a + 1.0) * (a + 2.0) * (a + 3.0)) / (b * (b + 1.0) * (b + 2.0) * (b + 3.0))
+    high = ((a + 4.0) * (a + 5.0) * (a + 6.0) * (a + 7.0)) / ((b + 4.0) * (b + 5.0) * (b + 6.0) * (b + 7.0))
+    # of x, to x + c by Stirling's series; the factors that a has below x, and b below y, go in and out
+    return (x - 0.5) * log1p_pos(c / x) + c * (log_pos(y) - 1.0) + (_stirling(y) - _stirling(x)) + log_pos(low * high)
+
+
+@kernel
+def draw_log_gamma(shape, rng):
+    """Logarithm of a gamma variate with rate 1; a small shape, whose variates underflow, has one too."""
+    if shape >= 1.0:
+        return math.log(rng.standard_gamma(shape))
+    return math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
 
 
 @fast

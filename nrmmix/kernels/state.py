@@ -74,6 +74,8 @@ class Data(NamedTuple):
     R0: np.ndarray  # (P,)
     hyperprior: np.ndarray  # (3 + D, 3)
     setup: np.ndarray  # (SETUP,) int64
+    held: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
+    shared: np.ndarray  # places in rows.constant of parameters that all clusters share, drawn like the held ones
 
 
 class State(NamedTuple):
@@ -105,6 +107,11 @@ class State(NamedTuple):
     region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
     chosen: np.ndarray  # (G,) int64 scratch: groups that a scale move takes
     carried: np.ndarray  # (4, G) scratch of moves of many V_g at once
+
+
+def drawn(rows: Rows) -> tuple[np.ndarray, ...]:
+    """Rows and columns of the missing cells that the chain draws."""
+    return np.nonzero(rows.missing)
 
 
 def capacity(n_clusters: int) -> int:

@@ -13,14 +13,15 @@ from nrmmix.plots.clustering import clusters, similarity
 from nrmmix.plots.kinds import KINDS, available, check, one_of
 from nrmmix.plots.mixtures import density
 from nrmmix.plots.predictive import ppc
+from nrmmix.plots.profiles import components, profiles
 from nrmmix.plots.regressions import conditional, mean, quantiles, slices
 
 if TYPE_CHECKING:
     from nrmmix.results import MCMCResult
 
 __all__ = [
-    "autocorrelation", "available", "check", "clusters", "conditional", "density", "mean", "n_clusters", "plot", "ppc", "prior_posterior",
-    "quantiles", "similarity", "slices", "trace",
+    "autocorrelation", "available", "check", "clusters", "components", "conditional", "density", "mean", "n_clusters", "plot", "ppc",
+    "prior_posterior", "profiles", "quantiles", "similarity", "slices", "trace",
 ]
 
 
@@ -30,11 +31,13 @@ def plot(fit: MCMCResult, kind: str | None = None, ax: Any = None, **options: An
     ================  ===========================================================  =====================================
     kind              what is drawn                                                options
     ================  ===========================================================  =====================================
-    density           density of a mixture; pairs of 3 to 6 responses              response, points, bands
+    components        mean of each cluster over the column of a nm.Regression      draws, points
+    density           density or probabilities of a mixture; pairs of up to 6      response, points, bands
     mean              E[y | x] over one covariate                                  response, points, bands
     quantiles         conditional quantiles over one covariate                     q, response, points, bands
     conditional       conditional density over a numeric covariate as an image     response, points, bands
     slices            conditional densities at a few values of one covariate       x, response, points, bands
+    profiles          largest shares, or many means, of each cluster               clusters, words
     ppc               simulated data sets beside the data                          response, curve, draws, rng
     clusters          point estimate of the clustering, up to two covariates       response, draws
     similarity        probabilities that two rows share a cluster                  loss
@@ -49,7 +52,7 @@ def plot(fit: MCMCResult, kind: str | None = None, ax: Any = None, **options: An
     fit : MCMCResult
     kind : str, optional
         None draws the density of a mixture, and of a regression of one response on one number its mean and its conditional density side
-        by side, with `ax` the mean; of other models the first of density, mean and trace that there is.
+        by side, with `ax` the mean; of other models the first of components, density, mean, profiles and trace that there is.
     ax : matplotlib Axes or array of Axes, optional
         Where to draw, as many as there are pictures: one for each response or quantity, of which `response` or `name` chooses.  Legends
         stand above the axes: `layout="constrained"` makes room for them.  Default a new figure.

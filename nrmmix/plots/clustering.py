@@ -10,7 +10,7 @@ import numpy as np
 
 from nrmmix.partition import similarity as share_of_draws
 from nrmmix.plots import style
-from nrmmix.plots.kinds import check, covariates, kind, responses, suits_all, values_of
+from nrmmix.plots.kinds import LEVELS, check, covariates, kind, levels_of, responses, scattered, shapes, suits_all, values_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +84,7 @@ def _rank(labels: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Clusters:
+class Clustering:
     """A point estimate and how it is drawn: clusters by size."""
 
     labels: np.ndarray  # (n,)
@@ -118,6 +118,8 @@ class _Clusters:
 
 
 def _needs(model: Model) -> str | None:
+    if model.frame.is_sparse:
+        return "needs counts that are not sparse"
     columns = model.frame.covariate_columns
     if len(columns) > 2:
         return f"needs at most two covariates, not {len(columns)} ({', '.join(columns)})"
@@ -129,7 +131,8 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
     """The point estimate of the clustering on the data; the less surely a row belongs to its cluster, the fainter its mark.
 
     A mixture of one response: a row of marks for each cluster.  Two: the plane of both.  Three or four: every pair of them.  More: the
-    plane of the first two principal components of the standardised responses.  Density regression: the responses over a covariate, or
+    plane of the first two principal components of the standardised responses, categories by an indicator each, what is missing at the
+    mean.  Marks of one count or category stand beside each other.  Density regression: the responses over a covariate, or
     the plane of two covariates.  The legend names the eight largest clusters by their numbers in `fit.partition()`, with their sizes.
 
     Parameters
@@ -161,29 +164,43 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
     'log_anc'
     """
     check(fit.model, "clusters")
-    names = responses(fit.model, response)
+    names = responses(fit.model, response) if response is not None else fit.model.frame.response_names
     if response is not None and len(fit.model.frame.covariate_columns) == 2:
         raise ValueError("response: the plane of two covariates shows no response; leave it out.")
     table = fit.predict(kind="cluster", draws=draws)
-    found = _Clusters(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
+    found = Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
     if fit.model.is_regression:
         return _over_covariates(fit.model, ax, names, found)
-    y = [values_of(fit.model, name) for name in names]
     if len(names) in range(3, PAIRED + 1):
-        return _pairs(ax, names, y, found)
+        return _pairs(fit.model, ax, names, found)
     with style.panels(ax, [" and ".join(names)], "response") as (ax,):
         if len(names) == 1:
-            _strip(ax, names[0], y[0], found)
+            _strip(ax, names[0], scattered(fit.model, names[0], style.PLASTIC), found)
+            _level_axes(fit.model, ax, names[0])
             return ax
         if len(names) > 2:
-            y, names = _principal(np.column_stack(y))
-        found.scatter(ax, *y)
-        style.dress(ax, *names)
+            y, axes = _principal(fit.model, names)
+            found.scatter(ax, *y)
+            style.dress(ax, *axes)
+        else:
+            _plane(fit.model, ax, *names, found)
+            style.dress(ax, *names)
         style.legend(ax, found.handles(ax))
         return ax
 
 
-def _strip(ax: Axes, name: str, y: np.ndarray, found: _Clusters) -> None:
+def _plane(model: Model, ax: Axes, x: str, y: str, found: Clustering) -> None:
+    found.scatter(ax, scattered(model, x), scattered(model, y, style.PLASTIC))
+    _level_axes(model, ax, x, y)
+
+
+def _level_axes(model: Model, ax: Axes, *names: str) -> None:
+    for axis, name in zip("xy", names):
+        if shapes(model)[name] == LEVELS:
+            style.level_axis(ax, axis, levels_of(model, name))
+
+
+def _strip(ax: Axes, name: str, y: np.ndarray, found: Clustering) -> None:
     rank = np.minimum(_rank(found.labels)[found.labels], NAMED)
     found.scatter(ax, y, rank + 0.7 * style.jitter(len(y)))
     names = [handle.get_label() for handle in found.handles(ax)]
@@ -192,32 +209,41 @@ def _strip(ax: Axes, name: str, y: np.ndarray, found: _Clusters) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
-def _pairs(ax: Any, names: Sequence[str], y: Sequence[np.ndarray], found: _Clusters) -> np.ndarray:
+def _pairs(model: Model, ax: Any, names: Sequence[str], found: Clustering) -> np.ndarray:
     d = len(names)
     if ax is not None:
         raise ValueError(f"the pairs of {d} responses need axes of their own; leave out ax, or name one or two by response=.")
     with style.figure(d - 1, d - 1, (2.6, 2.3)) as axes:
         for i, j in zip(*np.tril_indices(d - 1), strict=True):
-            found.scatter(axes[i, j], y[j], y[i + 1])
+            _plane(model, axes[i, j], names[j], names[i + 1], found)
         style.dress_triangle(axes, names[:-1], names[1:], found.handles(axes[-1, 0]))
         return axes
 
 
-def _principal(y: np.ndarray) -> tuple[np.ndarray, list[str]]:
+def _principal(model: Model, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """The first two principal components (2, n) of standardised columns, and what to call them."""
+    columns = []
+    for name in names:
+        y, levels = values_of(model, name), levels_of(model, name)
+        own = [y] if levels is None else [np.where(np.isnan(y), np.nan, y == code) for code in range(1, len(levels))]
+        columns += [np.where(np.isnan(x), np.nanmean(x), x) for x in own]
+    y = np.column_stack(columns)
+    y = y[:, y.std(axis=0) > 0]
     z = (y - y.mean(axis=0)) / y.std(axis=0)
     left, length, _ = np.linalg.svd(z, full_matrices=False)
     share = length**2 / (length**2).sum()
     return (left[:, :2] * length[:2]).T, [f"principal component {k + 1} ({share[k]:.0%} of the variance)" for k in range(2)]
 
 
-def _over_covariates(model: Model, ax: Any, names: Sequence[str], found: _Clusters) -> Any:
+def _over_covariates(model: Model, ax: Any, names: Sequence[str], found: Clustering) -> Any:
     x, *second = covariates(model)
-    shown = {name: values_of(model, name) for name in names} if not second else {second[0].name: second[0].scattered()}
+    shown = {name: scattered(model, name, style.PLASTIC) for name in names} if not second else {second[0].name: second[0].scattered()}
     with style.panels(ax, tuple(shown), "response") as axes:
         for one, (name, y) in zip(axes, shown.items(), strict=True):
             found.scatter(one, x.scattered(), y)
             style.dress(one, x.name, name)
+            if not second and shapes(model)[name] == LEVELS:
+                style.level_axis(one, "y", levels_of(model, name))
             for axis, covariate in zip("xy", [x, *second]):
                 if covariate.levels is not None:
                     style.level_axis(one, axis, covariate.levels)

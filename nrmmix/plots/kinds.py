@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 import numpy as np
 
 from nrmmix.arrays import column as read_column
-from nrmmix.plots.style import jitter
+from nrmmix.plots.style import GOLDEN, jitter
+from nrmmix.replay import prior_laws
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
 # The data first, the chains last.
 ORDER = (
-    "density", "mean", "quantiles", "conditional", "slices", "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace",
-    "autocorrelation",
+    "components", "density", "mean", "quantiles", "conditional", "slices", "profiles", "ppc", "clusters", "similarity", "n_clusters",
+    "prior_posterior", "trace", "autocorrelation",
 )
-DEFAULTS = ("density", "mean", "conditional")
+DEFAULTS = ("components", "density", "mean", "profiles", "conditional")
+TWO = ("mean", "conditional")  # drawn side by side where both suit
 ALWAYS = "trace"  # what is drawn of a model that none of these suits
+MOST_PANELS = 12  # responses that have a panel each where none is named
 
 
 class Bands(TypedDict, total=False):
@@ -94,7 +97,7 @@ def check(model: Model, kind: str | None = None) -> tuple[str, ...]:
     """
     if kind is None:
         suited = tuple(name for name in DEFAULTS if KINDS[name].refusal(model) is None)
-        return (suited if model.n_dim == 1 else suited[:1]) or (ALWAYS,)
+        return TWO if model.n_dim == 1 and suited[:1] == TWO[:1] and TWO[1] in suited else suited[:1] or (ALWAYS,)
     one_of("kind of plot", kind, ORDER)
     why = KINDS[kind].refusal(model)
     if why is not None:
@@ -141,22 +144,68 @@ def _listed(names: Sequence[str]) -> str:
 # ------------------------------------------------------------------------------------------- what is drawn
 
 
-def responses(model: Model, chosen: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The responses that an option `response` names; None names all."""
-    names = model.frame.response_names
+NUMBER, COUNT, LEVELS, SHARE = "a number", "a count", "categories", "counts given their total"
+
+
+def shapes(model: Model) -> dict[str, str]:
+    """What each response holds, by its name."""
+    found = {}
+    for name, law, levels, reads in zip(
+        model.frame.response_names, prior_laws(model), model.frame.levels, model.frame.reads, strict=True
+    ):
+        of_law = SHARE if law is None else COUNT if law.discrete else NUMBER
+        found[name] = LEVELS if of_law == COUNT and (levels is not None or reads == "binary") else of_law
+    return found
+
+
+def responses(model: Model, chosen: str | Sequence[str] | None, suited: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The responses that an option `response` names, which must hold what is suited; None names all that do, of many the first."""
+    held = shapes(model)
     if chosen is None:
-        return names
+        return tuple(name for name, own in held.items() if suited is None or own in suited)[:MOST_PANELS]
     wanted = (chosen,) if isinstance(chosen, str) else tuple(chosen)
     for name in wanted:
-        one_of("response", name, names)
+        one_of("response", name, tuple(held))
+        if suited is not None and held[name] not in suited:
+            raise ValueError(f"the response {name!r} holds {held[name]}, and this picture needs {' or '.join(suited)}.")
     if not wanted or len(set(wanted)) < len(wanted):
         raise ValueError(f"response must name responses once each, not {chosen!r}.")
     return wanted
 
 
+def typical_inputs(model: Model) -> dict[str, Any]:
+    """A value of each column behind the inputs of components: the median of numbers, the most frequent of others."""
+    found = {}
+    for name in model.frame.input_columns:
+        values = read_column(model.frame.source[name], name)
+        found[name] = float(np.median(values)) if isinstance(values, np.ndarray) else values.categories[np.bincount(values.codes).argmax()]
+    return found
+
+
+def needs_ordered(model: Model) -> str | None:
+    """Some response must be a number or a count."""
+    return None if {NUMBER, COUNT} & set(shapes(model).values()) else "needs a response that is a number or a count"
+
+
+def levels_of(model: Model, name: str) -> tuple[Any, ...] | None:
+    """Levels of a response that has categories or is binary."""
+    j = model.frame.response_names.index(name)
+    return (0, 1) if model.frame.reads[j] == "binary" else model.frame.levels[j]
+
+
 def values_of(model: Model, name: str) -> np.ndarray:
-    """Observed values (n,) of a response."""
-    return model.frame.response[:, model.frame.response_names.index(name)]
+    """Observed values (n,) of a response, NaN where missing; categories by number, counts given their total as shares of it."""
+    j = model.frame.response_names.index(name)
+    for block, totals in zip(model.blocks.blocks, model.blocks.totals(model.frame.response), strict=True):
+        if totals is not None and j in block.columns:
+            return model.frame.response[:, j] / totals
+    return model.frame.response[:, j]
+
+
+def scattered(model: Model, name: str, step: float = GOLDEN) -> np.ndarray:
+    """Observed values where to draw them: those of one category, or the same count, beside each other."""
+    values = values_of(model, name)
+    return values if shapes(model)[name] in (NUMBER, SHARE) else values + 0.5 * jitter(len(values), step)
 
 
 def quantities(fit: MCMCResult, name: str | None) -> tuple[str, ...]:

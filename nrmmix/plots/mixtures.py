@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix.plots import style
-from nrmmix.plots.kinds import Bands, check, kind, responses, values_of
+from nrmmix.plots.frequencies import bars, over_rows
+from nrmmix.plots.kinds import LEVELS, NUMBER, SHARE, Bands, check, kind, levels_of, responses, scattered, shapes, values_of
 from nrmmix.sampling import count
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def _needs(model: Model) -> str | None:
         return "needs a mixture, and this is density regression"
     if model.n_dim > MOST:
         return f'needs at most {MOST} responses, not {model.n_dim}: predict(kind="density", response=names, at=points) takes some of them'
+    if SHARE in shapes(model).values():
+        return "needs responses with laws of their own, and counts given their total have none"
     return None
 
 
@@ -39,8 +42,9 @@ def density(
 ) -> Any:
     """Posterior mean density of a mixture, with the data.
 
-    One response: histogram, density with its band, and rug.  Two: points, and contours of the density inside which a stated probability
-    lies.  Three to six: the density of each on the diagonal, and below it the data of every pair.
+    One response: histogram, density with its band, and rug; of counts and categories frequencies and probabilities.  Two numbers: points,
+    and contours of the density inside which a stated probability lies.  Up to six: the density of each on the diagonal, and below it the
+    data of every pair.  Where components have inputs, such as exposures, the density is that of the rows, averaged over them.
 
     Parameters
     ----------
@@ -69,8 +73,8 @@ def density(
     30
     """
     check(fit.model, "density")
-    names = responses(fit.model, response)
-    plane = len(names) == 2 == fit.model.n_dim
+    names, held = responses(fit.model, response), shapes(fit.model)
+    plane = len(names) == 2 == fit.model.n_dim and set(held.values()) == {NUMBER} and not fit.model.frame.input_names
     points = (PLANE_POINTS if plane else POINTS) if points is None else count("points", points, 2)
     if len(names) > 1 and not plane:
         return _pairs(fit, ax, names, points, bands)
@@ -79,18 +83,29 @@ def density(
             _plane(fit, ax, names, points, bands)
             style.dress(ax, *names)
         else:
-            _line(fit, ax, names[0], points, bands)
-            style.dress(ax, names[0], "density")
+            _one(fit, ax, names[0], points, bands)
+            style.dress(ax, names[0], "density" if held[names[0]] == NUMBER else "probability")
         style.legend(ax)
         return ax
 
 
+def _one(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands) -> None:
+    if shapes(fit.model)[name] == NUMBER:
+        _line(fit, ax, name, points, bands)
+    else:
+        bars(fit, ax, name, bands)
+
+
 def _line(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands) -> None:
     y = values_of(fit.model, name)
+    y = y[~np.isnan(y)]
     grid = style.padded(y, 0.12, points)
-    table = fit.predict(kind="density", at=grid, response=name, **bands)
     ax.hist(y, bins=style.bins(y), density=True, color=style.GREY, alpha=0.3, edgecolor="white", label="data")
-    style.band(ax, grid, table["lower"], table["upper"], style.BLUE, f"{bands.get('interval', 0.9):.0%} credible band")
+    if fit.model.frame.input_names:
+        table = over_rows(fit, grid, name, bands)
+    else:
+        table = fit.predict(kind="density", at=grid, response=name, **bands)
+        style.band(ax, grid, table["lower"], table["upper"], style.BLUE, f"{bands.get('interval', 0.9):.0%} credible band")
     ax.plot(grid, table["estimate"], color=style.BLUE, linewidth=style.LINE, label=LABEL)
     style.rug(ax, y)
     ax.set_xlim(grid[0], grid[-1])
@@ -118,19 +133,23 @@ def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, bands: 
 
 
 def _pairs(fit: MCMCResult, ax: Any, names: Sequence[str], points: int, bands: Bands) -> np.ndarray:
-    d = len(names)
+    d, held = len(names), shapes(fit.model)
     if ax is not None:
         raise ValueError(f"the densities of {d} responses need {d} x {d} axes of their own; leave out ax, or name one by response=.")
     with style.figure(d, d, (2.1, 1.9)) as axes:
         for i, j in zip(*np.tril_indices(d), strict=True):
             if i == j:
-                _line(fit, axes[i, i], names[i], points, bands)
+                _one(fit, axes[i, i], names[i], points, bands)
                 axes[i, i].set_yticks([])
             else:
                 axes[i, j].sharex(axes[j, j])
-                axes[i, j].plot(values_of(fit.model, names[j]), values_of(fit.model, names[i]), **style.POINT | {"markersize": 3})
-        handles = {one.get_label(): one for ax in (axes[0, 0], axes[1, 0]) for one in ax.get_legend_handles_labels()[0]}
-        style.dress_triangle(axes, names, ["density", *names[1:]], list(handles.values()))
+                x, y = scattered(fit.model, names[j]), scattered(fit.model, names[i], style.PLASTIC)
+                axes[i, j].plot(x, y, **style.POINT | {"markersize": 3})
+                if held[names[i]] == LEVELS:
+                    style.level_axis(axes[i, j], "y", levels_of(fit.model, names[i]))
+        handles = {one.get_label(): one for ax in (*axes.diagonal(), axes[1, 0]) for one in ax.get_legend_handles_labels()[0]}
+        first = "density" if held[names[0]] == NUMBER else "probability"
+        style.dress_triangle(axes, names, [first, *names[1:]], list(handles.values()))
         return axes
 
 

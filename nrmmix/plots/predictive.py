@@ -6,33 +6,44 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.plots import style
-from nrmmix.plots.kinds import kind, one_of, responses, suits_all, values_of
+from nrmmix.plots.frequencies import counted, shares, value_axis
+from nrmmix.plots.kinds import COUNT, LEVELS, check, kind, one_of, responses, shapes, values_of
 from nrmmix.sampling import count
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from nrmmix.model import Model
     from nrmmix.results import MCMCResult
 
 CURVES = ("density", "ecdf")
 CELLS = 512  # of the grid on which densities are smoothed
 
 
-@kind(suits_all)
+def _needs(model: Model) -> str | None:
+    return "needs counts that are not sparse: simulate() gives replicates of them" if model.frame.is_sparse else None
+
+
+@kind(_needs)
 def ppc(
     fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, curve: str = "density", draws: int = 50,
     rng: Any = None,
 ) -> Any:
     """Posterior predictive check: data sets simulated from the fit beside the observed one, response by response.
 
-    Each replicate has the rows of the data.  In density regression its responses are pooled over all rows, as the observed are.
+    Each replicate has the rows of the data.  In density regression its responses are pooled over all rows, as the observed are.  Of
+    counts and categories: frequencies in the data as bars, and the range that holds 90% of those in the replicates; of counts given
+    their total, shares of it.
 
     Parameters
     ----------
     fit, ax
         See `plot`.
     response : str or sequence of str, optional
-        Default every response.
+        Default every response, of more than twelve the first.
     curve : {"density", "ecdf"}, default "density"
         Densities smoothed by one bandwidth, that of the observed values by Silverman's rule, or empirical distribution functions.
     draws : int, default 50
@@ -58,25 +69,52 @@ def ppc(
     11
     """
     one_of("curve", curve, CURVES)
-    names, n_obs = responses(fit.model, response), fit.model.n_obs
+    check(fit.model, "ppc")
+    names, n_obs, held = responses(fit.model, response), fit.model.n_obs, shapes(fit.model)
     draws = count("draws", draws, 1)
     with style.panels(ax, names, "response") as axes:
         replicates = fit.simulate(draws=draws, rng=rng)
         for one, name in zip(axes, names, strict=True):
-            observed = values_of(fit.model, name)
+            pooled = f"{name}, over all rows" if fit.model.is_regression else name
+            observed, simulated = values_of(fit.model, name), _simulated(fit.model, replicates, name).reshape(-1, n_obs)
+            if held[name] == LEVELS or (held[name] == COUNT and curve == "density"):
+                _frequencies(fit.model, one, name, observed, simulated)
+                style.dress(one, pooled, "share of the rows")
+                continue
+            observed = observed[~np.isnan(observed)]
             x = style.padded(observed, 0.2, CELLS)
             shape = _smoothed(x, observed) if curve == "density" else _ecdf(x)
-            simulated = replicates[name].to_numpy().reshape(-1, n_obs)
             for k, values in enumerate(simulated):
                 label = None if k else f"{len(simulated)} replicates"
-                one.plot(x, shape(values), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
+                one.plot(x, shape(values[~np.isnan(values)]), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
             one.plot(x, shape(observed), color="black", linewidth=style.LINE, label="data")
             one.set_xlim(x[0], x[-1])
             if curve == "density":
                 style.density_axis(one)
-            pooled = f"{name}, over all rows" if fit.model.is_regression else name
             style.dress(one, pooled, "density" if curve == "density" else "distribution function")
         return style.finish(axes, ax is None)
+
+
+def _simulated(model: Model, replicates: pd.DataFrame, name: str) -> np.ndarray:
+    """Replicates of a response as `values_of` has the data."""
+    j = model.frame.response_names.index(name)
+    for block in model.blocks.blocks:
+        if block.family.needs_totals and j in block.columns:
+            names = [model.frame.response_names[i] for i in block.columns]
+            return (replicates[name] / replicates[names].sum(axis=1)).to_numpy()
+    values = replicates[name]
+    return np.where(values.isna(), np.nan, values.cat.codes) if model.frame.levels[j] is not None else values.to_numpy(float)
+
+
+def _frequencies(model: Model, ax: Axes, name: str, observed: np.ndarray, simulated: np.ndarray) -> None:
+    x = counted(model, name)
+    of_replicates = np.array([shares(values, x) for values in simulated])
+    lower, middle, upper = np.quantile(of_replicates, [0.05, 0.5, 0.95], axis=0)
+    ax.bar(x, shares(observed, x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="data")
+    ax.vlines(x, lower, upper, color=style.BLUE, linewidth=4, alpha=0.45, label=f"90% of {len(simulated)} replicates")
+    ax.plot(x, middle, color=style.BLUE, linestyle="", marker="o", markersize=4, label="their median")
+    value_axis(ax, model, name, x)
+    style.density_axis(ax)
 
 
 def _smoothed(x: np.ndarray, observed: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

@@ -10,7 +10,26 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.plots import style
-from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, needs_one_covariate, responses, values_of
+from nrmmix.plots.frequencies import counted
+from nrmmix.plots.kinds import (
+    COUNT,
+    MOST_PANELS,
+    NUMBER,
+    SHARE,
+    Bands,
+    Covariate,
+    check,
+    covariates,
+    kind,
+    levels_of,
+    needs_one_covariate,
+    needs_ordered,
+    responses,
+    scattered,
+    shapes,
+    typical_inputs,
+    values_of,
+)
 from nrmmix.sampling import count
 
 if TYPE_CHECKING:
@@ -54,7 +73,8 @@ class _Grid:
         return cls(fit, covariate, values, position, _reached(fit, pd.DataFrame({covariate.name: values})))
 
     def predict(self, kind: str, **options: Any) -> pd.DataFrame:
-        return self.fit.predict({self.covariate.name: self.values[self.reached]}, kind, **options)
+        """Predictions at the values that are reached; other inputs of components are those of `typical_inputs`."""
+        return self.fit.predict(_new_rows(self.fit, self.covariate.name, self.values[self.reached]), kind, **options)
 
     def spread(self, table: pd.DataFrame, columns: int) -> np.ndarray:
         """(m, columns, 3) predictions, NaN out of reach."""
@@ -87,6 +107,12 @@ class _Grid:
             style.level_axis(ax, "x", self.covariate.levels)
 
 
+def _new_rows(fit: MCMCResult, name: str, values: Any) -> dict[str, Any]:
+    """New data with values of the covariate."""
+    others = {other: value for other, value in typical_inputs(fit.model).items() if other != name}
+    return {name: values} | {other: [value] * len(values) for other, value in others.items()}
+
+
 def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     """Rows that a location reaches at the smallest width among the draws."""
     model = fit.model
@@ -98,13 +124,20 @@ def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     return np.exp(model.kernel.log_kernel(model.grid.distances(values), widths)).max(axis=1) > 0
 
 
-@kind(needs_one_covariate)
+def _needs_means(model: Model) -> str | None:
+    many = SHARE in shapes(model).values() and model.n_dim > MOST_PANELS
+    return needs_one_covariate(model) or (f"needs at most {MOST_PANELS} counts given their total" if many else None)
+
+
+@kind(_needs_means)
 def mean(
     fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
 ) -> Any:
     """Posterior mean of E[y | x] with its credible band, over the data.
 
-    A curve with a ribbon where the covariate is a number, a stroke with a bar for each level where it has levels.
+    A curve with a ribbon where the covariate is a number, a stroke with a bar for each level where it has levels.  Of categories the
+    probabilities of all, one upon the other, the data as strokes above.  Further inputs of components, such as an exposure, are at
+    their medians.
 
     Parameters
     ----------
@@ -136,15 +169,40 @@ def mean(
     names, grid = responses(fit.model, response), _Grid.over(fit, points)
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
+            if fit.model.frame.levels[fit.model.frame.response_names.index(name)] is not None:
+                _stack(one, grid, name, f"{name} " if len(names) > 1 else "", bands)
+                continue
             table = grid.spread(grid.predict("mean", response=name, **bands), 1)[:, 0]
-            grid.data(one, values_of(fit.model, name))
+            grid.data(one, scattered(fit.model, name, style.PLASTIC) if shapes(fit.model)[name] == COUNT else values_of(fit.model, name))
             grid.band(one, table[:, 1], table[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band")
             grid.curve(one, table[:, 0], style.ORANGE, MEAN)
             grid.dress(one, name)
         return style.finish(axes, ax is None)
 
 
-@kind(needs_one_covariate)
+def _stack(ax: Axes, grid: _Grid, name: str, prefix: str, bands: Bands) -> None:
+    """Probabilities of categories one upon the other, and the data above them."""
+    levels = levels_of(grid.fit.model, name)
+    shares = grid.spread(grid.predict("mean", response=name, **bands), len(levels))[..., 0]
+    foot, observed, x = np.zeros(len(shares)), values_of(grid.fit.model, name), grid.covariate.scattered()
+    for code, level in enumerate(levels):
+        top, color = foot + shares[:, code], style.CYCLE[code % len(style.CYCLE)]
+        label = prefix + style.text(level)
+        if grid.covariate.levels is None:
+            ax.fill_between(grid.position, foot, top, color=color, alpha=0.6, linewidth=0, label=label)
+        else:
+            ax.bar(grid.position, shares[:, code], 0.8, bottom=foot, color=color, alpha=0.6, label=label)
+        ax.vlines(x[observed == code], 1.02, 1.07, color=color, linewidth=0.8)
+        foot = top
+    grid.dress(ax, f"probability of {name}")
+    ax.set_ylim(0, 1.08)
+
+
+def _needs_order(model: Model) -> str | None:
+    return needs_one_covariate(model) or needs_ordered(model)
+
+
+@kind(_needs_order)
 def quantiles(
     fit: MCMCResult, ax: Any = None, *, q: Sequence[float] = QUANTILES, response: str | Sequence[str] | None = None,
     points: int | None = None, **bands: Unpack[Bands],
@@ -181,11 +239,11 @@ def quantiles(
     ['data', '10% and 90%', '_child2']
     """
     check(fit.model, "quantiles")
-    names, grid = responses(fit.model, response), _Grid.over(fit, points, QUANTILE_POINTS)
+    names, grid = responses(fit.model, response, (NUMBER, COUNT)), _Grid.over(fit, points, QUANTILE_POINTS)
     q = np.unique(np.asarray(q, dtype=float))
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
-            grid.data(one, values_of(fit.model, name))
+            grid.data(one, scattered(fit.model, name, style.PLASTIC))
             table = grid.spread(grid.predict("quantile", q=q, response=name, **bands), len(q))
             if 0.5 in q:
                 median = table[:, q.searchsorted(0.5)]
@@ -207,7 +265,7 @@ def _quantile_curves(ax: Axes, grid: _Grid, values: np.ndarray, q: np.ndarray) -
 
 
 def _needs_a_number(model: Model) -> str | None:
-    why = needs_one_covariate(model)
+    why = _needs_order(model)
     if why is None:
         ((name, levels),) = model.frame.covariate_columns.items()
         # Numbers in C(x) have levels too.
@@ -250,32 +308,45 @@ def conditional(
     from matplotlib.colors import PowerNorm
 
     check(fit.model, "conditional")
-    names, grid = responses(fit.model, response), _Grid.over(fit, points)
-    x, size = grid.position, len(grid.position)
+    names, grid = responses(fit.model, response, (NUMBER, COUNT)), _Grid.over(fit, points)
+    x, size, held = grid.position, len(grid.position), shapes(fit.model)
     half = (x[1] - x[0]) / 2
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
-            y = style.padded(values_of(fit.model, name), 0.08, size)
+            y = _points_along(fit, name, 0.08, size)
             step = (y[1] - y[0]) / 2
-            values = grid.spread(grid.predict("density", at=y, response=name, **bands), size)[..., 0]
+            values = grid.spread(grid.predict("density", at=y, response=name, **bands), len(y))[..., 0]
             # Coloured by the root of the density: a narrow peak at one x would otherwise leave all else dark.
             image = one.imshow(
-                values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto", interpolation="bilinear",
+                values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto",
+                interpolation="bilinear" if held[name] == NUMBER else "nearest",
                 extent=(x[0] - half, x[-1] + half, y[0] - step, y[-1] + step),
             )
-            style.color_bar(one, image, f"density of {name}")
+            style.color_bar(one, image, f"{'density' if held[name] == NUMBER else 'probability'} of {name}")
             grid.data(one, values_of(fit.model, name), color="white", markeredgecolor="black", markeredgewidth=0.5, markersize=3.5, alpha=1)
             # Quantiles beyond the image are not wanted; those on it can be read off a distribution function on its grid, at a
             # fraction of the cost of predict(kind="quantile").
-            cdf = grid.spread(grid.predict("cdf", at=y, response=name, **bands), size)[..., 0]
-            curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
+            cdf = grid.spread(grid.predict("cdf", at=y, response=name, **bands), len(y))[..., 0]
+            if held[name] == NUMBER:
+                curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
+            else:
+                places = np.array([np.searchsorted(row, IMAGE_QUANTILES) for row in cdf])
+                curves = np.where(np.isnan(cdf[:, :1]), np.nan, np.append(y, np.nan)[places])
             _quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
             grid.dress(one, name)
-            one.set_ylim(y[0], y[-1])
+            one.set_ylim(y[0] - step, y[-1] + step) if held[name] == COUNT else one.set_ylim(y[0], y[-1])
         return style.finish(axes, ax is None)
 
 
-@kind(needs_one_covariate)
+def _points_along(fit: MCMCResult, name: str, margin: float, points: int) -> np.ndarray:
+    """Points along a number, or the whole numbers over the range of a count."""
+    if shapes(fit.model)[name] == COUNT:
+        return counted(fit.model, name)
+    values = values_of(fit.model, name)
+    return style.padded(values[~np.isnan(values)], margin, points)
+
+
+@kind(_needs_order)
 def slices(
     fit: MCMCResult, ax: Any = None, *, x: Sequence[Any] | None = None, response: str | Sequence[str] | None = None,
     points: int | None = None, **bands: Unpack[Bands],
@@ -315,20 +386,25 @@ def slices(
     ['10', '20']
     """
     check(fit.model, "slices")
-    (covariate,), names = covariates(fit.model), responses(fit.model, response)
+    (covariate,), names = covariates(fit.model), responses(fit.model, response, (NUMBER, COUNT))
     chosen = _slice_values(covariate) if x is None else [x] if np.ndim(x) == 0 else list(x)
     if not chosen:
         raise ValueError("x is empty; give values of the covariate, or leave it out.")
     points = SLICE_POINTS if points is None else count("points", points, 2)
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
-            y = style.padded(values_of(fit.model, name), 0.15, points)
-            table = fit.predict({covariate.name: chosen}, "density", at=y, response=name, **bands).to_numpy().reshape(-1, points, 3)
+            y, steps = _points_along(fit, name, 0.15, points), shapes(fit.model)[name] == COUNT
+            rows = _new_rows(fit, covariate.name, chosen)
+            table = fit.predict(rows, "density", at=y, response=name, **bands).to_numpy().reshape(-1, len(y), 3)
             tables = RIDGE * table / table.max(axis=(1, 2), keepdims=True) + np.arange(len(chosen))[:, None, None]
             for foot, (estimate, lower, upper) in enumerate(tables.transpose(0, 2, 1)):
                 one.axhline(foot, color=style.GREY, linewidth=0.5)
-                style.band(one, y, lower, upper, style.BLUE, None if foot else f"{bands.get('interval', 0.9):.0%} credible band")
-                one.plot(y, estimate, color=style.BLUE, linewidth=style.LINE, label=None if foot else "conditional density, scaled")
+                label = None if foot else f"{bands.get('interval', 0.9):.0%} credible band"
+                looks = {"step": "mid"} if steps else {}
+                one.fill_between(y, lower, upper, color=style.BLUE, alpha=style.FAINT, linewidth=0, label=label, **looks)
+                what, looks = ("probability", {"drawstyle": "steps-mid"}) if steps else ("density", {})
+                label = None if foot else f"conditional {what}, scaled"
+                one.plot(y, estimate, color=style.BLUE, linewidth=style.LINE, label=label, **looks)
             one.set_xlim(y[0], y[-1])
             style.dress(one, name, covariate.name)
             style.level_axis(one, "y", chosen)

@@ -25,6 +25,7 @@ LINE = 1.8  # width of what a picture is about
 FAINT = 0.22  # opacity of bands
 SMALL = 8  # size of letters in legends and at contours
 MOST_STROKES = 500  # of a rug
+GOLDEN, PLASTIC = 0.6180339887498949, 0.7548776662466927  # steps of offsets along one axis, and along another
 SINGLE, PANEL, SIDE = (6.2, 4.4), (4.2, 3.2), (5.6, 4.4)  # inches: one picture, each of several, each of two kinds
 
 
@@ -114,7 +115,9 @@ def dress_triangle(axes: np.ndarray, x: Sequence[str], y: Sequence[str], handles
 
 
 def finish(axes: np.ndarray, new: bool, handles: Sequence[Artist] | None = None) -> Any:
-    """Add the legend that several panels share, and give back the axes, or the only one."""
+    """Add the legend of all panels, by default with each of their labels once, and give back the axes, or the only one."""
+    if handles is None:
+        handles = list({one.get_label(): one for ax in axes for one in ax.get_legend_handles_labels()[0]}.values())
     legend(axes[0], handles, above_all=new and len(axes) > 1)
     return axes[0] if len(axes) == 1 else axes
 
@@ -192,8 +195,8 @@ def bins(values: np.ndarray) -> np.ndarray:
 
 
 def _ends(values: np.ndarray) -> tuple[float, float]:
-    """Smallest and largest value, apart where they are one."""
-    low, high = float(values.min()), float(values.max())
+    """Smallest and largest value that is not missing, apart where they are one."""
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
     return (low, high) if low < high else (low - 0.5 * (abs(low) or 1.0), high + 0.5 * (abs(high) or 1.0))
 
 
@@ -202,6 +205,6 @@ def text(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, Real) else literal(str(value))
 
 
-def jitter(size: int) -> np.ndarray:
-    """Offsets spread evenly over (-1/2, 1/2), the same at every call: steps of the golden ratio, no random numbers."""
-    return (np.arange(1, size + 1) * 0.6180339887498949) % 1.0 - 0.5
+def jitter(size: int, step: float = GOLDEN) -> np.ndarray:
+    """Offsets spread evenly over (-1/2, 1/2), the same at every call: multiples of an irrational number, no random numbers."""
+    return (np.arange(1, size + 1) * step) % 1.0 - 0.5

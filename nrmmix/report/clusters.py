@@ -10,13 +10,17 @@ from nrmmix.compiling import announced
 from nrmmix.kernels.chain import start
 
 if TYPE_CHECKING:
+    from nrmmix.families import Parameter
     from nrmmix.model import Model
     from nrmmix.partition import Partition
     from nrmmix.results import MCMCResult
 
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
-FEW_PARAMETERS = 6  # with more, of each component only the means are reported
+FEW_PARAMETERS = 6  # of a family; with more, only means are reported
+MOST_PARAMETERS = 12  # of a family that are reported
+TOP_WORDS = 8  # of counts given their total, those whose shares are largest
+SHARE = "share "  # how the names of such shares begin
 
 
 class Column(NamedTuple):
@@ -27,6 +31,13 @@ class Column(NamedTuple):
     sd: np.ndarray  # (K,) posterior standard deviation; NaN where there is none
 
 
+class Words(NamedTuple):
+    """The largest shares of every cluster, of many."""
+
+    name: str
+    top: tuple[tuple[tuple[str, float], ...], ...]  # of each cluster, words and their shares
+
+
 class Clusters(NamedTuple):
     """Clusters of a partition, largest first."""
 
@@ -35,6 +46,8 @@ class Clusters(NamedTuple):
     size: np.ndarray  # (K,)
     stability: np.ndarray  # (K,)
     columns: tuple[Column, ...]
+    words: tuple[Words, ...]
+    n_left_out: int  # parameters of which there is no column
 
 
 def affordable(fit: MCMCResult) -> bool:
@@ -83,25 +96,41 @@ def clusters(fit: MCMCResult) -> Clusters:
     labels, size = found.labels, found.sizes
     probability = fit.predict(kind="cluster")["probability"].to_numpy(dtype=float)
     stability = np.bincount(labels, weights=probability) / size
-    columns = [*_parameters(fit.model, found), *_covariates(fit.model, labels, size)]
+    of_families, words, n_left_out = parameters(fit.model, found)
+    columns = [*of_families, *_covariates(fit.model, labels, size)]
     order = np.argsort(-size, kind="stable")
     return Clusters(
         found, order, size[order], stability[order],
         tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
+        tuple(Words(name, tuple(top[k] for k in order)) for name, top in words), n_left_out,
     )
 
 
-def _parameters(model: Model, partition: Partition) -> list[Column]:
+def parameters(model: Model, partition: Partition) -> tuple[list[Column], list[Words], int]:
+    """Parameters of the clusters of a partition as columns, shares as leading words where they are many, and how many were left out."""
     K = partition.n_clusters
     data, state = model.arrays(K)
     with announced():
         start(data, state, partition.labels)
-    columns = []
-    for parameters in model.blocks.cluster_parameters(state.stat, K, model.packed):
-        if len(parameters) > FEW_PARAMETERS:
-            parameters = [parameter for parameter in parameters if parameter.name.startswith("mean ")]
-        columns += [Column(*parameter) for parameter in parameters]
-    return columns
+    columns, words, left_out = [], [], 0
+    for own in model.blocks.cluster_parameters(state.stat, K, model.packed):
+        shown = own
+        if len(own) > FEW_PARAMETERS:
+            if own[0].name.startswith(SHARE):
+                words.append(_words(own))
+                continue
+            shown = [parameter for parameter in own if parameter.name.startswith("mean ")] or own
+        left_out += len(shown[MOST_PARAMETERS:])
+        columns += [Column(*parameter) for parameter in shown[:MOST_PARAMETERS]]
+    return columns, words, left_out
+
+
+def _words(shares: list[Parameter]) -> Words:
+    names = np.array([parameter.name.removeprefix(SHARE) for parameter in shares], dtype=object)
+    value = np.array([parameter.mean for parameter in shares])  # (words, K)
+    top = np.argsort(-value, axis=0, kind="stable")[:TOP_WORDS].T
+    found = tuple(tuple(zip(names[rows].tolist(), value[rows, k].tolist(), strict=True)) for k, rows in enumerate(top))
+    return Words("Largest shares", found)
 
 
 def _covariates(model: Model, labels: np.ndarray, size: np.ndarray) -> list[Column]:

@@ -10,7 +10,7 @@ import pandas as pd
 from nrmmix import diagnostics
 from nrmmix.convergence import converged, smallest_ess
 from nrmmix.priors import DirichletProcess
-from nrmmix.tables import as_frame
+from nrmmix.tables import as_frame, listed
 from nrmmix.warn import warn
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
     return pd.DataFrame([{
         "formula": model.formula,
         "prior": str(model.prior),
-        "family": type(model.family).__name__,
+        "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)),
         "method": fit.method,
         "n_obs": model.n_obs,
         "n_responses": model.n_dim,
@@ -82,14 +82,13 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
 def augment(fit: MCMCResult, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
     frame = fit.model.frame
-    table = frame.source if newdata is None else as_frame(newdata, allow_empty=True)
     response = frame.response if newdata is None else frame.new_response(newdata)
-    names = list(frame.response_names)
-    ends = [""] if len(names) == 1 else [f"_{name}" for name in names]
-    fitted = fit.predict(newdata, "mean")["estimate"].to_numpy().reshape(-1, len(names))
-    new = {f".fitted{end}": fitted[:, j] for j, end in enumerate(ends)}
+    if frame.is_sparse:
+        table, new = pd.DataFrame(index=frame.index if newdata is None else frame.new_index(newdata)), {}
+    else:
+        table = frame.source if newdata is None else as_frame(newdata, allow_empty=True)
+        new = _fitted(fit, newdata, response)
     if response is not None:
-        new |= {f".resid{end}": response[:, j] - fitted[:, j] for j, end in enumerate(ends)}
         new[".log_density"] = fit.log_density(newdata).to_numpy()
         clusters = fit.predict(newdata, "cluster")
         new |= {f".{name}": clusters[name].array for name in ("cluster", "probability")}
@@ -97,6 +96,24 @@ def augment(fit: MCMCResult, newdata: Any = None) -> pd.DataFrame:
         if name in table:
             raise ValueError(f"augment would add a column {name!r}, which the data have already; rename that column.")
     return pd.concat([table, pd.DataFrame(new, index=table.index)], axis=1)
+
+
+def _fitted(fit: MCMCResult, newdata: Any, response: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Means, and what is left of the responses; of counts given their total, shares of it."""
+    model, blocks = fit.model, fit.model.blocks
+    names, of = blocks.mean_names(), blocks.mean_responses()
+    fitted = fit.predict(newdata, "mean")["estimate"].to_numpy().reshape(-1, len(names))
+    new = {f".fitted_{name}" if len(names) > 1 else ".fitted": fitted[:, j] for j, name in enumerate(names)}
+    if response is None:
+        return new
+    observed = response.copy()
+    for block, totals in zip(blocks.blocks, blocks.totals(response), strict=True):
+        if totals is not None:
+            observed[:, block.columns] /= np.where(totals > 0, totals, np.nan)[:, None]
+    for j, name in enumerate(names):
+        if model.frame.levels[of[j]] is None:
+            new[f".resid_{name}" if len(names) > 1 else ".resid"] = observed[:, of[j]] - fitted[:, j]
+    return new
 
 
 # --------------------------------------------------------------------------------------------- several fits
@@ -207,18 +224,22 @@ def _check_same_responses(named: dict[str, MCMCResult]) -> None:
     for name, responses in others:
         if sorted(responses) != sorted(reference):
             raise ValueError(
-                f"compare: densities of different responses cannot be compared; {first} has {', '.join(reference)} and "
-                f"{name} {', '.join(responses)}."
+                f"compare: densities of different responses cannot be compared; {first} has {listed(reference)} and "
+                f"{name} {listed(responses)}."
             )
 
 
 def _check_same_data(named: dict[str, MCMCResult]) -> None:
-    def responses(fit: MCMCResult) -> np.ndarray:
-        return fit.model.frame.response[:, np.argsort(fit.model.frame.response_names)]
+    def responses(fit: MCMCResult) -> tuple[np.ndarray, ...]:
+        own = fit.model.frame.response
+        if fit.model.frame.is_sparse:
+            return own.indptr, own.indices, own.data
+        return (own[:, np.argsort(fit.model.frame.response_names)],)
 
     (first, reference), *others = named.items()
     for name, fit in others:
-        if not np.array_equal(responses(fit), responses(reference)):
+        both = zip(responses(fit), responses(reference), strict=False)
+        if not all(np.array_equal(own, wanted, equal_nan=True) for own, wanted in both):
             raise ValueError(
                 f"compare: {first} and {name} were fitted to different rows ({reference.model.n_obs} and {fit.model.n_obs}); fit the "
                 "same rows, or give held-out rows as newdata=."

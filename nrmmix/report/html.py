@@ -21,6 +21,7 @@ from nrmmix.convergence import converged, verdict
 from nrmmix.plots.kinds import KINDS
 from nrmmix.report.frames import quantities
 from nrmmix.report.summary import summary
+from nrmmix.tables import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 DPI = 110
 HEADINGS = {"ppc": "posterior predictive check"}  # of kinds that are abbreviations
+LONGEST = 20  # numbers of a hyperparameter that are written one by one where they are all the same
 LIBRARIES = ("numpy", "scipy", "numba", "pandas")
 
 STYLE = """\
@@ -60,7 +62,7 @@ def write(fit: MCMCResult, path: Any) -> Path:
 def _page(fit: MCMCResult) -> str:
     model, numbers = fit.model, quantities(fit)
     what = "Kernel-NRM density regression" if model.is_regression else "NRM mixture"
-    title = escape(f"{what}: {model.formula or ', '.join(model.frame.response_names)}")
+    title = escape(f"{what}: {model.formula or listed(model.frame.response_names)}")
     kinds = plots.available(model)
     fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     pictures = "\n".join(_picture(fit, kind) for kind in kinds)
@@ -205,6 +207,8 @@ def reproduce(fit: MCMCResult) -> str:
     arguments = [repr(model.formula), "data", f"family={_code(model.family)}", f"prior={_code(model.prior)}"]
     if model.kernel is not None:
         arguments.append(f"kernel={_kernel(model.kernel)}")
+    if not model.frame.is_sparse and np.isnan(model.frame.response).any():
+        arguments.append("missing='marginalize'")
     lines = "\n".join(f"    {argument}," for argument in arguments)
     run = f"draws={fit.draws.n_draws}, tune={fit.tune}, thin={fit.thin}, chains={fit.draws.n_chains}, rng={fit.seed}"
     return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({fit.method!r}, {run})"
@@ -212,10 +216,15 @@ def reproduce(fit: MCMCResult) -> str:
 
 def _code(value: Any) -> str:
     if is_dataclass(value):
-        given = ", ".join(f"{field.name}={_code(getattr(value, field.name))}" for field in fields(value) if field.init)
+        values = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        given = ", ".join(f"{name}={_code(own)}" for name, own in values.items() if own is not None)
         return f"nm.{type(value).__name__}({given})"
     if isinstance(value, tuple):
         return f"({', '.join(map(_code, value))},)"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!r}: {_code(own)}' for key, own in value.items())}}}"
+    if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) > LONGEST and (value == value[0]).all():
+        return repr(value[0].item())  # of so many one for all does
     return repr(value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value)
 
 

@@ -14,6 +14,7 @@ from nrmmix.convergence import format_rhat, verdict
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
+from nrmmix.tables import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,12 +63,14 @@ def summary(fit: MCMCResult) -> Report:
     ]
     if affordable(fit):
         found = clusters(fit)
-        tables += _cluster_tables(found, width)
+        tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
         note = (
             f"Clusters: fit.partition(), of expected {found.partition.loss.upper()} loss {found.partition.expected_loss:.3g}. Stability: "
             "of the rows that share a cluster with a member, the posterior mean share that are with it here. Parameters: posterior mean "
             "± standard deviation given this partition."
         )
+        if found.n_left_out:
+            note += f" {found.n_left_out} parameters more are not shown."
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
     return Report(tables, [note, verdict(fit, numbers)], width)
@@ -80,7 +83,7 @@ def _model_table(fit: MCMCResult, width: int) -> Table:
     model, frame = fit.model, fit.model.frame
     rows = [
         ("Formula:", model.formula or "(every column is a response)"),
-        ("Responses:", ", ".join(frame.response_names)),
+        ("Responses:", listed(frame.response_names) if frame.is_sparse else ", ".join(frame.response_names)),
         ("Covariates:", ", ".join(frame.covariate_names) or "none"),
         ("Seed:", str(fit.seed)),
     ]
@@ -171,6 +174,18 @@ def _cluster_tables(found: Clusters, width: int) -> list[Table]:
             colsep="  ",
         )
         for panel in panels
+    ]
+
+
+def _word_tables(found: Clusters, width: int) -> list[Table]:
+    """The largest shares of each cluster, one cluster a row."""
+    labels = [str(label) for label in found.label[:SHOWN]]
+    return [
+        Table(
+            [[label, ", ".join(f"{word} {share:.2g}" for word, share in top)] for label, top in zip(labels, words.top, strict=False)],
+            [len("Cluster"), width - len("Cluster") - 2], "ll", headers=["Cluster", words.name], colsep="  ", wrap=True,
+        )
+        for words in found.words
     ]
 
 

@@ -284,7 +284,8 @@ def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):
     for width, seed in zip(replay, np.random.SeedSequence(5).spawn(len(replay)), strict=True):
         atoms = random_measure(replay, seed)
         values = component_means(replay.points(np.zeros((1, 1))), atoms.theta, 1)[0]
-        sampled.append(float(model.family.means(atoms.average(reach.at(width), values, np.zeros(1)))[0, 0]))
+        share, _ = atoms.shares(reach.at(width))
+        sampled.append(float(model.family.means(share @ values)[0, 0]))
     sampled = np.array(sampled).reshape(8, -1)
     error = sampled.mean(axis=1).std(ddof=1) / math.sqrt(8)
     assert abs(sampled.mean() - float(table["estimate"].iloc[0])) < 4 * error + 0.002
@@ -399,7 +400,7 @@ def test_marginals_of_several_responses():
     mean, sd = (np.stack([getattr(law, name)[0] for law in laws], axis=1) for name in ("mean", "sd"))
     np.testing.assert_allclose(mean, family.means(component_means(replay.points(np.zeros((1, d))), atoms.theta, d)[0]))
     W = atoms.theta[1 + d :, 0].reshape(d, d)
-    covariance = family.factor @ np.linalg.inv(W.T @ W) @ family.factor.T
+    covariance = np.linalg.inv(W.T @ W) * np.outer(family.form.spread, family.form.spread)
     np.testing.assert_allclose(sd[0], np.sqrt(np.diag(covariance)))
 
 

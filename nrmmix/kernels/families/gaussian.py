@@ -1,13 +1,17 @@
 """Gaussian components, full covariance, normal-Wishart prior.
 
-Observations come whitened (`nrmmix.families.Gaussian`): y = L^-1 (x - m) with scale = L L', so that the prior is
-Lambda ~ Wishart(nu, I), mu | Lambda ~ N(0, (r Lambda)^-1), and the constants carry log |dy/dx| = -log |L|.
+Responses come centred and scaled one by one (`nrmmix.families.normal_wishart`): y_j = (x_j - m_j)/s_j with s_j^2 = scale_jj, so that
+the prior is Lambda ~ Wishart(nu, Psi_0^-1), mu | Lambda ~ N(0, (r Lambda)^-1) with Psi_0 the scale's correlations, and the constants
+carry log |dy/dx| = -sum log s_j.  A known mean is r = 1e300: then r_n/(r_n + 1) = 1, and means stay 0.  A row that has none of its
+cells is NaN and counts for nothing; of a row that misses some the chain draws them (`nrmmix.kernels.cells`), and they count in the
+statistics, not in scores.
 
 Rows of stat: n; c, h, f of the predictive c - h log(1 + f q); the mean mu_n (d); the Cholesky factor of Psi_n packed by rows, its
 diagonal as reciprocals; d of scratch.  With r_n = r + n and q = (y - mu_n)' Psi_n^-1 (y - mu_n) the predictive is a multivariate t with
 nu + n - d + 1 degrees of freedom: c = predictive[n] - log|Psi_n|/2, h = (nu + n + 1)/2, f = r_n/(r_n + 1).
 
-Constants: r, nu, -log|L|, the length N of the tables, then predictive[0..N-1] and marginal[0..N-1]: all that depends on n alone.
+Constants: r, nu, -sum log s_j, the length N of the tables, then predictive[0..N-1] and marginal[0..N-1]: all that depends on n alone;
+log s_j (d); the factor of Psi_0, packed as that of Psi_n.
 Rows of theta: log |W|, mean (d), W (d x d) with Lambda = W'W.
 """
 
@@ -15,8 +19,9 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, IMPUTE_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.families.gaussian_patterns import density_pattern, has_gaps, impute_pattern, score_pattern
+from nrmmix.kernels.jit import fast, inlined, kernel
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
 
@@ -33,6 +38,12 @@ def n_stat(d):
 
 def n_theta(d):
     return 1 + d + d * d
+
+
+@inlined
+def spreads(rows, o):
+    """Where log s_j begin in the constants; behind them is the factor of Psi_0."""
+    return o + TABLES + 2 * int(rows.constant[o + LENGTH])
 
 
 @kernel
@@ -61,13 +72,11 @@ def _refresh(rows, stat, block, k):
 def gaussian_empty(rows, stat, block, k):
     s = block[STAT]
     d = block[LAST] - block[FIRST]
-    for r in range(s, s + MEAN + d + d * (d + 1) // 2):
+    for r in range(s, s + MEAN + d):
         stat[r, k] = 0.0
-    p = s + MEAN + d
-    for j in range(d):
-        p += j
-        stat[p, k] = 1.0
-        p += 1
+    prior = spreads(rows, block[CONSTANT]) + d
+    for p in range(d * (d + 1) // 2):
+        stat[s + MEAN + d + p, k] = rows.constant[prior + p]
     _refresh(rows, stat, block, k)
     return DONE
 
@@ -78,6 +87,8 @@ def gaussian_update(rows, stat, block, k, i, sign):
     s = block[STAT]
     first = block[FIRST]
     d = block[LAST] - first
+    if math.isnan(rows.y[i, first]):
+        return DONE
     n = stat[s, k] + sign
     r_n = rows.constant[block[CONSTANT] + R] + n
     stat[s, k] = n
@@ -195,6 +206,13 @@ def _without(rows, stat, work, block, k, i):
 def gaussian_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
     first = block[FIRST]
+    if math.isnan(rows.y[i, first]):
+        return DONE
+    if has_gaps(rows, block, i):
+        score_pattern(rows, stat, work, out, block, K, i)
+        if own >= 0:
+            out[own] = math.nan  # the column has the cells that were drawn: they go with the row
+        return DONE
     _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
     if own >= 0:
         out[own] = before + _without(rows, stat, work, block, own, i)
@@ -276,7 +294,19 @@ def _density(rows, theta, work, out, block, M, i):
 
 @entry(DENSITY_T)
 def gaussian_density(rows, theta, work, out, block, M, i):
-    _density(rows, theta, work, out, block, M, i)
+    if math.isnan(rows.y[i, block[FIRST]]):
+        return DONE
+    if has_gaps(rows, block, i):
+        density_pattern(rows, theta, work, out, block, M, i)
+    else:
+        _density(rows, theta, work, out, block, M, i)
+    return DONE
+
+
+@entry(IMPUTE_T)
+def gaussian_impute(rows, stat, work, block, k, i, rng):
+    if has_gaps(rows, block, i):
+        impute_pattern(rows, stat, work, block, k, i, rng)
     return DONE
 
 

@@ -1,0 +1,192 @@
+"""Categorical components, Dirichlet prior, independent by response; binary responses are those of two levels.
+
+Responses are numbers 0, 1, ... of their levels, NaN where missing: each response counts the rows in which it was observed.
+
+Levels of all responses are numbered end to end, T of them.
+Rows of stat: counts (T); log predictive probabilities (T); a row of zeros; observations of each response (d).
+Constants: T; of each response its first level, and T (d + 1); sums of its concentrations (d); concentrations (T).
+Rows of theta: log probabilities (T); a row of zeros.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.families.rising import LANES
+from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.special import draw_log_gamma, exp_any, log_pos, log_rising
+from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
+
+LEVELS, STARTS = 0, 1  # in Rows.constant
+
+
+def n_stat(d, T):
+    return 2 * T + 1 + d
+
+
+@kernel
+def _refresh(rows, stat, block, k, j):
+    """Log predictive probabilities of response j."""
+    s, o = block[STAT], block[CONSTANT]
+    d = block[LAST] - block[FIRST]
+    T = int(rows.constant[o + LEVELS])
+    total = rows.constant[o + STARTS + d + 1 + j] + stat[s + 2 * T + 1 + j, k]
+    alpha = o + STARTS + 2 * d + 1
+    for level in range(int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])):
+        stat[s + T + level, k] = log_pos((rows.constant[alpha + level] + stat[s + level, k]) / total)
+
+
+@entry(EMPTY_T)
+def categorical_empty(rows, stat, block, k):
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    for r in range(s, s + 2 * int(rows.constant[block[CONSTANT] + LEVELS]) + 1 + d):
+        stat[r, k] = 0.0
+    for j in range(d):
+        _refresh(rows, stat, block, k, j)
+    return DONE
+
+
+@entry(UPDATE_T)
+def categorical_update(rows, stat, block, k, i, sign):
+    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
+    T = int(rows.constant[o + LEVELS])
+    for j in range(block[LAST] - first):
+        y = rows.y[i, first + j]
+        if not math.isnan(y):
+            stat[s + int(rows.constant[o + STARTS + j]) + int(y), k] += sign
+            stat[s + 2 * T + 1 + j, k] += sign
+            _refresh(rows, stat, block, k, j)
+    return DONE
+
+
+@kernel
+def _level(rows, block, i, j):
+    """The level that row i has in response j; T, that of zeros, where it is missing or there is no such response."""
+    o, first = block[CONSTANT], block[FIRST]
+    if j < block[LAST] - first and not math.isnan(rows.y[i, first + j]):
+        return int(rows.constant[o + STARTS + j]) + int(rows.y[i, first + j])
+    return int(rows.constant[o + LEVELS])
+
+
+@fast
+def _add_logs(rows, logs, base, out, block, K, i):
+    """out[:K] += rows of `logs` for the levels of row i, four at a time."""
+    for j in range(0, block[LAST] - block[FIRST], 4):
+        r0, r1 = base + _level(rows, block, i, j), base + _level(rows, block, i, j + 1)
+        r2, r3 = base + _level(rows, block, i, j + 2), base + _level(rows, block, i, j + 3)
+        for k in range(K):
+            out[k] += (logs[r0, k] + logs[r1, k]) + (logs[r2, k] + logs[r3, k])
+
+
+@kernel
+def _without(rows, stat, block, k, i):
+    """Log predictive of member i given the other members."""
+    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
+    d = block[LAST] - first
+    T = int(rows.constant[o + LEVELS])
+    alpha, sums = o + STARTS + 2 * d + 1, o + STARTS + d + 1
+    product, total = 1.0, 0.0
+    for j in range(d):
+        if not math.isnan(rows.y[i, first + j]):
+            level = _level(rows, block, i, j)
+            product *= (rows.constant[alpha + level] + stat[s + level, k] - 1.0) / (
+                rows.constant[sums + j] + stat[s + 2 * T + 1 + j, k] - 1.0
+            )
+            if product < 1e-150:
+                total += log_pos(product)
+                product = 1.0
+    return total + log_pos(product)
+
+
+@entry(SCORE_T)
+def categorical_score(rows, stat, work, out, block, K, i, own):
+    before = out[own] if own >= 0 else 0.0
+    padded = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
+    T = int(rows.constant[block[CONSTANT] + LEVELS])
+    _add_logs(rows, stat, block[STAT] + T, out, block, padded, i)
+    if own >= 0:
+        out[own] = before + _without(rows, stat, block, own, i)
+    return DONE
+
+
+@entry(MARGINAL_T)
+def categorical_marginal(rows, stat, block, k):
+    s, o = block[STAT], block[CONSTANT]
+    d = block[LAST] - block[FIRST]
+    T = int(rows.constant[o + LEVELS])
+    total = 0.0
+    for j in range(d):
+        total -= log_rising(rows.constant[o + STARTS + d + 1 + j], stat[s + 2 * T + 1 + j, k])
+    for level in range(T):
+        total += log_rising(rows.constant[o + STARTS + 2 * d + 1 + level], stat[s + level, k])
+    return total
+
+
+@entry(SAMPLE_T)
+def categorical_sample(rows, stat, theta, block, k, m, rng):
+    s, t, o = block[STAT], block[THETA], block[CONSTANT]
+    d = block[LAST] - block[FIRST]
+    alpha = o + STARTS + 2 * d + 1
+    for j in range(d):
+        start, stop = int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])
+        top = -math.inf
+        for level in range(start, stop):
+            theta[t + level, m] = draw_log_gamma(rows.constant[alpha + level] + stat[s + level, k], rng)
+            top = max(top, theta[t + level, m])
+        total = 0.0
+        for level in range(start, stop):
+            total += exp_any(theta[t + level, m] - top)
+        total = top + math.log(total)
+        for level in range(start, stop):
+            theta[t + level, m] -= total
+    theta[t + int(rows.constant[o + LEVELS]), m] = 0.0
+    return DONE
+
+
+@entry(DENSITY_T)
+def categorical_density(rows, theta, work, out, block, M, i):
+    _add_logs(rows, theta, block[THETA], out, block, M, i)
+    return DONE
+
+
+@kernel
+def _probability(rows, stat, block, k, j, level):
+    o, s = block[CONSTANT], block[STAT]
+    d = block[LAST] - block[FIRST]
+    T = int(rows.constant[o + LEVELS])
+    total = rows.constant[o + STARTS + d + 1 + j] + stat[s + 2 * T + 1 + j, k]
+    return (rows.constant[o + STARTS + 2 * d + 1 + level] + stat[s + level, k]) / total
+
+
+@entry(MEAN_T)
+def categorical_mean(rows, stat, out, block, k, i):
+    """Probability of each level."""
+    o = block[CONSTANT]
+    for j in range(block[LAST] - block[FIRST]):
+        for level in range(int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])):
+            out[block[MEANS] + level] = _probability(rows, stat, block, k, j, level)
+    return DONE
+
+
+@entry(MEAN_T)
+def categorical_mean_theta(rows, theta, out, block, m, i):
+    for level in range(int(rows.constant[block[CONSTANT] + LEVELS])):
+        out[block[MEANS] + level] = math.exp(theta[block[THETA] + level, m])
+    return DONE
+
+
+@entry(MEAN_T)
+def bernoulli_mean(rows, stat, out, block, k, i):
+    """Probability of 1, the second of two levels."""
+    for j in range(block[LAST] - block[FIRST]):
+        out[block[MEANS] + j] = _probability(rows, stat, block, k, j, 2 * j + 1)
+    return DONE
+
+
+@entry(MEAN_T)
+def bernoulli_mean_theta(rows, theta, out, block, m, i):
+    for j in range(block[LAST] - block[FIRST]):
+        out[block[MEANS] + j] = math.exp(theta[block[THETA] + 2 * j + 1, m])
+    return DONE

@@ -1,0 +1,134 @@
+"""Multinomial components, Dirichlet prior: rows of counts over a vocabulary, given their totals.
+
+Counts are sparse, those of row i at `Rows.indptr[FIRST + i]` and on.  Multinomial coefficients are left out.
+
+Rows of stat: counts of the d words; their total.
+Constants: d; the sum of the concentrations; concentrations (d); reach (d), see `nrmmix.kernels.families.rising`.
+Rows of theta: log probabilities (d).
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.families.rising import LANES, gather, ones, take_logs
+from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.special import draw_log_gamma, exp_any, log_rising
+from nrmmix.kernels.state import CONSTANT, DONE, FIRST, MEANS, STAT, THETA
+
+WORDS, TOTAL, ALPHA = 0, 1, 2  # in Rows.constant
+
+
+@entry(EMPTY_T)
+def multinomial_empty(rows, stat, block, k):
+    s = block[STAT]
+    for r in range(s, s + int(rows.constant[block[CONSTANT] + WORDS]) + 1):
+        stat[r, k] = 0.0
+    return DONE
+
+
+@kernel
+def _add(rows, stat, block, k, i, sign):
+    s = block[STAT]
+    total = 0.0
+    for p in range(rows.indptr[block[FIRST] + i], rows.indptr[block[FIRST] + i + 1]):
+        stat[s + rows.indices[p], k] += sign * rows.counts[p]
+        total += rows.counts[p]
+    stat[s + int(rows.constant[block[CONSTANT] + WORDS]), k] += sign * total
+
+
+@entry(UPDATE_T)
+def multinomial_update(rows, stat, block, k, i, sign):
+    _add(rows, stat, block, k, i, sign)
+    return DONE
+
+
+@fast
+def _score(rows, stat, work, out, block, K, i):
+    """out[:K] += log of rising factorials of the words over that of the total; see the Gaussian's for out[K:]."""
+    K = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
+    s, o, f = block[STAT], block[CONSTANT], block[FIRST]
+    d = int(rows.constant[o + WORDS])
+    product = work[0]
+    ones(product, K)
+    used, total = 0.0, 0.0
+    for p in range(rows.indptr[f + i], rows.indptr[f + i + 1]):
+        w, c = rows.indices[p], rows.counts[p]
+        total += c
+        used = gather(stat, s + w, rows.constant[o + ALPHA + w], c, rows.constant[o + ALPHA + d + w], used, product, out, K)
+    take_logs(product, out, K)
+    alpha = rows.constant[o + TOTAL]
+    for k in range(K):
+        out[k] -= log_rising(alpha + stat[s + d, k], total)
+
+
+@entry(SCORE_T)
+def multinomial_score(rows, stat, work, out, block, K, i, own):
+    if own >= 0:  # counts are whole numbers: what is taken out comes back to the last bit
+        _add(rows, stat, block, own, i, -1.0)
+    _score(rows, stat, work, out, block, K, i)
+    if own >= 0:
+        _add(rows, stat, block, own, i, 1.0)
+    return DONE
+
+
+@entry(MARGINAL_T)
+def multinomial_marginal(rows, stat, block, k):
+    s, o = block[STAT], block[CONSTANT]
+    d = int(rows.constant[o + WORDS])
+    total = -log_rising(rows.constant[o + TOTAL], stat[s + d, k])
+    for w in range(d):
+        if stat[s + w, k] > 0.0:
+            total += log_rising(rows.constant[o + ALPHA + w], stat[s + w, k])
+    return total
+
+
+@entry(SAMPLE_T)
+def multinomial_sample(rows, stat, theta, block, k, m, rng):
+    s, t, o = block[STAT], block[THETA], block[CONSTANT]
+    d = int(rows.constant[o + WORDS])
+    top = -math.inf
+    for w in range(d):
+        theta[t + w, m] = draw_log_gamma(rows.constant[o + ALPHA + w] + stat[s + w, k], rng)
+        top = max(top, theta[t + w, m])
+    total = 0.0
+    for w in range(d):
+        total += exp_any(theta[t + w, m] - top)
+    total = top + math.log(total)
+    for w in range(d):
+        theta[t + w, m] -= total
+    return DONE
+
+
+@fast
+def _density(rows, theta, out, block, M, i):
+    t, f = block[THETA], block[FIRST]
+    for p in range(rows.indptr[f + i], rows.indptr[f + i + 1]):
+        w, c = rows.indices[p], rows.counts[p]
+        for m in range(M):
+            out[m] += c * theta[t + w, m]
+
+
+@entry(DENSITY_T)
+def multinomial_density(rows, theta, work, out, block, M, i):
+    _density(rows, theta, out, block, M, i)
+    return DONE
+
+
+@entry(MEAN_T)
+def multinomial_mean(rows, stat, out, block, k, i):
+    """Expected share of each word."""
+    s, o = block[STAT], block[CONSTANT]
+    d = int(rows.constant[o + WORDS])
+    total = rows.constant[o + TOTAL] + stat[s + d, k]
+    for w in range(d):
+        out[block[MEANS] + w] = (rows.constant[o + ALPHA + w] + stat[s + w, k]) / total
+    return DONE
+
+
+@entry(MEAN_T)
+def multinomial_mean_theta(rows, theta, out, block, m, i):
+    for w in range(int(rows.constant[block[CONSTANT] + WORDS])):
+        out[block[MEANS] + w] = math.exp(theta[block[THETA] + w, m])
+    return DONE

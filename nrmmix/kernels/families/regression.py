@@ -1,0 +1,272 @@
+"""Regression components: one response, linear in its inputs, normal-inverse-gamma prior.
+
+Responses and inputs come whitened by the prior (`nrmmix.families.Regression`): y = z'g + e with g | s2 ~ N(g0, s2 I) and
+1/s2 ~ Gamma(nu/2, rate 1/2).  Rows that miss the response count for nothing.
+
+Rows of stat: n; c of the predictive; S_n; the mean g_n (q); the Cholesky factor of P_n = I + sum z z' packed by rows, its diagonal as
+reciprocals; q of scratch.  With Q = z' P_n^-1 z and e = y - z'g_n the predictive is Student's t with nu + n degrees of freedom:
+c - log(1 + Q)/2 - (nu + n + 1)/2 log(1 + e^2 / (S_n (1 + Q))), c = marginal[n + 1] - marginal[n] - log(S_n)/2.
+
+Constants: nu, log |dy/dy_user|, g0 (q), then marginal[0..]: what of log p(y_c) depends on n alone.
+Rows of theta: log w, w, g (q) with s2 = 1/w^2.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.special import log_pos
+from nrmmix.kernels.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_DIGITS, MEANS, STAT, THETA
+
+MEAN = 3  # first row of the mean
+NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of g0
+HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+LOST = 1e-5  # of 1 - Q, and of S: a removal that leaves less is not trusted
+
+
+def n_stat(q):
+    return MEAN + 2 * q + q * (q + 1) // 2
+
+
+def n_theta(q):
+    return 2 + q
+
+
+def n_work(q):
+    return q + 2
+
+
+@kernel
+def _refresh(rows, stat, block, k):
+    s = block[STAT]
+    marginal = block[CONSTANT] + START + block[INPUT_LAST] - block[INPUT] + int(stat[s, k])
+    stat[s + 1, k] = rows.constant[marginal + 1] - rows.constant[marginal] - 0.5 * math.log(stat[s + 2, k])
+
+
+@entry(EMPTY_T)
+def regression_empty(rows, stat, block, k):
+    s = block[STAT]
+    q = block[INPUT_LAST] - block[INPUT]
+    stat[s, k] = 0.0
+    stat[s + 2, k] = 1.0
+    p = s + MEAN + q
+    for a in range(q):
+        stat[s + MEAN + a, k] = rows.constant[block[CONSTANT] + START + a]
+        for _ in range(a):
+            stat[p, k] = 0.0
+            p += 1
+        stat[p, k] = 1.0
+        p += 1
+    _refresh(rows, stat, block, k)
+    return DONE
+
+
+@kernel
+def _residual(rows, stat, block, k, i):
+    e = rows.y[i, block[FIRST]]
+    for a in range(block[INPUT_LAST] - block[INPUT]):
+        e -= rows.y[i, block[INPUT] + a] * stat[block[STAT] + MEAN + a, k]
+    return e
+
+
+@kernel
+def _solve(rows, stat, out, o, block, k, i):
+    """out[o : o + q, k] = L^-1 z_i; its sum of squares Q."""
+    q = block[INPUT_LAST] - block[INPUT]
+    p = block[STAT] + MEAN + q
+    total = 0.0
+    for a in range(q):
+        x = rows.y[i, block[INPUT] + a]
+        for j in range(a):
+            x -= stat[p, k] * out[o + j, k]
+            p += 1
+        x *= stat[p, k]
+        p += 1
+        out[o + a, k] = x
+        total += x * x
+    return total
+
+
+@entry(UPDATE_T)
+def regression_update(rows, stat, block, k, i, sign):
+    """Rank-one update of the factor of P_n, the mean and S_n."""
+    if math.isnan(rows.y[i, block[FIRST]]):
+        return DONE
+    s = block[STAT]
+    q = block[INPUT_LAST] - block[INPUT]
+    L = s + MEAN + q
+    row = L + q * (q + 1) // 2  # of scratch
+    left = 1.0 + sign * _solve(rows, stat, stat, row, block, k, i)
+    sound = left >= LOST
+    left = max(left, LOST)
+    e = _residual(rows, stat, block, k, i)
+    before = stat[s + 2, k]
+    after = before + sign * e * e / left
+    sound = sound and after >= LOST * before
+    stat[s, k] += sign
+    stat[s + 2, k] = max(after, LOST * before)
+    for a in range(q - 1, -1, -1):  # P_n^-1 z
+        x = stat[row + a, k]
+        for b in range(a + 1, q):
+            x -= stat[L + b * (b + 1) // 2 + a, k] * stat[row + b, k]
+        stat[row + a, k] = x * stat[L + a * (a + 1) // 2 + a, k]
+        stat[s + MEAN + a, k] += sign * stat[row + a, k] * e / left
+    for a in range(q):
+        stat[row + a, k] = rows.y[i, block[INPUT] + a]
+    for j in range(q):
+        diagonal = L + j * (j + 1) // 2 + j
+        inverse = stat[diagonal, k]
+        z = stat[row + j, k] * inverse
+        square = 1.0 + sign * z * z
+        sound = sound and square >= LOST
+        c = math.sqrt(max(square, LOST))
+        stat[diagonal, k] = inverse / c
+        for b in range(j + 1, q):
+            p = L + b * (b + 1) // 2 + j
+            stat[p, k] = (stat[p, k] + sign * z * stat[row + b, k]) / c
+            stat[row + b, k] = c * stat[row + b, k] - z * stat[p, k]
+    _refresh(rows, stat, block, k)
+    return DONE if sound else LOST_DIGITS
+
+
+@fast
+def _score(y, stat, work, out, s, first, q, response, nu, K, i):
+    """out[:K] += log predictive, the loops over clusters innermost."""
+    Q, E = work[q], work[q + 1]
+    for k in range(K):
+        Q[k] = 1.0
+        E[k] = response
+    p = s + MEAN + q
+    for a in range(q):
+        x = y[i, first + a]
+        for k in range(K):
+            E[k] -= x * stat[s + MEAN + a, k]
+        for k in range(K):
+            work[a, k] = x
+        for j in range(a):
+            for k in range(K):
+                work[a, k] -= stat[p, k] * work[j, k]
+            p += 1
+        for k in range(K):
+            w = work[a, k] * stat[p, k]
+            work[a, k] = w
+            Q[k] += w * w
+        p += 1
+    for k in range(K):
+        E[k] = 1.0 + E[k] * E[k] / (stat[s + 2, k] * Q[k])
+    for k in range(K):
+        out[k] += stat[s + 1, k] - 0.5 * log_pos(Q[k])
+    for k in range(K):
+        out[k] -= 0.5 * (nu + stat[s, k] + 1.0) * log_pos(E[k])
+
+
+@kernel
+def _without(rows, stat, work, block, k, i):
+    """Log predictive of member i given the other members; NaN when too few digits are left."""
+    s = block[STAT]
+    n = int(stat[s, k])
+    q = block[INPUT_LAST] - block[INPUT]
+    left = 1.0 - _solve(rows, stat, work, 0, block, k, i)
+    if not left >= LOST:
+        return math.nan
+    e = _residual(rows, stat, block, k, i)
+    S = stat[s + 2, k]
+    before = S - e * e / left
+    if not before >= LOST * S:
+        return math.nan
+    marginal = block[CONSTANT] + START + q + n
+    constant = rows.constant[marginal] - rows.constant[marginal - 1]
+    nu = rows.constant[block[CONSTANT] + NU]
+    return constant + 0.5 * (math.log(left) - math.log(before)) - 0.5 * (nu + n) * math.log(S / before)
+
+
+@entry(SCORE_T)
+def regression_score(rows, stat, work, out, block, K, i, own):
+    response = rows.y[i, block[FIRST]]
+    if math.isnan(response):
+        return DONE
+    before = out[own] if own >= 0 else 0.0
+    q = block[INPUT_LAST] - block[INPUT]
+    _score(rows.y, stat, work, out, block[STAT], block[INPUT], q, response, rows.constant[block[CONSTANT] + NU], K, i)
+    if own >= 0:
+        out[own] = before + _without(rows, stat, work, block, own, i)
+    return DONE
+
+
+@entry(MARGINAL_T)
+def regression_marginal(rows, stat, block, k):
+    """marginal[n] - log|P_n|/2 - (nu + n)/2 log S_n."""
+    s = block[STAT]
+    q = block[INPUT_LAST] - block[INPUT]
+    n = int(stat[s, k])
+    value = rows.constant[block[CONSTANT] + START + q + n]
+    value -= 0.5 * (rows.constant[block[CONSTANT] + NU] + n) * math.log(stat[s + 2, k])
+    p = s + MEAN + q - 1
+    for a in range(q):
+        p += a + 1
+        value += math.log(stat[p, k])
+    return value
+
+
+@entry(SAMPLE_T)
+def regression_sample(rows, stat, theta, block, k, m, rng):
+    """1/s2 ~ Gamma((nu + n)/2, rate S_n/2), g = g_n + s L^-T x."""
+    s, t = block[STAT], block[THETA]
+    q = block[INPUT_LAST] - block[INPUT]
+    L = s + MEAN + q
+    w = math.sqrt(2.0 * rng.standard_gamma(0.5 * (rows.constant[block[CONSTANT] + NU] + stat[s, k])) / stat[s + 2, k])
+    theta[t, m] = math.log(w)
+    theta[t + 1, m] = w
+    for a in range(q - 1, -1, -1):
+        x = rng.standard_normal()
+        for b in range(a + 1, q):
+            x -= stat[L + b * (b + 1) // 2 + a, k] * theta[t + 2 + b, m]
+        theta[t + 2 + a, m] = x * stat[L + a * (a + 1) // 2 + a, k]
+    for a in range(q):
+        theta[t + 2 + a, m] = stat[s + MEAN + a, k] + theta[t + 2 + a, m] / w
+    return DONE
+
+
+@fast
+def _density(rows, theta, e, out, block, M, i):
+    t = block[THETA]
+    y = rows.y[i, block[FIRST]]
+    constant = rows.constant[block[CONSTANT] + JACOBIAN] - HALF_LOG_TWO_PI
+    for m in range(M):
+        e[m] = y
+    for a in range(block[INPUT_LAST] - block[INPUT]):
+        x, g = rows.y[i, block[INPUT] + a], theta[t + 2 + a]
+        for m in range(M):
+            e[m] -= x * g[m]
+    for m in range(M):
+        z = e[m] * theta[t + 1, m]
+        out[m] += constant + theta[t, m] - 0.5 * z * z
+
+
+@entry(DENSITY_T)
+def regression_density(rows, theta, work, out, block, M, i):
+    if not math.isnan(rows.y[i, block[FIRST]]):
+        _density(rows, theta, work[0], out, block, M, i)
+    return DONE
+
+
+@kernel
+def _product(rows, coefficients, first, block, k, i):
+    total = 0.0
+    for a in range(block[INPUT_LAST] - block[INPUT]):
+        total += rows.y[i, block[INPUT] + a] * coefficients[first + a, k]
+    return total
+
+
+@entry(MEAN_T)
+def regression_mean(rows, stat, out, block, k, i):
+    out[block[MEANS]] = _product(rows, stat, block[STAT] + MEAN, block, k, i)
+    return DONE
+
+
+@entry(MEAN_T)
+def regression_mean_theta(rows, theta, out, block, m, i):
+    out[block[MEANS]] = _product(rows, theta, block[THETA] + 2, block, m, i)
+    return DONE

@@ -1,0 +1,217 @@
+"""Pictures of what the clusters of the point estimate are like: their shares, means or lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.arrays import column as read_column
+from nrmmix.compiling import announced
+from nrmmix.kernels.chain import start
+from nrmmix.kernels.predictive import cluster_means
+from nrmmix.plots import style
+from nrmmix.plots.clustering import Clustering
+from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
+from nrmmix.replay import Replay
+from nrmmix.sampling import count
+
+if TYPE_CHECKING:
+    from nrmmix.model import Model
+    from nrmmix.results import MCMCResult
+
+PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
+FEW = 6  # means that pictures of the data show as well
+NAMED = 40  # means with a tick of their own
+POINTS = 100  # along a line
+
+
+def means(fit: MCMCResult, labels: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    """Means (I, K, W) of the responses in the clusters of a partition at rows of inputs (I, e), or (1, e)."""
+    model, K = fit.model, int(labels.max()) + 1
+    points = Replay(fit, 1).points(model.frame.response[np.zeros(len(inputs), np.int64)], inputs)
+    data, state = model.arrays(K)
+    with announced():
+        start(data, state, labels)
+        values = cluster_means(points, state, model.packed.n_mean)
+    return model.blocks.means(values[:, :K], model.packed)
+
+
+def _needs_many(model: Model) -> str | None:
+    if SHARE in shapes(model).values() or len(model.blocks.mean_names()) > FEW:
+        return None
+    return f"needs counts given their total, or more than {FEW} responses"
+
+
+@kind(_needs_many)
+def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: int = WORDS) -> Any:
+    """What distinguishes the clusters of the point estimate: largest shares of counts given their total, otherwise means of all responses.
+
+    Of counts given their total a panel for each of the largest clusters, with its largest posterior mean shares; the hollow marks are
+    the shares in all data.  Otherwise an image: posterior means of each cluster, a row each, in standard deviations from the mean of
+    the response.
+
+    Parameters
+    ----------
+    fit, ax
+        See `plot`.
+    clusters : int, default 6
+        Most clusters with a panel, the largest; of an image all are shown.
+    words : int, default 10
+        Shares in a panel.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, one for each cluster
+
+    Raises
+    ------
+    ValueError
+        If the model has few responses, a number is out of range, or `ax` holds another number of axes than there are pictures.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> data = np.random.default_rng(0).poisson([[9, 1, 1], [1, 1, 9]] * 20)
+    >>> fit = nm.fit(data=data, family=nm.Multinomial(), draws=50, tune=50, chains=2, rng=1)
+    >>> [one.get_title() for one in profiles(fit, Figure().subplots(1, 2))]
+    ['cluster 0 (20)', 'cluster 1 (20)']
+    """
+    check(fit.model, "profiles")
+    clusters, words = count("clusters", clusters, 1), count("words", words, 1)
+    found = fit.partition()
+    inputs = fit.model.frame.inputs
+    values = means(fit, found.labels, inputs.mean(axis=0, keepdims=True))[0]
+    order = np.argsort(-found.sizes, kind="stable")
+    if SHARE in shapes(fit.model).values():
+        return _largest_shares(fit.model, ax, values, found.sizes, order[:clusters], words)
+    return _image(fit.model, ax, values[order], [f"cluster {k} ({found.sizes[k]})" for k in order])
+
+
+def _largest_shares(model: Model, ax: Any, values: np.ndarray, sizes: np.ndarray, order: np.ndarray, words: int) -> Any:
+    held, names = shapes(model), np.array(model.blocks.mean_names(), dtype=object)
+    of = np.array(model.frame.response_names, dtype=object)[model.blocks.mean_responses()]
+    own = np.flatnonzero([held[name] == SHARE for name in of])
+    overall = np.concatenate([_overall(model, block.columns) for block in model.blocks.blocks if block.family.needs_totals])
+    titles = [f"cluster {k} ({sizes[k]})" for k in order]
+    with style.panels(ax, titles, "clusters", size=(3.4, 0.24 * min(words, len(own)) + 0.9)) as axes:
+        for one, k, title in zip(axes, order, titles, strict=True):
+            top = np.argsort(-values[k, own], kind="stable")[:words][::-1]
+            y = np.arange(len(top))
+            one.barh(y, values[k, own[top]], color=style.BLUE, alpha=0.65, label="posterior mean share")
+            one.plot(overall[top], y, linestyle="", marker="o", markersize=5, markerfacecolor="none", color="black", label="share in all data")
+            one.set_yticks(y, [style.literal(str(name)) for name in names[own[top]]])
+            style.dress(one, "share", "")
+            one.set_title(title, fontsize=9)
+            one.margins(x=0.05)
+        if ax is None and len(axes) > 1:
+            return style.finish(axes, True)
+        return axes[0] if len(axes) == 1 else axes
+
+
+def _overall(model: Model, columns: np.ndarray) -> np.ndarray:
+    counts = model.frame.response[:, columns]
+    total = np.asarray(counts.sum(axis=0), float) if model.frame.is_sparse else np.nansum(counts, axis=0)
+    return total / total.sum()
+
+
+def _image(model: Model, ax: Any, values: np.ndarray, titles: Sequence[str]) -> Any:
+    z = (values - _centres(model)) / _spreads(model)
+    names = model.blocks.mean_names()
+    with style.panels(ax, ["profiles"]) as (ax,):
+        bound = np.abs(z).max()
+        image = ax.imshow(z, cmap="RdBu_r", vmin=-bound, vmax=bound, aspect="auto", interpolation="nearest")
+        style.color_bar(ax, image, "mean, in standard deviations from that of all")
+        style.dress(ax, "" if len(names) <= NAMED else f"{len(names)} responses, in their order", "")
+        ax.set_yticks(range(len(titles)), titles)
+        if len(names) <= NAMED:
+            ax.set_xticks(range(len(names)), [style.literal(name) for name in names], rotation=60, ha="right", rotation_mode="anchor")
+        return ax
+
+
+def _observed(model: Model) -> np.ndarray:
+    """(n, W) observed values behind the means: indicators of categories."""
+    columns = []
+    for name, levels in zip(model.frame.response_names, model.frame.levels, strict=True):
+        y = values_of(model, name)
+        columns += [y] if levels is None else [np.where(np.isnan(y), np.nan, y == code) for code in range(len(levels))]
+    return np.column_stack(columns)
+
+
+def _centres(model: Model) -> np.ndarray:
+    return np.nanmean(_observed(model), axis=0)
+
+
+def _spreads(model: Model) -> np.ndarray:
+    sd = np.nanstd(_observed(model), axis=0)
+    return np.where(sd > 0, sd, 1.0)
+
+
+# ---- components with inputs
+
+
+def _needs_lines(model: Model) -> str | None:
+    if model.is_regression:
+        return "needs a mixture, and this is density regression"
+    columns, numeric = model.frame.input_columns, model.n_dim == 1 and model.frame.reads == ("numbers",)
+    if len(columns) != 1 or not numeric:
+        return "needs one response, a number, whose components depend on one column, as with nm.Regression"
+    if not isinstance(read_column(model.frame.source[columns[0]], columns[0]), np.ndarray):
+        return f"needs a numeric column, and {columns[0]!r} has levels"
+    return None
+
+
+@kind(_needs_lines)
+def components(fit: MCMCResult, ax: Any = None, *, draws: int = 500, points: int = POINTS) -> Any:
+    """Mean of each cluster of the point estimate over the column that its components depend on, with the data.
+
+    Lines run over the range of the members; small clusters, whose lines say little, are drawn thinner.
+
+    Parameters
+    ----------
+    fit, ax
+        See `plot`.
+    draws : int, default 500
+        Posterior draws behind the probabilities that rows belong to their clusters: the less sure, the fainter their marks.
+    points : int, default 100
+        Points along the column.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If the model is none of such components.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> x = np.arange(40.0)
+    >>> data = {"x": x, "y": np.where(x % 2 == 0, x, 30 - 2 * x) + np.sin(x)}
+    >>> fit = nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), draws=50, tune=50, chains=2, rng=1)
+    >>> components(fit, Figure().subplots()).get_xlabel()
+    'x'
+    """
+    check(fit.model, "components")
+    model, points = fit.model, count("points", points, 2)
+    (name,), (response,) = model.frame.input_columns, model.frame.response_names
+    table = fit.predict(kind="cluster", draws=draws)
+    found = Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
+    x = np.asarray(read_column(model.frame.source[name], name), float)
+    grid = style.padded(x, 0.0, points)
+    inputs, _ = model.frame.new_inputs(typical_inputs(model) | {name: grid})
+    lines = means(fit, found.labels, inputs)[..., 0]
+    with style.panels(ax, ["components"]) as (ax,):
+        found.scatter(ax, x, values_of(model, response))
+        for rank, k in enumerate(found.by_size):
+            own = x[found.labels == k]
+            within = (grid >= own.min()) & (grid <= own.max())
+            ax.plot(grid[within], lines[within, k], color=style.CYCLE[rank % len(style.CYCLE)], linewidth=style.LINE if len(own) > 2 else 0.7)
+        style.dress(ax, name, response)
+        style.legend(ax, found.handles(ax))
+        return ax

@@ -1,0 +1,212 @@
+"""The enumeration matrix: collapsed Gibbs for every prior with every family, against the exact posterior of all partitions.
+
+`make matrix` writes it with its total variations to docs/exactness.md; test_matrix.py asserts a shorter run of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from exact import marginals
+from exact.enumeration import (
+    dirichlet_log_eppf,
+    gaussian_log_marginal,
+    nrm_log_eppf,
+    partition_posterior,
+    total_variation,
+    urn_log_eppf,
+)
+from scipy.sparse import csr_array
+from scipy.special import multigammaln
+
+import nrmmix as nm
+
+Y = np.array([[-1.2, 0.3], [-0.9, 0.8], [0.1, -0.4], [1.4, 1.1], [1.1, 0.2], [0.4, 2.0], [2.2, -1.0]])
+COUNTS = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [0, 2, 3], [1, 1, 1], [5, 0, 0], [0, 0, 2]])
+NAN = np.nan
+
+
+class FamilyCase(NamedTuple):
+    """A family, data for it, and the log marginal of some of their rows."""
+
+    n: int
+    build: Callable[[Any], nm.Model]  # from a prior
+    log_marginal: Callable[[list[int]], float]
+
+
+def _model(data: Any, family: Any, formula: str | None = None, **options: Any) -> Callable[[Any], nm.Model]:
+    return lambda prior: nm.Model(formula, data, family=family, prior=prior, **options)
+
+
+def missing_cells_log_marginal(X: np.ndarray, m: np.ndarray, r: float, nu: float, scale: np.ndarray) -> float:
+    """log p of the cells of X (n, d) that are there under the normal-Wishart prior; the others integrated out on a grid."""
+    cells = np.argwhere(np.isnan(X))
+    if not len(cells):
+        return gaussian_log_marginal(X, m, r, nu, scale)
+    t = np.linspace(-6.0, 6.0, 241)
+    axes = np.meshgrid(*([t] * len(cells)), indexing="ij")
+    full = np.broadcast_to(np.nan_to_num(X), (axes[0].size, *X.shape)).copy()
+    weight = np.full(axes[0].size, (t[1] - t[0]) ** len(cells))
+    for (i, j), axis in zip(cells, axes, strict=True):
+        full[:, i, j] = m[j] + np.sinh(axis.ravel())
+        weight = weight * np.cosh(axis.ravel())
+    n, d = X.shape
+    mean = full.mean(axis=1)
+    gap, centred = mean - m, full - mean[:, None, :]
+    psi = scale + np.einsum("sni,snj->sij", centred, centred) + r * n / (r + n) * np.einsum("si,sj->sij", gap, gap)
+    log_density = -(nu + n) / 2 * np.linalg.slogdet(psi)[1]
+    top = log_density.max()
+    constant = (
+        -n * d / 2 * np.log(np.pi) + multigammaln((nu + n) / 2, d) - multigammaln(nu / 2, d) + nu / 2 * np.linalg.slogdet(scale)[1]
+        + d / 2 * np.log(r / (r + n))
+    )
+    return float(constant + top + np.log((weight * np.exp(log_density - top)).sum()))
+
+
+def families() -> dict[str, FamilyCase]:
+    """Of every family one case at least, with fixed hyperparameters."""
+    m, r, nu, S = np.array([0.2, 0.4]), 0.3, 4.0, np.array([[1.0, 0.3], [0.3, 1.5]])
+    scale, gaps, holes = np.array([1.0, 1.5]), Y[:5].copy(), Y[:5].copy()
+    gaps[[0, 3], [1, 0]] = holes[[0, 2, 3], [1, 1, 0]] = NAN
+    line = pd.DataFrame({"x": np.linspace(-1.0, 1.0, 7), "y": Y[:, 0]})
+    design, precision, b = np.stack([np.ones(7), line["x"]], axis=1), np.array([[0.5, 0.1], [0.1, 0.8]]), np.array([0.1, 0.5])
+    events = pd.DataFrame({"a": [0, 1, 4, 9, 3], "b": [5, 2, 0, 1, 1], "years": [0.5, 1.0, 2.0, 1.5, 1.0]})
+    flags = np.array([[1, 0, 1], [1, 1, 1], [0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]], dtype=float)
+    kinds = pd.DataFrame({"c": list("ababcc"), "e": [1, 1, 2, 3, 2, 3]})
+    codes = np.array([[0, 0], [1, 0], [0, 1], [1, 2], [2, 1], [2, 2]], dtype=float)
+    mixed = pd.DataFrame({"y": [-1.2, -0.9, NAN, 1.4, 1.1], "visits": [0.0, 1.0, 4.0, NAN, 9.0], "smoker": [1.0, 1.0, 0.0, 0.0, NAN]})
+    a2, b2 = np.array([0.8, 0.8]), np.array([0.3, 0.3])
+    words, alpha = COUNTS[:6], np.full(3, 0.4)
+
+    def of_mixed(rows: list[int]) -> float:
+        own = mixed.iloc[rows]
+        return (
+            marginals.normal_gamma_log_marginal(own[["y"]].to_numpy(), m[:1], r, nu, scale[:1])
+            + marginals.poisson_log_marginal(own[["visits"]].to_numpy(), np.ones(len(rows)), a2[:1], b2[:1])
+            + marginals.bernoulli_log_marginal(own[["smoker"]].to_numpy(), np.array([0.7]), np.array([1.2]))
+        )
+
+    def prior_of(**given: Any) -> dict[str, Any]:
+        return {"m": m, "r": r, "nu": nu} | given
+
+    return {
+        "Gaussian, full, d = 2": FamilyCase(
+            6, _model(Y[:6], nm.Gaussian(**prior_of(scale=S))), lambda c: gaussian_log_marginal(Y[c], m, r, nu, S)),
+        "Gaussian, full, cells missing": FamilyCase(
+            5, _model(gaps, nm.Gaussian(**prior_of(scale=S)), missing="marginalize"),
+            lambda c: missing_cells_log_marginal(gaps[c], m, r, nu, S)),
+        "Gaussian, diagonal": FamilyCase(
+            6, _model(Y[:6], nm.Gaussian("diagonal", **prior_of(scale=scale))),
+            lambda c: marginals.normal_gamma_log_marginal(Y[c], m, r, nu, scale)),
+        "Gaussian, diagonal, cells missing": FamilyCase(
+            5, _model(holes, nm.Gaussian("diagonal", **prior_of(scale=scale)), missing="marginalize"),
+            lambda c: marginals.normal_gamma_log_marginal(holes[c], m, r, nu, scale)),
+        "Gaussian, known covariance": FamilyCase(
+            6, _model(Y[:6], nm.Gaussian(known_covariance=S, m=m, r=r)),
+            lambda c: marginals.known_covariance_log_marginal(Y[c], m, r, S)),
+        "Gaussian, known covariance, cells missing": FamilyCase(
+            5, _model(holes, nm.Gaussian(known_covariance=S, m=m, r=r), missing="marginalize"),
+            lambda c: marginals.known_covariance_log_marginal(holes[c], m, r, S)),
+        "Gaussian, known mean": FamilyCase(
+            6, _model(Y[:6], nm.Gaussian(known_mean=0.0, nu=nu, scale=S)),
+            lambda c: marginals.wishart_log_marginal(Y[c], np.zeros(2), nu, S)),
+        "Multinomial": FamilyCase(
+            6, _model(words, nm.Multinomial(0.4)), lambda c: marginals.multinomial_log_marginal(words[c], alpha)),
+        "Multinomial, sparse": FamilyCase(
+            6, _model(csr_array(words), nm.Multinomial(0.4)), lambda c: marginals.multinomial_log_marginal(words[c], alpha)),
+        "Poisson, exposure": FamilyCase(
+            5, _model(events, nm.Poisson(0.8, 0.3, exposure="years"), "a + b ~ 1"),
+            lambda c: marginals.poisson_log_marginal(events[["a", "b"]].to_numpy(float)[c], events["years"].to_numpy()[c], a2, b2)),
+        "Bernoulli": FamilyCase(
+            6, _model(flags, nm.Bernoulli(0.7, 1.2)),
+            lambda c: marginals.bernoulli_log_marginal(flags[c], np.full(3, 0.7), np.full(3, 1.2))),
+        "Categorical": FamilyCase(
+            6, _model(kinds, nm.Categorical(0.6)),
+            lambda c: marginals.categorical_log_marginal(codes[c], [np.full(3, 0.6), np.full(3, 0.6)])),
+        "Regression": FamilyCase(
+            7, _model(line, nm.Regression("1 + x", b=b, precision=precision, nu=nu, scale=1.0), "y ~ 1"),
+            lambda c: marginals.regression_log_marginal(design[c], Y[c, 0], b, precision, nu, 1.0)),
+        "blocks of three families, cells missing": FamilyCase(
+            5, _model(
+                mixed, {
+                    "y": nm.Gaussian("diagonal", m=m[:1], r=r, nu=nu, scale=scale[:1]), "visits": nm.Poisson(0.8, 0.3),
+                    "smoker": nm.Bernoulli(0.7, 1.2)}, missing="marginalize"),
+            of_mixed),
+    }
+
+
+PRIORS: dict[str, tuple[Any, Callable[[tuple[int, ...]], float]]] = {
+    "DP(1)": (nm.DirichletProcess(1.0), lambda s: nrm_log_eppf(s, 1.0, 0.0)),
+    "NGGP(0.8, 0)": (nm.NGGP(0.8, 0.0), lambda s: nrm_log_eppf(s, 0.8, 0.0)),
+    "NGGP(0.8, 0.2)": (nm.NGGP(0.8, 0.2), lambda s: nrm_log_eppf(s, 0.8, 0.2)),
+    "NGGP(0.5, 0.6, tau 2)": (nm.NGGP(0.5, 0.6, tau=2.0), lambda s: nrm_log_eppf(s, 0.5, 0.6, 2.0)),
+    "NIG(0.7)": (nm.NormalizedInverseGaussian(0.7), lambda s: nrm_log_eppf(s, 0.7, 0.5)),
+    "stable(0.4)": (nm.NormalizedStable(0.4), lambda s: urn_log_eppf(s, 0.0, 0.4)),
+    "PY(0.9, 0.3)": (nm.PitmanYor(0.9, 0.3), lambda s: urn_log_eppf(s, 0.9, 0.3)),
+    "PY(-0.2, 0.5)": (nm.PitmanYor(-0.2, 0.5), lambda s: urn_log_eppf(s, -0.2, 0.5)),
+    "finite(3, 1.2)": (nm.FiniteMixture(3, 1.2), lambda s: dirichlet_log_eppf(s, 3, 1.2)),
+    "finite(20, 2)": (nm.FiniteMixture(20, 2.0), lambda s: dirichlet_log_eppf(s, 20, 2.0)),
+}
+
+
+class Cell(NamedTuple):
+    prior: str
+    family: str
+    distance: float
+    limit: float  # the most that Monte Carlo error explains
+
+
+def run_cell(prior: str, family: str, case: FamilyCase, draws: int, chains: int = 8, rng: int = 1) -> Cell:
+    measure, log_eppf = PRIORS[prior]
+    fit = case.build(measure).fit("gibbs", draws=draws, tune=200, chains=chains, rng=rng)
+    distance, limit = total_variation(partition_posterior(case.n, log_eppf, case.log_marginal), fit.draws["labels"])
+    return Cell(prior, family, distance, limit)
+
+
+HEAD = """# Exactness
+
+For every prior and every family: the total variation between the frequencies of partitions that collapsed Gibbs sampling visits and their exact
+posterior probabilities, by enumeration of all partitions of {n} observations; in parentheses the largest distance that the Monte Carlo error of
+the frequencies explains (its mean and four standard deviations). {chains} chains of {draws:,} draws each; {seconds:.0f} s. `make matrix` writes this
+page; the tests assert a shorter run of it.
+
+"""
+
+
+def write(path: Path, draws: int, chains: int) -> list[Cell]:
+    started, cells = time.perf_counter(), []
+    cases = families()
+    for family, case in cases.items():
+        for prior in PRIORS:
+            cells.append(run_cell(prior, family, case, draws, chains))
+            sys.stderr.write(f"{family} | {prior}: {cells[-1].distance:.4f} ({cells[-1].limit:.4f})\n")
+    sizes = sorted({case.n for case in cases.values()})
+    page = HEAD.format(n=" or ".join(map(str, sizes)), chains=chains, draws=draws, seconds=time.perf_counter() - started)
+    page += "| family | " + " | ".join(PRIORS) + " |\n|---|" + "---|" * len(PRIORS) + "\n"
+    for family in cases:
+        own = [f"{cell.distance:.4f} ({cell.limit:.4f})" for cell in cells if cell.family == family]
+        page += f"| {family} | " + " | ".join(own) + " |\n"
+    beyond = [cell for cell in cells if cell.distance > cell.limit]
+    page += f"\n{len(cells)} cells, {len(beyond)} beyond their limit.\n"
+    path.write_text(page, encoding="utf-8")
+    return beyond
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--to", type=Path, default=Path("docs/exactness.md"))
+    parser.add_argument("--draws", type=int, default=40_000)
+    parser.add_argument("--chains", type=int, default=16)
+    options = parser.parse_args()
+    return len(write(options.to, options.draws, options.chains)) > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
