@@ -1,78 +1,186 @@
-"""How the defaults of the Gaussian family were chosen: held-out log density on six problems.
+"""How the defaults of the Gaussian family were chosen: held-out log density on several problems for each of its forms.
 
-Candidates: r, nu - d, the spread s with scale = s nu S, and S the diagonal of the sample variances or the whole sample covariance.
-Responses are held out in five random tenths; the regret of a candidate is its distance from the best on each problem, in nats an
-observation.  `python -m benchmarks.default_scale` takes about ten minutes.
+The regret of a candidate is its distance from the best on each problem, in nats an observation, responses being held out in random tenths.
+`python -m benchmarks.default_scale full` takes about ten minutes, the others, `diagonal`, `known-mean` and `known-covariance`, up to five.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 import nrmmix as nm
 
-R = (0.01, 0.1)
-EXTRA_NU = (1.0, 2.0, 4.0)
-SPREAD = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4)
-FOLDS = 5
+
+class Problem(NamedTuple):
+    formula: str
+    data: pd.DataFrame
+    kernel: Any = None
+    share: float = 0.0  # of the sample variances that known variances are
 
 
-def problems() -> dict[str, tuple[str, pd.DataFrame, object]]:
-    iris = nm.datasets.load_iris().drop(columns="species")
-    mcycle = nm.datasets.load_mcycle()
-    galaxy = nm.datasets.load_galaxy()[["velocity_km_s"]]
+class Study(NamedTuple):
+    columns: tuple[str, ...]  # what a candidate consists of
+    candidates: list[tuple[Any, ...]]
+    problems: Callable[[], dict[str, Problem]]
+    family: Callable[[tuple[Any, ...], np.ndarray, Problem], nm.Gaussian]  # of a candidate and responses
+    folds: int
+    draws: int
+
+
+def mixture(data: pd.DataFrame, share: float = 0.0) -> Problem:
+    return Problem(" + ".join(data.columns) + " ~ 1", data, share=share)
+
+
+def table(values: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(values, columns=[f"y{j}" for j in range(values.shape[1])])
+
+
+def small() -> dict[str, pd.DataFrame]:
     return {
-        "galaxy": ("velocity_km_s ~ 1", galaxy, None),
-        "acidity": ("log_anc ~ 1", nm.datasets.load_acidity(), None),
-        "faithful": ("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), None),
-        "iris": (" + ".join(iris.columns) + " ~ 1", iris, None),
-        "mcycle, SE(0.05)": ("accel_g ~ times_ms", mcycle, nm.SquaredExponential(0.05)),
-        "mcycle, Box(0.2)": ("accel_g ~ times_ms", mcycle, nm.Box(0.2)),
+        "galaxy": nm.datasets.load_galaxy()[["velocity_km_s"]], "faithful": nm.datasets.load_faithful(),
+        "iris": nm.datasets.load_iris().drop(columns="species"),
     }
 
 
-def score(task: tuple[str, tuple[float, float, float, str], int]) -> float:
-    name, (r, extra, spread, shape), fold = task
-    formula, data, kernel = problems()[name]
-    out = np.random.default_rng(fold).choice(len(data), len(data) // 10, replace=False)
-    train, test = data.drop(index=data.index[out]), data.iloc[np.sort(out)]
-    y = train[[c.strip() for c in formula.split("~")[0].split("+")]].to_numpy()
+# ---- full: r, nu - d, the spread s with scale = s nu S, and S the diagonal of the sample variances or the whole sample covariance
+
+
+def full_problems() -> dict[str, Problem]:
+    mcycle = nm.datasets.load_mcycle()
+    return {name: mixture(data) for name, data in small().items()} | {
+        "acidity": mixture(nm.datasets.load_acidity()),
+        "mcycle, SE(0.05)": Problem("accel_g ~ times_ms", mcycle, nm.SquaredExponential(0.05)),
+        "mcycle, Box(0.2)": Problem("accel_g ~ times_ms", mcycle, nm.Box(0.2)),
+    }
+
+
+def full(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaussian:
+    r, extra, spread, shape = candidate
     d = y.shape[1]
     S = np.cov(y.T).reshape(d, d)
     scale = spread * (d + extra) * (S if shape == "covariance" else np.diag(np.diag(S)))
-    family = nm.Gaussian(r=r, nu=d + extra, scale=scale)
-    fit = nm.fit(formula, train, kernel=kernel, family=family, draws=700, tune=300, chains=1, cores=1, rng=fold)
+    return nm.Gaussian(r=r, nu=d + extra, scale=scale)
+
+
+# ---- diagonal: r, nu - 1, and the spread
+
+
+def diagonal_problems() -> dict[str, Problem]:
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(8, 30)) * 1.5
+    found = small() | {"simulated, d = 30": table(centres[rng.integers(0, 8, 300)] + rng.normal(size=(300, 30)) * rng.gamma(4, 0.25, 30))}
+    folder = Path(os.environ.get("NRMMIX_DATA_DIR", ""))
+    if (folder / "digits8x8.npz").is_file():
+        with np.load(folder / "digits8x8.npz") as archive:
+            X = next(archive[name] for name in archive.files if archive[name].ndim > 1).reshape(-1, 64)[:400].astype(float)
+        found["digits"] = table(X[:, X.var(axis=0) > 1.0])
+    return {name: mixture(data) for name, data in found.items()}
+
+
+def diagonal(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaussian:
+    r, extra, spread = candidate
+    return nm.Gaussian("diagonal", r=r, nu=1 + extra, scale=spread * (1 + extra) * y.var(axis=0, ddof=1))
+
+
+# ---- known mean: nu - d, and the spread
+
+
+def known_mean_problems() -> dict[str, Problem]:
+    rng = np.random.default_rng(0)
+    mcycle = nm.datasets.load_mcycle()[["accel_g"]]
+    heavy = rng.normal(size=(300, 2)) / np.sqrt(rng.gamma(1.0, 1.0, (300, 1)))
+    two = rng.normal(size=(300, 1)) * rng.choice([0.1, 1.0], (300, 1))
+    found = {"mcycle": mcycle, "galaxy": small()["galaxy"], "iris": small()["iris"]}
+    found |= {"simulated, t with 2 df": table(heavy), "simulated, two scales": table(two)}
+    return {name: mixture(data - data.mean()) for name, data in found.items()}
+
+
+def known_mean(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaussian:
+    extra, spread = candidate
+    nu = y.shape[1] + extra
+    return nm.Gaussian(known_mean=0.0, nu=nu, scale=spread * nu * np.diag((y**2).mean(axis=0)))
+
+
+# ---- known covariance: c with r = c / mean(V_j / S_jj), V the sample variances
+
+
+def known_covariance_problems() -> dict[str, Problem]:
+    rng = np.random.default_rng(0)
+    toy, _ = nm.datasets.simulate_toy(rng=1)
+    data = small() | {"simulated toy": table(toy[rng.permutation(len(toy))[:300]])}
+    return {f"{name}, S = {share} V": mixture(own, share) for name, own in data.items() for share in (0.01, 0.1)} | {
+        "one cluster, S = V": mixture(table(rng.normal(size=(100, 2))), 1.0)
+    }
+
+
+def known_covariance(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaussian:
+    return nm.Gaussian("diagonal", known_covariance=problem.share * y.var(axis=0, ddof=1), r=candidate[0] * problem.share)
+
+
+STUDIES = {
+    "full": Study(
+        ("r", "nu - d", "s", "S"),
+        [(*c, S) for S in ("diagonal", "covariance")
+         for c in itertools.product((0.01, 0.1), (1.0, 2.0, 4.0), (0.01, 0.02, 0.05, 0.1, 0.2, 0.4))],
+        full_problems, full, 5, 700,
+    ),
+    "diagonal": Study(
+        ("r", "nu - 1", "s"), list(itertools.product((0.01, 0.1), (1.0, 2.0, 4.0), (0.01, 0.02, 0.05, 0.1, 0.2))), diagonal_problems,
+        diagonal, 3, 300,
+    ),
+    "known-mean": Study(
+        ("nu - d", "s"), list(itertools.product((1.0, 2.0, 4.0), (0.02, 0.05, 0.1, 0.2, 0.5, 1.0))), known_mean_problems, known_mean,
+        3, 400,
+    ),
+    "known-covariance": Study(
+        ("c",), [(c,) for c in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)], known_covariance_problems, known_covariance, 3, 300
+    ),
+}
+
+
+def score(task: tuple[str, str, tuple[Any, ...], int]) -> float:
+    of, name, candidate, fold = task
+    study = STUDIES[of]
+    problem = study.problems()[name]
+    formula, data = problem.formula, problem.data
+    out = np.random.default_rng(fold).choice(len(data), len(data) // 10, replace=False)
+    train, test = data.drop(index=data.index[out]), data.iloc[np.sort(out)]
+    y = train[[c.strip() for c in formula.split("~")[0].split("+")]].to_numpy(float)
+    family = study.family(candidate, y, problem)
+    fit = nm.fit(formula, train, kernel=problem.kernel, family=family, draws=study.draws, tune=300, chains=1, cores=1, rng=fold)
     return float(fit.log_density(test).mean())
 
 
-def run() -> None:
-    candidates = [
-        (*c, shape) for shape in ("diagonal", "covariance") for c in itertools.product(R, EXTRA_NU, SPREAD)
-    ]
-    one_response = {"galaxy", "acidity", "mcycle, SE(0.05)", "mcycle, Box(0.2)"}
-    tasks = [
-        (name, c, fold) for name in problems() for c in candidates for fold in range(FOLDS)
-        if not (name in one_response and c[3] == "covariance")  # the same scale
-    ]
+def run(of: str) -> None:
+    study = STUDIES[of]
+    problems = study.problems()
+
+    def key(name: str, candidate: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One response: the diagonal is the whole covariance."""
+        return (*candidate[:-1], "diagonal") if of == "full" and "+" not in problems[name].formula else candidate
+
+    tasks = sorted({(of, name, key(name, c), fold) for name in problems for c in study.candidates for fold in range(study.folds)}, key=repr)
     with ProcessPoolExecutor() as pool:
         values = dict(zip(tasks, pool.map(score, tasks, chunksize=8), strict=True))
-    rows = []
-    for name in problems():
-        for c in candidates:
-            key = (*c[:3], "diagonal") if name in one_response else c
-            rows.append((name, *c, np.mean([values[name, key, fold] for fold in range(FOLDS)])))
-    table = pd.DataFrame(rows, columns=["problem", "r", "nu - d", "s", "S", "score"])
-    wide = table.pivot(index=["S", "r", "nu - d", "s"], columns="problem", values="score")
+    rows = [
+        (name, *c, np.mean([values[of, name, key(name, c), fold] for fold in range(study.folds)]))
+        for name in problems for c in study.candidates
+    ]
+    scores = pd.DataFrame(rows, columns=["problem", *study.columns, "score"])
+    wide = scores.pivot(index=list(study.columns), columns="problem", values="score")
     regret = wide.max() - wide
     wide["mean regret"], wide["worst regret"] = regret.mean(axis=1), regret.max(axis=1)
-    with pd.option_context("display.width", 160, "display.max_rows", 200, "display.float_format", "{:.3f}".format):
-        sys.stdout.write(wide.sort_values("mean regret").to_string() + "\n")
+    sys.stdout.write(wide.sort_values("mean regret").to_string(float_format="{:.3f}".format) + "\n")
 
 
 if __name__ == "__main__":
-    run()
+    run(sys.argv[1] if len(sys.argv) > 1 else "full")

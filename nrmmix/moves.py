@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Gibbs:
     """Collapsed marginal Gibbs: every observation in turn, component parameters and locations of new atoms integrated out.
 
-    Exact for every prior and conjugate family, for mixtures and density regression (Neal 2000, algorithm 3; for normalised
-    random measures Favaro & Teh 2013).
+    Exact for every prior and family, for mixtures and density regression (Neal 2000, algorithm 3; for normalised random measures
+    Favaro & Teh 2013).  Parameters that cannot be integrated out are drawn once a sweep (Neal 2000, algorithm 8).
 
     Examples
     --------

@@ -52,13 +52,15 @@ class Posterior:
         Parameters
         ----------
         newdata : DataFrame, optional
-            Rows to predict for; default the rows that were fitted.
+            Rows to predict for, with the covariates and what else components depend on, such as an exposure; default the rows that were
+            fitted.
         kind : {"mean", "density", "cdf", "quantile", "cluster"}, default "mean"
             Means of the responses, their density, distribution functions or quantiles of each response, or the cluster of the point
             estimate `partition()` that a row most probably belongs to.
         at : array_like, (m,) or (m, d) with d responses, optional
-            Points at which to evaluate the density or cdf; every row is combined with every point.  Default: the row's own response, or
-            a grid where new data hold no response.
+            Points at which to evaluate the density or cdf, levels of responses that have categories; every row is combined with every
+            point.  Default: the row's own response, or where new data hold no response a grid: of a number 100 points, of a count
+            whole numbers, of categories all levels.
         q : float or sequence of floats, default (0.05, 0.5, 0.95)
             Probabilities of the quantiles.
         interval : float, default 0.9
@@ -76,14 +78,27 @@ class Posterior:
         DataFrame
             Columns estimate, lower, upper.  The index is that of the rows, with levels added: `y` (density or cdf of one response), one
             for each response (joint density), `response` (several responses), `q` (quantiles).  Quantiles of a mixture without new
-            data, and its density and cdf at points `at`, have no level of rows.  Rows in which a covariate is missing are NaN.
+            data, and its density and cdf at points `at`, have no level of rows, unless its components have inputs: then they differ
+            from row to row.  Rows in which a covariate or an input is missing are NaN.
             With `kind="cluster"` columns cluster and probability: of a new row that it belongs there, given its responses, with cluster -1
             for one that the estimate does not have; of a fitted row, the posterior mean share of its companions that are with it there.
 
         Raises
         ------
         ValueError
-            If an argument cannot be used, or a row is out of reach of every location of the covariate kernel.
+            If an argument cannot be used, a response has no such functional, or a row is out of reach of every location of the covariate
+            kernel.
+
+        Notes
+        -----
+        Densities of counts and categories are probabilities, those of responses of several kinds densities times probabilities.
+        Means: of a binary response the probability of 1; of categories the probability of each level, `response` then being
+        `colour[red]` and so on; of counts given their total (`Multinomial`) the shares; these have no laws of their own, only the density
+        of all counts of a row given their total.  Categories have no distribution function and no quantiles; the quantile of a count
+        is the smallest whole number whose distribution function is q or more.  Where some responses of a row are missing its density is
+        that of the others, and so is its cluster.
+
+        Sparse counts: the means, the same in every row, have the index `response` alone, and densities that of the rows alone.
 
         Examples
         --------
@@ -109,7 +124,8 @@ class Posterior:
         Returns
         -------
         Series
-            With the index of the rows; its mean over held-out rows is a held-out score.
+            With the index of the rows; its mean over held-out rows is a held-out score.  Of rows that miss some responses it is the density
+            of the others; rows that miss all, a covariate or an input are NaN.  Multinomial coefficients are counted.
 
         Raises
         ------
@@ -135,7 +151,8 @@ class Posterior:
         Parameters
         ----------
         newdata : DataFrame, optional
-            Rows with covariates; default the rows that were fitted.
+            Rows with covariates and inputs, and of counts given their total the counts, whose totals the replicates have; default the
+            rows that were fitted.
         draws : int, default 1
             Number of replicates, from posterior draws spread over the chains.
         rng : int, SeedSequence, Generator or None
@@ -144,13 +161,15 @@ class Posterior:
         Returns
         -------
         DataFrame
-            One column a response; the index is that of the rows with a level `draw` added, replicates one after the other.
-            Rows in which a covariate is missing are NaN.
+            One column a response, categorical where it has categories, sparse where the model was given sparse counts; the index is
+            that of the rows with a level `draw` added, replicates one after the other.  Rows in which a covariate, an input or a total
+            is missing are NaN.
 
         Raises
         ------
         ValueError
-            If an argument cannot be used, or a row is out of reach of every location of the covariate kernel.
+            If an argument cannot be used, new data lack the counts whose totals are needed, or a row is out of reach of every location of
+            the covariate kernel.
 
         Examples
         --------
@@ -174,8 +193,10 @@ class Posterior:
         Returns
         -------
         DataFrame
-            The data, then .fitted and .resid (one each a response, with its name where there are several), .log_density, .cluster and
-            .probability; what needs the response is left out where new data have none.
+            The data, then .fitted and .resid (one each a mean of `predict`, with its name where there are several), .log_density, .cluster
+            and .probability; what needs the response is left out where new data have none.  Residuals are NaN where the response is
+            missing; of counts given their total they are observed less fitted shares; categories have none.  Of sparse counts only
+            the last three columns are given.
 
         Raises
         ------

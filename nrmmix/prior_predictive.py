@@ -215,7 +215,8 @@ def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One column a response; the index is that of the rows used with a level `draw` added, data sets one after the other.
+        One column a response, as `MCMCResult.simulate` has them; the index is that of the rows used with a level `draw` added, data sets
+        one after the other.  Counts given their total have the totals of the data.
 
     Raises
     ------

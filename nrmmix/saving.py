@@ -268,13 +268,18 @@ def _standing(model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarra
     room = Record.room(model, 1, 0).part(0)
     if version == 1:
         spec, get = _of_format_1(model, spec, get, room)
-    spare = Record(*(_spare(name, get(spec["spare"][name]), empty) for name, empty in room._asdict().items()))
+    rows = len(get(spec["spare"]["labels"]))
+    spare = Record(*(  # older files lack what their models do not have
+        _spare(name, get(spec["spare"][name]) if name in spec["spare"] else np.zeros((rows, *empty.shape[1:])), empty)
+        for name, empty in room._asdict().items()
+    ))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels):
         _check_labels(spare.labels)
         if spare.location.shape[1]:
             _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
-    state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE, "shared", "imputed")}
+    state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE)}
+    state |= {name: get(spec["state"][name]) if name in spec["state"] else np.zeros(0) for name in ("shared", "imputed")}
     K = state["size"].shape[0]
     _, like = model.arrays(K)
     for name, values in state.items():

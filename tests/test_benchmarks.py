@@ -8,7 +8,7 @@ import pytest
 import nrmmix as nm
 
 
-@pytest.mark.parametrize("name", ["default_scale", "floor", "galaxy", "gibbs", "motorcycle", "startup"])
+@pytest.mark.parametrize("name", ["default_discrete", "default_scale", "floor", "galaxy", "gibbs", "motorcycle", "startup"])
 def test_modules_can_be_imported(name):
     assert importlib.import_module(f"benchmarks.{name}").__doc__
 

@@ -603,6 +603,9 @@ def test_documents_that_say_nothing():
     table.index = ["a", "b", "c"]
     refuse(r"all counts are 0 in row 1 \(index label 'b'\)", table, nm.Multinomial())
     refuse("one column of counts", csr_array(y[:, :1] + 1), nm.Multinomial())
+    for bad in (-1.0, 0.5, np.nan):
+        refuse("'y2' is .* in row 2, not a count", csr_array(np.where(np.arange(9).reshape(3, 3) == 7, bad, y)), nm.Multinomial())
+    refuse("True and False", csr_array(y > 0), nm.Multinomial())
     torn = np.array([[1, 2, 1], [np.nan, 3, 0], [0, 1, 1]])
     refuse("'y1' is missing in row 1", frame(torn), nm.Multinomial(), missing="marginalize")
 

@@ -98,12 +98,13 @@ def test_draws_beyond_the_shortest_chain_are_kept(fits, tmp_path):
     fit = fits["regression"]
     longer = fit.model.fit(**RUN | {"draws": 20})
     ahead = longer.standings[1]
-    spare = type(ahead.spare)(*(
-        longer.draws[key][1, 12:] if key else np.asarray(0) for key in ("labels", "locations", "v", "")
-    ))
-    scalars = np.stack([longer.draws[key][1, 12:] for key in ("n_clusters", "log_joint", "mass", "sigma", "width")], axis=-1)
+    found = {name: longer.draws[key][1, 12:] for name, key in (("labels", "labels"), ("location", "locations"), ("v", "v"))}
+    found["scalars"] = np.stack([longer.draws[key][1, 12:] for key in ("n_clusters", "log_joint", "mass", "sigma", "width")], axis=-1)
+    spare = type(ahead.spare)(**{
+        name: found.get(name, np.zeros((8, *array.shape[1:]))) for name, array in ahead.spare._asdict().items()
+    })
     fit = nm.load(fit.save(tmp_path / "fit.npz"))
-    fit.standings = (fit.standings[0], type(ahead)(ahead.iteration, ahead.generator, ahead.state, spare._replace(scalars=scalars)))
+    fit.standings = (fit.standings[0], type(ahead)(ahead.iteration, ahead.generator, ahead.state, spare))
     again = nm.load(fit.save(tmp_path / "ahead.npz"))
     for step in (3, 10):  # fewer than are spare, and more
         again = nm.load(again.extend(step).save(tmp_path / "ahead.npz"))
@@ -244,9 +245,23 @@ def test_files_of_another_kind(tmp_path):
         nm.load(path)
 
 
+def test_files_without_parameters_of_components(saved, tmp_path):
+    """As they were written before families could have such parameters."""
+    def change(header, held):
+        for one in header["chains"]:
+            for name in ("held", "shared", "imputed"):
+                one["spare"].pop(name)
+                one["state"].pop(name, None)
+
+    path = rewritten(saved, tmp_path / "older.npz", change)
+    for name, values in nm.load(saved).extend(3).draws.items():
+        np.testing.assert_array_equal(nm.load(path).extend(3).draws[name], values)
+
+
 def test_a_newer_format(saved, tmp_path):
-    path = rewritten(saved, tmp_path / "new.npz", lambda header, held: header.update(version=2, nrmmix="9.1"))
-    with pytest.raises(ValueError, match=r"written by nrmmix 9\.1 in format 2; .*up to 1: install a newer"):
+    path = rewritten(saved, tmp_path / "new.npz", lambda header, held: header.update(version=saving.VERSION + 1, nrmmix="9.1"))
+    here = saving.VERSION
+    with pytest.raises(ValueError, match=rf"written by nrmmix 9\.1 in format {here + 1}; .*up to {here}: install a newer"):
         nm.load(path)
 
 

@@ -382,3 +382,30 @@ def test_held_rows_are_named_to_the_chain():
     assert data.held.tolist() == [0, 1] and data.shared.tolist() == [0, 1]
     assert data.rows.constant is not model.packed.rows.constant, "each chain has its own"
     assert data.block[0, layout.REDRAW] != 0
+
+
+DAMAGES = {
+    "a parameter that is not there": ("draws/theta", lambda a: _with(a, (0, 0, 0, 0), np.nan), "draws of theta"),
+    "a parameter too many": ("draws/theta", lambda a: np.nan_to_num(a), "draws of theta"),
+    "fewer clusters": ("draws/theta", lambda a: a[:, :, :-1], "shape of the draws of theta"),
+    "a negative precision": ("draws/precision", lambda a: -a, "draws of precision"),
+    "the chain's precision": ("chain0/shared", lambda a: a[:0], "chain's shared"),
+}
+
+
+def _with(array, place, value):
+    array[place] = value
+    return array
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damaged_files_are_refused(name, tmp_path):
+    member, change, message = DAMAGES[name]
+    formula, family = FITS["shared"]
+    path = nm.fit(formula, galaxy(), family=family, draws=5, **RUN).save(tmp_path / "fit.npz")
+    with np.load(path) as archive:
+        held = {key: archive[key] for key in archive.files}
+    held[member] = change(held[member].copy())
+    np.savez(path, **held)
+    with pytest.raises(ValueError, match=f"its {message} cannot be right"):
+        nm.load(path)

@@ -21,8 +21,8 @@ COVARIANCES = ("full", "diagonal")
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
 R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
-SPREAD = {"full": 0.02, "diagonal": 0.02, "known mean": 0.02}
-KNOWN_COVARIANCE_R = 0.01
+SPREAD = {"full": 0.02, "diagonal": 0.02, "known mean": 0.2}
+KNOWN_COVARIANCE_R = 0.5  # times the mean of S_jj over the sample variances
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
@@ -154,8 +154,15 @@ class Gaussian(Family):
         d = y.shape[1]
         covariance = self._checked_matrix("known_covariance", self.known_covariance, d)
         m = np.nanmean(y, axis=0) if self.m is None else self._shaped("m", self.m, (d,))
-        r = float(KNOWN_COVARIANCE_R if self.r is None else self.r)
         variances = covariance if self.is_diagonal else np.diag(covariance)
+        if self.r is None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                ratio = float(np.mean(self._sample_variances(y, names, "r") / variances))
+            if not 0 < ratio < math.inf:
+                raise ValueError(f"Gaussian: the responses vary {ratio:g} times as much as known_covariance says; give r=, or correct it.")
+            r = KNOWN_COVARIANCE_R / ratio
+        else:
+            r = self.r
         full = d > 1 and not self.is_diagonal
         incomplete = bool(np.isnan(y).any())
         kind = KnownCovarianceWithGaps if full and incomplete else KnownCovariance
@@ -174,16 +181,11 @@ class Gaussian(Family):
 
     def _default_scale(self, y: np.ndarray, names: tuple[str, ...], nu: float) -> np.ndarray:
         """SPREAD nu times the variances, or the mean squares about the known mean."""
-        for name, column in zip(names, y.T, strict=True):
-            if np.count_nonzero(~np.isnan(column)) < 2:
-                where = f" of the response {name!r}" if len(y) > 1 else ""
-                raise ValueError(f"Gaussian: the default scale needs at least 2 observations{where}; give scale=, or more data.")
-        with np.errstate(over="ignore", invalid="ignore"):
-            if self.known_mean is None:
-                variance, what = np.nanvar(y, axis=0, ddof=1), "variance"
-            else:
-                known = reals(self.known_mean, "Gaussian: known_mean")
-                variance, what = np.nanmean((y - known) ** 2, axis=0), "mean square about known_mean"
+        variance, what = self._sample_variances(y, names, "scale"), "variance"
+        if self.known_mean is not None:
+            with np.errstate(over="ignore"):
+                variance = np.nanmean((y - reals(self.known_mean, "Gaussian: known_mean")) ** 2, axis=0)
+            what = "mean square about known_mean"
         for name, value in zip(names, variance, strict=True):
             if not 0 < value < math.inf:
                 raise ValueError(
@@ -192,6 +194,15 @@ class Gaussian(Family):
                 )
         scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
         return scale if self.is_diagonal else np.diag(scale)
+
+    @staticmethod
+    def _sample_variances(y: np.ndarray, names: tuple[str, ...], wanted: str) -> np.ndarray:
+        for name, column in zip(names, y.T, strict=True):
+            if np.count_nonzero(~np.isnan(column)) < 2:
+                where = f" of the response {name!r}" if len(y) > 1 else ""
+                raise ValueError(f"Gaussian: the default {wanted} needs at least 2 observations{where}; give {wanted}=, or more data.")
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.nanvar(y, axis=0, ddof=1)
 
     def _checked_matrix(self, name: str, value: Any, d: int) -> np.ndarray:
         """A positive definite matrix, or the diagonal of one."""

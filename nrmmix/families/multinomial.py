@@ -37,6 +37,10 @@ class Multinomial(Family):
     The multinomial coefficient of a row does not depend on the clusters: the scores and `log_joint` are without it, log densities
     have it.  Totals are given: to simulate rows they must be known.
 
+    The default does not look at the data.  In held-out log density it was second of six candidates from 0.02 to 1 on words of Reuters and
+    NIPS documents, on average 0.02 nats a word behind 0.05 and well before 0.2 (benchmarks/default_discrete.py): natural vocabularies have
+    many words that a cluster hardly uses.  Where every column is common, 0.5 or 1 says less.
+
     Examples
     --------
     >>> import nrmmix as nm

@@ -110,7 +110,7 @@ def _frequencies(model: Model, ax: Axes, name: str, observed: np.ndarray, simula
     x = counted(model, name)
     of_replicates = np.array([shares(values, x) for values in simulated])
     lower, middle, upper = np.quantile(of_replicates, [0.05, 0.5, 0.95], axis=0)
-    ax.bar(x, shares(observed, x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="data")
+    ax.bar(x, shares(observed, x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="frequencies in the data")
     ax.vlines(x, lower, upper, color=style.BLUE, linewidth=4, alpha=0.45, label=f"90% of {len(simulated)} replicates")
     ax.plot(x, middle, color=style.BLUE, linestyle="", marker="o", markersize=4, label="their median")
     value_axis(ax, model, name, x)

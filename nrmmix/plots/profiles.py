@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
 FEW = 6  # means that pictures of the data show as well
+FEWEST = 2  # members of a cluster whose line is thin
 NAMED = 40  # means with a tick of their own
 POINTS = 100  # along a line
 
@@ -101,7 +102,8 @@ def _largest_shares(model: Model, ax: Any, values: np.ndarray, sizes: np.ndarray
             top = np.argsort(-values[k, own], kind="stable")[:words][::-1]
             y = np.arange(len(top))
             one.barh(y, values[k, own[top]], color=style.BLUE, alpha=0.65, label="posterior mean share")
-            one.plot(overall[top], y, linestyle="", marker="o", markersize=5, markerfacecolor="none", color="black", label="share in all data")
+            hollow = {"linestyle": "", "marker": "o", "markersize": 5, "markerfacecolor": "none", "color": "black"}
+            one.plot(overall[top], y, label="share in all data", **hollow)
             one.set_yticks(y, [style.literal(str(name)) for name in names[own[top]]])
             style.dress(one, "share", "")
             one.set_title(title, fontsize=9)
@@ -211,7 +213,8 @@ def components(fit: MCMCResult, ax: Any = None, *, draws: int = 500, points: int
         for rank, k in enumerate(found.by_size):
             own = x[found.labels == k]
             within = (grid >= own.min()) & (grid <= own.max())
-            ax.plot(grid[within], lines[within, k], color=style.CYCLE[rank % len(style.CYCLE)], linewidth=style.LINE if len(own) > 2 else 0.7)
+            width = style.LINE if len(own) > FEWEST else 0.7
+            ax.plot(grid[within], lines[within, k], color=style.CYCLE[rank % len(style.CYCLE)], linewidth=width)
         style.dress(ax, name, response)
         style.legend(ax, found.handles(ax))
         return ax

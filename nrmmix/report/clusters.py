@@ -75,6 +75,7 @@ def clusters(fit: MCMCResult) -> Clusters:
 
     Stability is the mean over the members of the posterior probability that `fit.predict(kind="cluster")` gives.  Parameters have
     their posterior mean and standard deviation given this partition, in closed form; the means of covariates are those of the members.
+    Of many shares the largest are named, of other parameters of a family at most twelve given, and those left out counted.
 
     Parameters
     ----------

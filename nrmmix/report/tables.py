@@ -159,11 +159,14 @@ class Table(SimpleTable):
 
 
 class _Cell(Cell):
-    """A cell of a text table; headings of the first column are on the left."""
+    """A cell of a text table; headings of the first column, and of a last one with long texts, are on the left."""
 
     def alignment(self, output_format: str, **fmt: Any) -> str:
-        first = self.datatype == "header" and self.row is not None and self.row[0] is self
-        return "l" if first else super().alignment(output_format, **fmt)
+        if self.datatype == "header" and self.row is not None:
+            wrapped = getattr(self.row.table, "wrap", False) and self.row[-1] is self
+            if wrapped or self.row[0] is self:
+                return "l"
+        return super().alignment(output_format, **fmt)
 
 
 def _line(value: Any) -> str:
