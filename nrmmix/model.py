@@ -40,7 +40,7 @@ class Model:
         The data.
     family : Gaussian, optional
         Component family; default `Gaussian()`.
-    prior : DirichletProcess, NGGP or NormalizedInverseGaussian, optional
+    prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
         Random measure; default `DirichletProcess()`.
     kernel : SquaredExponential or Box, optional
         Covariate kernel; default `SquaredExponential()` when there are covariates.
@@ -92,6 +92,8 @@ class Model:
         self.frame = data if isinstance(data, ModelFrame) else model_frame(formula, data, missing)
         self.formula = formula
         self.prior = prior
+        self._measure = prior.kind_of(self.frame.covariates is not None)
+        self._log_V = prior.log_tables(self.n_obs)
         self.family = family.resolve(self.frame.response, self.frame.response_names)
         self.kernel: CovariateKernel | None = None
         self.grid: Grid | None = None
@@ -258,9 +260,9 @@ class Model:
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
-        log p(X, partition) for a Dirichlet process mixture; for the other measures log p(X, partition, u) at the given u, or with u
-        integrated out by quadrature where u is not given.  In density regression log p(y, partition, locations, v), a density in v.
-        Hyperpriors are not added.
+        log p(X, partition) for mixtures by a Dirichlet or Pitman-Yor process, finite or of Gibbs type; for the others
+        log p(X, partition, u) at the given u, or with u integrated out where u is not given.  In density regression
+        log p(y, partition, locations, v), a density in v.  Hyperpriors are not added.
 
         Parameters
         ----------
@@ -314,10 +316,12 @@ class Model:
             if v is not None or locations is not None:
                 raise ValueError("v and locations belong to density regression; this model is a mixture.")
             if u is not None and not self.has_u:
-                raise ValueError("u is integrated out of a Dirichlet process mixture; leave it out.")
+                raise ValueError(f"u is integrated out of a {self.prior.title} mixture; leave it out.")
             if u is not None and not (isinstance(u, Real) and math.isfinite(u) and u > 0):
                 raise ValueError(f"u must be a finite number greater than 0, not {u!r}.")
             at, place = np.array([1.0 if u is None else float(u)]), np.zeros(n_clusters, np.int64)
+        if 0 < self.prior.components < n_clusters:
+            return -math.inf
         data, state = self.arrays(n_clusters)
         state.hyper[:] = state_hyper
         state.v[:] = at
@@ -325,14 +329,17 @@ class Model:
             start(data, state, relabelled)
             state.location[:n_clusters] = place
             value = float(log_joint(data, state))
-        if self.has_u and u is None:
+        if self.has_u and u is None and self.prior.tau == 0:
+            sigma = state_hyper[layout.SIGMA]  # the integral of u^(sigma K - 1) exp(-u^sigma), over the integrand at u = 1
+            value += math.lgamma(n_clusters) - math.log(sigma) + 1.0
+        elif self.has_u and u is None:
             mass, sigma, tau = state_hyper[: layout.WIDTH]
             value += log_integral_over_u(n, n_clusters, mass, sigma, tau) - log_integrand_at_one(n, n_clusters, mass, sigma, tau)
         return value
 
     def _hyper(self, given: dict[str, float]) -> np.ndarray:
         """Values of mass, sigma, tau and the widths; all that are sampled must be given."""
-        known = ("mass", "sigma", *self.width_names)
+        known = (*self.prior.parameters, *self.width_names)
         for name in given:
             if name not in known:
                 near = difflib.get_close_matches(name, known, 1)
@@ -343,15 +350,19 @@ class Model:
         for name, value in values.items():
             if name in given:
                 x = float(given[name]) if isinstance(given[name], Real) else math.nan
-                if not (x > 0 or (name == "sigma" and x == 0)) or x == math.inf or (name == "sigma" and x >= 1):
+                if not -math.inf < x < math.inf or (name in self.width_names and x <= 0):
                     raise ValueError(f"{name} = {given[name]!r} is out of range.")
                 values[name] = x
             elif not isinstance(value, float):
                 raise ValueError(f"{name} is sampled in this model; give its value, {name}=...")
+        needs_mass = self.is_regression and values["mass"] <= 0  # which only mixtures can do without
+        if needs_mass or not self.prior.permits(values["mass"], values["sigma"]):
+            at = ", ".join(f"{name} = {given[name]!r}" for name in self.prior.parameters if name in given)
+            raise ValueError(f"{at} is out of range.")
         widths = [values[name] for name in self.width_names]
         if self.kernel is not None and self.kernel.shared_width:
             widths = widths * len(self.frame.covariate_names)
-        return np.array([values["mass"], values["sigma"], self.prior.tau, *widths], dtype=float)
+        return np.array([*self.prior.held(values["mass"], values["sigma"]), self.prior.tau, *widths], dtype=float)
 
     # ---- arrays for the kernels
 
@@ -378,9 +389,11 @@ class Model:
         setup[layout.JOINT_WITH_V] = int(with_v)
         setup[layout.SHARED_WIDTH] = int(shared)
         setup[layout.COVARIATE] = covariate_entry.address
+        setup[layout.MEASURE], setup[layout.COMPONENTS] = self._measure, self.prior.components
+        conjugate = with_v and isinstance(self.prior.mass, Gamma) and self._measure == layout.EXPLICIT
         densities = {
             layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in self.sampled),
-            layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in self.sampled and not (with_v and isinstance(self.prior.mass, Gamma))),
+            layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in self.sampled and not conjugate),
             layout.WIDTH_DENSITY: (hyper.log_density_width, any(name in self.sampled for name in self.width_names)),
             layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, self.is_regression),
         }
@@ -396,9 +409,10 @@ class Model:
             R0=np.full(P, 1.0 / P),
             hyperprior=np.array(rows),
             setup=setup,
+            log_V=self._log_V,
         )
         cap = layout.capacity(n_clusters)
-        start = [hyper_start(self.prior.mass), hyper_start(self.prior.sigma), self.prior.tau, *map(hyper_start, widths)]
+        start = [*self.prior.start(), self.prior.tau, *map(hyper_start, widths)]
         state = layout.State(
             labels=np.full(n, -1, np.int64),
             size=np.zeros(cap, np.int64),
@@ -408,6 +422,7 @@ class Model:
             where=np.zeros((cap, P if self.is_regression else 0)),
             log_weight=np.zeros(cap),
             log_size=np.zeros(n + 2),
+            log_next=np.zeros(n + 2),
             v=data.group_size.copy() if with_v else np.ones(G),
             A=np.zeros(P),
             log_new=np.zeros(G),
@@ -441,6 +456,13 @@ class Model:
             raise ValueError(
                 f"row {index[row]!r} ({', '.join(self.frame.covariate_names)} = {covariates[row].tolist()}) is out of reach of "
                 f"every location of {self.kernel}; widen the kernel or add locations near it."
+            )
+        idle = ~np.isfinite(log_K).any(axis=0)
+        if idle.any() and self._measure == layout.STABLE:
+            place = self.grid.locations[np.flatnonzero(idle)[0]].tolist()
+            raise ValueError(
+                f"the location {place} of {self.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no scale "
+                "of their own, says nothing of those there; leave the location out, widen the kernel, or take nm.PitmanYor."
             )
 
 

@@ -12,13 +12,15 @@ import nrmmix
 ROOT = Path(nrmmix.__file__).parent
 LAYERS = (
     {"files", "interrupts", "kernels", "tables", "warn"},
+    {"hyperpriors"},
     {"arrays", "compiling", "convergence", "datasets", "diagnostics", "draws", "formula_syntax", "partition", "priors"},
     {"covariates", "families", "formula", "moves"},
     {"encoding", "model"},
     {"chain"},
     {"sampling"},
     {"replay"},
-    {"curves", "membership", "prior_predictive"},
+    {"cluster_laws", "curves", "membership"},
+    {"prior_predictive"},
     {"predict"},
     {"datatree", "simulate"},
     {"plots"},
