@@ -118,8 +118,13 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
 
 
 def check_start(model: Model, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:
-    """Each starting cluster must have a location that reaches all its members."""
+    """There may not be more clusters than components, and each starting cluster must have a location that reaches all its members."""
     n_clusters = int(labels.max(initial=-1)) + 1
+    if 0 < model.prior.components < n_clusters:
+        raise ValueError(
+            f"init has {n_clusters} clusters, but {model.prior} has {model.prior.components} components; "
+            'use init="sequential" or "one", or labels of at most so many clusters.'
+        )
     if not model.is_regression or n_clusters == 0:
         return
     log_K = model.kernel.log_kernel(data.distance, width)

@@ -56,7 +56,11 @@ WARMUP_EXAMPLES = """examples:
   NUMBA_CACHE_DIR=/shared/cache nrmmix warmup
 """
 
-PRIORS = {"dp": "DirichletProcess", "nggp": "NGGP", "nig": "NormalizedInverseGaussian"}
+PRIORS = {
+    "dp": "DirichletProcess", "nggp": "NGGP", "nig": "NormalizedInverseGaussian", "py": "PitmanYor", "stable": "NormalizedStable",
+    "finite": "FiniteMixture",
+}
+OPTIONS = {"mass": ("dp", "nggp", "nig", "py", "finite"), "sigma": ("nggp", "py", "stable"), "components": ("finite",)}  # of which priors
 # Iterations are cheap on small tables, and neighbouring draws much alike: by default one in THIN is kept, ROWS / rows on large ones.
 THIN, ROWS = 20, 5000
 FAMILIES = {
@@ -161,8 +165,9 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
         "(default: gaussian)",
     )
     model.add_argument("--prior", choices=tuple(PRIORS), default="dp", help="random measure (default: dp)")
-    model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled)")
-    model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp (default: sampled)")
+    model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled; of finite 1)")
+    model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp, py or stable (default: sampled)")
+    model.add_argument("--components", type=int, metavar="M", help="number of components of finite")
     model.add_argument("--kernel", choices=tuple(KERNELS), help="covariate kernel (default with covariates: se)")
     model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: 0.05)")
     run = fit.add_argument_group("sampling")
@@ -298,6 +303,8 @@ def _warmup(_options: argparse.Namespace) -> int:
         fit.similarity()
         fit.summary()
         model.prior_predictive(draws=1, rng=1)
+    nm.Model("waiting_min ~ 1", faithful, prior=nm.PitmanYor()).prior_predictive(draws=1, rng=1)
+    nm.Model("accel_g ~ times_ms", mcycle, prior=nm.FiniteMixture(50)).prior_predictive(draws=1, rng=1)
     _say(f"compiled in {time.perf_counter() - started:.0f} s")
     return 0
 
@@ -306,9 +313,12 @@ def _model(options: argparse.Namespace) -> Model:
     import nrmmix as nm
 
     data = _table(options.data)
-    if options.sigma is not None and options.prior != "nggp":
-        raise ValueError(f"--sigma belongs to --prior nggp, not {options.prior}")
-    given = {name: getattr(options, name) for name in ("mass", "sigma") if getattr(options, name) is not None}
+    given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
+    for name in given:
+        if options.prior not in OPTIONS[name]:
+            raise ValueError(f"--{name} belongs to --prior {' or '.join(OPTIONS[name])}, not {options.prior}")
+    if options.prior == "finite" and options.components is None:
+        raise ValueError("--prior finite needs --components")
     prior = getattr(nm, PRIORS[options.prior])(**given)
     kernel = None
     if options.kernel == "box" and options.width is None:

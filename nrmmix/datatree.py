@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 
 from nrmmix.compiling import announced
 from nrmmix.kernels.predictive import component_densities, predictive_scores
-from nrmmix.priors import DirichletProcess
 from nrmmix.replay import Reach, Replay, default_seed, draw_seeds, random_measure, targets
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
     import nrmmix
 
     model, frame = fit.model, fit.model.frame
-    left_out = {"log_joint"} | ({"sigma"} if isinstance(model.prior, DirichletProcess) else set())
+    left_out = {"log_joint"} | ({"mass", "sigma"} - {*model.prior.parameters})
     of_draw = ("chain", "draw")
     coordinates = {"chain": np.arange(fit.draws.n_chains), "draw": np.arange(fit.draws.n_draws)}
     obs = {"obs": _observations(frame.index)}

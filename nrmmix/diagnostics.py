@@ -11,6 +11,7 @@ error.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -214,7 +215,7 @@ def mcse(x: Any) -> float:
     True
     """
     x = _as_chains(x)
-    return float(np.std(x, ddof=1) / np.sqrt(_ess(_split(x)))) if _defined(x) else np.nan
+    return _sd(x) / float(np.sqrt(_ess(_split(x)))) if _defined(x) else np.nan
 
 
 def table(named: Mapping[str, Any]) -> pd.DataFrame:
@@ -274,6 +275,12 @@ def _rescale(x: np.ndarray) -> np.ndarray:
     """Draws that vary, shifted and scaled to the order of one: squares neither overflow nor vanish."""
     x = x - x[0, 0]
     return x / np.abs(x).max()
+
+
+def _sd(x: np.ndarray) -> float:
+    """Standard deviation of draws whose squares may overflow."""
+    scale = 2.0 ** math.frexp(np.abs(x).max())[1]
+    return float(x.std(ddof=1)) if scale < 1e100 else float(scale * (x / scale).std(ddof=1))
 
 
 def _split(x: np.ndarray) -> np.ndarray:
@@ -360,4 +367,4 @@ def _row(x: np.ndarray) -> list[float]:
     if np.ptp(x) == 0:
         return [float(x[0, 0])] + [np.nan] * (len(COLUMNS) - 1)
     low, high = np.quantile(x, (0.05, 0.95))
-    return [x.mean(), x.std(ddof=1), low, high, ess(x), ess(x, "tail"), rhat(x), mcse(x), iact(x)]
+    return [x.mean(), _sd(x), low, high, ess(x), ess(x, "tail"), rhat(x), mcse(x), iact(x)]

@@ -1,10 +1,11 @@
 """Models and tables as JSON and plain arrays, and back.
 
-Only the classes listed here are ever made from what a file says.
+Only the classes listed here, and those that the caller has registered, are ever made from what a file says.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,9 @@ ARGUMENTS: dict[type, tuple[str, ...]] = {
     priors.DirichletProcess: ("mass",),
     priors.NGGP: ("mass", "sigma", "tau"),
     priors.NormalizedInverseGaussian: ("mass", "tau"),
+    priors.PitmanYor: ("mass", "sigma"),
+    priors.NormalizedStable: ("sigma",),
+    priors.FiniteMixture: ("components", "mass"),
     families.Gaussian: families.Gaussian.arguments,
     families.Multinomial: families.Multinomial.arguments,
     families.Poisson: families.Poisson.arguments,
@@ -35,6 +39,54 @@ ARGUMENTS: dict[type, tuple[str, ...]] = {
     covariates.Box: ("width", "locations", "scale"),
 }
 _CLASSES = {kind.__name__: kind for kind in ARGUMENTS}
+
+
+class UnknownClass(ValueError):
+    """A file names a class that is not registered."""
+
+
+def register(kind: type, arguments: tuple[str, ...]) -> None:
+    """Let saved fits hold objects of a class of one's own, such as a prior derived from `nrmmix.GibbsType`.
+
+    To be called before such a fit is saved, and in every session before `nrmmix.load` reads one.
+
+    Parameters
+    ----------
+    kind : type
+        Its name must be that of no other class that files may hold.
+    arguments : tuple of str
+        Arguments of the class that make an object again; each is also the name of an attribute that holds it.  They may be
+        numbers, strings, lists and other objects that can be saved.
+
+    Raises
+    ------
+    ValueError
+        If kind is no class, its name is taken, or arguments are not names.
+
+    Examples
+    --------
+    >>> class Antoniak(priors.GibbsType):
+    ...     def __init__(self, mass):
+    ...         super().__init__(sigma=0.0)
+    ...         self.concentration = mass
+    >>> register(Antoniak, ("concentration",))
+    Traceback (most recent call last):
+    ValueError: Antoniak has no argument 'concentration'; its arguments are mass.
+    """
+    if not isinstance(kind, type):
+        raise ValueError(f"a class is needed, not {kind!r}.")
+    known = _CLASSES.get(kind.__name__)
+    if known is not None and known.__module__.startswith("nrmmix."):
+        raise ValueError(f"files name the package's own {kind.__name__} so; give the class another name.")
+    if isinstance(arguments, str) or not all(isinstance(name, str) for name in arguments):
+        raise ValueError(f"arguments must be a tuple of names, not {arguments!r}.")
+    accepted = inspect.signature(kind).parameters
+    for name in arguments:
+        if name not in accepted:
+            raise ValueError(f"{kind.__name__} has no argument {name!r}; its arguments are {', '.join(accepted)}.")
+    if known is not None:  # defined anew, as in a notebook
+        ARGUMENTS.pop(known)
+    ARGUMENTS[kind], _CLASSES[kind.__name__] = tuple(arguments), kind
 
 
 def encode(value: Any) -> Any:
@@ -57,7 +109,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, (np.ndarray, list, tuple)):
         return [encode(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
     if type(value) not in ARGUMENTS:
-        raise TypeError(f"a model with {value!r} cannot be saved; only {', '.join(_CLASSES)} can.")
+        raise TypeError(
+            f"a model with {value!r} cannot be saved; only {', '.join(_CLASSES)} can, and classes registered by nrmmix.encoding.register."
+        )
     return {"class": type(value).__name__} | {name: encode(getattr(value, name)) for name in ARGUMENTS[type(value)]}
 
 
@@ -74,7 +128,12 @@ def decode(value: Any) -> Any:
     if isinstance(value, dict) and "families" in value:
         return {tuple(key) if isinstance(key, list) else key: decode(item) for key, item in value["families"]}
     if isinstance(value, dict):
-        kind = _CLASSES[value["class"]]
+        kind = _CLASSES.get(value["class"])
+        if kind is None:
+            raise UnknownClass(
+                f"it holds an object of the class {value['class']!r}, which is not known here; if it is one of your own, import it and "
+                f"call nrmmix.encoding.register({value['class']}, arguments) first."
+            )
         return kind(**{name: decode(value[name]) for name in ARGUMENTS[kind] if name in value})  # older files have fewer
     return value
 

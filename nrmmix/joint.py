@@ -44,10 +44,12 @@ def log_joint(
         if v is not None or locations is not None:
             raise ValueError("v and locations belong to density regression; this model is a mixture.")
         if u is not None and not model.has_u:
-            raise ValueError("u is integrated out of a Dirichlet process mixture; leave it out.")
+            raise ValueError(f"u is integrated out of a {model.prior.title} mixture; leave it out.")
         if u is not None and not (isinstance(u, Real) and math.isfinite(u) and u > 0):
             raise ValueError(f"u must be a finite number greater than 0, not {u!r}.")
         at, place = np.array([1.0 if u is None else float(u)]), np.zeros(n_clusters, np.int64)
+    if 0 < model.prior.components < n_clusters:
+        return -math.inf
     held = _parameters("theta", theta, (n_clusters, len(model.packed.held)))
     shared = _parameters("precision", precision, (len(model.packed.shared),))
     data, state = model.arrays(n_clusters)
@@ -62,7 +64,10 @@ def log_joint(
         value = float(nrm.log_joint(data, state))
     if held.size and math.isnan(value):
         raise ValueError("theta has no density under the prior of the components; precisions are greater than 0.")
-    if model.has_u and u is None:
+    if model.has_u and u is None and model.prior.tau == 0:
+        sigma = state_hyper[layout.SIGMA]  # the integral of u^(sigma K - 1) exp(-u^sigma), over the integrand at u = 1
+        value += math.lgamma(n_clusters) - math.log(sigma) + 1.0
+    elif model.has_u and u is None:
         mass, sigma, tau = state_hyper[: layout.WIDTH]
         value += log_integral_over_u(n, n_clusters, mass, sigma, tau) - log_integrand_at_one(n, n_clusters, mass, sigma, tau)
     return value
@@ -99,7 +104,7 @@ def _parameters(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def _hyper(model: Model, given: dict[str, float]) -> np.ndarray:
     """Values of mass, sigma, tau and the widths; all that are sampled must be given."""
-    known = ("mass", "sigma", *model.width_names)
+    known = (*model.prior.parameters, *model.width_names)
     for name in given:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
@@ -110,15 +115,19 @@ def _hyper(model: Model, given: dict[str, float]) -> np.ndarray:
     for name, value in values.items():
         if name in given:
             x = float(given[name]) if isinstance(given[name], Real) else math.nan
-            if not (x > 0 or (name == "sigma" and x == 0)) or x == math.inf or (name == "sigma" and x >= 1):
+            if not -math.inf < x < math.inf or (name in model.width_names and x <= 0):
                 raise ValueError(f"{name} = {given[name]!r} is out of range.")
             values[name] = x
         elif not isinstance(value, float):
             raise ValueError(f"{name} is sampled in this model; give its value, {name}=...")
+    needs_mass = model.is_regression and values["mass"] <= 0  # which only mixtures can do without
+    if needs_mass or not model.prior.permits(values["mass"], values["sigma"]):
+        at = ", ".join(f"{name} = {given[name]!r}" for name in model.prior.parameters if name in given)
+        raise ValueError(f"{at} is out of range.")
     widths = [values[name] for name in model.width_names]
     if model.kernel is not None and model.kernel.shared_width:
         widths = widths * len(model.frame.covariate_names)
-    return np.array([values["mass"], values["sigma"], model.prior.tau, *widths], dtype=float)
+    return np.array([*model.prior.held(values["mass"], values["sigma"]), model.prior.tau, *widths], dtype=float)
 
 
 def log_integral_over_u(n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> float:

@@ -37,7 +37,7 @@ class Model:
     family : Family or dict, optional
         Component family; default `Gaussian()`.  A dict has families by the names of their responses, as in
         `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are independent.
-    prior : DirichletProcess, NGGP or NormalizedInverseGaussian, optional
+    prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
         Random measure; default `DirichletProcess()`.
     kernel : SquaredExponential or Box, optional
         Covariate kernel; default `SquaredExponential()` when there are covariates.
@@ -96,6 +96,8 @@ class Model:
             self.frame = model_frame(formula, data, missing, lambda names: assign(family, names).reads, designs(family))
         self.formula = formula
         self.prior = prior
+        self._measure = prior.kind_of(self.frame.covariates is not None)
+        self._log_V = prior.log_tables(self.n_obs)
         self.blocks = Blocks.resolved(assign(family, self.frame.response_names), self.frame)
         self.family: Family | dict[Any, Family] = self.blocks.blocks[0].family
         if isinstance(family, Mapping):
@@ -267,10 +269,11 @@ class Model:
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
-        log p(X, partition) for a Dirichlet process mixture; for the other measures log p(X, partition, u) at the given u, or with u
-        integrated out by quadrature where u is not given.  In density regression log p(y, partition, locations, v), a density in v.
-        Hyperpriors are not added.  Where missing cells are drawn, not integrated out, the data X are the observed and the imputed cells.
-        Parameters of components that are not integrated out come with their density under the prior.
+        log p(X, partition) for mixtures by a Dirichlet or Pitman-Yor process, finite or of Gibbs type; for the others
+        log p(X, partition, u) at the given u, or with u integrated out where u is not given.  In density regression
+        log p(y, partition, locations, v), a density in v.  Hyperpriors are not added.
+        Where missing cells are drawn, not integrated out, the data X are the observed and the imputed cells.  Parameters of components
+        that are not integrated out come with their density under the prior.
 
         Parameters
         ----------
@@ -337,9 +340,11 @@ class Model:
         setup[layout.JOINT_WITH_V] = int(with_v)
         setup[layout.SHARED_WIDTH] = int(shared)
         setup[layout.COVARIATE] = covariate_entry.address
+        setup[layout.MEASURE], setup[layout.COMPONENTS] = self._measure, self.prior.components
+        conjugate = with_v and isinstance(self.prior.mass, Gamma) and self._measure == layout.EXPLICIT
         densities = {
             layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in self.sampled),
-            layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in self.sampled and not (with_v and isinstance(self.prior.mass, Gamma))),
+            layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in self.sampled and not conjugate),
             layout.WIDTH_DENSITY: (hyper.log_density_width, any(name in self.sampled for name in self.width_names)),
             layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, self.is_regression),
         }
@@ -357,9 +362,10 @@ class Model:
             setup=setup,
             held=packed.held,
             shared=packed.shared,
+            log_V=self._log_V,
         )
         cap = layout.capacity(n_clusters)
-        start = [hyper_start(self.prior.mass), hyper_start(self.prior.sigma), self.prior.tau, *map(hyper_start, widths)]
+        start = [*self.prior.start(), self.prior.tau, *map(hyper_start, widths)]
         state = layout.State(
             labels=np.full(n, -1, np.int64),
             size=np.zeros(cap, np.int64),
@@ -369,6 +375,7 @@ class Model:
             where=np.zeros((cap, P if self.is_regression else 0)),
             log_weight=np.zeros(cap),
             log_size=np.zeros(n + 2),
+            log_next=np.zeros(n + 2),
             v=data.group_size.copy() if with_v else np.ones(G),
             A=np.zeros(P),
             log_new=np.zeros(G),
@@ -402,6 +409,13 @@ class Model:
             raise ValueError(
                 f"row {index[row]!r} ({', '.join(self.frame.covariate_names)} = {covariates[row].tolist()}) is out of reach of "
                 f"every location of {self.kernel}; widen the kernel or add locations near it."
+            )
+        idle = ~np.isfinite(log_K).any(axis=0)
+        if idle.any() and self._measure == layout.STABLE:
+            place = self.grid.locations[np.flatnonzero(idle)[0]].tolist()
+            raise ValueError(
+                f"the location {place} of {self.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no scale "
+                "of their own, says nothing of those there; leave the location out, widen the kernel, or take nm.PitmanYor."
             )
 
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.polynomial import chebyshev
-from scipy.linalg import eigh_tridiagonal
 from scipy.optimize import brentq
-from scipy.special import gamma, gammaln, poch
+from scipy.special import gamma, poch
 
+from nrmmix.cluster_laws import SIGMA_MAX, law_of
 from nrmmix.compiling import announced
 from nrmmix.kernels.clusters import empty_column
 from nrmmix.kernels.held import redraw
 from nrmmix.kernels.predictive import draw_new
-from nrmmix.kernels.prior import log_integrals, next_ratios, seat
-from nrmmix.kernels.state import FIXED, GAMMA, TINY
-from nrmmix.priors import Beta, Hyperparameter, Hyperprior, hyper_row
+from nrmmix.kernels.prior import seat, seat_finite, seat_urn
+from nrmmix.kernels.state import EXPLICIT, FINITE, PITMAN_YOR, STABLE, TABLE, TINY
+from nrmmix.partition import canonical
+from nrmmix.priors import Hyperparameter, Hyperprior, Prior
 from nrmmix.replay import Replicates, known, parts
 from nrmmix.sampling import count, seed_sequence
 from nrmmix.tables import shown
@@ -29,15 +29,8 @@ from nrmmix.tables import shown
 if TYPE_CHECKING:
     from nrmmix.model import Model
 
-TAIL = 1e-9  # probability of more clusters than are listed
-COLUMNS = 256  # numbers of clusters worked on at once
-FEW, NODES = 32, 24  # integrals computed one by one, and those of many of which the others follow
-MAX_WORK = 1e10  # rows times clusters
-MAX_WORK_EACH = 2e8  # likewise, for each of the many values of a sigma with a prior
-AGREEMENT = 1e-6  # of the laws by two rules over sigma, as a sum of absolute differences
 PARTITIONS = 2000  # drawn where the law of the number of clusters has no closed form
 TRIES = 1000  # at widths with which every row is in reach of a location
-SIGMA_MAX = 1.0 - 1e-12
 MAX_N = 10**9  # of `mass_for_clusters`
 LOG_MASS = (-80.0, 80.0)  # between which it searches
 
@@ -70,10 +63,11 @@ def n_clusters(model: Model) -> pd.Series:
 
     Notes
     -----
-    For given hyperparameters the law is that of Antoniak (1974) for the Dirichlet process, and of Lijoi, Mena & Prünster (2007) for
-    the normalised generalised gamma process.  Ratios of neighbouring generalised factorial coefficients follow from a recursion of
-    positive terms, in which nothing cancels or overflows; the integral over the auxiliary variable u (James, Lijoi & Prünster 2009)
-    and the mass is by the trapezoid, that over sigma by Gauss-Jacobi rules of increasing order until two agree within 1e-6.
+    For given hyperparameters the law is that of Antoniak (1974) for the Dirichlet process, of Lijoi, Mena & Prünster (2007) for
+    the normalised generalised gamma process, and of Gnedin & Pitman (2006) for the others.  Ratios of neighbouring generalised factorial
+    coefficients follow from a recursion of positive terms, in which nothing cancels or overflows; integrals over the auxiliary variable
+    u (James, Lijoi & Prünster 2009) and the mass are by the trapezoid, those over sigma by Gauss-Jacobi rules of increasing order
+    until two agree within 1e-6.
 
     Examples
     --------
@@ -91,106 +85,8 @@ def n_clusters(model: Model) -> pd.Series:
             drawn = [len(locations) for _, locations, _ in _partitions(model, PARTITIONS, np.random.SeedSequence(0))]
             law = np.bincount(drawn)[1:] / PARTITIONS
         else:
-            law = cluster_law(model.n_obs, model.prior.mass, model.prior.sigma, model.prior.tau)
+            law = law_of(model.prior, model.n_obs)
     return pd.Series(law, index=pd.RangeIndex(1, len(law) + 1, name="n_clusters"), name="probability")
-
-
-def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float = 1.0) -> np.ndarray:
-    """P(K = 1), P(K = 2), ... of the number of clusters among n observations; see `n_clusters`.
-
-    Examples
-    --------
-    >>> cluster_law(3, 1.0, 0.0).round(6)  # |s(3, k)| / 3!
-    array([0.333333, 0.5     , 0.166667])
-    """
-    if isinstance(sigma, Beta):
-        law = np.zeros(0)
-        for size in (16, 32, 64, 128, 256, 512):  # 512 agree with 1,024 within 1e-10 at the most rows possible
-            before, law = law, np.zeros(n)
-            # the largest sigma, whose law has most terms, comes first: what is too much is refused at once
-            for value, weight in zip(*_beta_rule(sigma, size), strict=True):
-                part = _law(n, _mass_row(mass, value, tau), value, MAX_WORK_EACH)
-                law[: len(part)] += weight * part
-            if len(before) and np.abs(law - before).sum() < AGREEMENT:
-                break
-    else:
-        law = _law(n, _mass_row(mass, sigma, tau), sigma, MAX_WORK)
-    beyond = np.cumsum(law[::-1])[::-1]
-    return law[: max(1, np.count_nonzero(beyond > TAIL))]
-
-
-def _law(n: int, mass: np.ndarray, sigma: float, max_work: float) -> np.ndarray:
-    """P(K = k) for k = 1, 2, ... until what is left is less than TAIL; tau is 1."""
-    log_factorial = -gammaln(1.0 - sigma) - math.log(poch(n - sigma, sigma))  # log S(n, k) / Gamma(n)
-    law: list[np.ndarray] = []
-    first, total, mode = 1, 0.0, 0.0
-    while first <= n and total < 1.0 - TAIL:
-        width = min(max(FEW, first - 1), COLUMNS, n + 1 - first)
-        last = first + width - 1
-        if n * float(last) > max_work:
-            raise ValueError(
-                f"the law of the number of clusters is out of reach: {n} rows times {last} clusters or more, where the limit is "
-                f"{max_work:.3g}.  Take fewer rows, or a prior with fewer clusters or with a fixed sigma; nm.mass_for_clusters has no such "
-                "limit."
-            )
-        ratio = np.ones(width)
-        new = ratio
-        if first == 1:  # S(n, 1) is there from the start
-            new, edge = ratio[1:], np.zeros(n)
-            edge[1:] = 1.0 / (np.arange(1, n) - sigma)
-        if len(new):
-            next_ratios(n, sigma, max(first, 2), edge, new, np.empty_like(new), np.empty_like(new))
-        log_S = log_factorial + np.cumsum(np.log(ratio))
-        integral, mode = _log_integrals(n, first, width, mass, sigma, mode)
-        law.append(np.exp(log_S + integral))
-        total += law[-1].sum()
-        log_factorial = log_S[-1]
-        first = last + 1
-    return np.concatenate(law)
-
-
-def _log_integrals(n: int, first: int, width: int, mass: np.ndarray, sigma: float, mode: float) -> tuple[np.ndarray, float]:
-    """Logs of the integrals for k = first, ..., first + width - 1, and where the last has its mode.
-
-    They are smooth in log k: of many, those at Chebyshev nodes are computed and the others interpolated, where the coefficients
-    say that this is exact; else both halves are done likewise.
-    """
-    k = np.arange(first, first + width, dtype=float)
-    if width <= FEW:
-        out = np.empty(width)
-        return out, log_integrals(float(n), k, mass, sigma, mode, out)
-    lo, hi = math.log(k[0]), math.log(k[-1])
-    x = chebyshev.chebpts2(NODES)
-    values = np.empty(NODES)
-    last = log_integrals(float(n), np.exp(lo + 0.5 * (hi - lo) * (x + 1.0)), mass, sigma, mode, values)
-    coefficients = chebyshev.chebfit(x, values, NODES - 1)
-    if np.abs(coefficients[-3:]).max() > 1e-10 + 1e-14 * np.abs(values).max():
-        half = width // 2
-        below, mode = _log_integrals(n, first, half, mass, sigma, mode)
-        above, mode = _log_integrals(n, first + half, width - half, mass, sigma, mode)
-        return np.concatenate([below, above]), mode
-    return chebyshev.chebval(2.0 * (np.log(k) - lo) / (hi - lo) - 1.0, coefficients), last
-
-
-def _mass_row(mass: Hyperparameter, sigma: float, tau: float) -> np.ndarray:
-    """The hyperprior of mass tau^sigma, which is the mass at tau = 1."""
-    factor = tau**sigma
-    if not isinstance(mass, Hyperprior):
-        return np.array([FIXED, mass * factor, 0.0])
-    kind, a, b = hyper_row(mass)
-    return np.array([kind, a, b / factor] if kind == GAMMA else [kind, a + math.log(factor), b])
-
-
-def _beta_rule(prior: Beta, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Jacobi nodes in decreasing order, and weights that sum to 1 (Golub & Welsch 1969)."""
-    p, q = prior.b - 1.0, prior.a - 1.0  # exponents of 1 - x and 1 + x on (-1, 1)
-    k = np.arange(1.0, size)
-    s = 2.0 * k + p + q
-    diagonal = np.concatenate([[(q - p) / (p + q + 2.0)], (q - p) * (q + p) / (s * (s + 2.0))])
-    square = 4.0 * k * (k + p) * (k + q) * (k + p + q) / (s * s * (s + 1.0) * np.where(k > 1, s - 1.0, 1.0))
-    square[0] = 4.0 * (1.0 + p) * (1.0 + q) / ((p + q + 2.0) ** 2 * (p + q + 3.0))  # where the general form can be 0 / 0
-    x, vectors = eigh_tridiagonal(diagonal, np.sqrt(square))
-    return np.clip(0.5 * (1.0 + x), 0.0, SIGMA_MAX)[::-1], vectors[0, ::-1] ** 2
 
 
 # ---- data sets
@@ -229,6 +125,9 @@ def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
     that of James, Lijoi & Prünster (2009): arrivals at the atoms of a completely random measure are Poisson, those of group g with
     rates K(x_g, mu_m) w_m, and with the weights w_m integrated out the next arrival at each cluster, and at a new atom at each
     location, can be drawn by inversion.  In density regression this is the kernel-weighted measure of Foti & Williamson (2012).
+    The mass of a kernel-weighted Pitman-Yor process comes from its gamma distribution.  In mixtures by a Pitman-Yor or stable process,
+    finite or of Gibbs type each row joins a cluster with its predictive probability.  A finite kernel-weighted measure has its atoms
+    drawn, again while they leave a row out of their reach, as at such atoms the model gives that row no density.
 
     Examples
     --------
@@ -263,13 +162,76 @@ def _partitions(
     """Partitions from the prior: labels, locations of the clusters, and the generator that goes on with each."""
     of_measure, of_widths, of_each = seed.spawn(3)
     rng = np.random.default_rng(of_measure)
-    masses = _drawn(model.prior.mass, size, rng)
-    sigmas = np.minimum(_drawn(model.prior.sigma, size, rng), SIGMA_MAX)
+    prior, kind = model.prior, model.prior.kind_of(model.is_regression)
+    masses = _drawn(prior.mass, size, rng)
+    sigmas = np.minimum(_drawn(prior.sigma, size, rng), SIGMA_MAX)
+    children = of_each.spawn(size)
+    if not model.is_regression and kind != EXPLICIT:
+        generators = [np.random.default_rng(child) for child in children]
+        for labels, generator in zip(_urns(prior, model.n_obs, masses, sigmas, generators), generators, strict=True):
+            yield labels, np.zeros(labels.max() + 1, np.int64), generator
+        return
     group = model.grid.group if model.is_regression else np.zeros(model.n_obs, np.int64)
     reaches = _reaches(model, np.random.default_rng(of_widths))
-    for mass, sigma, log_K, child in zip(masses, sigmas, reaches, of_each.spawn(size), strict=False):
+    for mass, sigma, log_K, child in zip(masses, sigmas, reaches, children, strict=False):
         generator = np.random.default_rng(child)
-        yield *seat(log_K, group, mass, sigma, model.prior.tau, generator), generator
+        if kind == FINITE:
+            yield *_finite_partition(model, log_K, group, mass, generator), generator
+            continue
+        if kind == PITMAN_YOR:
+            mass = max(generator.standard_gamma(mass / sigma) * sigma, TINY)
+        mass, sigma = prior.held(mass, sigma)
+        yield *seat(log_K, group, mass, sigma, prior.tau, generator), generator
+
+
+def _urns(prior: Prior, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
+    """Labels (n,) of partitions, rows joining one after the other with their predictive probabilities."""
+    drawn = []
+    if prior.kind == TABLE:  # a new table for every row, which serves all partitions
+        labels, sizes = np.zeros((len(generators), n), np.int64), np.zeros((len(generators), n))
+        sizes[:, 0] = 1.0
+        counts = [1] * len(generators)
+        for m in range(1, n):
+            after = prior.table(m + 1)
+            with np.errstate(invalid="ignore"):
+                weight_of_new = np.nan_to_num(np.exp(np.diff(after)))  # nothing beyond the most clusters possible
+            for d, rng in enumerate(generators):
+                counts[d] = seat_urn(labels[d], sizes[d], m, m + 1, counts[d], prior.sigma, weight_of_new, rng)
+        return list(labels)
+    for mass, sigma, rng in zip(masses, sigmas, generators, strict=True):
+        mass, sigma = map(float, prior.held(mass, sigma))
+        theta, k = 0.0 if prior.kind == STABLE else mass, np.arange(n + 1.0)
+        weight_of_new = theta * np.maximum(prior.components - k, 0) / prior.components if prior.kind == FINITE else theta + sigma * k
+        labels, sizes = np.zeros(n, np.int64), np.zeros(n)
+        sizes[0] = 1.0
+        seat_urn(labels, sizes, 1, n, 1, sigma, weight_of_new, rng)
+        drawn.append(labels)
+    return drawn
+
+
+def _finite_partition(
+    model: Model, log_K: np.ndarray, group: np.ndarray, mass: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and locations of the clusters by a finite kernel-weighted measure."""
+    M, P = model.prior.components, log_K.shape[1]
+    shape = mass / M
+    for _ in range(TRIES):
+        place = rng.integers(P, size=M)
+        out = ~np.isfinite(log_K[:, np.bincount(place, minlength=P) > 0]).any(axis=1)
+        if not out.any():
+            break
+    else:
+        row = int(np.flatnonzero(out[group])[0])
+        raise ValueError(
+            f"row {model.frame.index[row]!r} is out of reach of all {M} atoms, and in {TRIES} draws of the atoms of {model.prior} no one "
+            f"had all rows in reach; use more components or a wider kernel than {model.kernel}."
+        )
+    # Gamma(shape) is Gamma(shape + 1) U^(1/shape), in logarithms for where it underflows
+    log_size = np.log(rng.standard_gamma(shape + 1.0, M)) + np.log1p(-rng.random(M)) / shape
+    atom = np.empty(len(group), np.int64)
+    seat_finite(log_K, group, place, log_size, rng, atom)
+    labels, _ = canonical(atom)
+    return labels, place[atom[np.unique(labels, return_index=True)[1]]]
 
 
 def _reaches(model: Model, rng: np.random.Generator) -> Iterator[np.ndarray]:

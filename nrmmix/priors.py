@@ -1,233 +1,101 @@
-"""Random measures and hyperpriors: what a user writes, checked and printable.
-
-A hyperparameter is a number, which fixes it, or a distribution, which has it sampled.
-"""
+"""Random measures: what a user writes, checked and printable."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from decimal import Decimal
 from numbers import Real
 from typing import Any, ClassVar
 
-from nrmmix.kernels.state import BETA, FIXED, GAMMA, LOGNORMAL
+import numpy as np
+
+from nrmmix.hyperpriors import (
+    Beta,
+    Gamma,
+    Hyperparameter,
+    Hyperprior,
+    LogNormal,
+    describe,
+    hyper_row,
+    hyper_start,
+    hyperparameter,
+    number,
+)
+from nrmmix.kernels import state as layout
+
+__all__ = [
+    "NGGP", "Beta", "DirichletProcess", "FiniteMixture", "Gamma", "GibbsType", "Hyperparameter", "Hyperprior", "LogNormal",
+    "NormalizedInverseGaussian", "NormalizedStable", "PitmanYor", "Prior", "hyper_row", "hyper_start",
+]
 
 MAX_MASS = 1e12  # beyond, u is lost in rounding
-
-
-def _number(value: Any) -> float:
-    """A real number as a float; NaN for anything else."""
-    try:
-        return float(value) if isinstance(value, (Real, Decimal)) and not isinstance(value, bool) else math.nan
-    except OverflowError:
-        return math.nan
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0 < _number(value) < math.inf:
-        raise ValueError(f"{name} must be a finite number greater than 0, not {value!r}.")
-    return float(value)
-
-
-@dataclass(frozen=True)
-class Hyperprior:
-    """A distribution of one hyperparameter."""
-
-    kind: ClassVar[int] = FIXED
-
-    def row(self) -> tuple[float, float, float]:
-        """Kind and two parameters, as kernels read them."""
-        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
-
-    @property
-    def mean(self) -> float:
-        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
-
-    @property
-    def distribution(self) -> Any:
-        """The distribution as one of `scipy.stats`, frozen: `pdf`, `ppf`, `rvs`."""
-        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
-
-
-@dataclass(frozen=True)
-class Gamma(Hyperprior):
-    """Gamma distribution with mean shape/rate.
-
-    Parameters
-    ----------
-    shape, rate : float
-        Both greater than 0.
-
-    Examples
-    --------
-    >>> Gamma(2, 4).mean
-    0.5
-    """
-
-    shape: float
-    rate: float
-    kind: ClassVar[int] = GAMMA
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", _positive("Gamma: shape", self.shape))
-        object.__setattr__(self, "rate", _positive("Gamma: rate", self.rate))
-
-    def row(self) -> tuple[float, float, float]:
-        return (GAMMA, self.shape, self.rate)
-
-    @property
-    def mean(self) -> float:
-        return self.shape / self.rate
-
-    @property
-    def distribution(self) -> Any:
-        from scipy import stats
-
-        return stats.gamma(self.shape, scale=1.0 / self.rate)
-
-    def __str__(self) -> str:
-        return f"Gamma({self.shape:g}, {self.rate:g})"
-
-
-@dataclass(frozen=True)
-class Beta(Hyperprior):
-    """Beta distribution on (0, 1).
-
-    Parameters
-    ----------
-    a, b : float
-        Both greater than 0.
-
-    Examples
-    --------
-    >>> Beta(1, 3).mean
-    0.25
-    """
-
-    a: float
-    b: float
-    kind: ClassVar[int] = BETA
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "a", _positive("Beta: a", self.a))
-        object.__setattr__(self, "b", _positive("Beta: b", self.b))
-
-    def row(self) -> tuple[float, float, float]:
-        return (BETA, self.a, self.b)
-
-    @property
-    def mean(self) -> float:
-        return self.a / (self.a + self.b)
-
-    @property
-    def distribution(self) -> Any:
-        from scipy import stats
-
-        return stats.beta(self.a, self.b)
-
-    def __str__(self) -> str:
-        return f"Beta({self.a:g}, {self.b:g})"
-
-
-@dataclass(frozen=True)
-class LogNormal(Hyperprior):
-    """Log-normal distribution: the logarithm is normal with mean mu and standard deviation sd.
-
-    Parameters
-    ----------
-    mu : float
-        Any finite number.
-    sd : float
-        Greater than 0.
-
-    Examples
-    --------
-    >>> round(LogNormal(0, 1).mean, 4)
-    1.6487
-    """
-
-    mu: float
-    sd: float
-    kind: ClassVar[int] = LOGNORMAL
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(_number(self.mu)):
-            raise ValueError(f"LogNormal: mu must be a finite number, not {self.mu!r}.")
-        object.__setattr__(self, "mu", float(self.mu))
-        object.__setattr__(self, "sd", _positive("LogNormal: sd", self.sd))
-
-    def row(self) -> tuple[float, float, float]:
-        return (LOGNORMAL, self.mu, self.sd)
-
-    @property
-    def mean(self) -> float:
-        exponent = self.mu + 0.5 * self.sd**2
-        return math.exp(exponent) if exponent < 709.0 else math.inf
-
-    @property
-    def distribution(self) -> Any:
-        from scipy import stats
-
-        return stats.lognorm(self.sd, scale=math.exp(self.mu))
-
-    def __str__(self) -> str:
-        return f"LogNormal({self.mu:.4g}, {self.sd:g})"
-
-
-Hyperparameter = float | Hyperprior
-
-
-def hyperparameter(
-    name: str, value: Hyperparameter, kinds: tuple[type[Hyperprior], ...], *, below: float = math.inf, zero: bool = False
-) -> Hyperparameter:
-    """A checked hyperparameter: a number in (0, below), or [0, below) with `zero`, or one of the distributions in `kinds`."""
-    allowed = " or ".join(f"nm.{kind.__name__}" for kind in kinds)
-    if isinstance(value, Hyperprior):
-        if not isinstance(value, kinds):
-            raise ValueError(f"{name} cannot have a {type(value).__name__} prior; use a number or {allowed}.")
-        return value
-    x = _number(value)
-    if not (x > 0 or (zero and x == 0)) or not x < below:
-        interval = f"{'[' if zero else '('}0, {below:g})"
-        raise ValueError(f"{name} must be a number in {interval} or a distribution ({allowed}), not {value!r}.")
-    return x
-
-
-def hyper_row(value: Hyperparameter) -> tuple[float, float, float]:
-    return value.row() if isinstance(value, Hyperprior) else (FIXED, 0.0, 0.0)
-
-
-def hyper_start(value: Hyperparameter) -> float:
-    """Where a chain starts: the number itself, or the prior's mean, or the median of a log-normal, whose mean can be far out."""
-    if isinstance(value, LogNormal):
-        return math.exp(min(max(value.mu, -20.0), 20.0))
-    return value.mean if isinstance(value, Hyperprior) else float(value)
-
-
-def describe(name: str, value: Hyperparameter) -> str:
-    return f"{name} ~ {value}" if isinstance(value, Hyperprior) else f"{name} = {value:g}"
-
+MAX_COMPONENTS = 10**6
 
 _DEFAULT_MASS = Gamma(1.0, 1.0)
 _DEFAULT_SIGMA = Beta(1.0, 2.0)
 
 
-@dataclass(frozen=True)
 class Prior:
+    """A random measure: its hyperparameters, and what kernels are told of it."""
+
+    title: ClassVar[str] = ""
+    kind: ClassVar[int] = layout.EXPLICIT
+    marginal: ClassVar[bool] = True  # whether u is integrated out of the joint of a mixture
+    parameters: ClassVar[tuple[str, ...]] = ("mass", "sigma")  # those that can be given or sampled
+
+    mass: Hyperparameter = 1.0
+    sigma: Hyperparameter = 0.0
+    tau: float = 1.0
+    components: int = 0
+
+    def kind_of(self, regression: bool) -> int:
+        """One of the measures of `nrmmix.kernels.state`; refuses a model that the prior does not suit."""
+        return self.kind
+
+    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+        """Mass and sigma as kernels hold them: what is no parameter follows from what is."""
+        return mass, sigma
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        """Whether mass and sigma, as recorded, are in range; elementwise."""
+        return (mass > 0) & (sigma >= 0) & (sigma < 1)
+
+    def log_tables(self, n: int) -> np.ndarray:
+        """Data.log_V of `nrmmix.kernels.state` for n observations."""
+        return np.zeros((0, 0))
+
+    def start(self) -> tuple[float, float]:
+        """Mass and sigma at the start of a chain, as kernels hold them."""
+        return self.held(hyper_start(self.mass), hyper_start(self.sigma))
+
+    def __str__(self) -> str:
+        parts = [describe(name, getattr(self, name)) for name in self.parameters]
+        if self.tau not in (0.0, 1.0):
+            parts.append(f"tau = {self.tau:g}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _mass(name: str, value: Hyperparameter) -> Hyperparameter:
+    return hyperparameter(f"{name}: mass", value, (Gamma, LogNormal), below=MAX_MASS)
+
+
+def _sigma(name: str, value: Hyperparameter, *, zero: bool = True) -> Hyperparameter:
+    return hyperparameter(f"{name}: sigma", value, (Beta,), below=1.0, zero=zero)
+
+
+@dataclass(frozen=True)
+class _GeneralizedGamma(Prior):
     """A homogeneous normalised generalised gamma measure with mass, sigma and tau."""
 
     mass: Hyperparameter = _DEFAULT_MASS
     sigma: Hyperparameter = field(default=0.0, init=False)
     tau: float = field(default=1.0, init=False)
-    title: ClassVar[str] = ""
-    # Whether u is integrated out of the joint of a mixture.
     marginal: ClassVar[bool] = False
 
     def _check(self) -> None:
         name = type(self).__name__
-        object.__setattr__(self, "mass", hyperparameter(f"{name}: mass", self.mass, (Gamma, LogNormal), below=MAX_MASS))
-        object.__setattr__(self, "sigma", hyperparameter(f"{name}: sigma", self.sigma, (Beta,), below=1.0, zero=True))
+        object.__setattr__(self, "mass", _mass(name, self.mass))
+        object.__setattr__(self, "sigma", _sigma(name, self.sigma))
 
     def _check_tau(self) -> None:
         name = type(self).__name__
@@ -238,17 +106,9 @@ class Prior:
             )
         object.__setattr__(self, "tau", float(self.tau))
 
-    def __str__(self) -> str:
-        parts = [describe("mass", self.mass)]
-        if not isinstance(self, DirichletProcess):
-            parts.append(describe("sigma", self.sigma))
-            if self.tau != 1.0:
-                parts.append(f"tau = {self.tau:g}")
-        return f"{type(self).__name__}({', '.join(parts)})"
-
 
 @dataclass(frozen=True)
-class DirichletProcess(Prior):
+class DirichletProcess(_GeneralizedGamma):
     """Dirichlet process; in density regression the kernel-weighted gamma process (Foti & Williamson 2012).
 
     Parameters
@@ -269,13 +129,14 @@ class DirichletProcess(Prior):
 
     title: ClassVar[str] = "Dirichlet process"
     marginal: ClassVar[bool] = True
+    parameters: ClassVar[tuple[str, ...]] = ("mass",)
 
     def __post_init__(self) -> None:
         self._check()
 
 
 @dataclass(frozen=True)
-class NGGP(Prior):
+class NGGP(_GeneralizedGamma):
     """Normalised generalised gamma process (James, Lijoi & Prünster 2009), Lévy density
     mass / Gamma(1 - sigma) w^(-1 - sigma) exp(-tau w).
 
@@ -309,7 +170,7 @@ class NGGP(Prior):
 
 
 @dataclass(frozen=True)
-class NormalizedInverseGaussian(Prior):
+class NormalizedInverseGaussian(_GeneralizedGamma):
     """Normalised inverse Gaussian process (Lijoi, Mena & Prünster 2005): the NGGP with sigma = 1/2.
 
     Parameters
@@ -337,3 +198,269 @@ class NormalizedInverseGaussian(Prior):
     def __post_init__(self) -> None:
         self._check()
         self._check_tau()
+
+
+@dataclass(frozen=True)
+class PitmanYor(Prior):
+    """Pitman-Yor process (Pitman & Yor 1997); in density regression the kernel-weighted measure with the random mass that gives it.
+
+    Observation n + 1 joins a cluster of n_c with probability (n_c - sigma) / (mass + n), a new one with (mass + sigma K) / (mass + n).
+
+    Parameters
+    ----------
+    mass : float, Gamma or LogNormal, default Gamma(1, 1)
+        Often written theta.  A number must be greater than -sigma, and 0 or greater where sigma has a prior; density regression needs
+        one greater than 0.
+    sigma : float in [0, 1) or Beta, default Beta(1, 2)
+        Discount; 0 is the Dirichlet process.
+
+    Raises
+    ------
+    ValueError
+        If a hyperparameter is out of range or has a distribution that does not apply.
+
+    Examples
+    --------
+    >>> print(PitmanYor(mass=1.0, sigma=0.25))
+    PitmanYor(mass = 1, sigma = 0.25)
+    """
+
+    mass: Hyperparameter = _DEFAULT_MASS
+    sigma: Hyperparameter = _DEFAULT_SIGMA
+    title: ClassVar[str] = "Pitman-Yor process"
+    kind: ClassVar[int] = layout.PITMAN_YOR
+
+    def __post_init__(self) -> None:
+        sigma = _sigma("PitmanYor", self.sigma)
+        object.__setattr__(self, "sigma", sigma)
+        x = number(self.mass)
+        if isinstance(self.mass, Hyperprior) or x > 0 or (isinstance(sigma, float) and sigma == 0.0):
+            object.__setattr__(self, "mass", _mass("PitmanYor", self.mass))
+        elif isinstance(sigma, float) and not x > -sigma:
+            raise ValueError(
+                f"PitmanYor: mass must be a number greater than -sigma = {-sigma:g} or a distribution (nm.Gamma or nm.LogNormal), "
+                f"not {self.mass!r}."
+            )
+        elif not isinstance(sigma, float) and x != 0:
+            raise ValueError(
+                f"PitmanYor: mass must be a number of at least 0, where sigma has a prior, or a distribution (nm.Gamma or nm.LogNormal), "
+                f"not {self.mass!r}; a negative mass needs a fixed sigma greater than -mass."
+            )
+        else:
+            object.__setattr__(self, "mass", x)
+
+    def kind_of(self, regression: bool) -> int:
+        if regression and isinstance(self.mass, float) and self.mass <= 0:
+            raise ValueError(
+                f"PitmanYor: mass must be greater than 0 in density regression, not {self.mass:g}; "
+                "nm.NormalizedStable(sigma) is the measure with mass = 0."
+            )
+        # without a discount the kernel-weighted measure has a mass that is given
+        return layout.EXPLICIT if regression and self.sigma == 0.0 else self.kind
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        return (mass > -sigma) & (sigma >= 0) & (sigma < 1)
+
+
+@dataclass(frozen=True)
+class NormalizedStable(Prior):
+    """Normalised stable process (Kingman 1975): the Pitman-Yor process with mass 0, and the limit of the NGGP at tau = 0.
+
+    The data say nothing of its mass, which is sigma throughout.
+
+    Parameters
+    ----------
+    sigma : float in (0, 1) or Beta, default Beta(1, 2)
+        Stability index.
+
+    Raises
+    ------
+    ValueError
+        If sigma is out of range.
+
+    Examples
+    --------
+    >>> print(NormalizedStable(0.5))
+    NormalizedStable(sigma = 0.5)
+    """
+
+    sigma: Hyperparameter = _DEFAULT_SIGMA
+    tau: float = field(default=0.0, init=False)
+    title: ClassVar[str] = "normalized stable process"
+    kind: ClassVar[int] = layout.STABLE
+    marginal: ClassVar[bool] = False
+    parameters: ClassVar[tuple[str, ...]] = ("sigma",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", _sigma("NormalizedStable", self.sigma, zero=False))
+
+    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+        return sigma, sigma
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        return (sigma > 0) & (sigma < 1)
+
+
+@dataclass(frozen=True)
+class FiniteMixture(Prior):
+    """A mixture of a fixed number of components with symmetric Dirichlet weights; in density regression a measure of so many atoms.
+
+    The weights of a mixture have the distribution Dirichlet(mass / components, ..., mass / components).  With a covariate kernel the
+    atoms have sizes Gamma(mass / components, 1) and locations of their own, and one row's weights are in proportion to size times
+    kernel.  As the components grow in number the Dirichlet process with this mass is approached (Ishwaran & Zarepour 2002).
+
+    Parameters
+    ----------
+    components : int
+        From 1 to 1,000,000; clusters are the components that observations belong to.
+    mass : float, Gamma or LogNormal, default 1.0
+        Sum of the weights' parameters.
+
+    Raises
+    ------
+    ValueError
+        If components is not such an integer, or mass is not a positive number or one of the distributions.
+
+    Examples
+    --------
+    >>> print(FiniteMixture(3))
+    FiniteMixture(components = 3, mass = 1)
+    """
+
+    components: int
+    mass: Hyperparameter = 1.0
+    title: ClassVar[str] = "symmetric Dirichlet weights"
+    kind: ClassVar[int] = layout.FINITE
+    parameters: ClassVar[tuple[str, ...]] = ("mass",)
+
+    def __post_init__(self) -> None:
+        M = self.components
+        if isinstance(M, bool) or not isinstance(M, (int, np.integer)) or not 1 <= M <= MAX_COMPONENTS:
+            raise ValueError(
+                f"FiniteMixture: components must be an integer from 1 to {MAX_COMPONENTS}, not {M!r}; "
+                "nm.DirichletProcess(mass) is the limit of many components."
+            )
+        object.__setattr__(self, "components", int(M))
+        object.__setattr__(self, "mass", _mass("FiniteMixture", self.mass))
+
+    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+        return mass, -mass / self.components
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        return (mass > 0) & (sigma == 0)
+
+    def __str__(self) -> str:
+        return f"FiniteMixture(components = {self.components}, {describe('mass', self.mass)})"
+
+
+class GibbsType(Prior):
+    """Base class of Gibbs-type priors (Gnedin & Pitman 2006) of one's own, for mixtures.
+
+    Such a prior gives a partition of n observations into clusters of n_1, ..., n_K the probability
+
+        V_n(K) prod_c (1 - sigma)(2 - sigma) ... (n_c - 1 - sigma),
+
+    where V_n(k) = (n - sigma k) V_(n+1)(k) + V_(n+1)(k + 1) and V_1(1) = 1.  A class derived from this one gives a fixed sigma to
+    `__init__` and has the method `log_v`; it may have `draw_weights`.  For fits that are saved see `nrmmix.encoding.register`.
+
+    Parameters
+    ----------
+    sigma : float
+        Less than 1, and possibly negative.
+
+    Raises
+    ------
+    ValueError
+        If sigma is no such number; by a model, where it has covariates or `log_v` is not the table it should be.
+
+    Examples
+    --------
+    The Dirichlet process with mass 1, V_n(k) = 1 / n!:
+
+    >>> class Antoniak(GibbsType):
+    ...     def __init__(self):
+    ...         super().__init__(sigma=0.0)
+    ...     def log_v(self, n):
+    ...         return np.full(n + 1, -math.lgamma(n + 1.0))
+    >>> import nrmmix as nm
+    >>> X = np.array([[0.0], [0.1], [3.0]])
+    >>> family = nm.Gaussian(m=0, r=1, nu=3, scale=1)
+    >>> round(nm.Model(data=X, prior=Antoniak(), family=family).log_joint([0, 0, 1]), 4)
+    -7.3046
+    """
+
+    title: ClassVar[str] = "Gibbs-type prior"
+    kind: ClassVar[int] = layout.TABLE
+    parameters: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, sigma: float) -> None:
+        x = number(sigma)
+        if not -math.inf < x < 1:
+            raise ValueError(f"{type(self).__name__}: sigma must be a finite number less than 1, not {sigma!r}.")
+        self.sigma = x
+
+    def log_v(self, n: int) -> np.ndarray:
+        """log V_n(k) for k = 1, ..., n at index k, (n + 1,); minus infinity where k clusters are impossible.  Index 0 is not read."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method log_v(n), log V_n(k) at index k = 1, ..., n.")
+
+    def draw_weights(self, sizes: np.ndarray, rng: np.random.Generator) -> tuple[Any, Any, float]:
+        """A draw of the random weights given a partition: of its clusters (K,), of further atoms (M,), and of what is left.
+
+        They need not sum to 1.  The last is a mass of so many light atoms that it is taken to be spread out as the family's prior is.
+        Needed for what draws the random measure: bands of `predict`, and `simulate`.
+
+        Parameters
+        ----------
+        sizes : ndarray of int, (K,)
+        rng : Generator
+        """
+        raise ValueError(
+            f"bands and replicates need draws of the random measure, and {type(self).__name__} has no method draw_weights(sizes, rng); "
+            'log_density(), predict(newdata, kind="cluster"), partition() and similarity() do without.'
+        )
+
+    def kind_of(self, regression: bool) -> int:
+        if regression:
+            raise ValueError(
+                f"{type(self).__name__} is a prior of partitions, for mixtures: write `response ~ 1`.  With covariates there are "
+                "nm.DirichletProcess, nm.NGGP, nm.PitmanYor, nm.NormalizedStable and nm.FiniteMixture."
+            )
+        return self.kind
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        return (mass == self.mass) & (sigma == self.sigma)
+
+    def table(self, n: int) -> np.ndarray:
+        """`log_v(n)`, checked; index 0 is minus infinity."""
+        name = f"{type(self).__name__}.log_v({n})"
+        values = np.array(self.log_v(n), dtype=float)
+        if values.shape != (n + 1,):
+            raise ValueError(f"{name} must have the shape ({n + 1},), log V_n(k) at index k, not {values.shape}.")
+        values[0] = -math.inf
+        possible = values[1:] > -math.inf
+        if not possible[0] or np.isnan(values).any() or (values == math.inf).any() or (np.diff(possible.astype(int)) > 0).any():
+            raise ValueError(f"{name} must be finite from k = 1 up to the most clusters possible, and minus infinity beyond.")
+        return values
+
+    def log_tables(self, n: int) -> np.ndarray:
+        now, after = self.table(n), self.table(n + 1)
+        k = np.arange(1, n + 1)
+        both = np.logaddexp(np.log(n - self.sigma * k) + after[1:-1], after[2:])
+        sound = now[1:] == both
+        sound[~sound] = np.abs(now[1:][~sound] - both[~sound]) < 1e-6
+        name = type(self).__name__
+        if not sound.all():
+            raise ValueError(
+                f"{name}: log_v is no table of a Gibbs-type prior with sigma = {self.sigma:g}: V_n(k) must be "
+                f"(n - sigma k) V_(n+1)(k) + V_(n+1)(k+1), which fails at n = {n}, k = {k[~sound][0]}."
+            )
+        if abs(self.table(1)[1]) > 1e-6:
+            raise ValueError(f"{name}: log_v(1) must have 0 at index 1: one observation is one cluster.")
+        out = np.full((2, n + 2), -math.inf)
+        out[0, : n + 1], out[1] = now, after
+        return out
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}(sigma = {self.sigma:g})"
+
+    __repr__ = __str__

@@ -13,7 +13,7 @@ from nrmmix.chain import TOO_FAR
 from nrmmix.compiling import announced
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.clusters import empty_column
-from nrmmix.kernels.predictive import draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
+from nrmmix.kernels.predictive import draw_components, draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
 from nrmmix.sampling import seed_sequence
 from nrmmix.tables import plain
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from nrmmix.model import Model
     from nrmmix.results import MCMCResult
 
+OUT_OF_REACH = (
+    "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
+    "a wider kernel or more components."
+)
 SMALLEST_JUMP = 0.01  # unseen atoms lighter than this many observations enter by their mean
 MEMORY = 2**27  # bytes of working arrays held at once
 
@@ -130,7 +134,7 @@ class Replay:
             widths = [flat[name][t] for name in model.width_names]
             if model.kernel is not None and model.kernel.shared_width:
                 widths = widths * len(model.frame.covariate_names)
-            hyper = np.array([flat["mass"][t], flat["sigma"][t], model.prior.tau, *widths], dtype=float)
+            hyper = np.array([*model.prior.held(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
             v = flat["v"][t] if "v" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
             location = flat["locations"][t] if "locations" in flat else no_locations
             if "theta" in flat:
@@ -204,12 +208,36 @@ class Atoms:
         """Normalised weights (R, M) of the atoms and (R,) of the rest at rows of the covariate kernel (R, P)."""
         share, rest = K[:, self.place] * self.weight, K @ self.rest
         total = share.sum(axis=1) + rest
+        if not (total > 0).all():  # of a finite measure
+            raise ValueError(OUT_OF_REACH)
         return share / total[:, None], rest / total
 
 
 def random_measure(replay: Replay, rng: np.random.SeedSequence | np.random.Generator) -> Atoms:
+    if replay.model.prior.kind == layout.TABLE:
+        return _measure_from_outside(replay, np.random.default_rng(rng))
+    if replay.model.prior.kind == layout.STABLE and not (replay.state.A > 0).all():
+        raise ValueError(
+            f"in a draw a location of {replay.model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
+            "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."
+        )
     level = min(max(SMALLEST_JUMP, 1e-4 * replay.model.n_obs), 1.0)
     return Atoms(*draw_measure(replay.data, replay.state, replay.model.packed.n_theta, level, np.random.default_rng(rng)))
+
+
+def _measure_from_outside(replay: Replay, rng: np.random.Generator) -> Atoms:
+    """Weights from a Gibbs-type prior's own `draw_weights`."""
+    prior, state = replay.model.prior, replay.state
+    K = int(state.num[layout.N_CLUSTERS])
+    clusters, further, rest = prior.draw_weights(state.size[:K].copy(), rng)
+    weight = np.concatenate([np.asarray(clusters, float).reshape(-1), np.asarray(further, float).reshape(-1)])
+    if np.shape(clusters) != (K,) or not np.isfinite([*weight, rest]).all() or min(*weight, rest) < 0 or weight.sum() + rest <= 0:
+        raise ValueError(
+            f"{type(prior).__name__}.draw_weights must give weights of the {K} clusters, of further atoms, and of what is left, none of "
+            "them negative and not all of them 0."
+        )
+    theta = draw_components(replay.data, replay.state, replay.model.packed.n_theta, len(weight), rng)
+    return Atoms(weight, np.zeros(len(weight), np.int64), theta, np.array([float(rest)]))
 
 
 def new_components(replay: Replay, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -223,6 +251,8 @@ def log_terms(replay: Replay, target: Target, y: np.ndarray) -> Iterator[np.ndar
     coefficient = np.reshape(replay.model.blocks.log_coefficient(y), (-1, 1))
     for width in replay:
         weights = predictive_weights(replay.data, replay.state, reach.at(width))
+        if not (weights.sum(axis=1) > 0).all():  # of a finite measure
+            raise ValueError(OUT_OF_REACH)
         with np.errstate(divide="ignore"):
             log_weights = np.log(weights)
         yield log_weights[place] + predictive_scores(points, replay.state) + coefficient

@@ -20,7 +20,7 @@ from nrmmix import files
 from nrmmix.chain import BY_CLUSTER, WHOLE, Record, Standing, generator
 from nrmmix.compiling import announced
 from nrmmix.draws import Draws
-from nrmmix.encoding import decode, decode_source, encode, encode_source
+from nrmmix.encoding import UnknownClass, decode, decode_source, encode, encode_source
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.clusters import rebuild
 from nrmmix.kernels.saved import numbered_by_appearance, one_location_each
@@ -152,6 +152,8 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult:
         )
     try:
         return _restored(header, held)
+    except UnknownClass as error:
+        raise ValueError(f"{str(where)!r} cannot be read: {error}") from None
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"{str(where)!r} is damaged: {_reason(error)}.") from error
 
@@ -246,9 +248,10 @@ def _check_draws(model: Model, draws: dict[str, np.ndarray]) -> None:
             _insist(values.dtype.kind == "f" and np.array_equal(np.isfinite(values).all(axis=3), there), "draws of theta")
         elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
-        if name in ("mass", "u", "v", "precision", *model.width_names):
+        if name in ("u", "v", "precision", *model.width_names):
             _insist(bool((values > 0).all()), f"draws of {name}")
-    _insist(bool(((draws["sigma"] >= 0) & (draws["sigma"] < 1)).all()), "draws of sigma")
+    _insist(bool(np.all(model.prior.permits(draws["mass"], draws["sigma"]))), "draws of mass or draws of sigma")
+    _insist(model.prior.components == 0 or draws["n_clusters"].max() <= model.prior.components, "numbers of clusters")
     _check_labels(draws["labels"].reshape(-1, n), draws["n_clusters"].reshape(-1))
     if model.is_regression:
         _check_locations(draws["labels"].reshape(-1, n), draws["locations"].reshape(-1, n), P)
@@ -292,8 +295,11 @@ def _standing(model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarra
     _insist(int(state["num"][layout.N_CLUSTERS]) == K and int(state["num"][layout.CURSOR]) == 0, "chain's clusters")
     P = like.A.shape[0]
     _insist(bool(((state["location"] >= 0) & (state["location"] < P)).all()), "chain's locations")
-    sigma = hyper[layout.SIGMA]
-    _insist(bool((np.delete(hyper, layout.SIGMA) > 0).all()) and 0 <= sigma < 1, "chain's hyperparameters")
+    mass, sigma = float(hyper[layout.MASS]), float(hyper[layout.SIGMA])
+    recorded = model.prior.sigma if model.prior.components else sigma  # what follows from the mass is recorded as 0
+    _insist(model.prior.held(mass, recorded) == (mass, sigma) and bool(model.prior.permits(mass, recorded)), "chain's hyperparameters")
+    _insist(hyper[layout.TAU] == model.prior.tau and bool((hyper[layout.WIDTH :] > 0).all()), "chain's hyperparameters")
+    _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
     _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
     generator(spec["generator"])
     _insist(type(spec["iteration"]) is int, "iterations")

@@ -117,6 +117,26 @@ def log_crp(sizes: Sequence[int], mass: float) -> float:
     return float(len(sizes) * math.log(mass) + sum(gammaln(m) for m in sizes) + gammaln(mass) - gammaln(mass + n))
 
 
+def log_pitman_yor(sizes: Sequence[int], theta: float, sigma: float) -> float:
+    """log p(partition) of the Pitman-Yor process: clusters filled one after the other by its urn."""
+    value, m = 0.0, 0
+    for K, size in enumerate(sizes):
+        for joined in range(size):
+            if m > 0:
+                value += math.log(theta + sigma * K if joined == 0 else joined - sigma) - math.log(theta + m)
+            m += 1
+    return value
+
+
+def log_finite(sizes: Sequence[int], theta: float, M: int) -> float:
+    """log p(partition) given labels of M components with Dirichlet weights, over all ways to name the clusters."""
+    a, K, n = theta / M, len(sizes), sum(sizes)
+    if K > M:
+        return -math.inf
+    named = gammaln(theta) - gammaln(theta + n) + sum(gammaln(m + a) - gammaln(a) for m in sizes)
+    return float(named + gammaln(M + 1) - gammaln(M - K + 1))
+
+
 # ---- covariate kernels
 
 
@@ -150,7 +170,9 @@ class Problem:
     mu: np.ndarray  # (P, D) candidate locations
     R0: np.ndarray  # (P,)
     kernel: object = None  # squared_exponential, box, or None where K = 1
-    marginal: bool = False  # Dirichlet process mixture with u integrated out
+    marginal: bool = False  # a mixture with u integrated out
+    measure: str = "explicit"  # or "pitman-yor", "finite", "stable"
+    components: int = 0
     shared: bool = False  # one width for all covariates
     hyperprior: dict[str, object] = field(default_factory=dict)  # frozen scipy distributions by name
 
@@ -189,22 +211,59 @@ def log_measure(problem: Problem, point: Point) -> float:
     sizes = [len(point.members(k)) for k in range(point.n_clusters)]
     mass, sigma, tau = point.mass, point.sigma, point.tau
     if problem.marginal:
-        return log_crp(sizes, mass)
+        if problem.measure == "pitman-yor":
+            return log_pitman_yor(sizes, mass, sigma)
+        return log_finite(sizes, mass, problem.components) if problem.measure == "finite" else log_crp(sizes, mass)
+    if problem.measure == "stable":
+        mass = sigma
     K = problem.K(point.widths)
     A = point.v @ K
     value = 0.0
     for g, v in enumerate(point.v):
         n_g = int((problem.group == g).sum())
         value += (n_g - 1) * math.log(v) - gammaln(n_g)
-    for p, weight in enumerate(problem.R0):
-        value -= weight * psi(A[p], mass, sigma, tau)
-    for m, p in zip(sizes, point.locations, strict=True):
-        value += math.log(problem.R0[p]) + log_kappa(m, A[p], mass, sigma, tau)
+    if problem.measure == "finite":
+        value += log_gamma_atoms(problem, sizes, point.locations, A, mass)
+    elif problem.measure == "pitman-yor":
+        value += log_random_mass(problem, sizes, point.locations, A, mass, sigma)
+    else:
+        value += log_atoms(problem, sizes, point.locations, A, mass, sigma, tau)
     for i, k in enumerate(point.labels):
         if k >= 0:
             reach = K[problem.group[i], point.locations[k]]
             value += math.log(reach) if reach > 0 else -math.inf
     return float(value)
+
+
+def log_atoms(problem: Problem, sizes, locations, A, mass: float, sigma: float, tau: float) -> float:
+    """What the atoms of the random measure bring: those of the clusters, and that all others give none."""
+    value = -sum(weight * psi(A[p], mass, sigma, tau) for p, weight in enumerate(problem.R0))
+    for m, p in zip(sizes, locations, strict=True):
+        value += math.log(problem.R0[p]) + log_kappa(m, A[p], mass, sigma, tau)
+    return value
+
+
+def log_random_mass(problem: Problem, sizes, locations, A, theta: float, sigma: float) -> float:
+    """The same over a mass with the distribution Gamma(theta / sigma, 1 / sigma), by quadrature in its logarithm."""
+    total = sum(weight * psi1(A[p], sigma, 1.0) for p, weight in enumerate(problem.R0))
+    shape, rate = theta / sigma + len(sizes), 1.0 / sigma + total
+    t = np.linspace(-6.0, 6.0, 1201)
+    log_mass = math.log(shape / rate) + np.sinh(t) / math.sqrt(shape)
+    at_one = log_atoms(problem, sizes, locations, A, 1.0, sigma, 1.0) + total
+    terms = len(sizes) * log_mass - np.exp(log_mass) * total + stats.gamma.logpdf(np.exp(log_mass), theta / sigma, scale=sigma) + log_mass
+    return float(at_one + logsumexp(terms + np.log(np.cosh(t) / math.sqrt(shape))) + math.log(t[1] - t[0]))
+
+
+def log_gamma_atoms(problem: Problem, sizes, locations, A, theta: float) -> float:
+    """The same of M atoms with sizes Gamma(theta / M, 1): each cluster has one of them, the others are anywhere."""
+    M, K = problem.components, len(sizes)
+    if K > M:
+        return -math.inf
+    a = theta / M
+    value = math.lgamma(M + 1) - math.lgamma(M - K + 1)
+    for m, p in zip(sizes, locations, strict=True):
+        value += math.log(problem.R0[p]) + math.lgamma(m + a) - math.lgamma(a) - (m + a) * math.log1p(A[p])
+    return value + (M - K) * math.log(sum(weight * (1.0 + A[p]) ** -a for p, weight in enumerate(problem.R0)))
 
 
 def log_joint(problem: Problem, point: Point) -> float:

@@ -68,6 +68,7 @@ def started(model, labels, *, locations=None, v=None, R0=None, room=None, **valu
             state.hyper[layout.WIDTH :] = value
         else:
             state.hyper[{"mass": layout.MASS, "sigma": layout.SIGMA}[name]] = value
+    state.hyper[: layout.TAU] = model.prior.held(*map(float, state.hyper[: layout.TAU]))
     if v is not None:
         state.v[:] = v
     if R0 is not None:
@@ -110,6 +111,9 @@ def problem_of(model, data):
     return naive.Problem(
         y=model.frame.response, base=base, group=group.reshape(-1), x=x, mu=mu, R0=data.R0.copy(), kernel=kernel,
         marginal=not model.is_regression and model.prior.marginal, shared=shared, hyperprior=hyperprior,
+        measure={layout.PITMAN_YOR: "pitman-yor", layout.FINITE: "finite", layout.STABLE: "stable"}.get(
+            int(data.setup[layout.MEASURE]), "explicit"),
+        components=model.prior.components,
     )
 
 
@@ -599,6 +603,11 @@ def joint_cases():
     yield "nggp-0", mixture(9, 2, prior=nm.NGGP(1.3, 0.0)), {}
     yield "nig", mixture(9, 3, prior=nm.NormalizedInverseGaussian(1.1, tau=2.5)), {}
     priors = {"dp": nm.DirichletProcess(0.7), "nggp": nm.NGGP(0.7, 0.3, tau=1.7), "nig": nm.NormalizedInverseGaussian(2)}
+    priors |= {"py": nm.PitmanYor(0.7, 0.3), "stable": nm.NormalizedStable(0.3), "finite": nm.FiniteMixture(3, 0.7)}
+    for name in ("py", "stable", "finite"):
+        yield name, mixture(9, 2, prior=priors[name]), {}
+    yield "py-negative", mixture(9, 2, prior=nm.PitmanYor(-0.2, 0.3)), {}
+    yield "finite-many", mixture(9, 2, prior=nm.FiniteMixture(500, 3.0)), {}
     for name, prior in priors.items():
         yield f"se-{name}", regression(9, nm.SquaredExponential(0.4), prior=prior), {}
         yield f"box-{name}", regression(9, nm.Box(0.8), prior=prior, d=2), {}
@@ -665,13 +674,18 @@ def density_cases():
     )
     yield "se-shared", regression(9, nm.SquaredExponential(nm.Beta(2, 1)), prior=nm.NGGP(nm.LogNormal(0, 1), 0.4), q=2)
     yield "box", regression(9, nm.Box(nm.LogNormal(0, 0.5)), prior=nm.NGGP(mass, 0.5))
+    width = nm.LogNormal(-1, 0.7)
+    yield "se-py", regression(9, nm.SquaredExponential(width), prior=nm.PitmanYor(mass, nm.Beta(1, 2)))
+    yield "se-stable", regression(9, nm.SquaredExponential(width), prior=nm.NormalizedStable(nm.Beta(1, 2)))
+    yield "se-finite", regression(9, nm.SquaredExponential(width), prior=nm.FiniteMixture(5, mass))
+    yield "box-full", regression(9, nm.Box(nm.LogNormal(0, 0.5)), prior=nm.FiniteMixture(3, 2.0))  # as many components as clusters
 
 
 DENSITIES = dict(density_cases())
 
 
 def integrates_mass(model):
-    return isinstance(model.prior.mass, nm.Gamma)
+    return isinstance(model.prior.mass, nm.Gamma) and model.prior.kind == layout.EXPLICIT
 
 
 def density_point(name, seed=8):
@@ -736,7 +750,24 @@ def test_weighted_sums_and_total_psi1(sigma):
     assert nrm.total_psi1(data, state, sigma) == pytest.approx(wanted, rel=1e-11)
 
 
-@pytest.mark.parametrize("name", ["mixture", "mixture-mass", "se", "se-mass", "se-widths"])
+@pytest.mark.parametrize("sigma", [-7.0, -0.4, -1e-7, 0.0, 1e-7, 0.3, 0.9])
+def test_power_sums(sigma):
+    rng = np.random.default_rng(3)
+    for P in (1, 2, 9, 40):
+        base, K, c, R0 = 1 + rng.gamma(1, size=P), rng.random(P), rng.gamma(1, size=P), rng.dirichlet(np.ones(P))
+        for v in (0.0, 1e-3, 2.0, 1e9, 1e200):
+            log_b = np.log(base + v * K)
+            logs, mean = nrm.power_sums(base, K, v, c, R0, sigma, 0.0)
+            assert logs == pytest.approx(float(c @ log_b), rel=1e-12)
+            if abs(sigma) < 1e-6:
+                wanted = R0 @ log_b + 0.5 * sigma * (R0 @ log_b**2 - (R0 @ log_b) ** 2)
+            else:
+                wanted = logsumexp(np.log(R0) + sigma * log_b) / sigma
+            assert mean == pytest.approx(wanted, rel=1e-10)
+            assert nrm.power_sums(base - 1, K, v, c, R0, sigma, 1.0)[1] == pytest.approx(wanted, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["mixture", "mixture-mass", "se", "se-mass", "se-widths", "se-py", "se-stable"])
 def test_log_density_of_sigma(name):
     model = DENSITIES[name]
     for seed in (1, 2):
@@ -748,14 +779,24 @@ def test_log_density_of_sigma(name):
         agree_up_to_a_constant(found, wanted)
 
 
-@pytest.mark.parametrize("name", ["dp-gamma", "dp-lognormal", "nggp-lognormal", "se-shared"])
+def test_log_density_of_sigma_without_v():
+    model = mixture(9, 1, prior=nm.PitmanYor(0.8, nm.Beta(1, 2)))
+    data, state = random_point(model, np.random.default_rng(2))
+    problem, point = problem_of(model, data), point_of(state)
+    zs = [-20.0, -4.0, -1.0, 0.5, 6.0]
+    found = [scalar(hyper.log_density_sigma, data, state, layout.SIGMA, z) for z in zs]
+    agree_up_to_a_constant(found, [naive.log_density_sigma(problem, point, z, without_mass=False) for z in zs])
+
+
+@pytest.mark.parametrize("name", ["dp-gamma", "dp-lognormal", "nggp-lognormal", "se-shared", "py", "finite", "se-py", "se-finite"])
 def test_log_density_of_mass(name):
     model = {
         "dp-gamma": lambda: mixture(9, 1, prior=nm.DirichletProcess(nm.Gamma(2, 0.5))),
         "dp-lognormal": lambda: mixture(9, 1, prior=nm.DirichletProcess(nm.LogNormal(0.3, 1.5))),
         "nggp-lognormal": lambda: mixture(9, 1, prior=nm.NGGP(nm.LogNormal(0.3, 1.5), 0.25)),
-        "se-shared": lambda: DENSITIES["se-shared"],
-    }[name]()
+        "py": lambda: mixture(9, 1, prior=nm.PitmanYor(nm.Gamma(2, 0.5), 0.4)),
+        "finite": lambda: mixture(9, 1, prior=nm.FiniteMixture(4, nm.LogNormal(0.3, 1.5))),
+    }.get(name, lambda: DENSITIES[name])()
     data, state = random_point(model, np.random.default_rng(9))
     problem, point = problem_of(model, data), point_of(state)
     zs = [-9.0, -3.0, -0.5, 0.0, 1.0, 4.0]
@@ -765,6 +806,7 @@ def test_log_density_of_mass(name):
 
 @pytest.mark.parametrize(("name", "j"), [
     ("se", 0), ("se-mass", 0), ("se-widths", 0), ("se-widths", 2), ("se-shared", 0), ("box", 0),
+    ("se-py", 0), ("se-stable", 0), ("se-finite", 0), ("box-full", 0),
 ])
 @pytest.mark.parametrize("carry", [False, True])
 def test_log_density_of_a_width(name, j, carry):
@@ -974,7 +1016,7 @@ def test_v_stays_within_its_bound(labels):
             assert np.log(state.v).max() <= layout.LOG_V_MAX * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("name", ["mixture-mass", "se", "se-widths", "se-shared", "box"])
+@pytest.mark.parametrize("name", ["mixture-mass", "se", "se-widths", "se-shared", "box", "se-py", "se-stable", "se-finite"])
 def test_updates_leave_every_cache_fresh(name):
     model = DENSITIES[name]
     data, state = density_point(name)
@@ -995,7 +1037,17 @@ def test_updates_leave_every_cache_fresh(name):
         sizes = np.arange(1, model.n_obs + 1)
         np.testing.assert_allclose(state.log_size[1 : model.n_obs + 1], np.log(sizes - point.sigma), rtol=1e-12, atol=1e-14)
         rate = problem.R0 * point.mass * (point.tau + state.A) ** (point.sigma - 1)
-        np.testing.assert_allclose(state.log_new, np.log(K @ rate), rtol=1e-11, atol=1e-12)
+        new = np.arange(state.log_next.shape[0])
+        if name == "se-py":
+            rate /= point.mass * (problem.R0 @ (point.tau + state.A) ** point.sigma)
+            np.testing.assert_allclose(state.log_next[1:], np.log(point.mass + point.sigma * new[1:]), rtol=1e-12, atol=1e-14)
+        elif name == "se-finite":
+            assert point.sigma == -point.mass / 5
+            rate /= point.mass * (problem.R0 @ (point.tau + state.A) ** point.sigma)
+            np.testing.assert_allclose(np.exp(state.log_next[1:]), point.mass * np.maximum(1 - new[1:] / 5, 0), rtol=1e-12, atol=1e-300)
+        else:
+            assert not state.log_next.any() and (name != "se-stable" or point.mass == point.sigma)
+        np.testing.assert_allclose(state.log_new, np.log(K @ rate), rtol=1e-11, atol=1e-11)
         if problem.shared:
             assert (point.widths == point.widths[0]).all()
         assert math.isfinite(nrm.log_joint(data, state))
@@ -1104,6 +1156,12 @@ def gibbs_cases():
     yield "box", regression(7, nm.Box(0.6), prior=nm.NGGP(1.5, 0.45), values=4), None
     kernel = nm.SquaredExponential([0.5, 1.5])
     yield "se-2", regression(7, kernel, prior=nm.DirichletProcess(2), q=2, values=3), [0, 1, 2, 2, 1, 1, 2]
+    yield "py", mixture(7, 1, prior=nm.PitmanYor(1.2, 0.45)), [0, 0, 1, 1, 1, 2, 3]
+    yield "finite", mixture(7, 1, prior=nm.FiniteMixture(5, 2.0)), [0, 0, 1, 1, 1, 2, 3]
+    yield "full", mixture(7, 1, prior=nm.FiniteMixture(4, 2.0)), [0, 0, 1, 1, 1, 2, 3]
+    yield "se-py", regression(7, nm.SquaredExponential(0.35), prior=nm.PitmanYor(1.2, 0.45), values=4), [0, 1, 2, 3, 0, 1, 0]
+    yield "se-stable", regression(7, nm.SquaredExponential(0.35), prior=nm.NormalizedStable(0.45), values=4), [0, 1, 2, 3, 0, 1, 0]
+    yield "se-finite", regression(7, nm.SquaredExponential(0.35), prior=nm.FiniteMixture(5, 2.0), values=4), [0, 1, 2, 3, 0, 1, 0]
     yield "one-cluster", mixture(3, 1, prior=nm.NGGP(1.5, 0.45)), [0, 0, 0]
 
 

@@ -12,13 +12,15 @@ import nrmmix
 ROOT = Path(nrmmix.__file__).parent
 LAYERS = (
     {"files", "interrupts", "kernels", "simulated", "tables", "warn"},
+    {"hyperpriors"},
     {"arrays", "compiling", "convergence", "datasets", "diagnostics", "draws", "formula_syntax", "partition", "priors"},
     {"covariates", "families", "formula", "joint", "moves"},
     {"encoding", "model"},
     {"chain"},
     {"sampling"},
     {"replay"},
-    {"curves", "membership", "points", "prior_predictive"},
+    {"cluster_laws", "curves", "membership", "points"},
+    {"prior_predictive"},
     {"predict"},
     {"datatree", "simulate"},
     {"plots"},

@@ -77,6 +77,20 @@ def test_bad_arguments(mcycle, options, message):
         (lambda: nm.NGGP(1.0, -0.1), "sigma"),
         (lambda: nm.NGGP(1.0, nm.Gamma(1, 1)), "sigma cannot have a Gamma prior"),
         (lambda: nm.NGGP(tau=0), "tau must be a finite number greater than 0"),
+        (lambda: nm.PitmanYor(-0.3, 0.3), r"PitmanYor: mass must be a number greater than -sigma = -0.3 or a distribution"),
+        (lambda: nm.PitmanYor(np.nan, 0.3), "mass must be a number greater than -sigma = -0.3"),
+        (lambda: nm.PitmanYor(0.0, 0.0), r"PitmanYor: mass must be a number in \(0, 1e\+12\)"),
+        (lambda: nm.PitmanYor(-0.1), "PitmanYor: mass must be a number of at least 0, where sigma has a prior.* needs a fixed sigma"),
+        (lambda: nm.PitmanYor(1.0, 1.0), r"PitmanYor: sigma must be a number in \[0, 1\)"),
+        (lambda: nm.PitmanYor(nm.Beta(1, 1), 0.2), "PitmanYor: mass cannot have a Beta prior"),
+        (lambda: nm.PitmanYor(1e13, 0.2), "PitmanYor: mass must be a number in"),
+        (lambda: nm.NormalizedStable(0.0), r"NormalizedStable: sigma must be a number in \(0, 1\)"),
+        (lambda: nm.NormalizedStable(nm.Gamma(1, 1)), "sigma cannot have a Gamma prior"),
+        (lambda: nm.FiniteMixture(0), "FiniteMixture: components must be an integer from 1 to 1000000, not 0"),
+        (lambda: nm.FiniteMixture(True), "components must be an integer"),
+        (lambda: nm.FiniteMixture(2.0), "components must be an integer"),
+        (lambda: nm.FiniteMixture(10**6 + 1), "nm.DirichletProcess\\(mass\\) is the limit of many components"),
+        (lambda: nm.FiniteMixture(3, 0.0), "FiniteMixture: mass must be a number"),
         (lambda: nm.NormalizedInverseGaussian(tau=-1), "tau"),
         (lambda: nm.Gaussian("diag"), 'covariance must be "full"'),
         (lambda: nm.Gaussian(r=0), "r must be a finite number greater than 0"),
@@ -204,6 +218,11 @@ def small():
         ("y ~ 1", nm.DirichletProcess(1.0), {"mass": -1.0}, "mass = -1.0 is out of range"),
         ("y ~ 1", nm.NGGP(1.0, 0.3), {"sigma": 1.0}, "sigma = 1.0 is out of range"),
         ("y ~ 1", nm.NGGP(1.0, 0.3), {"u": 0.0}, "u must be a finite number greater than 0"),
+        ("y ~ 1", nm.PitmanYor(1.0, 0.3), {"mass": -0.3}, "mass = -0.3 is out of range"),
+        ("y ~ 1", nm.FiniteMixture(3), {"sigma": 0.3}, "unknown hyperparameter 'sigma'; this model has mass"),
+        ("y ~ 1", nm.NormalizedStable(), {"mass": 0.3}, "unknown hyperparameter 'mass'; this model has sigma"),
+        ("y ~ 1", nm.NormalizedStable(), {}, "sigma is sampled in this model"),
+        ("y ~ x", nm.PitmanYor(1.0, 0.3), {"mass": 0.0, "v": [1.0, 1.0], "locations": [0]}, "mass = 0.0 is out of range"),
         ("y ~ x", nm.DirichletProcess(1.0), {}, "needs v and locations"),
         ("y ~ x", nm.DirichletProcess(1.0), {"u": 1.0}, "u belongs to mixtures"),
         ("y ~ x", nm.DirichletProcess(1.0), {"v": [1.0], "locations": [0]}, "v must hold 2 positive numbers"),
@@ -263,3 +282,48 @@ def test_log_joint_of_a_simulated_twin():
     expected = gammaln(sizes).sum() - gammaln(len(X) + 1)
     expected += sum(gaussian_log_marginal(X[labels == c], base.m, base.r, base.nu, base.scale) for c in range(len(sizes)))
     assert model.log_joint(labels) == pytest.approx(expected, abs=1e-8)
+
+
+def test_priors_that_a_model_does_not_suit():
+    data = pd.DataFrame({"y": [0.1, 0.5, 0.7, 2.0], "x": [0.0, 0.1, 0.2, 1.0]})
+    box = nm.Box(0.3, locations=[0.1, 0.6, 1.0])
+    for prior, message in (
+        (nm.PitmanYor(0.0, 0.3), r"mass must be greater than 0 in density regression, not 0; nm\.NormalizedStable\(sigma\)"),
+        (nm.PitmanYor(-0.1, 0.3), "mass must be greater than 0 in density regression, not -0.1"),
+        (nm.NormalizedStable(), r"the location \[0.6\] of Box.* is out of reach of every row.* take nm\.PitmanYor"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nm.Model("y ~ x", data, prior=prior, kernel=box)
+    nm.Model("y ~ x", data, prior=nm.PitmanYor(0.1, 0.3), kernel=box)
+    for init in ("each", [0, 1, 2, 3]):
+        with pytest.raises(ValueError, match=r'init has 4 clusters.* has 3 components; use init="sequential"'):
+            nm.fit("y ~ 1", data, prior=nm.FiniteMixture(3), init=init, draws=5, tune=5, chains=1)
+    fit = nm.fit("y ~ 1", data, prior=nm.FiniteMixture(3), init=[0, 1, 2, 2], draws=5, tune=5, chains=1, rng=1)
+    assert fit.draws["n_clusters"].max() <= 3 and (fit.draws["sigma"] == 0).all()
+    assert fit.model.log_joint([0, 1, 2, 3]) == -np.inf
+
+
+def test_rows_that_no_component_of_a_finite_measure_reaches():
+    data = pd.DataFrame({"y": [0.1, 0.5, 0.7, 0.2], "x": [0.0, 0.1, 0.2, 0.1]})
+    kernel = nm.Box(0.3, locations=[0.1, 0.6, 1.0], scale=None)
+    fit = nm.fit("y ~ x", data, prior=nm.FiniteMixture(1), kernel=kernel, draws=5, tune=5, chains=1, rng=1)
+    for predict in (fit.predict, fit.log_density, fit.simulate):
+        with pytest.raises(ValueError, match=r"out of reach of every atom of a finite measure in some draw.* or more components"):
+            predict(pd.DataFrame({"x": [1.0], "y": [0.0]}))
+    assert np.isfinite(fit.predict().to_numpy()).all()
+    far = nm.Model("y ~ x", pd.DataFrame({"y": [0.0, 1.0], "x": [0.1, 1.0]}), prior=nm.FiniteMixture(1), kernel=kernel)
+    with pytest.raises(ValueError, match=r"is out of reach of all 1 atoms, and in 1000 draws.* use more components or a wider kernel"):
+        far.prior_predictive(draws=1, rng=1)
+
+
+@pytest.mark.parametrize(("prior", "text"), [
+    (nm.PitmanYor(1.0, 0.25), "PitmanYor(mass = 1, sigma = 0.25) (Pitman-Yor process)"),
+    (nm.NormalizedStable(), "NormalizedStable(sigma ~ Beta(1, 2)) (normalized stable process)"),
+    (nm.FiniteMixture(4, nm.Gamma(2, 1)), "FiniteMixture(components = 4, mass ~ Gamma(2, 1)) (symmetric Dirichlet weights)"),
+])
+def test_measures_are_printed_and_summarised(prior, text):
+    model = nm.Model("accel_g ~ 1", nm.datasets.load_mcycle(), prior=prior)
+    fit = model.fit(draws=10, tune=10, chains=2, rng=1)
+    assert text in str(model) and str(prior) in str(fit.summary())
+    assert {"mass", "sigma"} & set(fit.tidy()["term"]) == set(prior.parameters)
+    assert set(fit.glance()["prior"]) == {str(prior)}

@@ -15,9 +15,10 @@ from scipy import integrate, stats
 from scipy.special import betaln, digamma, gammaln
 
 import nrmmix as nm
-from nrmmix import prior_predictive
+from nrmmix import cluster_laws
+from nrmmix.cluster_laws import cluster_law
 from nrmmix.kernels.prior import log_integrals, next_ratios, seat
-from nrmmix.prior_predictive import cluster_law, expected_clusters
+from nrmmix.prior_predictive import expected_clusters
 
 SIGMAS = [0.0, 1e-6, 0.3, 0.9]
 MASSES = [1.3, nm.Gamma(2.0, 0.7), nm.LogNormal(0.2, 0.8)]
@@ -87,7 +88,7 @@ def log_moment(mass, k):
 @pytest.mark.parametrize(("n", "k", "sigma"), [(1, 1, 0.3), (30, 4, 0.0), (30, 30, 0.6), (2000, 700, 0.9)])
 def test_integral_over_u_and_mass(mass, n, k, sigma):
     out = np.empty(1)
-    log_integrals(float(n), np.array([float(k)]), prior_predictive._mass_row(mass, sigma, 1.0), sigma, 0.0, out)
+    log_integrals(float(n), np.array([float(k)]), cluster_laws._mass_row(mass, sigma, 1.0), sigma, 0.0, out)
     assert out[0] == pytest.approx(naive.log_u_integral(n, k, sigma, log_moment(mass, k)), abs=1e-7)
 
 
@@ -127,7 +128,7 @@ def test_hyperprior_of_sigma(tau):
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 2.0), (1.0, 1.0), (0.05, 0.05), (1e4, 2e4)])
 def test_rule_over_sigma(a, b):
-    node, weight = prior_predictive._beta_rule(nm.Beta(a, b), 24)
+    node, weight = cluster_laws._beta_rule(nm.Beta(a, b), 24)
     assert (np.diff(node) < 0).all() and 0 <= node.min() and node.max() < 1
     for power in range(6):
         assert weight @ node**power == pytest.approx(math.exp(betaln(a + power, b) - betaln(a, b)), rel=1e-10)
@@ -154,7 +155,7 @@ def test_one_row():
 @pytest.mark.parametrize("sigma", [0.0, 0.95])
 def test_interpolated_integrals_are_those_computed_one_by_one(mass, sigma, monkeypatch):
     law = cluster_law(600, mass, sigma)
-    monkeypatch.setattr(prior_predictive, "FEW", 600)
+    monkeypatch.setattr(cluster_laws, "FEW", 600)
     np.testing.assert_allclose(law, cluster_law(600, mass, sigma), rtol=1e-8, atol=1e-300)
 
 

@@ -10,9 +10,9 @@ import math
 from nrmmix.kernels.entry import MOVE_T, SCALAR_T, entry
 from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.locations import add_row
-from nrmmix.kernels.nrm import exponents, mass_term, recompute_A, weighted_sums
+from nrmmix.kernels.nrm import draw_stable_u, exponents, growth_sums, is_mixture, mass_term, recompute_A
 from nrmmix.kernels.slicing import slice_step
-from nrmmix.kernels.state import DONE, LOG_V_MAX, N_CLUSTERS, SIGMA, STRETCH_DENSITY, TAU
+from nrmmix.kernels.state import DONE, LOG_V_MAX, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU
 
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 
@@ -21,8 +21,8 @@ FORGET = 1e-6  # a difference of sums that keeps less than this share of them is
 def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c):
     if x > ceiling or x < floor:
         return -math.inf
-    logs, total = weighted_sums(base, K_row, math.exp(x), c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
-    return count * x - logs + mass_term(data, state, total)
+    logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c)
+    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth)
 
 
 @kernel
@@ -50,6 +50,9 @@ def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, rng):
 @entry(MOVE_T)
 def update_v(data, state, rng):
     """One slice step for each log V_g."""
+    if data.setup[MEASURE] == STABLE and is_mixture(data):
+        draw_stable_u(state, rng)
+        return DONE
     G, P = state.K.shape
     tau = state.hyper[TAU]
     base, c = state.plane[0], state.plane[1]
@@ -178,5 +181,5 @@ def log_density_stretch(data, state, which, z):
             value += z + count[r] * shift
             add_row(A, part[r], math.exp(shift))
     exponents(state, c)
-    logs, total = weighted_sums(base, A, 1.0, c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
-    return value + mass_term(data, state, total) - logs
+    logs, growth = growth_sums(data, state, base, A, 1.0, c)
+    return value + mass_term(data, state, state.hyper[SIGMA], growth) - logs

@@ -6,7 +6,7 @@ from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns
 from nrmmix.kernels.entry import call_covariate, call_move
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh
-from nrmmix.kernels.state import DONE, MASS, N_CLUSTERS, SIGMA, WIDTH
+from nrmmix.kernels.state import DONE, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, WIDTH
 
 # control: shared with the main thread while the chain runs
 ITERATION = 0  # iterations done
@@ -93,7 +93,7 @@ def record(data, state, t, labels, location, v, scalars, held, shared, imputed):
     scalars[t, R_CLUSTERS] = seen
     scalars[t, R_JOINT] = log_joint(data, state)
     scalars[t, R_MASS] = state.hyper[MASS]
-    scalars[t, R_SIGMA] = state.hyper[SIGMA]
+    scalars[t, R_SIGMA] = 0.0 if data.setup[MEASURE] == FINITE else state.hyper[SIGMA]  # of which only the mass is a parameter
     for j in range(R_WIDTH, scalars.shape[1]):
         scalars[t, j] = state.hyper[WIDTH + j - R_WIDTH]
 

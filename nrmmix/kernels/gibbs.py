@@ -2,6 +2,7 @@
 
 Given v, observation i joins cluster c of a mixture with weight (n_c - sigma)/(tau + u) p(y_i | y_c), or opens a new one with
 mass (tau + u)^(sigma - 1) p(y_i).  In density regression the first factors are h(c + i)/h(c) and h(i) of `nrmmix.kernels.locations`.
+Where the total mass is integrated out, the weight of a new cluster depends on the number of other clusters too: `log_next`.
 Where parameters cannot be integrated out, see `nrmmix.kernels.held`; where missing cells cannot, `nrmmix.kernels.cells`.
 """
 
@@ -57,8 +58,8 @@ def gibbs_one(data, state, i, rng):
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
-    p[new] = data.alone[i] + state.log_new[g]
     m = K if alone else K + 1
+    p[new] = data.alone[i] + state.log_new[g] + state.log_next[m - 1]
     state.num[N_SCORED] += m
     k = draw_index(p, m, rng.random())
     if k < 0:

@@ -50,7 +50,7 @@ def held_one(data, state, i, own, rng):
     alone = k_old >= 0 and own < 0
     p = state.score
     weight = p[own] if own >= 0 else 0.0
-    new = state.log_new[data.group[i]] - math.log(AUXILIARY)
+    new = state.log_new[data.group[i]] + state.log_next[K - 1 if alone else K] - math.log(AUXILIARY)
     m = K + AUXILIARY
     if alone:
         empty_column(data, state.stat, k_old)

@@ -12,29 +12,40 @@ from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.locations import add_row
 from nrmmix.kernels.nrm import (
     OUT_OF_REACH,
+    draw_stable_u,
     evaluate_kernel,
     exponents,
+    growth_sums,
+    is_mixture,
     log_hyperprior,
+    log_rising,
+    mass_of_new,
     mass_term,
     recompute_A,
+    total_growth,
     total_psi1,
-    weighted_sums,
 )
 from nrmmix.kernels.slicing import slice_step
 from nrmmix.kernels.special import exp_any
 from nrmmix.kernels.state import (
     BETA,
+    COMPONENTS,
     DONE,
+    EXPLICIT,
+    FINITE,
     FIXED,
     GAMMA,
     JOINT_WITH_V,
     LOG_V_MAX,
     MASS,
     MASS_DENSITY,
+    MEASURE,
     N_CLUSTERS,
+    PITMAN_YOR,
     SHARED_WIDTH,
     SIGMA,
     SIGMA_DENSITY,
+    STABLE,
     TAU,
     TINY,
     WIDTH,
@@ -81,11 +92,23 @@ def log_density_sigma(data, state, which, z):
     if value == -math.inf:
         return value
     sigma = bounded(data.hyperprior[SIGMA, 0], z)
-    gap = math.lgamma(1.0 - sigma)
+    K = state.num[N_CLUSTERS]
+    value += cluster_terms(state, sigma)
+    if data.setup[MEASURE] == PITMAN_YOR:
+        value += log_rising(data, state.hyper[MASS], sigma, K)
+    elif data.setup[MEASURE] == STABLE:  # mass^K, or with u integrated out prod_(0 < k < K) sigma k
+        value += (K - 1 if is_mixture(data) else K) * math.log(sigma)
+    return value + mass_term(data, state, sigma, total_growth(data, state, sigma))
+
+
+@kernel
+def cluster_terms(state, sigma):
+    """log prod_m Gamma(n_m - sigma) / Gamma(1 - sigma) (tau + A)^sigma"""
+    value, gap = 0.0, math.lgamma(1.0 - sigma)
     for k in range(state.num[N_CLUSTERS]):
         value += math.lgamma(state.size[k] - sigma) - gap
         value += sigma * math.log(max(state.hyper[TAU] + state.A[state.location[k]], TINY))
-    return value + mass_term(data, state, total_psi1(data, state, sigma))
+    return value
 
 
 @entry(SCALAR_T)
@@ -94,26 +117,43 @@ def log_density_mass(data, state, which, z):
     if value == -math.inf:
         return value
     mass = bounded(data.hyperprior[MASS, 0], z)
-    value += state.num[N_CLUSTERS] * math.log(mass)
-    if data.setup[JOINT_WITH_V] == 0:  # u integrated out
-        return value + math.lgamma(mass) - math.lgamma(mass + state.labels.shape[0])
-    return value - mass * total_psi1(data, state, state.hyper[SIGMA])
+    K, with_v = state.num[N_CLUSTERS], data.setup[JOINT_WITH_V] == 1
+    if data.setup[MEASURE] == EXPLICIT:
+        value += K * math.log(mass)
+        if with_v:
+            return value - mass * total_psi1(data, state, state.hyper[SIGMA])
+        return value + math.lgamma(mass) - math.lgamma(mass + state.labels.shape[0])  # u integrated out
+    sigma = state.hyper[SIGMA]
+    if data.setup[MEASURE] == FINITE:
+        sigma = -mass / data.setup[COMPONENTS]
+        value += cluster_terms(state, sigma)
+    value += log_rising(data, mass, sigma, K) - mass_of_new(data, mass, sigma, K) * total_growth(data, state, sigma)
+    if with_v:
+        return value + math.log(mass)
+    # in a mixture the terms with u in the last line are (1 + u)^-mass
+    return value + mass * math.log(state.hyper[TAU] + state.A[0]) + math.lgamma(mass + 1.0) - math.lgamma(mass + state.labels.shape[0])
 
 
 @entry(MOVE_T)
 def update_sigma(data, state, rng):
     state.hyper[SIGMA] = draw(data, state, SIGMA, SIGMA_DENSITY, 0, rng)
+    if data.setup[MEASURE] == STABLE:
+        state.hyper[MASS] = state.hyper[SIGMA]
+        if is_mixture(data):
+            draw_stable_u(state, rng)
     return DONE
 
 
 @entry(MOVE_T)
 def update_mass(data, state, rng):
     prior = data.hyperprior[MASS]
-    if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1:
+    if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1 and data.setup[MEASURE] == EXPLICIT:
         rate = prior[2] + total_psi1(data, state, state.hyper[SIGMA])
         state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
     else:
         state.hyper[MASS] = draw(data, state, MASS, MASS_DENSITY, 0, rng)
+    if data.setup[MEASURE] == FINITE:
+        state.hyper[SIGMA] = -state.hyper[MASS] / data.setup[COMPONENTS]
     return DONE
 
 
@@ -159,8 +199,8 @@ def log_density_width(data, state, which, z):
     for g in range(G):
         add_row(A, state.trial[g], math.exp(log_v[g]))
     exponents(state, c)
-    logs, total = weighted_sums(base, A, 1.0, c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
-    return value + mass_term(data, state, total) - logs
+    logs, growth = growth_sums(data, state, base, A, 1.0, c)
+    return value + mass_term(data, state, state.hyper[SIGMA], growth) - logs
 
 
 @kernel

@@ -13,14 +13,34 @@ from nrmmix.kernels.jit import allocating, fast, kernel, variable
 from nrmmix.kernels.nrm import (
     evaluate_kernel,
     exponents,
+    growth_sums,
+    is_integrated,
+    log_table,
+    mass_of_new,
     power_of_tau,
     psi1_at,
     recompute_A,
     refresh,
-    weighted_sums,
+    total_growth,
 )
 from nrmmix.kernels.special import exp_any, log_pos
-from nrmmix.kernels.state import DENSITY, LOG_V_MAX, MASS, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE, SIGMA, TAU, TINY
+from nrmmix.kernels.state import (
+    COMPONENTS,
+    DENSITY,
+    EXPLICIT,
+    FINITE,
+    LOG_V_MAX,
+    MASS,
+    MEAN,
+    MEAN_THETA,
+    MEASURE,
+    N_CLUSTERS,
+    SAMPLE,
+    SIGMA,
+    TABLE,
+    TAU,
+    TINY,
+)
 
 STEP = 0.5  # of the trapezoid in log v: its error is 2e-8
 NEGLIGIBLE = 1e-14
@@ -58,14 +78,24 @@ def load_draw(data, state, labels, location, v, hyper):
 
 @kernel
 def mixture_weights(data, state, out):
-    """W_c = (n_c - sigma) rho / n and W_new = 1 - (n - sigma K) rho / n with rho = E[u/(u + tau) | partition]."""
+    """W_c = (n_c - sigma) rho / n and W_new = 1 - (n - sigma K) rho / n with rho = E[u/(u + tau) | partition].
+
+    Where the mass is integrated out: W_c and W_new in proportion to n_c - sigma and theta + sigma K, or what the table has for it.
+    """
     n = float(state.labels.shape[0])
     K = state.num[N_CLUSTERS]
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
-    rho = n / (n + mass) if sigma == 0.0 else expected_share(n, K, mass, sigma, tau)
+    if data.setup[MEASURE] == EXPLICIT:
+        rho = n / (n + mass) if sigma == 0.0 else expected_share(n, K, mass, sigma, tau)
+        for k in range(K):
+            out[k] = (state.size[k] - sigma) * rho / n
+        out[K] = 1.0 - (n - sigma * K) * rho / n
+        return
+    new = math.exp(log_table(data, 1, K)) if data.setup[MEASURE] == TABLE else mass_of_new(data, mass, sigma, K)
+    total = n - sigma * K + new
     for k in range(K):
-        out[k] = (state.size[k] - sigma) * rho / n
-    out[K] = 1.0 - (n - sigma * K) * rho / n
+        out[k] = (state.size[k] - sigma) / total
+    out[K] = new / total
 
 
 @kernel
@@ -106,8 +136,11 @@ def expected_share(n, K, mass, sigma, tau):
 
 
 @fast
-def weights_at(v, factor, base, K_row, location, size, K, R0, mass, sigma, out):
-    """Add factor times the integrand's terms at v to out[:K + 1]; their sum, without the factor."""
+def weights_at(v, factor, base, K_row, location, size, K, R0, mass, sigma, log_scale, out):
+    """Add factor times the integrand's terms at v to out[:K + 1]; their sum, without the factor.
+
+    The mass of the new atoms is that of `mass` / exp(log_scale).
+    """
     rate = 0.0
     for k in range(K):
         p = location[k]
@@ -117,7 +150,7 @@ def weights_at(v, factor, base, K_row, location, size, K, R0, mass, sigma, out):
     new = 0.0
     for p in range(R0.shape[0]):
         b = base[p] + v * K_row[p]
-        power = 1.0 / b if sigma == 0.0 else exp_any((sigma - 1.0) * log_pos(b))
+        power = 1.0 / b if sigma == 0.0 else exp_any((sigma - 1.0) * log_pos(b) - log_scale)
         new += R0[p] * K_row[p] * power
     out[K] += factor * mass * new
     return rate + mass * new
@@ -125,33 +158,52 @@ def weights_at(v, factor, base, K_row, location, size, K, R0, mass, sigma, out):
 
 @kernel
 def regression_weights(data, state, K_row, out):
-    """Quadrature over v = V of one extra group with covariate kernel K_row; sums to 1 in each draw."""
+    """Quadrature over v = V of one extra group with covariate kernel K_row; sums to 1 in each draw.
+
+    A finite measure has no atom in reach of the group with some probability; the weights are given that it has one, and are 0 where
+    all its atoms are occupied and out of reach.
+    """
     K, P = state.num[N_CLUSTERS], state.A.shape[0]
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    integrated = is_integrated(data)
+    shrink = 0.0  # of the mass, by L
+    if integrated:
+        mass, shrink = mass_of_new(data, mass, sigma, K), sigma
     base, c = state.plane[0], state.plane[1]
     for p in range(P):
         base[p] = max(tau + state.A[p], TINY)
     exponents(state, c)
-    logs0, total0 = weighted_sums(base, K_row, 0.0, c, data.R0, sigma, tau)
+    logs0, growth0 = growth_sums(data, state, base, K_row, 0.0, c)
     for k in range(K + 1):
         out[k] = 0.0
-    rate = weights_at(0.0, 0.0, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
+    rate = weights_at(0.0, 0.0, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth0, out)
+    if rate == 0.0:
+        return
     x = math.log(NEGLIGIBLE / rate)
     best = 0.0
     while True:
         v = math.exp(x)
-        logs, total = weighted_sums(base, K_row, v, c, data.R0, sigma, tau)
-        survival = math.exp(-(logs - logs0) - mass * (total - total0))  # minus its derivative in v is the integrand's sum
+        logs, growth = growth_sums(data, state, base, K_row, v, c)
+        survival = math.exp(-(logs - logs0) - mass * (growth - growth0))  # minus its derivative in v is the integrand's sum
         last = x + STEP > LOG_V_MAX
         factor = (0.5 if last else 1.0) * STEP * v * survival
-        rate = weights_at(v, factor, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
+        rate = weights_at(v, factor, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth, out)
         if last:  # a heavy tail: what is left of the integral, in the proportions of its end
-            weights_at(v, survival / rate, base, K_row, state.location, state.size, K, data.R0, mass, sigma, out)
-            return
+            if data.setup[MEASURE] != FINITE:
+                weights_at(
+                    v, survival / rate, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth, out
+                )
+            break
         best = max(best, factor * rate)
         if factor * rate < NEGLIGIBLE * best:
-            return
+            break
         x += STEP
+    if data.setup[MEASURE] == FINITE:
+        total = 0.0
+        for k in range(K + 1):
+            total += out[k]
+        for k in range(K + 1):
+            out[k] /= total
 
 
 @allocating
@@ -210,6 +262,16 @@ def draw_new(data, state, n_theta, size, rng):
 
 
 @allocating
+def draw_components(data, state, n_theta, M, rng):
+    """(T, M): parameters of the clusters, and of new ones after them."""
+    K = state.num[N_CLUSTERS]
+    theta = np.zeros((n_theta, M))
+    for m in range(M):
+        draw_component(data, state, theta, m, min(m, K), rng)
+    return theta
+
+
+@allocating
 def draw_measure(data, state, n_theta, level, rng):
     """Atoms of the unnormalised measure: weights (M,), locations (M,), parameters (T, M), and the rest by location (P,).
 
@@ -217,8 +279,12 @@ def draw_measure(data, state, n_theta, level, rng):
     `level` / (tau + A_p), `level` observations' worth, are drawn one by one; the lighter ones are the rest, at their mean.  Where more
     than MAX_JUMPS are expected, or parameters of more than MAX_THETA numbers, the level is raised.
     """
+    if data.setup[MEASURE] == FINITE:
+        return draw_finite(data, state, n_theta, level, rng)
     K, P = state.num[N_CLUSTERS], state.A.shape[0]
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    if is_integrated(data) and sigma > 0.0:  # that of the generalised gamma process, given partition and v
+        mass = rng.standard_gamma(mass_of_new(data, mass, sigma, K) / sigma) * sigma * math.exp(-sigma * total_growth(data, state, sigma))
     gap = math.gamma(1.0 - sigma)
     expected = 0.0
     for p in range(P):
@@ -249,10 +315,41 @@ def draw_measure(data, state, n_theta, level, rng):
             else:
                 rest[p] += z[j] / b
         rest[p] += mass_below(c, sigma, level) / b
-    theta = np.zeros((n_theta, M))
-    for m in range(M):
-        draw_component(data, state, theta, m, m if m < K else K, rng)
-    return weight[:M].copy(), place[:M].copy(), theta, rest
+    return weight[:M].copy(), place[:M].copy(), draw_components(data, state, n_theta, M, rng), rest
+
+
+@allocating
+def draw_finite(data, state, n_theta, level, rng):
+    """As `draw_measure`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
+    Gamma(mass / M, b), b = tau + A_p; the lighter ones are the rest, as drawn."""
+    K, P, M = state.num[N_CLUSTERS], state.A.shape[0], data.setup[COMPONENTS]
+    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    terms = np.empty(P)
+    for p in range(P):
+        terms[p] = math.log(data.R0[p]) + sigma * math.log(tau + state.A[p])
+    top = terms.max()
+    steps = np.cumsum(np.exp(terms - top))
+    size, at = np.empty(M - K), np.empty(M - K, np.int64)
+    for j in range(M - K):
+        at[j] = min(np.searchsorted(steps, rng.random() * steps[P - 1], side="right"), P - 1)
+        size[j] = rng.standard_gamma(-sigma)
+    heavy = (size > level).sum()
+    while heavy > MAX_JUMPS:
+        level *= 2.0
+        heavy = (size > level).sum()
+    weight, place, rest = np.empty(K + heavy), np.empty(K + heavy, np.int64), np.zeros(P)
+    for k in range(K):
+        place[k] = state.location[k]
+        weight[k] = rng.standard_gamma(state.size[k] - sigma) / (tau + state.A[place[k]])
+    m = K
+    for j in range(M - K):
+        b = tau + state.A[at[j]]
+        if size[j] > level:
+            weight[m], place[m] = size[j] / b, at[j]
+            m += 1
+        else:
+            rest[at[j]] += size[j] / b
+    return weight, place, draw_components(data, state, n_theta, m, rng), rest
 
 
 @allocating

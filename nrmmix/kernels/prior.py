@@ -166,14 +166,15 @@ def seat(log_K, group, mass, sigma, tau, rng):
     and the observation that arrives at time V_g be of atom m with probability in proportion to K(x_g, mu_m) w_m.  With the weights
     integrated out, given the past, a cluster at p gets the next observation at rate K (n_m - sigma) / b, b = tau + A_p, and a new atom
     at p at rate K R0 mass b^(sigma - 1).  Both integrate to inverses in closed form: the earliest arrival is the one that happens.
-    Times are kept as logarithms, for where the mass in reach is small they are beyond floating point.
+    Times are kept as logarithms, for where the mass in reach is small they are beyond floating point.  At tau = 0 (sigma > 0) b starts
+    from 0, where new atoms alone arrive.
     """
     n, P = group.shape[0], log_K.shape[1]
     rate = mass / P
     labels, place = np.empty(n, np.int64), np.empty(n, np.int64)
     size = np.zeros(n)
     load = np.zeros(P)  # sum of n_m - sigma over the clusters at p
-    log_b = np.full(P, math.log(tau))
+    log_b = np.full(P, math.log(tau) if tau > 0.0 else -math.inf)
     K = 0
     for i in range(n):
         row = log_K[group[i]]
@@ -183,6 +184,11 @@ def seat(log_K, group, mass, sigma, tau, rng):
                 continue
             # the growth of log b at p until an event there
             growth = rng.standard_exponential() / rate
+            if log_b[p] == -math.inf:
+                time = math.log(sigma * growth) / sigma - row[p]
+                if time < earliest:
+                    earliest, at, is_new = time, p, True
+                continue
             if sigma > 0.0:
                 growth = log1p_exp(math.log(sigma * growth) - sigma * log_b[p]) / sigma
             new = True
@@ -194,8 +200,10 @@ def seat(log_K, group, mass, sigma, tau, rng):
             if time < earliest:
                 earliest, at, is_new = time, p, new
         for p in range(P):
-            gap = earliest + row[p] - log_b[p]
-            if gap > -40.0:
+            gap = earliest + row[p] - log_b[p] if log_b[p] > -math.inf else math.inf
+            if gap == math.inf:
+                log_b[p] = earliest + row[p]
+            elif gap > -40.0:
                 log_b[p] += log1p_exp(gap)
         k = K
         if is_new:
@@ -214,3 +222,39 @@ def seat(log_K, group, mass, sigma, tau, rng):
         size[k] += 1.0
         load[at] += 1.0
     return labels, place[:K].copy()
+
+
+@kernel
+def seat_urn(labels, size, first, last, K, sigma, weight_of_new, rng):
+    """Rows first, ..., last - 1 join the K clusters with weights size - sigma, or a new one with weight_of_new[K]; the new K."""
+    for i in range(first, last):
+        left = rng.random() * (i - sigma * K + weight_of_new[K]) - weight_of_new[K]
+        k = K
+        if left >= 0.0 or weight_of_new[K] == 0.0:
+            for c in range(K):
+                k = c
+                left -= size[c] - sigma
+                if left < 0.0:
+                    break
+        labels[i] = k
+        size[k] += 1.0
+        K += k == K
+    return K
+
+
+@allocating
+def seat_finite(log_K, group, place, log_size, rng, out):
+    """The atom of each row, with probability in proportion to kernel times size, into out (n,)."""
+    steps = np.empty(place.shape[0])
+    for g in range(log_K.shape[0]):
+        top = -math.inf
+        for m in range(steps.shape[0]):
+            steps[m] = log_K[g, place[m]] + log_size[m]
+            top = max(top, steps[m])
+        total = 0.0
+        for m in range(steps.shape[0]):
+            total += math.exp(steps[m] - top)
+            steps[m] = total
+        for i in range(group.shape[0]):
+            if group[i] == g:
+                out[i] = min(np.searchsorted(steps, rng.random() * total, side="right"), steps.shape[0] - 1)

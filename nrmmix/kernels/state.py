@@ -36,12 +36,17 @@ WIDTH = 3  # and following, one per covariate
 FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 
 # Data.setup
-JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: Dirichlet process with u integrated out
+JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
 COVARIATE = 2  # entry point of the covariate kernel
 # entry points of log densities; 0 where they are not used
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
-SETUP = 8
+MEASURE = 8  # one of the following
+COMPONENTS = 9  # of a finite mixture
+SETUP = 10
+# The random measure.  EXPLICIT: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
+# PITMAN_YOR: its mass a gamma variable, integrated out; FINITE: the same with sigma = -mass / COMPONENTS.  TABLE: Data.log_V.
+EXPLICIT, PITMAN_YOR, FINITE, STABLE, TABLE = 0, 1, 2, 3, 4
 
 # Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
 # inputs; then where its part begins of means, stat, theta and constant.
@@ -76,6 +81,7 @@ class Data(NamedTuple):
     setup: np.ndarray  # (SETUP,) int64
     held: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
     shared: np.ndarray  # places in rows.constant of parameters that all clusters share, drawn like the held ones
+    log_V: np.ndarray  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
 
 
 class State(NamedTuple):
@@ -89,9 +95,10 @@ class State(NamedTuple):
     where: np.ndarray  # (cap, P) posterior of the location; likewise
     log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
     log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
+    log_next: np.ndarray  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
     v: np.ndarray  # (G,)
     A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
-    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1)
+    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.nrm.refresh`
     log_R0: np.ndarray  # (P,)
     log_b: np.ndarray  # (P,) log (tau + A)
     exposure: np.ndarray  # (G, P) K / (tau + A)

@@ -9,7 +9,6 @@ import pandas as pd
 
 from nrmmix import diagnostics
 from nrmmix.convergence import converged, smallest_ess
-from nrmmix.priors import DirichletProcess
 from nrmmix.tables import as_frame, listed
 from nrmmix.warn import warn
 
@@ -41,8 +40,8 @@ def quantities(fit: MCMCResult) -> pd.DataFrame:
     ['n_clusters', 'log_joint', 'mass', 'sigma', 'log(u)']
     """
     values = {name: fit.draws[name] for name in fit.scalars}
-    if isinstance(fit.model.prior, DirichletProcess):
-        del values["sigma"]
+    for name in {"mass", "sigma"} - {*fit.model.prior.parameters}:
+        del values[name]
     if "u" in values:
         values["log(u)"] = np.log(values.pop("u"))
     return diagnostics.table(values)

@@ -18,7 +18,9 @@ import numpy as np
 
 from nrmmix import files, plots
 from nrmmix.convergence import converged, verdict
+from nrmmix.encoding import ARGUMENTS
 from nrmmix.plots.kinds import KINDS
+from nrmmix.priors import GibbsType
 from nrmmix.report.frames import quantities
 from nrmmix.report.summary import summary
 from nrmmix.tables import listed
@@ -219,6 +221,9 @@ def _code(value: Any) -> str:
         values = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         given = ", ".join(f"{name}={_code(own)}" for name, own in values.items() if own is not None)
         return f"nm.{type(value).__name__}({given})"
+    if isinstance(value, GibbsType):  # of the user's own; its arguments are known if they are registered
+        given = ", ".join(f"{name}={_code(getattr(value, name))}" for name in ARGUMENTS.get(type(value), ()))
+        return f"{type(value).__name__}({given or '...'})"
     if isinstance(value, tuple):
         return f"({', '.join(map(_code, value))},)"
     if isinstance(value, dict):

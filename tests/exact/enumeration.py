@@ -60,6 +60,27 @@ def nrm_log_eppf(sizes: Sequence[int], mass: float, sigma: float, tau: float = 1
     return float(K * math.log(mass) + (gammaln(s - sigma) - gammaln(1 - sigma)).sum() - gammaln(n) + integral)
 
 
+def urn_log_eppf(sizes: Sequence[int], mass: float, sigma: float) -> float:
+    """Clusters filled one after the other by the urn of the Pitman-Yor process."""
+    log_p, m, K = 0.0, 0, 0
+    for size in sizes:
+        for joined in range(size):
+            if m > 0:
+                log_p += math.log(mass + sigma * K if joined == 0 else joined - sigma) - math.log(mass + m)
+            m += 1
+        K += 1
+    return log_p
+
+
+def dirichlet_log_eppf(sizes: Sequence[int], M: int, mass: float) -> float:
+    """Labels of M components given Dirichlet weights, integrated out; all ways to name the clusters."""
+    K, a = len(sizes), mass / M
+    if K > M:
+        return -math.inf
+    s = np.array(sizes)
+    return float(gammaln(mass) - gammaln(mass + s.sum()) + (gammaln(s + a) - gammaln(a)).sum() + gammaln(M + 1) - gammaln(M - K + 1))
+
+
 def partition_posterior(
     n: int, log_eppf: Callable[[tuple[int, ...]], float], log_marginal: Callable[[list[int]], float]
 ) -> dict[tuple[int, ...], float]:
@@ -96,11 +117,11 @@ def frequencies(posterior: dict, draws: np.ndarray) -> np.ndarray:
     return counts / draws.shape[1]
 
 
-def total_variation(posterior: dict, draws: np.ndarray) -> tuple[float, float]:
+def total_variation(posterior: dict, draws: np.ndarray, deviations: float = 4.0) -> tuple[float, float]:
     """Total variation of the sampled frequencies, and the largest that Monte Carlo error explains.
 
     The error of each frequency is estimated between chains.  For a right sampler the distance is half a sum of absolute normal
-    errors; the limit is its mean plus four standard deviations.
+    errors; the limit is its mean plus so many standard deviations.
     """
     p = np.array(list(posterior.values()))
     by_chain = frequencies(posterior, draws)
@@ -108,7 +129,7 @@ def total_variation(posterior: dict, draws: np.ndarray) -> tuple[float, float]:
     distance = 0.5 * float(np.abs(by_chain.mean(axis=0) - p).sum())
     mean = 0.5 * math.sqrt(2 / math.pi) * float(error.sum())
     sd = 0.5 * math.sqrt(1 - 2 / math.pi) * float(np.sqrt((error**2).sum()))
-    return distance, mean + 4 * sd
+    return distance, mean + deviations * sd
 
 
 def z_score(draws: np.ndarray, truth: float) -> float:

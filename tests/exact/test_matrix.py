@@ -11,6 +11,6 @@ CASES = families()
 @pytest.mark.parametrize("family", CASES)
 @pytest.mark.parametrize("prior", PRIORS)
 def test_cell(prior, family):
-    cell = run_cell(prior, family, CASES[family], draws=4000)
+    cell = run_cell(prior, family, CASES[family], draws=2500)
     assert cell.limit < 0.06, "too few draws to tell"
     assert cell.distance < cell.limit

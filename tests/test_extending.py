@@ -1,0 +1,228 @@
+"""Plugged in from outside the package: a prior of partitions, the mixture of finite mixtures (Miller & Harrison 2018)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from exact.enumeration import gaussian_log_marginal, partition_posterior, partitions, total_variation
+from scipy import stats
+from scipy.special import gammaln, logsumexp
+
+import nrmmix as nm
+from nrmmix import encoding
+from nrmmix.kernels.predictive import predictive_weights
+from nrmmix.kernels.state import N_CLUSTERS
+from nrmmix.prior_predictive import _partitions
+from nrmmix.replay import Replay, random_measure
+from nrmmix.report.html import reproduce
+
+FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
+Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4, 0.1])
+
+
+class Mixtures(nm.GibbsType):
+    """k - 1 components ~ Poisson(rate), weights ~ Dirichlet(gamma, ..., gamma)."""
+
+    title = "mixture of finite mixtures"
+
+    def __init__(self, gamma, rate=1.0):
+        super().__init__(sigma=-gamma)
+        self.gamma, self.rate = gamma, rate
+        self._k = np.arange(1, 200.0)
+        self._log_p = stats.poisson.logpmf(self._k - 1, rate)
+
+    def log_terms(self, n, t):
+        """log of k (k - 1) ... (k - t + 1) / (gamma k)^(n) p(k) over k."""
+        k = np.maximum(self._k, t)  # others have no term
+        terms = gammaln(k + 1) - gammaln(k - t + 1) + gammaln(self.gamma * k) - gammaln(self.gamma * k + n) + self._log_p
+        return np.where(self._k >= t, terms, -np.inf)
+
+    def log_v(self, n):
+        """With gamma^t, which the clusters' factors gamma (gamma + 1) ... (gamma + n_c - 1) have and (1 + gamma) ... have not."""
+        return np.array([0.0] + [logsumexp(self.log_terms(n, t)) + t * math.log(self.gamma) for t in range(1, n + 1)])
+
+
+class WithMeasure(Mixtures):
+    def draw_weights(self, sizes, rng):
+        terms = self.log_terms(sizes.sum(), len(sizes))
+        k = rng.choice(len(self._k), p=np.exp(terms - logsumexp(terms))) + 1
+        return rng.gamma(sizes + self.gamma), rng.gamma(self.gamma, size=k - len(sizes)), 0.0
+
+
+def log_eppf(sizes, gamma=0.7, rate=1.0):
+    """Over the number of components, and the ways to name the clusters; weights integrated out."""
+    s, t = np.array(sizes), len(sizes)
+    terms = []
+    for k in range(t, 60):
+        of_weights = gammaln(k * gamma) - gammaln(k * gamma + s.sum()) + (gammaln(s + gamma) - gammaln(gamma)).sum()
+        terms.append(stats.poisson.logpmf(k - 1, rate) + gammaln(k + 1) - gammaln(k - t + 1) + of_weights)
+    return float(logsumexp(terms))
+
+
+def log_marginal(block):
+    return gaussian_log_marginal(Y[block][:, None], **FAMILY)
+
+
+def model(prior):
+    return nm.Model(data=Y[:, None], prior=prior, family=nm.Gaussian(**FAMILY))
+
+
+def test_partition_posterior():
+    fit = model(Mixtures(0.7)).fit(draws=20_000, tune=200, chains=16, rng=1)
+    distance, limit = total_variation(partition_posterior(6, log_eppf, log_marginal), fit.draws["labels"])
+    assert limit < 0.02, "too few draws to tell"
+    assert distance < limit
+    wrong, _ = total_variation(partition_posterior(6, lambda s: log_eppf(s, 1.4), log_marginal), fit.draws["labels"])
+    assert wrong > 2 * limit, "another gamma would pass"
+
+
+def test_log_joint_and_weights():
+    fitted = model(Mixtures(0.7))
+    for labels in list(partitions(6))[::29]:
+        blocks = [[i for i in range(6) if labels[i] == c] for c in range(max(labels) + 1)]
+        wanted = log_eppf([len(b) for b in blocks]) + sum(map(log_marginal, blocks))
+        assert fitted.log_joint(labels) == pytest.approx(wanted, abs=1e-8)
+    fit = fitted.fit(draws=15, tune=20, chains=2, rng=2)
+    replay = Replay(fit, None)
+    for _ in replay:
+        sizes = replay.state.size[: replay.state.num[N_CLUSTERS]].tolist()
+        longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
+        wanted = np.exp([log_eppf(s) - log_eppf(sizes) for s in longer])
+        np.testing.assert_allclose(predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0], wanted, atol=1e-8)
+    assert np.isfinite(fit.log_density().to_numpy()).all()
+    assert fit.partition().labels.shape == (6,)
+    assert list(fit.diagnostics().index) == ["n_clusters", "log_joint", "mass", "sigma"] and "sigma" not in set(fit.tidy()["term"])
+    assert "Mixtures(sigma = -0.7) (mixture of finite mixtures)" in str(fitted)
+    assert "Mixtures" in str(fit.summary())
+
+
+def test_what_the_prior_says():
+    fitted = model(Mixtures(0.7))
+    law = np.zeros(6)
+    for labels in partitions(6):
+        law[max(labels)] += math.exp(log_eppf(np.bincount(labels)))
+    np.testing.assert_allclose(fitted.prior_n_clusters(), law, atol=1e-8)
+    drawn = np.array([labels for labels, _, _ in _partitions(fitted, 16_000, np.random.SeedSequence(3))])
+    distance, limit = total_variation(partition_posterior(6, log_eppf, lambda b: 0.0), drawn.reshape(16, -1, 6))
+    assert limit < 0.05, "too few draws to tell"
+    assert distance < limit
+    assert fitted.prior_predictive(draws=3, rng=1).shape == (18, 1)
+
+
+def test_bands_need_the_random_measure():
+    fit = model(Mixtures(0.7)).fit(draws=15, tune=20, chains=2, rng=2)
+    for draw in (fit.predict, fit.simulate):
+        with pytest.raises(ValueError, match=r"Mixtures has no method draw_weights.*log_density"):
+            draw()
+    assert fit.predict(Y[:2, None], kind="cluster").shape == (2, 2)
+
+    fit = model(WithMeasure(0.7)).fit(draws=2000, tune=100, chains=4, rng=2)
+    table = fit.predict(kind="density", at=[0.0, 1.0], draws=400)
+    assert (table["lower"] < table["estimate"]).all() and (table["estimate"] < table["upper"]).all()
+    assert fit.simulate(draws=2, rng=1).shape == (12, 1)
+    replay, gaps = Replay(fit, None), []
+    for seed, _ in zip(np.random.SeedSequence(5).spawn(len(replay)), replay, strict=True):
+        atoms = random_measure(replay, seed)
+        K = int(replay.state.num[N_CLUSTERS])
+        share = atoms.weight / (atoms.weight.sum() + atoms.rest.sum())
+        gaps.append(share[0] - predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0, 0])
+        assert len(share) >= K
+    assert abs(np.mean(gaps)) < 4.5 * np.std(gaps) / math.sqrt(len(gaps))
+
+    class Negative(Mixtures):
+        def draw_weights(self, sizes, rng):
+            return -np.ones(len(sizes)), [], 0.0
+
+    with pytest.raises(ValueError, match=r"Negative\.draw_weights must give weights of the"):
+        model(Negative(0.7)).fit(draws=5, tune=20, chains=1, rng=2).predict()
+
+
+def test_tables_that_are_none_are_refused():
+    def prior(log_v, sigma=-0.7):
+        return type("Own", (nm.GibbsType,), {"log_v": lambda self, n: log_v(n)})(sigma)
+
+    right = Mixtures(0.7).log_v
+    for wrong, message in (
+        (lambda n: right(n)[:-1], r"Own.log_v\(6\) must have the shape \(7,\)"),
+        (lambda n: right(n) + 0.01, r"Own: log_v\(1\) must have 0 at index 1"),
+        (lambda n: right(n) + 0.01 * n, "fails at n = 6, k = 1"),
+        (lambda n: np.full(n + 1, np.nan), "must be finite from k = 1 up to"),
+        (lambda n: np.full(n + 1, -np.inf), "must be finite from k = 1 up to"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model(prior(wrong))
+    with pytest.raises(ValueError, match=r"with sigma = 0.2"):
+        model(prior(right, 0.2))
+    for sigma in (1.0, "a", math.nan, None):
+        with pytest.raises(ValueError, match="Own: sigma must be a finite number less than 1"):
+            prior(right, sigma)
+    with pytest.raises(NotImplementedError, match=r"needs the method log_v\(n\)"):
+        model(type("Own", (nm.GibbsType,), {})(0.2))
+    with pytest.raises(ValueError, match="Mixtures is a prior of partitions, for mixtures"):
+        nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), prior=Mixtures(0.7))
+    with pytest.raises(ValueError, match="unknown hyperparameter 'sigma'"):
+        model(Mixtures(0.7)).log_joint([0] * 6, sigma=0.2)
+
+
+def test_two_components_at_most():
+    """Minus infinity beyond the most clusters possible: the finite mixture of two components, by its table."""
+
+    class Two(nm.GibbsType):
+        def __init__(self):
+            super().__init__(sigma=-0.5)
+
+        def log_v(self, n):
+            k = np.arange(n + 1)
+            with np.errstate(divide="ignore"):
+                steps = np.log(np.maximum(1.0 - 0.5 * k, 0.0))
+            return np.concatenate([[0.0], np.cumsum([0.0, *steps[1:n]])]) - gammaln(1.0 + n)
+
+    fit = model(Two()).fit(draws=200, tune=50, chains=2, rng=1)
+    other = model(nm.FiniteMixture(2)).fit(draws=200, tune=50, chains=2, rng=1)
+    assert (fit.draws["labels"] == other.draws["labels"]).all() and fit.draws["n_clusters"].max() == 2
+    np.testing.assert_allclose(fit.draws["log_joint"], other.draws["log_joint"])
+    np.testing.assert_allclose(fit.log_density(), other.log_density())
+    np.testing.assert_allclose(model(Two()).prior_n_clusters(), model(nm.FiniteMixture(2)).prior_n_clusters())
+    a, b = (list(_partitions(model(p), 50, np.random.SeedSequence(3))) for p in (Two(), nm.FiniteMixture(2)))
+    assert all((x[0] == y[0]).all() for x, y in zip(a, b, strict=True))
+
+
+@pytest.fixture
+def registry():
+    before = dict(encoding.ARGUMENTS), dict(encoding._CLASSES)
+    yield
+    for held, old in zip((encoding.ARGUMENTS, encoding._CLASSES), before, strict=True):
+        held.clear()
+        held.update(old)
+
+
+def test_saving(tmp_path, registry):
+    fit = model(WithMeasure(0.7, 2.0)).fit(draws=20, tune=20, chains=2, rng=2)
+    with pytest.raises(TypeError, match=r"WithMeasure.*registered by nrmmix.encoding.register"):
+        fit.save(tmp_path / "fit.npz")
+    encoding.register(WithMeasure, ("gamma", "rate"))
+    path = fit.save(tmp_path / "fit.npz")
+    assert "prior=WithMeasure(gamma=0.7, rate=2.0)," in reproduce(fit)
+    again = nm.load(path)
+    assert again.model.prior.rate == 2.0
+    assert again.predict().equals(fit.predict())
+    assert (again.extend(10).draws["labels"] == fit.extend(10).draws["labels"]).all()
+    encoding._CLASSES.pop("WithMeasure")
+    with pytest.raises(ValueError, match=r"cannot be read: .*'WithMeasure', which is not known here.*register\(WithMeasure, arguments\)"):
+        nm.load(path)
+
+
+def test_registering_what_is_no_class_of_ones_own(registry):
+    for wrong, message in (
+        ((Mixtures(1.0), ("gamma",)), "a class is needed"),
+        ((type("NGGP", (Mixtures,), {}), ("gamma",)), "give the class another name"),
+        ((Mixtures, "gamma"), "arguments must be a tuple of names"),
+        ((Mixtures, ("alpha",)), "Mixtures has no argument 'alpha'; its arguments are gamma, rate"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            encoding.register(*wrong)
+    encoding.register(Mixtures, ("gamma", "rate"))
+    encoding.register(type("Mixtures", (Mixtures,), {}), ("gamma",))  # defined anew
+    assert [kind.__name__ for kind in encoding.ARGUMENTS].count("Mixtures") == 1
