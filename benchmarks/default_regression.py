@@ -94,7 +94,8 @@ def table(score: Callable, problems: list[str], candidates: list[tuple], names: 
 
 
 def run() -> None:
-    with pd.option_context("display.width", 180, "display.max_columns", 20, "display.max_rows", 200, "display.float_format", "{:.3f}".format):
+    with pd.option_context("display.width", 180, "display.max_columns", 20,
+                           "display.max_rows", 200, "display.float_format", "{:.3f}".format):
         found = table(score_regression, list(regressions()), list(itertools.product(R, NU, SPREAD)), ["r", "nu", "s"])
         sys.stdout.write(f"Regression\n{found}\n\n")
         found = table(score_mixture, list(mixtures()), list(itertools.product(VARIANCE, SHAPE, SPREAD)), ["variance", "shape", "s"])

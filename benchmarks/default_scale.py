@@ -142,7 +142,7 @@ STUDIES = {
         3, 400,
     ),
     "known-covariance": Study(
-        ("c",), [(c,) for c in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)], known_covariance_problems, known_covariance, 3, 300
+        ("c",), [(c,) for c in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)], known_covariance_problems, known_covariance, 3, 300
     ),
 }
 

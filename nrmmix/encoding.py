@@ -145,8 +145,11 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
     """The data of a model as JSON; `put` keeps an array and returns its name."""
     common = {"used": put(frame.used), "from_array": frame.from_array, "reads": sorted(set(frame.reads)), "designs": list(frame.designs)}
     if frame.is_sparse:
-        source = frame.source
-        return common | {"sparse": [put(source.indptr), put(source.indices), put(source.data)], "shape": list(source.shape)}
+        counts = frame.response
+        spec = common | {"sparse": [put(counts.indptr), put(counts.indices), put(counts.data)], "shape": list(counts.shape)}
+        if frame.from_array:
+            return spec
+        return spec | {"names": list(frame.response_names)} | encode_table(pd.DataFrame(index=frame.index), put)
     return common | encode_table(frame.source, put) | {"reads": list(frame.reads)}
 
 
@@ -158,7 +161,9 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
         indptr, indices, counts = map(get, spec["sparse"])
         source = csr_array((counts, indices, indptr), shape=spec["shape"])
         source.check_format(full_check=True)
-        reads = ["counts"] * source.shape[1]
+        reads = ["composition"] * source.shape[1]
+        if "names" in spec:
+            source = pd.DataFrame.sparse.from_spmatrix(source, decode_table(spec, get).index, spec["names"])
     else:
         source, reads = decode_table(spec, get), spec.get("reads")
     return restored_frame(formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec.get("designs", ()))

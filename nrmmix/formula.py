@@ -22,8 +22,9 @@ from patsy.eval import EvalEnvironment
 
 from nrmmix import arrays, tables
 from nrmmix.formula_syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
+from nrmmix.sparse import column_names, is_sparse, row_index, sparse_counts
 
-__all__ = ["ModelFrame", "is_sparse", "model_frame", "sparse_counts"]
+__all__ = ["ModelFrame", "model_frame"]
 
 MISSING = ("drop", "raise", "marginalize")
 
@@ -80,9 +81,9 @@ class _Part:
     def read(self, frame: pd.DataFrame) -> dict[str, Any]:
         """Return the columns as floats or categories; missing values pass, unknown levels do not."""
         numeric = self.numeric if self.terms is not None or self.reads == "categories" else self.columns
-        if self.reads in ("counts", "binary"):
+        if self.reads in ("counts", "composition", "binary"):
             for name in self.columns:
-                if self.reads == "counts" and arrays.is_boolean(frame[name]):
+                if self.reads != "binary" and arrays.is_boolean(frame[name]):
                     raise ValueError(f"The response {name!r} holds True and False, which are no counts; use nm.Bernoulli() for it.")
         return {
             name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric)
@@ -175,7 +176,7 @@ class _Part:
             (values,) = guard(patsy.build_design_matrices, [self.design], complete, _NOTHING_MISSING)
             out[ok] = np.asarray(values)[:, self.kept]
             arrays.check_finite(out[ok], self.names, index, self.what, rows[ok], remedy="the formula has no finite value there")
-        if self.reads in ("counts", "binary"):
+        if self.reads in ("counts", "composition", "binary"):
             arrays.check_counts(out[:, 0], self.names[0], index, rows, binary=self.reads == "binary")
         return out, ok
 
@@ -213,7 +214,7 @@ class ModelFrame:
     @property
     def reads(self) -> tuple[str, ...]:
         """How each response is read."""
-        return ("counts",) * len(self.response_names) if self.is_sparse else tuple(part.reads for part in self._responses)
+        return ("composition",) * len(self.response_names) if self.is_sparse else tuple(part.reads for part in self._responses)
 
     @property
     def designs(self) -> tuple[str, ...]:
@@ -275,7 +276,7 @@ class ModelFrame:
 
     def new_index(self, newdata: Any) -> pd.Index:
         """Labels of the rows of new data."""
-        return pd.RangeIndex(newdata.shape[0]) if is_sparse(newdata) else tables.as_frame(newdata, allow_empty=True).index
+        return row_index(newdata) if is_sparse(newdata) else tables.as_frame(newdata, allow_empty=True).index
 
     def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> Any:
         """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
@@ -283,7 +284,7 @@ class ModelFrame:
         Of responses other than `which`, by default all, the columns may be absent. Errors are those of :meth:`new_covariates`.
         """
         if self.is_sparse:
-            return sparse_counts(newdata, len(self.response_names))
+            return sparse_counts(newdata, self.response_names)
         frame = self._table(newdata)
         needed = range(len(self._responses)) if which is None else which
         out = np.full((len(frame), len(self._responses)), np.nan)
@@ -329,13 +330,15 @@ def model_frame(
     formula : str or None
         ``"responses ~ covariates"``, responses joined by ``+``; the right side ``1`` means no covariates.
         None makes every column a response that no design uses.
-    data : DataFrame, dict of columns, ndarray, or an object with ``to_pandas()``; or a sparse matrix of counts
-        The columns of an array are named ``y1`` to ``yd``.
+    data : DataFrame, dict of columns, ndarray, or an object with ``to_pandas()``
+        The columns of an array are named ``y1`` to ``yd``. Counts of a multinomial family may be a sparse matrix, or a DataFrame of
+        sparse columns.
     missing : {"drop", "raise", "marginalize"}
         What to do with rows that miss a value in a used column; dropped rows are counted in a UserWarning. With "marginalize" rows
         stay that miss some of their responses, and cells are NaN.
     reads : function, optional
-        From the names of the responses, how each is read: "numbers" (default), "counts", "binary" or "categories".
+        From the names of the responses, how each is read: "numbers" (default), "counts", "composition" (counts given
+        the total of the row, which may be sparse), "binary" or "categories".
     designs : sequence of str
         Right sides of formulas whose columns are inputs of component families.
 
@@ -369,7 +372,13 @@ def model_frame(
         kind = type(formula).__name__
         raise TypeError(f"The formula must be a string such as 'y ~ x', not {kind}; give data as data=.")
     if is_sparse(data):
-        return _sparse_frame(formula, data, reads, designs)
+        kinds = {"numbers"} if reads is None or formula is not None or designs else set(reads(column_names(data)))
+        if kinds == {"composition"}:
+            return _sparse_frame(data)
+        if not isinstance(data, pd.DataFrame):
+            raise ValueError(
+                "A sparse matrix holds counts for one nm.Multinomial(), without a formula; give data.toarray() for other families."
+            )
     frame = tables.as_frame(data)
     known = list(frame.columns)
     inputs = [replace(_Part.of("input", parse_design(design, known), known), text=design) for design in designs]
@@ -430,53 +439,11 @@ def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.nd
     return out
 
 
-# ---- sparse counts
-
-
-def is_sparse(data: Any) -> bool:
-    """Whether data are a sparse matrix or array of SciPy."""
-    return hasattr(data, "tocsr") and hasattr(data, "nnz")
-
-
-def sparse_counts(data: Any, n_columns: int | None = None) -> Any:
-    """Counts as a CSR array of floats in canonical form, a copy.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an entry is not a count, or the number of columns is another than `n_columns`.
-    """
-    from scipy.sparse import csr_array
-
-    if tables.is_plain(data) and data.ndim == 2:
-        data = csr_array(data)
-    if not is_sparse(data):
-        raise TypeError("The model was built from a sparse matrix of counts; give new data as a sparse matrix or a 2-D array.")
-    if data.dtype == bool:
-        raise ValueError("The sparse matrix holds True and False, which are no counts; give whole numbers.")
-    made = csr_array(data, dtype=np.float64, copy=True)
-    made.sum_duplicates()
-    made.eliminate_zeros()
-    if n_columns is not None and made.shape[1] != n_columns:
-        raise ValueError(f"The new data have {made.shape[1]} columns; the model was built from {n_columns}.")
-    bad = np.flatnonzero(~((made.data > 0) & (made.data == np.floor(made.data)) & (made.data <= 2.0**53)))
-    if len(bad):
-        row = int(np.searchsorted(made.indptr, bad[0], side="right")) - 1
-        value, name = made.data[bad[0]], f"y{made.indices[bad[0]] + 1}"
-        raise ValueError(f"The response {name!r} is {value:g} in row {row}, not a count: counts are whole numbers, 0 or more.")
-    return made
-
-
-def _sparse_frame(formula: str | None, data: Any, reads: Any, designs: Sequence[str]) -> ModelFrame:
-    if formula is not None or designs:
-        raise ValueError("A sparse matrix has no named columns: give it without a formula, and with a family of counts, nm.Multinomial().")
-    response = sparse_counts(data)
-    n, d = response.shape
+def _sparse_frame(data: Any) -> ModelFrame:
+    """The frame of sparse counts, which have no formula and no covariates."""
+    n, d = data.shape
     if not n or not d:
-        raise ValueError(f"The sparse matrix has the shape {response.shape}; give at least one row and one column.")
-    names = tuple(f"y{j + 1}" for j in range(d))
-    kinds = set(reads(names)) if reads is not None else {"numbers"}
-    if kinds != {"counts"}:
-        raise ValueError("A sparse matrix holds counts; give family=nm.Multinomial(), or data.toarray() for other families.")
-    used = np.ones(n, dtype=bool)
-    return ModelFrame(None, response, names, None, (), np.zeros((n, 0)), pd.RangeIndex(n), used, response, [], [], [], True)
+        raise ValueError(f"The sparse data have the shape {data.shape}; give at least one row and one column.")
+    names, index, used = column_names(data), row_index(data), np.ones(n, dtype=bool)
+    from_array = not isinstance(data, pd.DataFrame)
+    return ModelFrame(None, sparse_counts(data, names), names, None, (), np.zeros((n, 0)), index, used, data, [], [], [], from_array)

@@ -108,7 +108,7 @@ def given_points(model: Model, at: Any, responses: np.ndarray) -> np.ndarray:
             raise ValueError("at must be finite.")
         reads = model.frame.reads[j]
         none = (values < 0) | (values != np.floor(values)) | ((values > 1) & (reads == "binary"))
-        if reads in ("counts", "binary") and none.any():
+        if reads in ("counts", "composition", "binary") and none.any():
             what = "0 or 1" if reads == "binary" else "a whole number, 0 or more"
             raise ValueError(f"at: the response {model.frame.response_names[j]!r} is {what}, not {values[none][0]:g}.")
         columns.append(values)
@@ -147,7 +147,7 @@ def label(model: Model, responses: np.ndarray, points: np.ndarray) -> np.ndarray
     levels, reads = model.frame.levels, model.frame.reads
     of = np.unique(responses)
     if all(levels[j] is None for j in of):
-        whole = all(reads[j] in ("counts", "binary") for j in of) and np.isfinite(points).all()
+        whole = all(reads[j] in ("counts", "composition", "binary") for j in of) and np.isfinite(points).all()
         return points.astype(np.int64) if whole else points
     found = np.array(points, dtype=object)
     for j in of:
@@ -155,6 +155,6 @@ def label(model: Model, responses: np.ndarray, points: np.ndarray) -> np.ndarray
         if levels[j] is not None:
             for i in own:
                 found[i] = levels[j][int(points[i])] if np.isfinite(points[i]) else np.nan
-        elif reads[j] in ("counts", "binary"):
+        elif reads[j] in ("counts", "composition", "binary"):
             found[own] = [int(value) if np.isfinite(value) else value for value in points[own]]
     return found

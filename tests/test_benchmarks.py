@@ -7,8 +7,10 @@ import pytest
 
 import nrmmix as nm
 
+NAMES = ["default_discrete", "default_regression", "default_scale", "floor", "galaxy", "gibbs", "motorcycle", "startup"]
 
-@pytest.mark.parametrize("name", ["default_discrete", "default_scale", "floor", "galaxy", "gibbs", "motorcycle", "startup"])
+
+@pytest.mark.parametrize("name", NAMES)
 def test_modules_can_be_imported(name):
     assert importlib.import_module(f"benchmarks.{name}").__doc__
 

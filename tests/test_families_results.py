@@ -136,6 +136,7 @@ def test_reports(fits, name, tmp_path):
     fit = fits(name)
     text = fit.summary().as_text()
     assert "Stability" in text and fit.model.blocks.describe()[0][1][:20] in text
+    assert ("Missing cells:" in text) == (name in ("gaps", "mixed"))
     assert len(fit.tidy()) >= 2 and len(fit.glance()) == 1
     assert fit.glance()["family"].iloc[0] == " + ".join(dict.fromkeys(type(block.family).__name__ for block in fit.model.blocks.blocks))
     tree = fit.to_datatree()
@@ -214,7 +215,7 @@ def test_probabilities_sum_to_one(fits, fit, name, at):
 ])
 def test_means_agree_with_replicates(fits, data, name):
     """Every recorded draw is gone through equally often: means vary no more than those of independent replicates."""
-    fit, R = fits(name), 2000
+    fit, R = fits(name), 1000
     new = data.iloc[:4]
     mean = fit.predict(new, draws=50)["estimate"].to_numpy().reshape(4, -1)
     replicates = fit.simulate(new, draws=R, rng=7)
@@ -233,7 +234,7 @@ def test_means_agree_with_replicates(fits, data, name):
 
 @pytest.mark.parametrize("name", ["poisson", "exposure", "counts_over_x", "regression"])
 def test_cdf_and_quantiles_agree_with_replicates(fits, data, name):
-    fit, R = fits(name), 2000
+    fit, R = fits(name), 1000
     new, response = data.iloc[:4], fit.model.frame.response_names[0]
     drawn = fit.simulate(new, draws=R, rng=8)[response].to_numpy(float).reshape(R, 4)
     at = np.unique(np.quantile(drawn, np.linspace(0.05, 0.95, 9), method="nearest"))

@@ -14,7 +14,9 @@ import nrmmix as nm
 from nrmmix.kernels import chain, clusters
 from nrmmix.kernels.entry import call_density, call_impute, call_mean, call_sample
 from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.predictive import predictive_weights
 from nrmmix.kernels.state import DENSITY, IMPUTE, MEAN, SAMPLE
+from nrmmix.replay import Replay
 
 LEAST_P = 1e-4  # of tests with a fixed seed
 pytestmark = pytest.mark.filterwarnings("ignore::nrmmix.convergence.ConvergenceWarning")  # of short runs
@@ -240,7 +242,7 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
     out = np.zeros(d)
     mean_column(data, state.stat, out, 0)
     for j, law in enumerate(laws):
-        assert stats.kstest(drawn[:, j], lambda x, law=law: law.cdf(x)[0] if np.ndim(x) == 0 else law.cdf(x[:, None])[:, 0]).pvalue > LEAST_P
+        assert stats.kstest(drawn[:, j], lambda x, law=law: law.cdf(np.reshape(x, (-1, 1)))[:, 0]).pvalue > LEAST_P
         centre = law.mean if hasattr(law, "mean") else law.centre
         assert model.blocks.means(out, model.packed)[j] == pytest.approx(float(centre[0, 0]), rel=1e-12)
     for parameter in model.blocks.cluster_parameters(state.stat, 1, model.packed)[0]:
@@ -436,14 +438,12 @@ def test_log_density_of_rows_with_gaps(fit):
     new = pd.DataFrame({"a": [0.5, np.nan], "b": [np.nan, 4.0], "c": [1.0, np.nan]})
     found = fit.log_density(new)
     y, family, terms = fit.model.frame.response, fit.model.family, []
-    from nrmmix.replay import Replay
     replay = Replay(fit, None)
     for c in range(2):
         for t in range(30):
             filled = y.copy()
             filled[np.isnan(y)] = fit.draws["imputed"][c, t]
             terms.append((filled, fit.draws["labels"][c, t]))
-    from nrmmix.kernels.predictive import predictive_weights
     total = np.zeros(2)
     for (filled, labels), _ in zip(terms, replay, strict=True):
         weight = predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0]

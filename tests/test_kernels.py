@@ -1527,13 +1527,13 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     scalars = np.zeros((5, chain.R_WIDTH))
     chain.run(
         data, tight, np.random.default_rng(0), *addresses, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
-        np.zeros((5, 0)), scalars, np.zeros((5, 0, 0)), np.zeros((5, 0)), control,
+        np.zeros((5, 0)), scalars, np.zeros((5, 0, 0)), np.zeros((5, 0)), np.zeros((5, 0)), control,
     )
     assert control[chain.STATUS] == layout.NEED_ROOM and control[chain.ITERATION] == 0
     control[:] = 0
     control[chain.LIMIT], control[chain.STOP] = 10**6, 1
     chain.run(
         data, state, np.random.default_rng(0), *addresses, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
-        np.zeros((5, 0)), scalars, np.zeros((5, 0, 0)), np.zeros((5, 0)), control,
+        np.zeros((5, 0)), scalars, np.zeros((5, 0, 0)), np.zeros((5, 0)), np.zeros((5, 0)), control,
     )
     assert control[chain.ITERATION] == 0

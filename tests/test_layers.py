@@ -13,7 +13,7 @@ ROOT = Path(nrmmix.__file__).parent
 LAYERS = (
     {"files", "interrupts", "kernels", "simulated", "tables", "warn"},
     {"hyperpriors"},
-    {"arrays", "compiling", "convergence", "datasets", "diagnostics", "draws", "formula_syntax", "partition", "priors"},
+    {"arrays", "compiling", "convergence", "datasets", "diagnostics", "draws", "formula_syntax", "partition", "priors", "sparse"},
     {"covariates", "families", "formula", "joint", "moves"},
     {"encoding", "model"},
     {"chain"},

@@ -61,7 +61,7 @@ def test_kinds_are_public_functions_with_examples():
 @pytest.mark.parametrize(
     ("name", "kinds"),
     [
-        ("galaxy", ("density",)), ("faithful", ("density",)), ("four", ("density",)), ("seven", ("trace",)),
+        ("galaxy", ("density",)), ("faithful", ("density",)), ("four", ("density",)), ("seven", ("profiles",)),
         ("mcycle", ("mean", "conditional")), ("levels", ("mean",)), ("two_responses", ("mean",)), ("plane", ("trace",)),
     ],
 )  # fmt: skip
@@ -88,7 +88,8 @@ def test_refusals_say_what_is_needed(name, kind, message):
 
 
 def test_unknown_names_say_what_there_is():
-    with pytest.raises(ValueError, match=r"unknown kind of plot 'means'; there are 'density', 'mean', .*; did you mean 'mean'"):
+    message = r"unknown kind of plot 'means'; there are 'components', 'density', 'mean', .*; did you mean 'mean'"
+    with pytest.raises(ValueError, match=message):
         fitted("mcycle").plot("means")
     with pytest.raises(ValueError, match=r"option of plot 'mean' 'point'; there are 'response', 'points', .*did you mean 'points'"):
         fitted("mcycle").plot("mean", point=3)

@@ -158,7 +158,7 @@ def test_clusters_of_one_response_in_rows(ax):
 
 def test_the_legend_names_the_eight_largest(ax):
     labels = np.repeat(np.arange(10), np.arange(10, 0, -1))
-    found = clustering._Clusters(labels, np.ones(len(labels)))
+    found = clustering.Clustering(labels, np.ones(len(labels)))
     found.scatter(ax, labels.astype(float), labels.astype(float))
     assert [handle.get_label() for handle in found.handles(ax)] == [f"cluster {c} ({10 - c})" for c in range(8)] + ["and 2 more"]
     looks = {(to_hex(marks.get_facecolor()[0]), len(marks.get_paths()[0])) for marks in ax.collections}

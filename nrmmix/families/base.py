@@ -94,7 +94,7 @@ class Family:
 
     Attributes
     ----------
-    reads : {"numbers", "counts", "binary", "categories"}
+    reads : {"numbers", "counts", "composition", "binary", "categories"}
         How the responses are read: categories as numbers 0, 1, ... of their levels.
     arguments : tuple of str
         Arguments of the constructor and attributes of the same name: from them a saved family is made again.

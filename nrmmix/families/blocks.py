@@ -178,7 +178,8 @@ class Blocks:
         return PackedBlocks(
             rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,
             tuple(part.entries for part in parts), at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
-            _first(table[:, layout.STAT], [part.n_held for part in parts]), _first(table[:, layout.CONSTANT], [part.n_shared for part in parts]),
+            _first(table[:, layout.STAT], [part.n_held for part in parts]),
+            _first(table[:, layout.CONSTANT], [part.n_shared for part in parts]),
         )
 
     def observe(self, response: Any, inputs: np.ndarray, table: np.ndarray) -> tuple[layout.Rows, np.ndarray]:

@@ -44,7 +44,7 @@ class NormalGamma(Form):
         first, d = kernels.MEAN, self.dim
         mean, psi, n = (
             stat[start:stop, :n_columns].T
-            for start, stop in ((first, first + d), (first + 2 * d, first + 3 * d), (first + 3 * d, None))
+            for start, stop in ((first, first + d), (first + 2 * d, first + 3 * d), (first + 3 * d, first + 4 * d))
         )
         n = np.broadcast_to(n, mean.shape)
         return self.means(mean), psi * self.spread**2, self.nu + n, self.r + n

@@ -17,7 +17,7 @@ from nrmmix.kernels.families import semiconjugate
 from nrmmix.kernels.families.semiconjugate import KNOWN, OWN, SHARED
 from nrmmix.priors import Gamma
 
-# Defaults, chosen by held-out score: benchmarks/default_scale.py.
+# Defaults, chosen by held-out score: benchmarks/default_regression.py.
 VARIANCE = 2.0
 SHAPE = 1.0
 SPREAD = 0.02
@@ -55,8 +55,10 @@ class SemiconjugateGaussian(Family):
     `log_joint` has their densities under the prior, but leaves out that of shared precisions, as it does for all hyperpriors.  Labels
     are drawn by algorithm 8 of Neal (2000), parameters from their full conditionals.
 
-    The defaults follow the units of the responses: a component's standard deviation is typically 0.14 of the sample's.  A missing cell
-    counts for nothing (`missing="marginalize"`).
+    The defaults follow the units of the responses: a component's standard deviation is typically sqrt(0.02) = 0.14 of the sample's.  Among
+    40 candidates their mean regret of held-out log density, over four problems from galaxy, acidity, faithful and iris, was 0.03 nats an
+    observation, and the largest, 0.04, was the smallest of all (benchmarks/default_regression.py).  A missing cell counts for nothing
+    (`missing="marginalize"`).
 
     Examples
     --------

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
 FEW = 6  # means that pictures of the data show as well
+ROWS = 20  # clusters of an image
 FEWEST = 2  # members of a cluster whose line is thin
 NAMED = 40  # means with a tick of their own
 POINTS = 100  # along a line
@@ -50,15 +51,15 @@ def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: 
     """What distinguishes the clusters of the point estimate: largest shares of counts given their total, otherwise means of all responses.
 
     Of counts given their total a panel for each of the largest clusters, with its largest posterior mean shares; the hollow marks are
-    the shares in all data.  Otherwise an image: posterior means of each cluster, a row each, in standard deviations from the mean of
-    the response.
+    the shares in all data.  Otherwise an image: posterior means of the twenty largest clusters, a row each, in standard deviations
+    from the mean of the response.
 
     Parameters
     ----------
     fit, ax
         See `plot`.
     clusters : int, default 6
-        Most clusters with a panel, the largest; of an image all are shown.
+        Most clusters with a panel, the largest.
     words : int, default 10
         Shares in a panel.
 
@@ -75,9 +76,9 @@ def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: 
     --------
     >>> import nrmmix as nm
     >>> from matplotlib.figure import Figure
-    >>> data = np.random.default_rng(0).poisson([[9, 1, 1], [1, 1, 9]] * 20)
+    >>> data = np.random.default_rng(0).poisson([[40, 5, 5], [5, 5, 40]] * 20)
     >>> fit = nm.fit(data=data, family=nm.Multinomial(), draws=50, tune=50, chains=2, rng=1)
-    >>> [one.get_title() for one in profiles(fit, Figure().subplots(1, 2))]
+    >>> [one.get_title() for one in profiles(fit, Figure().subplots(1, 2), clusters=2)]
     ['cluster 0 (20)', 'cluster 1 (20)']
     """
     check(fit.model, "profiles")
@@ -88,6 +89,7 @@ def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: 
     order = np.argsort(-found.sizes, kind="stable")
     if SHARE in shapes(fit.model).values():
         return _largest_shares(fit.model, ax, values, found.sizes, order[:clusters], words)
+    order = order[:ROWS]
     return _image(fit.model, ax, values[order], [f"cluster {k} ({found.sizes[k]})" for k in order])
 
 

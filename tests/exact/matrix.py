@@ -119,6 +119,9 @@ def families() -> dict[str, FamilyCase]:
         "Gaussian, known mean": FamilyCase(
             6, _model(Y[:6], nm.Gaussian(known_mean=0.0, nu=nu, scale=S)),
             lambda c: marginals.normal_wishart_log_marginal(Y[c], np.zeros(2), math.inf, nu, S)),
+        "semiconjugate Gaussian": FamilyCase(
+            5, _model(Y[:5, :1], nm.SemiconjugateGaussian(mean=(0.2, 1.5), precision=nm.Gamma(2.0, 1.0))),
+            lambda c: marginals.semiconjugate_log_marginal(Y[c, 0], 0.2, 1.5, (2.0, 1.0))),
         "Multinomial": FamilyCase(
             6, _model(words, nm.Multinomial(0.4)), lambda c: marginals.multinomial_log_marginal(words[c], alpha)),
         "Multinomial, sparse": FamilyCase(

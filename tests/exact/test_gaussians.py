@@ -21,8 +21,8 @@ from nrmmix.kernels.entry import IMPUTE_T, call_update, entry
 from nrmmix.kernels.families.gaussian_patterns import has_gaps, impute_pattern
 from nrmmix.kernels.state import DONE, UPDATE
 
-CHAINS, DRAWS, TUNE = 16, 10_000, 100
-LIMIT = 0.02
+CHAINS, DRAWS, TUNE = 16, 6_000, 100
+LIMIT = 0.025
 MASS, R, NU = 0.8, 0.3, 3.5
 PRIORS = {"DP": (nm.DirichletProcess(MASS), 0.0), "NGGP": (nm.NGGP(MASS, 0.4), 0.4)}
 

@@ -28,7 +28,7 @@ from nrmmix.kernels.gibbs import gibbs_one
 from nrmmix.kernels.held import AUXILIARY
 from nrmmix.kernels.state import DONE
 
-CHAINS, DRAWS = 16, 40_000
+CHAINS, DRAWS = 16, 25_000
 Y = np.array([[-1.1, 0.2], [0.9, 1.3], [0.2, -0.7], [0.6, 0.4], [1.9, 1.6]])
 N = len(Y)
 M, VARIANCE, SHAPE, RATE = 0.2, 1.3, 1.5, 0.4

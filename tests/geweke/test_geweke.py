@@ -117,6 +117,9 @@ PRIORS = {
     "NGGP": nm.NGGP(MASS, nm.Beta(2, 3)),
     "NGGP-lognormal-tau": nm.NGGP(nm.LogNormal(0.2, 0.7), nm.Beta(2, 3), tau=2.0),
     "NIG": nm.NormalizedInverseGaussian(MASS),
+    "stable": nm.NormalizedStable(nm.Beta(2, 3)),
+    "PY": nm.PitmanYor(MASS, nm.Beta(2, 3)),
+    "finite": nm.FiniteMixture(5, MASS),
 }
 KERNELS = {"mixture": None, "SE": nm.SquaredExponential(nm.LogNormal(-1.0, 0.5))}
 

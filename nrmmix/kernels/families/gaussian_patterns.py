@@ -127,7 +127,8 @@ def score_pattern(rows, stat, work, out, block, K, i):
     for k in range(K):
         df = rows.constant[o + NU] + stat[s, k] - d + 1.0
         f = stat[s + 3, k]
-        out[k] += constant + math.lgamma(0.5 * (df + size)) - math.lgamma(0.5 * df) + 0.5 * size * math.log(f)
+        r_n = rows.constant[o + R] + stat[s, k]
+        out[k] += constant + math.lgamma(0.5 * (df + size)) - math.lgamma(0.5 * df) + 0.5 * size * math.log(r_n / (r_n + 1.0))
         out[k] -= 0.5 * (df + size) * log_pos(1.0 + f * work[d, k])
 
 

@@ -5,7 +5,7 @@ lambda ~ Gamma(nu/2, rate 1/2), mu | lambda ~ N(0, 1/(r lambda)).  NaN is a miss
 then r_n/(r_n + 1) = 1, and means stay 0.
 
 Rows of stat: c, h of the predictive c - h log prod_j (1 + g_j (y_j - mu_j)^2), where no cell is missing; mu_n (d); g = f/Psi_n (d) with
-f = r_n/(r_n + 1); Psi_n (d); n, or where cells are missing n of each response (d).
+f = r_n/(r_n + 1); Psi_n (d); n, or where cells are missing n and c of each response (d each).
 
 Constants: r, nu, a bound of |y|, the length N of the tables, whether each response counts its own observations; then predictive[0..N-1] and
 marginal[0..N-1] of one response, without Psi; log s_j (d).
@@ -31,7 +31,7 @@ LOST = 1e-5  # a downdate that leaves less of a sum of squares than this is not 
 
 
 def n_stat(d, own):
-    return MEAN + 3 * d + (d if own else 1)
+    return MEAN + 3 * d + (2 * d if own else 1)
 
 
 def n_theta(d):
@@ -58,6 +58,16 @@ def _refresh(rows, stat, block, k):
     stat[s + 1, k] = 0.5 * (rows.constant[o + NU] + n + 1.0)
 
 
+@kernel
+def _refresh_cell(rows, stat, block, k, j):
+    """c of response j, where each response counts its own observations."""
+    s, o = block[STAT], block[CONSTANT]
+    d = block[LAST] - block[FIRST]
+    n = int(stat[s + MEAN + 3 * d + j, k])
+    log_spread = rows.constant[o + TABLES + 2 * int(rows.constant[o + LENGTH]) + j]
+    stat[s + MEAN + 4 * d + j, k] = rows.constant[o + TABLES + n] - log_spread - 0.5 * log_pos(stat[s + MEAN + 2 * d + j, k])
+
+
 @entry(EMPTY_T)
 def normal_gamma_empty(rows, stat, block, k):
     s, o = block[STAT], block[CONSTANT]
@@ -71,6 +81,7 @@ def normal_gamma_empty(rows, stat, block, k):
     if rows.constant[o + OWN] != 0.0:
         for j in range(d):
             stat[s + MEAN + 3 * d + j, k] = 0.0
+            _refresh_cell(rows, stat, block, k, j)
     _refresh(rows, stat, block, k)
     return DONE
 
@@ -106,6 +117,8 @@ def normal_gamma_update(rows, stat, block, k, i, sign):
         stat[s + MEAN + j, k] = mean
         stat[s + MEAN + d + j, k] = r_n / (r_n + 1.0) / left
         stat[s + MEAN + 2 * d + j, k] = left
+        if own:
+            _refresh_cell(rows, stat, block, k, j)
     _refresh(rows, stat, block, k)
     return DONE if least >= LOST else LOST_DIGITS
 
@@ -164,11 +177,17 @@ def _score_cells(rows, stat, out, block, K, i):
         if math.isnan(x):
             continue
         n, mean, g = stat[s + MEAN + 3 * d + (j if own else 0)], stat[s + MEAN + j], stat[s + MEAN + d + j]
-        psi, log_spread = stat[s + MEAN + 2 * d + j], rows.constant[spreads + j]
         for k in range(K):
             z = x - mean[k]
-            out[k] += rows.constant[o + TABLES + int(n[k])] - log_spread
-            out[k] -= 0.5 * log_pos(psi[k]) + 0.5 * (nu + n[k] + 1.0) * log_pos(1.0 + z * z * g[k])
+            out[k] -= 0.5 * (nu + n[k] + 1.0) * log_pos(1.0 + z * z * g[k])
+        if own:
+            c = stat[s + MEAN + 4 * d + j]
+            for k in range(K):
+                out[k] += c[k]
+        else:
+            psi, log_spread = stat[s + MEAN + 2 * d + j], rows.constant[spreads + j]
+            for k in range(K):
+                out[k] += rows.constant[o + TABLES + int(n[k])] - log_spread - 0.5 * log_pos(psi[k])
 
 
 @kernel
