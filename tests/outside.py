@@ -133,6 +133,7 @@ class Exponential(Family):
     shape: float = 2.0
     rate: np.ndarray | float | None = None
     arguments: ClassVar[tuple[str, ...]] = ("shape", "rate")
+    takes_missing: ClassVar[bool] = True  # its entries pass over cells that are NaN
 
     def resolve(self, y, names=None, inputs=None, levels=None):
         for j, name in enumerate(names):

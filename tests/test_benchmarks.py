@@ -7,7 +7,7 @@ import pytest
 
 import nrmmix as nm
 
-NAMES = ["default_discrete", "default_regression", "default_scale", "floor", "galaxy", "gibbs", "motorcycle", "startup"]
+NAMES = ["default_discrete", "default_regression", "default_scale", "families", "floor", "galaxy", "gibbs", "motorcycle", "startup"]
 
 
 @pytest.mark.parametrize("name", NAMES)
