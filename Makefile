@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench docs lint clean
+.PHONY: demo test bench docs matrix lint clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -30,6 +30,10 @@ bench: $(STAMP)
 # Each page of docs/ is a script of vignettes/ with its output.
 docs: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/python -m nrmmix.report.vignette vignettes/*.py --to docs
+
+# Every prior with every family against enumeration, at length: docs/exactness.md.
+matrix: $(STAMP)
+	PYTHONPATH=tests $(BIN)/python -m exact.matrix --to docs/exactness.md
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -17,10 +17,14 @@ import pandas as pd
 from scipy.sparse import csr_array
 
 import nrmmix as nm
+from nrmmix.chain import Record, new_chain
+from nrmmix.kernels import chain as loop
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.clusters import score_columns
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import log_pos
+from nrmmix.kernels.state import N_CLUSTERS
+from nrmmix.moves import entry_addresses
 
 
 class Case(NamedTuple):
@@ -136,11 +140,34 @@ def measure(case: Case, repeats: int = 7) -> tuple[float, float, float]:
     return median(ours) / pairs, median(floor) / pairs, median(a / b for a, b in zip(ours, floor, strict=True))
 
 
+def sweeps() -> None:
+    """Whole Gibbs sweeps of two wide data sets, the number of clusters held near a hundred and near twenty by finite mixtures."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(2000, 256)) + 4 * rng.normal(size=(20, 256))[np.arange(2000) % 20]
+    for name, data, family, K, most in (
+        ("words, K = 100", words(), nm.Multinomial(), 100, 1.0),
+        ("diagonal Gaussian, 2,000 x 256, K = 20", X, nm.Gaussian("diagonal"), 20, 0.1),
+    ):
+        model = nm.Model(data=data, family=family, prior=nm.FiniteMixture(K, float(K)))
+        chain = new_chain(model, np.arange(model.n_obs) % K, np.random.default_rng(1), Record.room(model, 1, 1).part(0))
+        moves = entry_addresses((nm.Gibbs(),), model)
+        seconds = []
+        for _ in range(8):
+            chain.control[loop.ITERATION] = 0
+            t = time.process_time()
+            chain.run(*moves, 0, 1)
+            seconds.append(time.process_time() - t)
+        found = int(chain.state.num[N_CLUSTERS])
+        print(f"  {name:<52} {median(seconds[1:]) * 1e3:9.1f} ms a sweep, {found} clusters; target {most * 1e3:.0f} ms")
+
+
 def run() -> None:
     print("Score of an observation in a cluster against the floor, nanoseconds a pair; target: ratio at most 2.0")
     for name, case in cases().items():
         ours, floor, ratio = measure(case)
         print(f"  {name:<52} ours {ours:9.1f}   floor {floor:9.1f}   ratio {ratio:.2f}")
+    print("Gibbs sweeps")
+    sweeps()
 
 
 if __name__ == "__main__":

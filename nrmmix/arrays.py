@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.tables import as_frame, listed, row_name, shown
+from nrmmix.tables import COUNT_BOUND, COUNTS, as_frame, listed, row_name, shown
 from nrmmix.warn import warn
 
 __all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "reals", "vector"]
@@ -227,11 +227,11 @@ def check_counts(values: np.ndarray, name: str, index: pd.Index | None, rows: np
     >>> check_counts(np.array([0.0, 3.0, np.nan]), "visits", None, np.arange(3))
     """
     with np.errstate(invalid="ignore"):
-        good = np.isin(values, (0.0, 1.0)) if binary else (values >= 0) & (values == np.floor(values)) & (values <= 2.0**53)
+        good = np.isin(values, (0.0, 1.0)) if binary else (values >= 0) & (values == np.floor(values)) & (values < COUNT_BOUND)
     bad = np.flatnonzero(~(good | np.isnan(values)))
     if len(bad):
         i = int(bad[0])
-        what = "0 or 1" if binary else "a count: counts are whole numbers, 0 or more"
+        what = "0 or 1" if binary else f"a count: {COUNTS}"
         raise ValueError(f"The response {name!r} is {shown(values[i])} in {row_name(rows[i], index)}, not {what}.")
 
 
@@ -425,7 +425,9 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     flat = spread <= CONSTANT * np.maximum(top, -bottom)
     for j in np.flatnonzero(flat).tolist():
         nearly = f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding: subtract an offset"
-        constant = f"is constant ({bottom[j]:g} in all {len(values)} rows used); leave it out"
+        gaps = int(np.isnan(values[:, j]).sum())
+        where = f"all {len(values)} rows used" if not gaps else f"the {len(values) - gaps} of {len(values)} rows used that have it"
+        constant = f"is constant ({bottom[j]:g} in {where}); leave it out"
         raise ValueError(f"The {what} {names[j]!r} {nearly if spread[j] else constant}.")
     for j in np.flatnonzero(spread < SMALLEST).tolist():
         raise ValueError(f"The {what} {names[j]!r} varies by {spread[j]:g} only, less than {SMALLEST:g}; rescale it.")

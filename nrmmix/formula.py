@@ -372,6 +372,8 @@ def model_frame(
         kind = type(formula).__name__
         raise TypeError(f"The formula must be a string such as 'y ~ x', not {kind}; give data as data=.")
     if is_sparse(data):
+        if len(data.shape) != 2 or 0 in data.shape:
+            raise ValueError(f"The sparse data have the shape {tuple(data.shape)}; give a matrix of at least one row and one column.")
         kinds = {"numbers"} if reads is None or formula is not None or designs else set(reads(column_names(data)))
         if kinds == {"composition"}:
             return _sparse_frame(data)
@@ -441,9 +443,7 @@ def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.nd
 
 def _sparse_frame(data: Any) -> ModelFrame:
     """The frame of sparse counts, which have no formula and no covariates."""
-    n, d = data.shape
-    if not n or not d:
-        raise ValueError(f"The sparse data have the shape {data.shape}; give at least one row and one column.")
+    n = data.shape[0]
     names, index, used = column_names(data), row_index(data), np.ones(n, dtype=bool)
     from_array = not isinstance(data, pd.DataFrame)
     return ModelFrame(None, sparse_counts(data, names), names, None, (), np.zeros((n, 0)), index, used, data, [], [], [], from_array)

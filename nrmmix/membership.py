@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.families.base import rows_of
 from nrmmix.replay import Replay, Target, log_terms, observed, parts
 
 if TYPE_CHECKING:
@@ -50,13 +51,14 @@ def of_rows(fit: MCMCResult, target: Target, y: Any, size: int) -> pd.DataFrame:
     for part in parts(len(ok), 8 * (4 * (int(fit.draws["n_clusters"].max()) + 1) + C)):
         rows = ok[part]
         total, top = np.zeros((len(rows), C + 1)), np.full((len(rows), 1), -np.inf)
-        for t, terms in zip(replay.chosen, log_terms(replay, target.take(rows), y[rows]), strict=True):
-            higher = np.maximum(top, terms.max(axis=1, keepdims=True))
-            total *= np.exp(top - higher)
-            p, top = np.exp(terms - higher), higher
-            counts = _counts(labels[t], estimate)
-            total[:, :C] += p[:, :-1] @ (counts / counts.sum(axis=1, keepdims=True))
-            total[:, C] += p[:, -1]
+        with rows_of(target.index, rows):
+            for t, terms in zip(replay.chosen, log_terms(replay, target.take(rows), y[rows]), strict=True):
+                higher = np.maximum(top, terms.max(axis=1, keepdims=True))
+                total *= np.exp(top - higher)
+                p, top = np.exp(terms - higher), higher
+                counts = _counts(labels[t], estimate)
+                total[:, :C] += p[:, :-1] @ (counts / counts.sum(axis=1, keepdims=True))
+                total[:, C] += p[:, -1]
         best = total.argmax(axis=1)
         cluster[rows] = np.where(best < C, best, NEW)
         probability[rows] = total.max(axis=1) / total.sum(axis=1)

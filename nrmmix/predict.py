@@ -20,6 +20,7 @@ from nrmmix import membership
 from nrmmix.arrays import reals
 from nrmmix.compiling import announced
 from nrmmix.curves import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, at_rows, everywhere
+from nrmmix.families.base import rows_of
 from nrmmix.points import check_marginal, chosen, given_points, grid, label
 from nrmmix.replay import Replay, Target, default_seed, log_terms, observed, parts, targets
 from nrmmix.sampling import count, seed_sequence
@@ -117,8 +118,9 @@ def log_density(fit: MCMCResult, newdata: Any = None, draws: int | None = 1000) 
         for part in parts(len(ok), 8 * 4 * (int(fit.draws["n_clusters"].max()) + 1)):
             rows = ok[part]
             total = np.full(len(rows), -np.inf)
-            for terms in log_terms(replay, target.take(rows), y[rows]):
-                total = np.logaddexp(total, logsumexp(terms, axis=1))
+            with rows_of(target.index, rows):
+                for terms in log_terms(replay, target.take(rows), y[rows]):
+                    total = np.logaddexp(total, logsumexp(terms, axis=1))
             out[rows] = total - np.log(len(replay))
     return pd.Series(out, index=target.index, name="log_density")
 
@@ -185,10 +187,12 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
     responses, rows = query.responses if joint else np.tile(query.responses, n), np.repeat(np.arange(n), each)
     ok = np.flatnonzero((query.target.row[rows] >= 0) & observed(points))
     table = np.full((len(rows), 3), np.nan)
-    table[ok] = at_rows(
-        lambda part, inputs: functional(points[ok[part]], responses if joint else responses[ok[part]], inputs, True),
-        rows[ok], replay, query.target, query.interval, query.seed,
-    )
+
+    def of_rows(part: np.ndarray, inputs: np.ndarray) -> Functional:
+        with rows_of(query.target.index, rows[ok[part]]):
+            return functional(points[ok[part]], responses if joint else responses[ok[part]], inputs, True)
+
+    table[ok] = at_rows(of_rows, rows[ok], replay, query.target, query.interval, query.seed)
     return _frame(table, _index(query.target.index, each, levels(points, responses)))
 
 

@@ -327,7 +327,7 @@ class FiniteMixture(Prior):
     FiniteMixture(components = 3, mass = 1)
     """
 
-    components: int
+    components: int = field()  # without the default that `Prior` has
     mass: Hyperparameter = 1.0
     title: ClassVar[str] = "symmetric Dirichlet weights"
     kind: ClassVar[int] = layout.FINITE

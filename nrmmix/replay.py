@@ -11,6 +11,7 @@ import pandas as pd
 
 from nrmmix.chain import TOO_FAR
 from nrmmix.compiling import announced
+from nrmmix.families.base import rows_of
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.clusters import empty_column
 from nrmmix.kernels.predictive import draw_components, draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
@@ -81,6 +82,8 @@ def targets(model: Model, newdata: Any) -> Target:
         return Target(index, place, np.arange(R), covariates, np.zeros(R, np.int64), np.zeros((1, 0)))
     values, ok = (frame.inputs, np.ones(len(index), bool)) if newdata is None else frame.new_inputs(newdata)
     ok = ok & (place >= 0)
+    with rows_of(index, np.flatnonzero(ok)):
+        model.blocks.observe_inputs(values[ok])
     inputs, given = np.unique(values[ok], axis=0, return_inverse=True)
     row = np.full(len(index), -1, np.int64)
     pairs, row[ok] = np.unique(given * R + place[ok], return_inverse=True)

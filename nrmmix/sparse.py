@@ -56,6 +56,8 @@ def sparse_counts(data: Any, names: tuple[str, ...] | None = None) -> Any:
         data = csr_array(data)
     if not is_sparse(data):
         raise TypeError("The model was built from sparse counts; give new data as a sparse matrix, a DataFrame or a 2-D array.")
+    if np.issubdtype(data.dtype, np.complexfloating):
+        raise ValueError("The sparse matrix holds complex numbers, which are no counts; give whole numbers.")
     if data.dtype == bool:
         raise ValueError("The sparse matrix holds True and False, which are no counts; give whole numbers.")
     made = csr_array(data, dtype=np.float64, copy=True)
@@ -63,12 +65,12 @@ def sparse_counts(data: Any, names: tuple[str, ...] | None = None) -> Any:
     made.eliminate_zeros()
     if names is not None and made.shape[1] != len(names):
         raise ValueError(f"The new data have {made.shape[1]} columns; the model was built from {len(names)}.")
-    bad = np.flatnonzero(~((made.data > 0) & (made.data == np.floor(made.data)) & (made.data <= 2.0**53)))
+    bad = np.flatnonzero(~((made.data > 0) & (made.data == np.floor(made.data)) & (made.data < tables.COUNT_BOUND)))
     if len(bad):
         row = int(np.searchsorted(made.indptr, bad[0], side="right")) - 1
         column = int(made.indices[bad[0]])
         name = f"y{column + 1}" if names is None else names[column]
-        raise ValueError(f"The response {name!r} is {made.data[bad[0]]:g} in row {row}, not a count: counts are whole numbers, 0 or more.")
+        raise ValueError(f"The response {name!r} is {tables.plain(made.data[bad[0]])} in row {row}, not a count: {tables.COUNTS}.")
     return made
 
 

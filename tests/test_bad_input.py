@@ -239,6 +239,23 @@ def test_no_row_is_left():
     check(lambda: nm.Model("y ~ x", data), ValueError, r"No row of 12 is complete: missing values in y \(6\), x \(6\); fill them")
 
 
+def test_a_response_seen_once():
+    data = table(y=[1.5] + [np.nan] * (N - 1))
+    message = r"'y' is constant \(1.5 in the 1 of 12 rows used that have it\)"
+    check(lambda: nm.Model("y + z ~ 1", data, missing="marginalize"), ValueError, message)
+
+
+def test_families_of_responses_that_are_sums():
+    data = table(c=np.arange(N))
+    models = [
+        nm.Model("log(c + 1) + y + c ~ 1", data, family={key: nm.Gaussian("diagonal"), "c": nm.Poisson()})
+        for key in ("log(c + 1) + y", ("log(c + 1)", "y"))
+    ]
+    assert str(models[0]) == str(models[1])
+    family = {"log(c+1)": nm.Gaussian(), "y + c": nm.Gaussian()}
+    check(lambda: model("log(c + 1) + y + c ~ 1", data, family=family), ValueError, r"'log\(c\+1\)', which is no response.*'log\(c \+ 1\)'")
+
+
 def test_equal_columns():
     data = table(copy=table()["x"], twin=table()["y"])
     check(lambda: nm.Model("y ~ x + copy", data), ValueError, "covariates 'x' and 'copy' are equal in every row; leave one of them out")
@@ -378,6 +395,7 @@ def test_misspelt_keywords():
     check(lambda: nm.DirichletProcess(mas=1.0), TypeError, "mas")
     check(lambda: nm.Gaussian(sclae=1.0), TypeError, "sclae")
     check(lambda: fit(burnin=10), TypeError, "burnin")
+    check(lambda: nm.FiniteMixture(), TypeError, "components")
 
 
 RUNS = {

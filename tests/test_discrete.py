@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 from exact.marginals import bernoulli_log_marginal, categorical_log_marginal, multinomial_log_marginal, poisson_log_marginal
 from scipy import stats
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.special import digamma, polygamma
 
 import nrmmix as nm
@@ -574,6 +575,7 @@ def test_bad_hyperparameters():
 def test_what_is_no_count(family):
     refuse("'y2' is -1 in row 1, not a count", frame(np.array([[1, 2], [3, -1]])), family)
     refuse("'y1' is 0.5 in row 0, not a count", frame(np.array([[0.5, 2], [3, 1]])), family)
+    refuse("'y1' is 9007199254740992 in row 0, not a count: .* less than 2\\^53", frame(np.array([[2.0**53, 2], [3, 1]])), family)
     refuse("True and False", pd.DataFrame({"a": [True, False], "b": [1, 2]}), family)
     refuse("not categorical|holds 'x'|not a real number", pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), family)
 
@@ -606,8 +608,32 @@ def test_documents_that_say_nothing():
     for bad in (-1.0, 0.5, np.nan):
         refuse("'y2' is .* in row 2, not a count", csr_array(np.where(np.arange(9).reshape(3, 3) == 7, bad, y)), nm.Multinomial())
     refuse("True and False", csr_array(y > 0), nm.Multinomial())
+    refuse("complex numbers", csr_array(y * 1j), nm.Multinomial())
+    for shape in ((3,), (3, 0), (0, 3)):
+        refuse(f"shape {re.escape(str(shape))}; give a matrix", coo_array(np.zeros(shape)), nm.Multinomial())
     torn = np.array([[1, 2, 1], [np.nan, 3, 0], [0, 1, 1]])
     refuse("'y1' is missing in row 1", frame(torn), nm.Multinomial(), missing="marginalize")
+
+
+@pytest.mark.parametrize("kind", ["mean", "quantile", "density", "cluster", "log_density", "simulate"])
+def test_new_rows_are_named_as_the_caller_knows_them(kind):
+    """Rows that miss something, or equal others, are not looked at: what is wrong is in the third row all the same."""
+
+    def ask(fit, new):
+        if kind == "simulate":
+            return fit.simulate(new, rng=1)
+        return fit.log_density(new) if kind == "log_density" else fit.predict(new, kind=kind)
+
+    run = {"draws": 3, "tune": 2, "chains": 1, "rng": 1}
+    visits = {"visits": [0, 1, 9, 12], "months": [6, 6, 12, 12]}
+    fit = nm.fit("visits ~ 1", visits, family=nm.Poisson(exposure="months"), **run)
+    with pytest.raises(ValueError, match=r"'months' is 0 in row 2 \(index label 'c'\)") as error:
+        ask(fit, pd.DataFrame({"visits": 1, "months": [np.nan, 6, 0, 6]}, index=list("abcd")))
+    assert type(error.value) is ValueError
+    if kind in ("density", "cluster", "log_density"):
+        fit = nm.fit("a + b ~ 1", {"a": [1, 2, 3], "b": [2, 2, 1]}, family=nm.Multinomial(), **run)
+        with pytest.raises(ValueError, match=r"'a' is missing in row 2 \(index label 'c'\)"):
+            ask(fit, pd.DataFrame({"a": [np.nan, 1, np.nan], "b": [np.nan, 2, 1]}, index=list("abc")))
 
 
 def test_a_response_of_one_level():

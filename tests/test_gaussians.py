@@ -522,6 +522,7 @@ def test_options_that_do_not_go_together(options, message):
         (nm.Gaussian("diagonal", scale=1.0), r"scale must have shape \(2,\) for these responses, not \(\)"),
         (nm.Gaussian("diagonal", scale=[1.0, 0.0]), "scale must be greater than 0"),
         (nm.Gaussian("diagonal", nu=0.01), "nu = 0.01 is so near 0 that draws overflow; take 0.05 or more"),
+        (nm.Gaussian(nu=1e11), r"nu = 1e\+11 is lost in rounding; take 1e\+10 or less"),
         (nm.Gaussian(known_mean=[0.0, 1.0, 2.0]), r"known_mean must have shape \(2,\)"),
         (nm.Gaussian(known_mean=math.nan), "known_mean must be finite"),
         (nm.Gaussian(known_covariance=[1.0, 2.0]), r"known_covariance must have shape \(2, 2\)"),

@@ -12,6 +12,7 @@ from outside import Exponential
 from scipy.special import gammaln
 
 import nrmmix as nm
+from nrmmix.encoding import register
 
 Y = np.array([[0.2, 1.0], [0.3, 9.0], [4.0, 8.0], [5.0, np.nan], [0.1, 1.5]])
 SHAPE, RATE = 2.0, np.array([1.5, 4.0])
@@ -32,6 +33,16 @@ def test_posterior_of_partitions(prior):
     exact = partition_posterior(len(Y), lambda sizes: nrm_log_eppf(sizes, prior.mass, prior.sigma), lambda b: log_marginal(Y[b]))
     distance, limit = total_variation(exact, fit.draws["labels"])
     assert distance < limit < 0.03
+
+
+def test_saved(tmp_path):
+    model = nm.Model(data=Y, family=Exponential(SHAPE, RATE), missing="marginalize")
+    fit = model.fit(draws=20, tune=20, chains=2, rng=1)
+    with pytest.raises(TypeError, match="register"):
+        fit.save(tmp_path / "fit.npz")
+    register(Exponential, Exponential.arguments)
+    again = nm.load(fit.save(tmp_path / "fit.npz"))
+    assert again.log_density().equals(fit.log_density())
 
 
 def test_results():

@@ -320,6 +320,7 @@ BAD = {
     "precision": (
         lambda d: nm.Model("y ~ 1", d, family=nm.Regression("1 + x", precision=[[1.0, 2.0], [2.0, 1.0]])), "positive definite"
     ),
+    "large nu": (lambda d: nm.Model("y ~ 1", d, family=nm.Regression("1 + x", nu=1e11)), "nu = 1e+11 is lost in rounding"),
     "asymmetric": (lambda d: nm.Model("y ~ 1", d, family=nm.Regression("1 + x", precision=[[1.0, 0.2], [0.0, 1.0]])), "symmetric"),
     "constant": (lambda d: nm.Model("y ~ 1", d.assign(y=1.0), family=nm.Regression("1 + x")), "'y'"),
 }

@@ -358,6 +358,7 @@ BAD = {
     "negative": (lambda d: nm.SemiconjugateGaussian(precision=-1.0), "precision must be nm.Gamma"),
     "mixed": (lambda d: nm.SemiconjugateGaussian(precision=(1.0, nm.Gamma(1, 1))), "all known or all"),
     "number": (lambda d: nm.Model(data=d, family=nm.SemiconjugateGaussian(precision=(1.0, 1.0, 2.0))), "or 2 of them, not 3"),
+    "array": (lambda d: nm.Model(data=d, family=nm.SemiconjugateGaussian(precision=np.ones(3))), "or 2 of them, not 3"),
     "none": (lambda d: nm.Model(data=d, family=nm.SemiconjugateGaussian(precision=())), "or 2 of them, not 0"),
     "tiny shape": (lambda d: nm.SemiconjugateGaussian(precision=nm.Gamma(0.001, 1)), "0.025"),
     "known and shared": (lambda d: nm.SemiconjugateGaussian(precision=1.0, shared_precision=True), "leave shared_precision out"),
@@ -377,7 +378,7 @@ def test_messages(name):
 def test_held_rows_are_named_to_the_chain():
     model, data, state = started("own")
     assert data.held.tolist() == [0, 1, 2, 3] and len(data.shared) == 0
-    assert model.packed.n_stat == state.stat.shape[0] == 11
+    assert model.packed.n_stat == state.stat.shape[0] == 12
     model, data, _ = started("shared")
     assert data.held.tolist() == [0, 1] and data.shared.tolist() == [0, 1]
     assert data.rows.constant is not model.packed.rows.constant, "each chain has its own"

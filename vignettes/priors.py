@@ -6,10 +6,56 @@
 # The random measure decides how many clusters are expected, and how fast their number grows with the data; the family's prior decides what
 # clusters look like. Both can be examined before anything is fitted.
 
+# %% [markdown]
+# ## The random measures
+#
+# | prior | weights | clusters among n rows |
+# |---|---|---|
+# | `DirichletProcess(mass)` | the usual one | about mass log n |
+# | `NGGP(mass, sigma)` | normalized generalized gamma process; sigma = 0 is the Dirichlet process | grow as n to the power sigma |
+# | `NormalizedInverseGaussian(mass)` | the same with sigma = 1/2 | as the square root of n |
+# | `NormalizedStable(sigma)` | no mass: the limit of small ones | as n to the power sigma |
+# | `PitmanYor(mass, sigma)` | a stable process tilted by a power | as n to the power sigma |
+# | `FiniteMixture(components, mass)` | Dirichlet(mass/components, ...) of a fixed number of components | at most `components` |
+#
+# A number fixes a hyperparameter, a distribution has it sampled: `nm.Gamma` or `nm.LogNormal` for masses, `nm.Beta` for sigma. Each measure serves
+# mixtures and density regression. Here they are at a mean of eight clusters among 82 rows:
+
 # %%
+import matplotlib.pyplot as plt
+from scipy.optimize import brentq
+
 import nrmmix as nm
 
 galaxy = nm.datasets.load_galaxy()
+
+
+def law(prior):
+    return nm.Model("velocity_km_s ~ 1", galaxy, prior=prior).prior_n_clusters()
+
+
+def mean(prior):
+    found = law(prior)
+    return float((found.index * found).sum())
+
+
+def at_eight(prior_of, low, high):
+    return prior_of(brentq(lambda x: mean(prior_of(x)) - 8, low, high))
+
+
+measures = {
+    "Dirichlet process": at_eight(nm.DirichletProcess, 0.1, 10),
+    "NGGP, sigma 0.25": at_eight(lambda mass: nm.NGGP(mass, 0.25), 0.01, 10),
+    "Pitman-Yor, sigma 0.25": at_eight(lambda mass: nm.PitmanYor(mass, 0.25), 0.01, 10),
+    "normalized stable": at_eight(nm.NormalizedStable, 0.1, 0.9),
+    "finite, 12 components": at_eight(lambda mass: nm.FiniteMixture(12, mass), 0.1, 50),
+}
+fig, ax = plt.subplots()
+for name, prior in measures.items():
+    law(prior).plot(ax=ax, label=f"{name}: {prior}", marker=".")
+ax.set(xlim=(0, 30), ylim=(0, 0.4), xlabel="number of clusters", ylabel="probability")
+ax.legend(fontsize=7)
+ax
 
 # %% [markdown]
 # ## How many clusters?

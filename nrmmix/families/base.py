@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -17,11 +18,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from nrmmix.arrays import reals
+from nrmmix.tables import row_name
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from nrmmix.families.laws import Law
 
 EXTREME = 1e50  # hyperparameters of counts: products of several must not overflow
+MOST_NU = 1e10  # degrees of freedom; beyond, differences of log gamma functions are lost in rounding
 
 
 class Entries(NamedTuple):
@@ -83,6 +88,16 @@ class RowError(ValueError):
     def __init__(self, message: str, row: int) -> None:
         super().__init__(message.replace("{row}", f"row {row}"))
         self.message, self.row = message, int(row)
+
+
+@contextmanager
+def rows_of(index: pd.Index, rows: np.ndarray | None = None) -> Iterator[None]:
+    """Has a RowError name the row as the caller knows it; `rows` are the positions in the index of the rows that families see."""
+    try:
+        yield
+    except RowError as error:
+        position = error.row if rows is None else rows[error.row]
+        raise ValueError(error.message.replace("{row}", row_name(position, index))) from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nrmmix.families.base import Family, Parameter, RowError
+from nrmmix.families.base import Family, Parameter, rows_of
 from nrmmix.families.laws import Law
 from nrmmix.kernels import state as layout
-from nrmmix.tables import row_name
 
 if TYPE_CHECKING:
     from nrmmix.formula import ModelFrame
@@ -88,10 +87,22 @@ def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assig
 
 def _names_of(key: Any, names: Sequence[str]) -> list[str]:
     if isinstance(key, str):
-        return [key] if key in names or "+" not in key else [part.strip() for part in key.split("+")]
+        return [key] if key in names else [part.strip() for part in _summands(key)]
     if isinstance(key, tuple) and key and all(isinstance(name, str) for name in key):
         return list(key)
     raise ValueError(f"family has the key {key!r}; keys are names of responses, or tuples of them.")
+
+
+def _summands(key: str) -> list[str]:
+    """The parts of a sum, apart from sums in brackets: those of a name such as log(x + 1)."""
+    parts, depth = [""], 0
+    for letter in key:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "+" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 @dataclass(frozen=True)
@@ -153,10 +164,8 @@ class Blocks:
             y = _columns(frame.response, np.array(columns))
             _check_missing(family, names, y)
             family = family.with_values(input_names=tuple(frame.input_names[a] for a in own))
-            try:
+            with rows_of(frame.index):
                 resolved = family.resolve(y, names, frame.inputs[:, own], levels)
-            except RowError as error:
-                raise ValueError(error.message.replace("{row}", row_name(error.row, frame.index))) from None
             blocks.append(Block(resolved, np.array(columns), own))
         return cls(tuple(blocks))
 
@@ -182,6 +191,10 @@ class Blocks:
             _first(table[:, layout.CONSTANT], [part.n_shared for part in parts]),
         )
 
+    def observe_inputs(self, inputs: np.ndarray) -> list[np.ndarray]:
+        """Of each block its inputs (n, e) as kernels read them."""
+        return [block.family.observe_inputs(inputs[:, block.inputs]) for block in self.blocks]
+
     def observe(self, response: Any, inputs: np.ndarray, table: np.ndarray) -> tuple[layout.Rows, np.ndarray]:
         """Responses and inputs in kernel arrays, without constants: blocks side by side, inputs behind them.  And the table for them."""
         n, table = response.shape[0], table.copy()
@@ -191,7 +204,7 @@ class Blocks:
             _check_missing(block.family, block.family.names, y)
             parts.append(block.family.observe(y))
         of_inputs = sum(part.y.shape[1] for part in parts)
-        of_blocks = [block.family.observe_inputs(inputs[:, block.inputs]) for block in self.blocks]
+        of_blocks = self.observe_inputs(inputs)
         first = pointer = nonzero = 0
         indptr, indices, counts = [], [], []
         for row, block, part in zip(table, self.blocks, parts, strict=True):

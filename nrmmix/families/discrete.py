@@ -14,7 +14,7 @@ from nrmmix.families.base import Entries, Family, Observed, Packed, Parameter, R
 from nrmmix.families.laws import Law
 from nrmmix.families.laws_discrete import BernoulliLaw, CategoricalLaw, NegativeBinomial, PoissonLaw
 from nrmmix.kernels.families import categorical, poisson, rising
-from nrmmix.tables import plain
+from nrmmix.tables import COUNT_BOUND, plain
 
 # Defaults, chosen by held-out score: benchmarks/default_discrete.py.
 POISSON_SHAPE = 1.0
@@ -99,7 +99,7 @@ class Poisson(Family):
         n, d = y.shape
         names = names or tuple(f"y{j + 1}" for j in range(d))
         inputs = np.zeros((n, 0)) if inputs is None else inputs
-        y = _whole(y, names, "Poisson", np.full(d, 2.0**53))
+        y = _whole(y, names, "Poisson", np.full(d, COUNT_BOUND))
         mean = np.maximum(np.nansum(y, axis=0), HALF) / (self._exposure(inputs) * ~np.isnan(y)).sum(axis=0)
         shape, rate = self.shape, self.rate
         if shape is None:
@@ -126,7 +126,7 @@ class Poisson(Family):
         return np.ones((1, 1)) if self.exposure is None else self.observe_inputs(inputs)
 
     def observe(self, y: Any) -> Observed:
-        return Observed(_whole(y, self.names, "Poisson", np.full(len(self.names), 2.0**53)))
+        return Observed(_whole(y, self.names, "Poisson", np.full(len(self.names), COUNT_BOUND)))
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d = len(self.shape)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nrmmix.arrays import reals
-from nrmmix.families.base import Family, Observed, Packed, Parameter, positive
+from nrmmix.families.base import MOST_NU, Family, Observed, Packed, Parameter, positive
 from nrmmix.families.forms import KNOWN, Form
 from nrmmix.families.known_covariance import KnownCovariance, KnownCovarianceWithGaps
 from nrmmix.families.laws import Law
@@ -181,6 +181,10 @@ class Gaussian(Family):
         if nu < least + LEAST_NU:
             near = "0" if self.is_diagonal else f"d - 1 = {least}"
             raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + LEAST_NU:g} or more.")
+        if nu > MOST_NU:
+            raise ValueError(
+                f"Gaussian: nu = {nu:g} is lost in rounding; take {MOST_NU:g} or less, or known_covariance= where components have one."
+            )
         return nu
 
     def _default_scale(self, y: np.ndarray, names: tuple[str, ...], nu: float) -> np.ndarray:

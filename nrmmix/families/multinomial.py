@@ -12,7 +12,7 @@ from scipy.special import gammaln
 from nrmmix.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.families.laws import Law
 from nrmmix.kernels.families import multinomial, rising
-from nrmmix.tables import plain
+from nrmmix.tables import COUNT_BOUND, COUNTS, plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +89,11 @@ class Multinomial(Family):
                 "density in closed form; fill it, leave the row out, or use nm.Poisson().", i,
             )
         with np.errstate(invalid="ignore"):
-            bad = np.argwhere(~((y >= 0) & (y == np.floor(y)) & (y <= 2.0**53) | gap))
+            bad = np.argwhere(~((y >= 0) & (y == np.floor(y)) & (y < COUNT_BOUND) | gap))
         if len(bad):
             i, j = bad[0]
             value = plain(y[i, j])
-            raise RowError(f"Multinomial: {self.names[j]!r} is {value} in {{row}}, not a count: counts are whole numbers, 0 or more.", i)
+            raise RowError(f"Multinomial: {self.names[j]!r} is {value} in {{row}}, not a count: {COUNTS}.", i)
         rows, columns = np.nonzero(np.where(gap, 0.0, y))
         indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(y)))])
         return Counts(indptr.astype(np.int64), columns.astype(np.int64), y[rows, columns]), missing

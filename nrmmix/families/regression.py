@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.arrays import reals
-from nrmmix.families.base import Entries, Family, Observed, Packed, Parameter, numbers, positive
+from nrmmix.families.base import MOST_NU, Entries, Family, Observed, Packed, Parameter, numbers, positive
 from nrmmix.families.laws import Law, Normal, StudentT
 from nrmmix.kernels.families import regression
 
@@ -118,6 +118,8 @@ class Regression(Family):
         nu = NU if self.nu is None else self.nu
         if nu < LEAST_NU:
             raise ValueError(f"Regression: nu = {nu:g} is so small that draws overflow; take {LEAST_NU:g} or more.")
+        if nu > MOST_NU:
+            raise ValueError(f"Regression: nu = {nu:g} is lost in rounding; take {MOST_NU:g} or less.")
         scale = SPREAD * nu * _variance(y, names[0]) if self.scale is None else self.scale
         r, precision = self.r, None
         if self.precision is None:

@@ -81,6 +81,7 @@ class SemiconjugateGaussian(Family):
             raise ValueError(f"SemiconjugateGaussian: mean must be a pair (m, variance), not {mean!r}.")
         if not isinstance(shared_precision, (bool, np.bool_)):
             raise ValueError(f"SemiconjugateGaussian: shared_precision must be True or False, not {shared_precision!r}.")
+        precision = precision.tolist() if isinstance(precision, np.ndarray) else precision
         several = isinstance(precision, (tuple, list))
         for one in precision if several else (precision,):
             if not (isinstance(one, Gamma) or (one is None and not several) or _is_positive(one)):
@@ -187,7 +188,7 @@ class SemiconjugateGaussian(Family):
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """Posterior means and standard deviations of mean and standard deviation given the members, whatever parameters are held."""
         d = self.dim
-        counts, means, squares = stat[2 * d + 1 :, :n_columns].reshape(3, d, n_columns)
+        counts, means, squares = stat[2 * d + 1 : 5 * d + 1, :n_columns].reshape(3, d, n_columns)
         found = []
         for j, name in enumerate(self.names):
             mean, of_mean, sd, of_sd = self._moments(j, counts[j], means[j], squares[j])

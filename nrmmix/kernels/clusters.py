@@ -10,7 +10,7 @@ from nrmmix.kernels.entry import call_alone, call_empty, call_marginal, call_sco
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.locations import add_row, weigh_locations
 from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import ALONE, DONE, EMPTY, MARGINAL, N_CLUSTERS, SCORE, TAU, UPDATE
+from nrmmix.kernels.state import ALONE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, TAU, UPDATE
 
 
 @kernel
@@ -145,6 +145,20 @@ def attach(data, state, i, k):
     update_column(data, state.stat, k, i, 1.0)
     weigh(state, k)
     shift_reach(data, state, i, k, 1.0)
+
+
+@kernel
+def relocate(data, state, i, k):
+    """Observation i, which may be unassigned (-1), goes to cluster k, another than its own; k = K opens a new one."""
+    state.num[N_MOVED] += 1
+    k_old = state.labels[i]
+    if k_old >= 0:
+        last = state.num[N_CLUSTERS] - 1
+        alone = state.size[k_old] == 1
+        detach(data, state, i)
+        if alone and k == last:  # the last cluster took the place of the emptied one
+            k = k_old
+    attach(data, state, i, k)
 
 
 @kernel

@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.cells import redraw_cells
-from nrmmix.kernels.clusters import attach, detach, score_columns, score_without
+from nrmmix.kernels.clusters import relocate, score_columns, score_without
 from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.held import held_one
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.locations import location_weight_without, location_weights
 from nrmmix.kernels.special import draw_index
-from nrmmix.kernels.state import BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM
+from nrmmix.kernels.state import BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_SCORED, NEED_ROOM
 
 
 @fast
@@ -67,13 +67,7 @@ def gibbs_one(data, state, i, rng):
         return BROKEN
     if k == k_old:
         return DONE
-    state.num[N_MOVED] += 1
-    if k_old >= 0:
-        last = K - 1
-        detach(data, state, i)
-        if alone and k == last:  # the last cluster took the place of the emptied one
-            k = k_old
-    attach(data, state, i, k)
+    relocate(data, state, i, k)
     return DONE
 
 

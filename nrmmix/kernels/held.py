@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.clusters import attach, copy_column, detach, empty_column, score_columns, score_without, update_column
+from nrmmix.kernels.clusters import copy_column, empty_column, relocate, score_columns, score_without, update_column
 from nrmmix.kernels.entry import MOVE_T, call_redraw, entry
 from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.special import draw_index
-from nrmmix.kernels.state import BAD_ROW, BROKEN, DONE, N_CLUSTERS, N_MOVED, N_SCORED, REDRAW
+from nrmmix.kernels.state import BAD_ROW, BROKEN, DONE, N_CLUSTERS, N_SCORED, REDRAW
 
 AUXILIARY = 2  # columns K and K + 1: there is room for no more
 
@@ -75,14 +75,8 @@ def held_one(data, state, i, own, rng):
         return DONE
     if k == k_old:
         return DONE
-    state.num[N_MOVED] += 1
     if k > K:
         copy_column(state.stat, k, K)
         k = K
-    if k_old >= 0:
-        last = K - 1
-        detach(data, state, i)
-        if alone and k == last:  # the last cluster took the place of the emptied one
-            k = k_old
-    attach(data, state, i, k)
+    relocate(data, state, i, k)
     return DONE

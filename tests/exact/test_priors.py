@@ -492,8 +492,9 @@ def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
     sampled = []
     for width, seed in zip(replay, np.random.SeedSequence(5).spawn(len(replay)), strict=True):
         atoms = random_measure(replay, seed)
-        values = component_means(replay.data, atoms.theta)
-        sampled.append(float(model.family.unwhiten(atoms.average(reach.at(width), values, np.zeros(1)))[0, 0]))
+        values = model.family.means(component_means(replay.points(np.zeros((1, 1))), atoms.theta, 1)[0])
+        share, rest = atoms.shares(reach.at(width))
+        sampled.append(float((share @ values)[0, 0] + rest[0] * FAMILY["m"][0]))
     sampled = np.array(sampled).reshape(8, -1)
     error = sampled.mean(axis=1).std(ddof=1) / math.sqrt(8)
     assert abs(sampled.mean() - float(table["estimate"].iloc[0])) < 4 * error + 0.002

@@ -4,7 +4,7 @@ The parameters of a column are held in it and drawn given its members (`nrmmix.k
 one for all clusters: then they stand in the constants, drawn (SHARED) or known (KNOWN).  Missing cells, NaN, count for nothing.
 
 Rows of stat, d responses: mu (d); lambda (d), a copy of the constants where they are not OWN; the number of members; of each response
-its number of observed members (d), their mean (d) and sum of squares about it (d).
+its number of observed members (d), their mean (d) and sum of squares about it (d); sum_j log(lambda_j / 2 pi) / 2.
 Constants: lambda of all clusters (d); OWN, SHARED or KNOWN; m (d); v (d); shape (d); rate (d).
 Rows of theta: mu (d), lambda (d).
 """
@@ -35,7 +35,7 @@ LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 def n_stat(d):
-    return 5 * d + 1
+    return 5 * d + 2
 
 
 def n_theta(d):
@@ -60,10 +60,15 @@ def _prior(rows, block, which, j):
 
 
 @kernel
-def _copy_precisions(rows, stat, block, k):
+def _refresh(rows, stat, block, k):
+    """Copies of precisions that are not the column's own, and the logarithm that follows from its precisions."""
     d = block[LAST] - block[FIRST]
+    total = -0.5 * d * LOG_TWO_PI
     for j in range(d):
-        stat[block[STAT] + d + j, k] = rows.constant[block[CONSTANT] + j]
+        if _kind(rows, block) != OWN:
+            stat[block[STAT] + d + j, k] = rows.constant[block[CONSTANT] + j]
+        total += 0.5 * math.log(max(stat[block[STAT] + d + j, k], TINY))
+    stat[_members(block) + 1 + 3 * d, k] = total
 
 
 @entry(EMPTY_T)
@@ -71,8 +76,7 @@ def semiconjugate_empty(rows, stat, block, k):
     first = _members(block)
     for r in range(first, first + 3 * (block[LAST] - block[FIRST]) + 1):
         stat[r, k] = 0.0
-    if _kind(rows, block) != OWN:
-        _copy_precisions(rows, stat, block, k)
+    _refresh(rows, stat, block, k)
     return DONE
 
 
@@ -108,11 +112,30 @@ def _score(y, stat, out, mean, precision, K):
         out[k] += 0.5 * (log_pos(stat[precision, k]) - LOG_TWO_PI - stat[precision, k] * e * e)
 
 
+@fast
+def _score_complete(y, stat, out, s, first, d, K, i):
+    """The same for all cells of a row, none of them missing."""
+    logs = stat[s + 5 * d + 1]
+    for k in range(K):
+        out[k] += logs[k]
+    for j in range(d):
+        x, mean, precision = y[i, first + j], stat[s + j], stat[s + d + j]
+        for k in range(K):
+            e = x - mean[k]
+            out[k] -= 0.5 * precision[k] * e * e
+
+
 @entry(SCORE_T)
 def semiconjugate_score(rows, stat, work, out, block, K, i, own):
     """Densities under the parameters held, in the column of i itself too."""
     s = block[STAT]
     d = block[LAST] - block[FIRST]
+    complete = True
+    for j in range(d):
+        complete = complete and not math.isnan(rows.y[i, block[FIRST] + j])
+    if complete:
+        _score_complete(rows.y, stat, out, s, block[FIRST], d, K, i)
+        return DONE
     for j in range(d):
         y = rows.y[i, block[FIRST] + j]
         if not math.isnan(y):
@@ -155,7 +178,7 @@ def semiconjugate_redraw(rows, stat, block, k, rng):
                 a, b = _prior(rows, block, 2, j) + 0.5 * n, _prior(rows, block, 3, j) + 0.5 * square
                 rows.constant[block[CONSTANT] + j] = max(rng.standard_gamma(a) / b, TINY)
             for c in range(-1 - k):
-                _copy_precisions(rows, stat, block, c)
+                _refresh(rows, stat, block, c)
         return DONE
     for j in range(d):
         n, mean, square = stat[members + 1 + j, k], stat[members + 1 + d + j, k], stat[members + 1 + 2 * d + j, k]
@@ -169,6 +192,7 @@ def semiconjugate_redraw(rows, stat, block, k, rng):
         stat[s + j, k] = mu
         if kind == OWN:
             stat[s + d + j, k] = max(rng.standard_gamma(a) / (b + 0.5 * n * (mean - mu) ** 2), TINY)
+    _refresh(rows, stat, block, k)
     return DONE
 
 
