@@ -301,4 +301,4 @@ def _band(sampled: np.ndarray, interval: float, whole: Any = False) -> tuple[np.
     """Quantiles over draws; of whole numbers the next ones outside."""
     tail = (1 - interval) / 2
     lower, upper = np.quantile(sampled, [tail, 1 - tail], axis=0)
-    return np.where(whole, np.floor(lower + 1e-9), lower), np.where(whole, np.ceil(upper - 1e-9), upper)
+    return np.where(whole, np.floor(lower + 1e-9), lower), np.where(whole, np.ceil(upper - 1e-9) + 0.0, upper)  # not -0

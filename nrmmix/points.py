@@ -11,7 +11,7 @@ import pandas as pd
 
 from nrmmix.arrays import reals
 from nrmmix.replay import prior_laws
-from nrmmix.tables import listed, plain, shown
+from nrmmix.tables import COUNT_BOUND, listed, plain, shown
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
@@ -107,9 +107,10 @@ def given_points(model: Model, at: Any, responses: np.ndarray) -> np.ndarray:
         if not np.isfinite(values).all():
             raise ValueError("at must be finite.")
         reads = model.frame.reads[j]
-        none = (values < 0) | (values != np.floor(values)) | ((values > 1) & (reads == "binary"))
+        most = 1 if reads == "binary" else COUNT_BOUND - 1
+        none = (values < 0) | (values != np.floor(values)) | (values > most)
         if reads in ("counts", "composition", "binary") and none.any():
-            what = "0 or 1" if reads == "binary" else "a whole number, 0 or more"
+            what = "0 or 1" if reads == "binary" else "a whole number, 0 or more and less than 2^53"
             raise ValueError(f"at: the response {model.frame.response_names[j]!r} is {what}, not {values[none][0]:g}.")
         columns.append(values)
     return np.column_stack(columns)

@@ -13,7 +13,7 @@ import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import gamma, poch
 
-from nrmmix.cluster_laws import SIGMA_MAX, law_of
+from nrmmix.cluster_laws import MAX_WORK, SIGMA_MAX, law_of
 from nrmmix.compiling import announced
 from nrmmix.kernels.clusters import empty_column
 from nrmmix.kernels.held import redraw
@@ -82,6 +82,12 @@ def n_clusters(model: Model) -> pd.Series:
     """
     with announced():
         if model.is_regression:
+            work = float(PARTITIONS) * model.n_obs * max(1, model.prior.components)
+            if work > MAX_WORK:
+                raise ValueError(
+                    f"the law of the number of clusters is out of reach: {PARTITIONS} simulated partitions of {model.n_obs} rows among "
+                    f"{model.prior.components} components; take fewer components."
+                )
             drawn = [len(locations) for _, locations, _ in _partitions(model, PARTITIONS, np.random.SeedSequence(0))]
             law = np.bincount(drawn)[1:] / PARTITIONS
         else:

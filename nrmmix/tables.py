@@ -18,8 +18,8 @@ __all__ = ["as_frame", "is_plain", "listed", "plain", "row_name", "shown", "unkn
 
 SUPPORTED = "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas()"
 LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
-COUNT_BOUND = 2.0**53  # whole numbers beyond are not all floats
-COUNTS = "counts are whole numbers, 0 or more and less than 2^53"
+COUNT_BOUND = 1e9  # differences of log gamma functions keep six digits up to here
+COUNTS = "counts are whole numbers, 0 or more and less than 1e9"
 
 
 def row_name(position: int, index: pd.Index | None = None) -> str:

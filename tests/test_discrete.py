@@ -575,7 +575,7 @@ def test_bad_hyperparameters():
 def test_what_is_no_count(family):
     refuse("'y2' is -1 in row 1, not a count", frame(np.array([[1, 2], [3, -1]])), family)
     refuse("'y1' is 0.5 in row 0, not a count", frame(np.array([[0.5, 2], [3, 1]])), family)
-    refuse("'y1' is 9007199254740992 in row 0, not a count: .* less than 2\\^53", frame(np.array([[2.0**53, 2], [3, 1]])), family)
+    refuse("'y1' is 1000000000 in row 0, not a count: .* less than 1e9", frame(np.array([[1e9, 2], [3, 1]])), family)
     refuse("True and False", pd.DataFrame({"a": [True, False], "b": [1, 2]}), family)
     refuse("not categorical|holds 'x'|not a real number", pd.DataFrame({"a": ["x", "y"], "b": [1, 2]}), family)
 

@@ -295,8 +295,10 @@ def test_what_has_no_answer_is_refused(fits, data):
         fits("multinomial").predict(kind="density", response="w2")
     with pytest.raises(ValueError, match=r"'purple' is no level of the response 'colour'; there are 'blue', 'green', 'red'"):
         fits("categorical").predict(kind="density", at=["purple"])
-    with pytest.raises(ValueError, match=r"'visits' is a whole number, 0 or more, not 1.5"):
+    with pytest.raises(ValueError, match=r"'visits' is a whole number, 0 or more and less than 2\^53, not 1.5"):
         fits("poisson").predict(kind="density", at=[1.5])
+    with pytest.raises(ValueError, match=r"'visits' is a whole number, .*, not 1e\+300"):
+        fits("poisson").predict(kind="cdf", at=[1e300])
     with pytest.raises(ValueError, match=r"'smoker' is 0 or 1, not 2"):
         fits("bernoulli").predict(kind="cdf", at=[2])
     with pytest.raises(ValueError, match="newdata must hold the counts w1, w2, w3"):

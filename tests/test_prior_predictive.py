@@ -398,3 +398,11 @@ def test_limit_of_a_stable_process(n, sigma):
 def test_bad_arguments_of_mass_for_clusters(arguments, message):
     with pytest.raises(ValueError, match=message):
         nm.mass_for_clusters(*arguments)
+
+
+def test_a_law_out_of_reach_is_refused():
+    data = {"y": np.arange(12.0) ** 1.5, "x": np.arange(12.0)}
+    with pytest.raises(ValueError, match="among 1000000 components; take fewer"):
+        nm.Model("y ~ x", data, prior=nm.FiniteMixture(10**6)).prior_n_clusters()
+    with pytest.raises(ValueError, match="sigma must be at least 1e-06"):
+        nm.NormalizedStable(1e-200)
