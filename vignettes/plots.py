@@ -90,3 +90,18 @@ mixture.plot("ppc")
 
 # %%
 pair.plot("ppc")
+
+# %% [markdown]
+# ## Many responses, and components that are lines
+#
+# `profiles` shows clusters of many responses: words of counts, else means in standard deviations. `components` draws the lines of regression
+# components.
+
+# %%
+digits = nm.datasets.load_digits().drop(columns="digit").iloc[:300]
+ink = nm.Model(data=digits, family=nm.Multinomial(1.0)).fit(draws=100, tune=200, rng=1)
+ink.plot("profiles")
+
+# %%
+lines = nm.fit("petal_length_cm ~ 1", nm.datasets.load_iris(), family=nm.Regression("1 + sepal_length_cm"), draws=500, thin=5, rng=1)
+lines.plot("components")
