@@ -40,6 +40,7 @@ nm.Model(data=iris[["sepal_length_cm", "sepal_width_cm"]].to_numpy()).frame.resp
 # ## Missing values
 #
 # Rows that miss a value in a column of the formula are dropped, with a warning that counts them, or refused by `missing="raise"`.
+# With `missing="marginalize"` rows stay that miss some of several responses; see [Component families](families.md).
 
 # %%
 gaps = mcycle.copy()
