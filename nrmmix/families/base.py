@@ -232,6 +232,18 @@ def positives(who: str, name: str, value: Any) -> Any:
     return float(array) if array.ndim == 0 else array
 
 
+def shaped(who: str, name: str, value: Any, shape: tuple[int, ...], of: str) -> np.ndarray:
+    """A finite array of the shape that `of` asks for; one number where that is a single one."""
+    array = reals(value, f"{who}: {name}")
+    if array.ndim == 0 and shape[0] == 1:
+        array = array.reshape(shape)
+    if array.shape != shape:
+        raise ValueError(f"{who}: {name} must have shape {shape} for {of}, not {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{who}: {name} must be finite, not {array.tolist()}.")
+    return array
+
+
 def one_each(who: str, name: str, value: Any, size: int, what: str) -> np.ndarray:
     """One number, or as many as there are of `what`, as an array (size,)."""
     array = np.asarray(value, dtype=float)

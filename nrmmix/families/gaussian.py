@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nrmmix.arrays import reals
-from nrmmix.families.base import MOST_NU, Family, Observed, Packed, Parameter, positive
+from nrmmix.families.base import MOST_NU, Family, Observed, Packed, Parameter, positive, shaped
 from nrmmix.families.forms import KNOWN, Form
 from nrmmix.families.known_covariance import KnownCovariance, KnownCovarianceWithGaps
 from nrmmix.families.laws import Law
@@ -230,14 +230,7 @@ class Gaussian(Family):
 
     @staticmethod
     def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-        array = reals(value, f"Gaussian: {name}")
-        if array.ndim == 0 and shape[0] == 1:
-            array = array.reshape(shape)
-        if array.shape != shape:
-            raise ValueError(f"Gaussian: {name} must have shape {shape} for these responses, not {array.shape}.")
-        if not np.isfinite(array).all():
-            raise ValueError(f"Gaussian: {name} must be finite, not {array.tolist()}.")
-        return array
+        return shaped("Gaussian", name, value, shape, "these responses")
 
     # ---- what the form does; it needs resolved hyperparameters
 

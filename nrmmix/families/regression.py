@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from nrmmix.arrays import reals
-from nrmmix.families.base import MOST_NU, Entries, Family, Observed, Packed, Parameter, numbers, positive
+from nrmmix.families.base import MOST_NU, Entries, Family, Observed, Packed, Parameter, numbers, positive, shaped
 from nrmmix.families.laws import Law, Normal, StudentT
 from nrmmix.kernels.families import regression
 
@@ -252,14 +251,7 @@ def _variance(y: np.ndarray, name: str) -> float:
 
 
 def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    array = reals(value, f"Regression: {name}")
-    if array.ndim == 0 and shape[0] == 1:
-        array = array.reshape(shape)
-    if array.shape != shape:
-        raise ValueError(f"Regression: {name} must have shape {shape} for this design, not {array.shape}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"Regression: {name} must be finite, not {array.tolist()}.")
-    return array
+    return shaped("Regression", name, value, shape, "this design")
 
 
 def _check_independent(inputs: np.ndarray, columns: Sequence[str]) -> None:
