@@ -24,7 +24,7 @@ from nrmmix.kernels.clusters import score_columns
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import N_CLUSTERS
-from nrmmix.moves import entry_addresses
+from nrmmix.methods import METHODS, update_addresses
 
 
 class Case(NamedTuple):
@@ -149,13 +149,13 @@ def sweeps() -> None:
         ("diagonal Gaussian, 2,000 x 256, K = 20", X, nm.Gaussian("diagonal"), 20, 0.1),
     ):
         model = nm.Model(data=data, family=family, prior=nm.FiniteMixture(K, float(K)))
-        chain = new_chain(model, np.arange(model.n_obs) % K, np.random.default_rng(1), Record.room(model, 1, 1).part(0))
-        moves = entry_addresses((nm.Gibbs(),), model)
+        chain = new_chain(model, METHODS["gibbs"], np.arange(model.n_obs) % K, np.random.default_rng(1), Record.room(model, 1, 1).part(0))
+        updates = update_addresses(model)
         seconds = []
         for _ in range(8):
             chain.control[loop.ITERATION] = 0
             t = time.process_time()
-            chain.run(*moves, 0, 1)
+            chain.run(updates, 0, 1)
             seconds.append(time.process_time() - t)
         found = int(chain.state.num[N_CLUSTERS])
         print(f"  {name:<52} {median(seconds[1:]) * 1e3:9.1f} ms a sweep, {found} clusters; target {most * 1e3:.0f} ms")

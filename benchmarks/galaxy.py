@@ -11,21 +11,22 @@ import nrmmix as nm
 from nrmmix import diagnostics
 from nrmmix.chain import Record, new_chain
 from nrmmix.kernels import chain as loop
-from nrmmix.moves import entry_addresses
+from nrmmix.methods import METHODS, update_addresses
 
 
 def run() -> None:
     print("Galaxy velocities / 1000, DP(1), Gaussian(20, 0.01, 4, 2); targets: mean K 7.35 +- 0.15, 3,000 ESS of K a CPU second")
     X = nm.datasets.load_galaxy()[["velocity_km_s"]].to_numpy() / 1000
     model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.Gaussian(m=20, r=0.01, nu=4, scale=2))
-    moves = entry_addresses((nm.Gibbs(),), model)
+    updates = update_addresses(model)
     draws, means, rates, sweep = 100_000, [], [], []
     for seed in range(5):
-        chain = new_chain(model, np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), Record.room(model, 1, draws).part(0))
-        chain.run(*moves, 2000, 1)
+        record = Record.room(model, 1, draws).part(0)
+        chain = new_chain(model, METHODS["gibbs"], np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), record)
+        chain.run(updates, 2000, 1)
         chain.control[: loop.LIMIT] = 0  # again from iteration 0
         t = time.process_time()
-        chain.run(*moves, 0, 1)
+        chain.run(updates, 0, 1)
         seconds = time.process_time() - t
         K = chain.record.scalars[:, loop.R_CLUSTERS]
         means.append(K.mean())

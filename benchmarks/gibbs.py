@@ -13,7 +13,7 @@ import nrmmix as nm
 from benchmarks.floor import frozen_sweep
 from nrmmix.chain import Record, new_chain
 from nrmmix.kernels import chain as loop
-from nrmmix.moves import entry_addresses
+from nrmmix.methods import METHODS, update_addresses
 
 
 def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -36,15 +36,15 @@ def run() -> None:
         model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.lee_choi_base(X))
         start = np.unique(labels, return_inverse=True)[1]
         sweeps = max(4, 400_000 // len(X))
-        chain = new_chain(model, start, np.random.default_rng(1), Record.room(model, 1, sweeps).part(0))
-        moves = entry_addresses((nm.Gibbs(),), model)
-        chain.run(*moves, 0, 1)
+        chain = new_chain(model, METHODS["gibbs"], start, np.random.default_rng(1), Record.room(model, 1, sweeps).part(0))
+        updates = update_addresses(model)
+        chain.run(updates, 0, 1)
         frozen_sweep(chain.data, chain.state, chain.rng)
         ours, floor, pairs = [], [], 0
         for _ in range(7):
             chain.control[: loop.LIMIT] = 0  # again from iteration 0
             t = time.process_time()
-            chain.run(*moves, 0, 1)
+            chain.run(updates, 0, 1)
             ours.append((time.process_time() - t) / sweeps)
             pairs = len(X) * int(chain.record.scalars[-1, loop.R_CLUSTERS])
             t = time.process_time()

@@ -12,6 +12,7 @@ from nrmmix.kernels import chain as loop
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.gibbs import allocate
 from nrmmix.kernels.held import redraw
+from nrmmix.methods import Cycle, program, scratch
 from nrmmix.partition import canonical
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 TOO_FAR = 1e100  # squares must not overflow
 INITS = ("sequential", "one", "each")
+PROGRAM = ("kept", "tally", "work")  # of the memories of moves: what they have learnt and counted
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
 BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num")
 
@@ -59,7 +61,7 @@ class Standing:
 
     iteration: int
     generator: dict[str, Any]  # state of the bit generator
-    state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters and `imputed` cells
+    state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters, `imputed` cells, PROGRAM
     spare: Record  # draws recorded beyond those of the shortest chain
 
 
@@ -71,6 +73,7 @@ class Chain:
     state: layout.State
     rng: np.random.Generator
     order: np.ndarray  # observations that enter one by one at the start; empty for other starts
+    program: layout.Program
     record: Record
     control: np.ndarray
 
@@ -78,7 +81,7 @@ class Chain:
     def iteration(self) -> int:
         return int(self.control[loop.ITERATION])
 
-    def run(self, moves: np.ndarray, updates: np.ndarray, tune: int, thin: int) -> None:
+    def run(self, updates: np.ndarray, tune: int, thin: int) -> None:
         """Up to the control's limit; the draw of iteration i, counted from 1, goes to row (i - tune) / thin - 1."""
         while len(self.order) and not self.control[loop.STOP]:
             status = allocate(self.data, self.state, self.order, self.rng)
@@ -88,7 +91,7 @@ class Chain:
                 break
             self.state = layout.enlarged(self.state)
         while not self.control[loop.STATUS]:
-            loop.run(self.data, self.state, self.rng, moves, updates, tune, thin, *self.record, self.control)
+            loop.run(self.data, self.state, self.rng, self.program, updates, tune, thin, *self.record, self.control)
             if self.control[loop.STATUS] != layout.NEED_ROOM:
                 break
             self.control[loop.STATUS] = 0
@@ -100,6 +103,7 @@ class Chain:
         kept |= {name: getattr(self.state, name).copy() for name in WHOLE}
         kept["shared"] = self.data.rows.constant[self.data.shared]
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
+        kept |= {name: getattr(self.program, name).copy() for name in PROGRAM}
         return Standing(self.iteration, self.rng.bit_generator.state, kept, spare)
 
 
@@ -138,10 +142,10 @@ def check_start(model: Model, data: layout.Data, labels: np.ndarray, width: np.n
         )
 
 
-def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
+def new_chain(model: Model, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
     """A chain that starts from labels, -1 for observations that enter one by one."""
     n_clusters = int(labels.max(initial=-1)) + 1
-    data, state = model.arrays(max(n_clusters, 8))
+    data, state = model.arrays(max(n_clusters, 8), *scratch(cycle, model))
     far = (np.abs(model.packed.rows.y) > TOO_FAR).any(axis=1)
     if far.any():
         row = int(np.flatnonzero(far)[0])
@@ -157,15 +161,16 @@ def new_chain(model: Model, labels: np.ndarray, rng: np.random.Generator, record
         raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")
     control = np.zeros(loop.CONTROL, np.int64)
     control[loop.LIMIT] = np.iinfo(np.int64).max
-    return Chain(data, state, rng, rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64), record, control)
+    order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
+    return Chain(data, state, rng, order, program(cycle, model), record, control)
 
 
-def resumed_chain(model: Model, standing: Standing, record: Record) -> Chain:
+def resumed_chain(model: Model, cycle: Cycle, standing: Standing, record: Record) -> Chain:
     """A chain that goes on from where another stood; its spare draws are the first of the record."""
     nobody = np.full(model.n_obs, -1, np.int64)
-    chain = new_chain(model, nobody, generator(standing.generator), record)
+    chain = new_chain(model, cycle, nobody, generator(standing.generator), record)
     chain.order = chain.order[:0]
-    _, state = model.arrays(standing.state["size"].shape[0])
+    _, state = model.arrays(standing.state["size"].shape[0], *scratch(cycle, model))
     for name in BY_CLUSTER:
         kept = standing.state[name]
         getattr(state, name)[..., : kept.shape[-1]] = kept
@@ -173,6 +178,8 @@ def resumed_chain(model: Model, standing: Standing, record: Record) -> Chain:
         getattr(state, name)[:] = standing.state[name]
     chain.data.rows.constant[chain.data.shared] = standing.state["shared"]
     chain.data.rows.y[layout.drawn(chain.data.rows)] = standing.state["imputed"]
+    for name in PROGRAM:
+        getattr(chain.program, name)[:] = standing.state[name]
     loop.resume(chain.data, state)
     chain.state = state
     # nobody enters one by one: the permutation that `new_chain` drew does not count

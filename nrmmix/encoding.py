@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix import arrays, covariates, families, priors
+from nrmmix import arrays, covariates, families, methods, moves, priors
 from nrmmix.formula import ModelFrame, restored_frame
 from nrmmix.warn import warn
 
@@ -37,6 +37,11 @@ ARGUMENTS: dict[type, tuple[str, ...]] = {
     families.SemiconjugateGaussian: families.SemiconjugateGaussian.arguments,
     covariates.SquaredExponential: ("width", "locations", "scale"),
     covariates.Box: ("width", "locations", "scale"),
+    moves.Gibbs: ("subset",),
+    moves.SplitMerge: ("proposals", "scans", "proposal"),
+    moves.Slice: ("max_atoms",),
+    moves.Permutation: ("dynamic_program", "beam", "order", "integrate_mass"),
+    methods.Cycle: ("moves", "share"),
 }
 _CLASSES = {kind.__name__: kind for kind in ARGUMENTS}
 

@@ -127,6 +127,11 @@ class Model:
         return self.grid is not None
 
     @property
+    def has_gamma_mass(self) -> bool:
+        """Whether the mass has a gamma prior, which is conjugate given u, and is that of a completely random measure."""
+        return isinstance(self.prior.mass, Gamma) and self._measure == layout.EXPLICIT
+
+    @property
     def has_u(self) -> bool:
         """Whether the joint of a mixture keeps the auxiliary variable u."""
         return not self.is_regression and not self.prior.marginal
@@ -191,8 +196,10 @@ class Model:
 
         Parameters
         ----------
-        method : str or move, default "auto"
-            `"gibbs"`, or `nm.Gibbs()`; `"auto"` is `"gibbs"`.
+        method : str, move, list of moves or Cycle, default "auto"
+            A name of `Model.methods`: `"gibbs"`, `"split_merge"` (with Gibbs), `"slice"`, `"permutation"` (with Gibbs); a move with
+            options, such as `nm.Slice()`; a list such as `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or
+            an `nm.Cycle`.  `"auto"` is `"gibbs"`.
         draws, tune, thin, chains : int
             Every chain runs tune + draws * thin iterations and records `draws` of them.
         init : str or array of int, (n,) or (chains, n), default "sequential"
@@ -234,6 +241,25 @@ class Model:
         result = MCMCResult(self, run)
         warn_unless_converged(result)
         return result
+
+    def methods(self) -> pd.DataFrame:
+        """The methods that have a name, and whether they suit this model.
+
+        Returns
+        -------
+        DataFrame
+            By name of the method: `moves`, whether it `suits`, and the `reason` where it does not.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> table = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()).methods()
+        >>> table.index[table["suits"]].tolist()
+        ['auto', 'gibbs']
+        """
+        from nrmmix.methods import table
+
+        return table(self)
 
     def prior_predictive(self, draws: int = 100, rng: Any = None) -> pd.DataFrame:
         """Data sets drawn from the prior: hyperparameters, random measure, then every row; see `nrmmix.prior_predictive.simulate`.
@@ -317,8 +343,11 @@ class Model:
 
     # ---- arrays for the kernels
 
-    def arrays(self, n_clusters: int) -> tuple[layout.Data, layout.State]:
-        """Kernel arrays with room for so many clusters, nothing assigned, hyperparameters at their starting values."""
+    def arrays(self, n_clusters: int, n_side: int = 0, with_theta: bool = False) -> tuple[layout.Data, layout.State]:
+        """Kernel arrays with room for so many clusters, nothing assigned, hyperparameters at their starting values.
+
+        `n_side` and `with_theta`: scratch columns and parameters for moves that need them.
+        """
         n, packed, grid = self.n_obs, self.packed, self.grid
         block = np.zeros((len(packed.table), layout.BLOCK), np.int64)
         block[:, : layout.EMPTY] = packed.table
@@ -341,7 +370,7 @@ class Model:
         setup[layout.SHARED_WIDTH] = int(shared)
         setup[layout.COVARIATE] = covariate_entry.address
         setup[layout.MEASURE], setup[layout.COMPONENTS] = self._measure, self.prior.components
-        conjugate = with_v and isinstance(self.prior.mass, Gamma) and self._measure == layout.EXPLICIT
+        conjugate = with_v and self.has_gamma_mass
         densities = {
             layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in self.sampled),
             layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in self.sampled and not conjugate),
@@ -370,11 +399,14 @@ class Model:
             labels=np.full(n, -1, np.int64),
             size=np.zeros(cap, np.int64),
             stat=np.zeros((packed.n_stat, cap)),
+            side=np.zeros((packed.n_stat, n_side)),
+            theta=np.zeros((packed.n_theta if with_theta else 0, cap)),
             location=np.zeros(cap, np.int64),
             reach=np.zeros((cap, P if self.is_regression else 0)),
             where=np.zeros((cap, P if self.is_regression else 0)),
             log_weight=np.zeros(cap),
             log_size=np.zeros(n + 2),
+            log_grown=np.zeros(n + 2),
             log_next=np.zeros(n + 2),
             v=data.group_size.copy() if with_v else np.ones(G),
             A=np.zeros(P),

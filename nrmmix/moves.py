@@ -1,77 +1,341 @@
-"""Moves: the options of each, and which model each one suits."""
+"""Moves on the partition: the options of each, which models each one suits, and lists of them."""
 
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+import operator
+from dataclasses import dataclass, fields
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import numpy as np
-
-from nrmmix.kernels import auxiliary, gibbs, held, hyper, locations
+from nrmmix.kernels import gibbs, permutation, slice_sampler, split_merge
+from nrmmix.kernels import state as layout
 from nrmmix.kernels.entry import Entry
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
 
 
+ORDERS = ("uniform", "markov", "projection")
+MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
+
+
+class Room(NamedTuple):
+    """Scratch that a move needs: floats, integers, columns of statistics, and whether parameters of atoms."""
+
+    number: int = 0
+    whole: int = 0
+    side: int = 0
+    theta: bool = False
+
+
 @dataclass(frozen=True)
-class Gibbs:
+class Move:
+    """What all moves have in common."""
+
+    name: ClassVar[str]
+    entry: ClassVar[Entry]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of proposals that are counted; none where every one is accepted."""
+        return ()
+
+    def options(self, model: Model) -> tuple[float, ...]:
+        """What the kernel reads, in its order."""
+        return ()
+
+    def room(self, model: Model) -> Room:
+        return Room()
+
+    def refusal(self, model: Model) -> str:
+        """Why the move cannot run on a model; empty where it can."""
+        return ""
+
+    def needs_tune(self) -> str:
+        """Why the move cannot run without tuning; empty where it can."""
+        return ""
+
+    def is_irreducible(self) -> bool:
+        """Whether the move alone reaches every partition."""
+        return True
+
+    def __str__(self) -> str:
+        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
+
+
+def _count(name: str, value: Any, least: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}.")
+    return number
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
+    if value not in known:
+        near = difflib.get_close_matches(str(value), known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}{hint}")
+    return value
+
+
+_ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
+
+
+def _only_conjugate_mixtures(model: Model) -> str:
+    if model.is_regression:
+        return _ONLY_MIXTURES
+    if len(model.packed.held):
+        return "it needs component parameters that are integrated out, and the family's are not"
+    return ""
+
+
+@dataclass(frozen=True)
+class Gibbs(Move):
     """Collapsed marginal Gibbs: every observation in turn, component parameters and locations of new atoms integrated out.
 
     Exact for every prior and family, for mixtures and density regression (Neal 2000, algorithm 3; for normalised random measures
     Favaro & Teh 2013).  Parameters that cannot be integrated out are drawn once a sweep (Neal 2000, algorithm 8).
 
+    Parameters
+    ----------
+    subset : int, optional
+        Visit so many observations in each iteration, drawn anew without replacement and independently of the partition (`Gibbs_sub`
+        of Lee & Choi 2015); default all of them, in the order of the rows.
+
+    Raises
+    ------
+    ValueError
+        If subset is less than 1, or more than the observations of the model that is fitted.
+
     Examples
     --------
-    >>> print(Gibbs())
-    Gibbs()
+    >>> print(Gibbs(subset=50))
+    Gibbs(subset=50)
     """
 
     name: ClassVar[str] = "gibbs"
     entry: ClassVar[Entry] = gibbs.gibbs
 
+    subset: int | None = None
 
-Move = Gibbs
+    def __post_init__(self) -> None:
+        if self.subset is not None:
+            object.__setattr__(self, "subset", _count("subset", self.subset, 1))
 
-# Names of the methods of each model, and their moves.
-METHODS: dict[str, tuple[Move, ...]] = {"auto": (Gibbs(),), "gibbs": (Gibbs(),)}
+    def options(self, model: Model) -> tuple[float, ...]:
+        return (float(self.subset or 0),)
+
+    def room(self, model: Model) -> Room:
+        return Room(whole=0 if self.subset is None else model.n_obs)
+
+    def refusal(self, model: Model) -> str:
+        if self.subset is not None and self.subset > model.n_obs:
+            return f"subset={self.subset} is more than the {model.n_obs} observations"
+        return ""
 
 
-def moves_of(method: str | Move) -> tuple[Move, ...]:
-    """The moves that a method name or a move stands for.
+@dataclass(frozen=True)
+class SplitMerge(Move):
+    """Split-merge: two observations drawn at random are parted, or their clusters joined, by Metropolis-Hastings at fixed u.
+
+    For mixtures by every prior, of families whose component parameters are integrated out.  It changes many labels at once but rarely
+    single ones: best in a list with `Gibbs`.  `method="split_merge"` is one proposal of each of the two kinds below, then `Gibbs`.
+    Where a merge is refused whatever the probability of the split that would undo it, that probability is not computed, and the log ratio
+    that is reported is an upper bound.
+
+    Parameters
+    ----------
+    proposals : int, default 1
+        Proposals in each iteration.
+    scans : int, default 5
+        Restricted Gibbs scans between the random allocation of a cluster's members to two parts and the scan whose result is proposed.
+    proposal : {"restricted_gibbs", "sequential"}
+        How a split is made: by those scans (Jain & Neal 2004), or by adding the members one by one to the two parts (Dahl 2003), which
+        has no scans.
 
     Raises
     ------
     ValueError
-        If the name is unknown; names what there is.
+        If proposals is less than 1, scans less than 0, or proposal unknown.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> galaxy = nm.datasets.load_galaxy()
+    >>> fit = nm.fit("velocity_km_s ~ 1", galaxy, method=[nm.SplitMerge(scans=3), nm.Gibbs()], draws=50, tune=50, chains=2, rng=1)
+    >>> fit.method
+    'split_merge + gibbs'
     """
-    if isinstance(method, Gibbs):
-        return (method,)
-    if not isinstance(method, str):
-        raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not {method!r}; "
-                         f"the names are {', '.join(map(repr, METHODS))}.")
-    if method not in METHODS:
-        near = difflib.get_close_matches(method, METHODS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, METHODS))}{hint}")
-    return METHODS[method]
+
+    name: ClassVar[str] = "split_merge"
+    entry: ClassVar[Entry] = split_merge.split_merge
+    proposals: int = 1
+    scans: int = 5
+    proposal: str = "restricted_gibbs"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "proposals", _count("proposals", self.proposals, 1))
+        object.__setattr__(self, "scans", _count("scans", self.scans, 0))
+        _one_of("proposal", self.proposal, ("restricted_gibbs", "sequential"))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("split", "merge") if self.proposal == "restricted_gibbs" else ("sequential split", "sequential merge")
+
+    def options(self, model: Model) -> tuple[float, ...]:
+        return (float(self.proposals), float(self.scans), float(self.proposal == "sequential"))
+
+    def room(self, model: Model) -> Room:
+        return Room(whole=3 * model.n_obs + 2, side=split_merge.SIDE)
+
+    def refusal(self, model: Model) -> str:
+        return _only_conjugate_mixtures(model)
 
 
-def entry_addresses(moves: tuple[Move, ...], model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Addresses of the moves on the partition, and of the updates of all else that the model needs, in their order."""
-    sampled = model.sampled
-    regression = model.is_regression
-    updates = (
-        (held.update_held, len(model.packed.held) > 0),
-        (locations.update_locations, regression),
-        (auxiliary.update_v, regression or model.has_u),
-        (auxiliary.update_levels, regression),
-        (hyper.update_sigma, "sigma" in sampled),
-        (hyper.update_widths, any(name in sampled for name in model.width_names)),
-        (hyper.update_mass, "mass" in sampled),  # last: where it has a gamma prior the others do without it
-    )
-    return (
-        np.array([move.entry.address for move in moves], np.int64),
-        np.array([update.address for update, used in updates if used], np.int64),
-    )
+@dataclass(frozen=True)
+class Slice(Move):
+    """Slice sampler: weights and components of the random measure are drawn, all atoms above the smallest slice among them.
+
+    The measure comes from its posterior given u; of the atoms that no observation belongs to, those above the lowest slice are a
+    Poisson process with the exponentially tilted Levy intensity, of which none are left out (Griffin & Walker 2011).  The labels are then
+    independent given weights and components.  Where sigma is large a slice can be so low that more than `max_atoms` atoms would be
+    needed on average: that iteration leaves the partition as it is, which is exact, and is counted (`fit.diagnostics()`).
+
+    For every prior that has a random measure (not `GibbsType`) and every family; for `FiniteMixture` all components are drawn.
+
+    Parameters
+    ----------
+    max_atoms : int, default 1,000
+        Mean number of unoccupied atoms beyond which an iteration is skipped.
+
+    Raises
+    ------
+    ValueError
+        If max_atoms is less than 1.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="slice", draws=50, tune=50, chains=2, rng=1)
+    >>> fit.method
+    'slice'
+    """
+
+    name: ClassVar[str] = "slice"
+    entry: ClassVar[Entry] = slice_sampler.slice_sampler
+    max_atoms: int = 1_000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_atoms", _count("max_atoms", self.max_atoms, 1))
+
+    def options(self, model: Model) -> tuple[float, ...]:
+        return (float(self.max_atoms),)
+
+    def room(self, model: Model) -> Room:
+        return Room(*slice_sampler.room(model.n_obs, self.max_atoms, model.prior.components))
+
+    def refusal(self, model: Model) -> str:
+        if model.is_regression:
+            return _ONLY_MIXTURES
+        if model.prior.kind == layout.TABLE:
+            return f"it draws the random measure, and {type(model.prior).__name__} has a law of partitions only"
+        return ""
+
+
+@dataclass(frozen=True)
+class Permutation(Move):
+    """Permutation-augmented sampler: given an ordering of the data, a partition into segments of it is drawn as a whole.
+
+    An ordering is drawn in which the members of every cluster stand together; given it, all partitions into segments are summed over by a
+    dynamic program and one is drawn (Liang, Jordan & Taskar 2007).  For mixtures by every prior whose component parameters are integrated
+    out.
+
+    Parameters
+    ----------
+    dynamic_program : {"metropolis", "table"}
+        "table": one table entry for each number of observations and of clusters; exact draws, n^3 operations and n^2 memory.
+        "metropolis": the factor of the prior that depends on the number of clusters is replaced by beta^-K, and the draw accepted
+        or not; n^2 operations.  beta follows the number of clusters in tuning, and is kept afterwards.
+    beam : float, optional
+        With "metropolis": at each position keep only the segments that hold all but this share of the sum.  The old partition must be
+        within the beam, or the move stays.  A beam needs another move beside it that reaches every partition, such as `Gibbs`.  A
+        segment that begins a cluster in many dimensions is light at first: the share should be small enough to keep it, such as 1e-32.
+    order : {"uniform", "markov", "projection"}
+        How the members of a cluster are put in order: uniformly; each with the probability of its predictive given the one before it
+        (n^2 more operations); or along a random direction.  A random projection has no known probability: such moves search, and are made
+        in tuning only.  After it the order is uniform.
+    integrate_mass : bool, default False
+        Integrate the mass out of the draw of a partition, and draw it after that; needs a mass with a gamma prior, of a Dirichlet process
+        or another normalised random measure with a mass of its own.
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown, the beam is not in [0, 1), or it is given with dynamic_program="table".
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> galaxy = nm.datasets.load_galaxy()
+    >>> moves = [nm.Permutation(order="projection", beam=1e-32), nm.Gibbs()]
+    >>> nm.fit("velocity_km_s ~ 1", galaxy, method=moves, draws=50, tune=50, chains=2, rng=1).method
+    'permutation + gibbs'
+    """
+
+    name: ClassVar[str] = "permutation"
+    entry: ClassVar[Entry] = permutation.permutation
+    dynamic_program: str = "metropolis"
+    beam: float | None = None
+    order: str = "uniform"
+    integrate_mass: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("dynamic_program", self.dynamic_program, ("metropolis", "table"))
+        _one_of("order", self.order, ORDERS)
+        if not isinstance(self.integrate_mass, bool):
+            raise ValueError(f"integrate_mass must be True or False, not {self.integrate_mass!r}.")
+        if self.beam is None:
+            return
+        if isinstance(self.beam, bool) or not isinstance(self.beam, Real) or not 0 <= self.beam < 1:
+            raise ValueError(f"beam must be None or a number in [0, 1), the share of the sum that may be lost, not {self.beam!r}.")
+        if self.dynamic_program == "table":
+            raise ValueError('a beam needs dynamic_program="metropolis"; the table is exact and has none.')
+        object.__setattr__(self, "beam", float(self.beam))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("partition",)
+
+    def options(self, model: Model) -> tuple[float, ...]:
+        return (
+            float(self.dynamic_program == "table"), -1.0 if self.beam is None else self.beam, float(ORDERS.index(self.order)),
+            float(self.integrate_mass),
+        )
+
+    def room(self, model: Model) -> Room:
+        rows = model.packed.rows
+        directions = rows.y.shape[1] + int(rows.indices.max(initial=-1)) + 1 if self.order == "projection" else 0
+        return Room(*permutation.room(model.n_obs, directions, self.dynamic_program == "table", self.order == "markov"))
+
+    def is_irreducible(self) -> bool:
+        return self.beam is None  # one of 0 loses what rounds to 0
+
+    def needs_tune(self) -> str:
+        return "random projections run in tuning only" if self.order == "projection" else ""
+
+    def refusal(self, model: Model) -> str:
+        n = model.n_obs
+        needed = 8 * permutation.room(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
+        if needed > MOST_TABLE:
+            return (
+                f"the table of {n} observations would take {needed / 2**30:.1f} GiB in each chain, and {MOST_TABLE / 2**30:g} GiB is the "
+                'limit; take dynamic_program="metropolis"'
+            )
+        if self.integrate_mass and not (model.has_gamma_mass and not model.is_regression):
+            return f"integrate_mass needs a mass with a gamma prior, of a normalised random measure, and the prior is {model.prior}"
+        return _only_conjugate_mixtures(model)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrmmix import diagnostics
+from nrmmix import diagnostics, proposals
 from nrmmix.convergence import warn_unless_converged
 from nrmmix.posterior import Posterior
 
@@ -38,6 +38,8 @@ class MCMCResult(Posterior):
         Arrays with leading axes (chain, draw), by name.
     method : str
         Name of the sampler.
+    cycle : nrmmix.Cycle
+        Its moves, with their options.
     tune, thin : int
         Iterations before the first draw, and iterations for each draw.
     seed : int
@@ -59,7 +61,7 @@ class MCMCResult(Posterior):
 
     def __init__(self, model: Model, run: Run) -> None:
         super().__init__(model, run.draws, run.seed)
-        self.method, self.tune, self.thin = run.method, run.tune, run.thin
+        self.method, self.cycle, self.tune, self.thin = run.method, run.cycle, run.tune, run.thin
         self.seconds, self.interrupted = run.seconds, run.interrupted
         self.moved, self.standings = run.moved, run.standings
 
@@ -78,6 +80,8 @@ class MCMCResult(Posterior):
         DataFrame
             One row for each of `n_clusters`, `log_joint`, `mass`, `sigma`, widths and `u` where the model has them; the columns
             are those of `nrmmix.diagnostics.table`.  A fixed hyperparameter has its value as mean and NaN elsewhere.
+            Then rows for the proposals of moves such as split-merge: "split accepted" (the mean is the acceptance rate), "split log
+            ratio" (mean and sd of the log Metropolis-Hastings ratio), and so on; see `proposals`.
 
         Examples
         --------
@@ -86,7 +90,23 @@ class MCMCResult(Posterior):
         >>> list(fit.diagnostics().index)
         ['n_clusters', 'log_joint', 'mass', 'sigma']
         """
-        return diagnostics.table({name: self.draws[name] for name in self.scalars})
+        import pandas as pd
+
+        found = diagnostics.table({name: self.draws[name] for name in self.scalars})
+        made = proposals.rows(self)
+        return found if made.empty else pd.concat([found, made])
+
+    def proposals(self) -> pd.DataFrame:
+        """What became of the proposals of each move; see `nrmmix.proposals.table`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="split_merge", draws=9, tune=9, rng=1)
+        >>> fit.proposals()["kind"].tolist()
+        ['split', 'merge', 'sequential split', 'sequential merge', '']
+        """
+        return proposals.table(self)
 
     def autocorrelation(self, name: str, lags: int = 40) -> pd.DataFrame:
         """Autocorrelation of one quantity within each chain.
@@ -94,7 +114,7 @@ class MCMCResult(Posterior):
         Parameters
         ----------
         name : str
-            One of the rows of `diagnostics()`.
+            One of `fit.scalars`, the first rows of `diagnostics()`.
         lags : int, default 40
             Largest lag.
 

@@ -20,7 +20,7 @@ from nrmmix.interrupts import held
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.gibbs import allocate
-from nrmmix.moves import entry_addresses, moves_of
+from nrmmix.methods import METHODS, Cycle, check, cycle_of, update_addresses
 from nrmmix.warn import warn
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class Run:
     moved: float  # share of label updates that changed a label
     interrupted: bool
     standings: tuple[Standing, ...] = ()  # of the chains at the end
+    cycle: Cycle = METHODS["gibbs"]
 
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:
@@ -113,10 +114,11 @@ def sample(
     time_limit: float | None,
 ) -> Run:
     """Run the chains of a model; see `Model.fit`."""
-    moves = moves_of(method)
+    name, cycle = cycle_of(method)
     draws, tune = count("draws", draws, 1), count("tune", tune, 0)
     thin, chains = count("thin", thin, 1), count("chains", chains, 1)
     limits = _limits(chains, cores, time_limit)
+    check(cycle, model, tune)
     seeds = seed_sequence(rng)
     if tune + draws * thin > MOST:
         raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
@@ -124,11 +126,11 @@ def sample(
         record = _record(model, chains, draws)
         starts = initial_labels(init, model.n_obs, chains)
         runs = [
-            new_chain(model, labels, np.random.default_rng(seed), record.part(c))
+            new_chain(model, cycle, labels, np.random.default_rng(seed), record.part(c))
             for c, (labels, seed) in enumerate(zip(starts, seeds.spawn(chains), strict=True))
         ]
-        addresses = _compiled(model, moves)
-    seconds, stopped = _drive(runs, *addresses, tune, thin, draws, progress, *limits)
+        updates = _compiled(model, cycle)
+    seconds, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
     done = _recorded(model, runs, tune, thin, draws, stopped)
     if max(done) == 0:
         if stopped == "time limit":
@@ -141,10 +143,9 @@ def sample(
         runs = [run for run, recorded in zip(runs, done, strict=True) if recorded]
         done = [recorded for recorded in done if recorded]
     kept = min(done)
-    name = method if isinstance(method, str) else moves[0].name
     return Run(
-        Draws(_named(model, record.part(np.s_[:, :kept]))), "gibbs" if name == "auto" else name, tune, thin, int(seeds.entropy), seconds,
-        _moved(model, runs), bool(stopped), _standings(runs, record, kept, done),
+        Draws(_named(model, record.part(np.s_[:, :kept]))), name, tune, thin, int(seeds.entropy), seconds,
+        _moved(model, runs), bool(stopped), _standings(runs, record, kept, done), cycle,
     )
 
 
@@ -157,16 +158,16 @@ def extend(fit: MCMCResult, draws: int, *, cores: int | None, progress: bool | N
     record = _record(model, chains, max([draws, *(len(standing.spare.labels) for standing in fit.standings)]))
     tune = fit.tune + before * thin
     with announced(), held():
-        runs = [resumed_chain(model, standing, record.part(c)) for c, standing in enumerate(fit.standings)]
-        addresses = _compiled(model, moves_of(fit.method))
-    seconds, stopped = _drive(runs, *addresses, tune, thin, draws, progress, *limits)
+        runs = [resumed_chain(model, fit.cycle, standing, record.part(c)) for c, standing in enumerate(fit.standings)]
+        updates = _compiled(model, fit.cycle)
+    seconds, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
     done = _recorded(model, runs, tune, thin, draws, stopped)
     kept = min(*done, draws)
     new = _named(model, record.part(np.s_[:, :kept]))
     joined = {name: np.concatenate(_alike(fit.draws[name], values), axis=1) for name, values in new.items()}
     return Run(
         Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + seconds, _moved(model, runs), bool(stopped),
-        _standings(runs, record, kept, done),
+        _standings(runs, record, kept, done), fit.cycle,
     )
 
 
@@ -205,20 +206,20 @@ def _memory() -> float:
         return float(sys.maxsize)
 
 
-def _compiled(model: Model, moves: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Addresses of moves and updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
-    addresses, updates = entry_addresses(moves, model)
+def _compiled(model: Model, cycle: Cycle) -> np.ndarray:
+    """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
+    updates = update_addresses(model)
     nobody = np.full(model.n_obs, -1, np.int64)
-    chain = new_chain(model, nobody, np.random.default_rng(0), Record.room(model, 1, 1).part(0))
+    chain = new_chain(model, cycle, nobody, np.random.default_rng(0), Record.room(model, 1, 1).part(0))
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1  # a run of no iterations
     allocate(chain.data, chain.state, chain.order, chain.rng)
-    chain.run(addresses, updates, 0, 1)
-    return addresses, updates
+    chain.run(updates, 0, 1)
+    return updates
 
 
 def _drive(
-    runs: list[Chain], moves: np.ndarray, updates: np.ndarray, tune: int, thin: int, draws: int, progress: bool | None, cores: int,
+    runs: list[Chain], updates: np.ndarray, tune: int, thin: int, draws: int, progress: bool | None, cores: int,
     time_limit: float | None,
 ) -> tuple[float, str]:
     """Run all chains, in turns, so that none is far behind when they are stopped.
@@ -234,7 +235,7 @@ def _drive(
         for turn in range(1, TURNS + 1):
             for run in runs:
                 run.control[loop.LIMIT] = began + (end - began) * turn**2 // TURNS**2
-            pending: set[Future[None]] = {pool.submit(run.run, moves, updates, tune, thin) for run in runs}
+            pending: set[Future[None]] = {pool.submit(run.run, updates, tune, thin) for run in runs}
             futures = set(pending)
             while pending:
                 reason = ""

@@ -17,22 +17,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix import files
-from nrmmix.chain import BY_CLUSTER, WHOLE, Record, Standing, generator
+from nrmmix.chain import BY_CLUSTER, PROGRAM, WHOLE, Record, Standing, generator
 from nrmmix.compiling import announced
 from nrmmix.draws import Draws
 from nrmmix.encoding import UnknownClass, decode, decode_source, encode, encode_source
+from nrmmix.kernels import chain as loop
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.clusters import rebuild
 from nrmmix.kernels.saved import numbered_by_appearance, one_location_each
+from nrmmix.methods import METHODS, Cycle, check, program
 from nrmmix.model import Model
-from nrmmix.moves import moves_of
 from nrmmix.results import MCMCResult
 from nrmmix.sampling import Run
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-FORMAT, VERSION = "nrmmix fit", 2
+FORMAT, VERSION = "nrmmix fit", 3
 HEADER = "header"
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
@@ -84,7 +85,7 @@ def save(fit: MCMCResult, path: Any) -> Path:
         "nrmmix": __version__,
         "model": {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")},
         "data": encode_source(frame, put),
-        "run": {name: getattr(fit, name) for name in RUN},
+        "run": {name: getattr(fit, name) for name in RUN} | {"cycle": encode(fit.cycle)},
         "draws": {name: put(_narrow(values), f"draws/{name}") for name, values in fit.draws.items()},
         "chains": [
             {
@@ -206,13 +207,16 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     _check_draws(model, draws)
     shape = draws["n_clusters"].shape
     run = {name: header["run"][name] for name in RUN}
-    moves_of(run["method"])
+    # formats 1 and 2 knew collapsed Gibbs only
+    cycle = decode(header["run"]["cycle"]) if "cycle" in header["run"] else METHODS["gibbs"]
+    _insist(isinstance(cycle, Cycle) and run["method"] in (cycle.name, *METHODS), f"method {run['method']!r}")
+    check(cycle, model, run["tune"])
     for name in ("tune", "thin", "seed"):
         _insist(type(run[name]) is int and run[name] >= (name == "thin"), name)
-    standings = tuple(_standing(model, chain, get, header["version"]) for chain in header["chains"])
+    standings = tuple(_standing(model, cycle, chain, get, header["version"]) for chain in header["chains"])
     _insist(len(standings) == shape[0], "chains")
     _insist(all(standing.iteration >= run["tune"] + run["thin"] * shape[1] for standing in standings), "iterations")
-    return MCMCResult(model, Run(Draws(draws), **run, standings=standings))
+    return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, standings=standings))
 
 
 def _insist(sound: bool, what: str) -> None:
@@ -266,7 +270,7 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
     _insist(bool(((locations >= 0) & (locations < P)).all()) and one_location_each(labels, locations), "locations")
 
 
-def _standing(model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Standing:
+def _standing(model: Model, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Standing:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
     if version == 1:
@@ -301,6 +305,14 @@ def _standing(model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarra
     _insist(hyper[layout.TAU] == model.prior.tau and bool((hyper[layout.WIDTH :] > 0).all()), "chain's hyperparameters")
     _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
     _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
+    memory = program(cycle, model)
+    for name in PROGRAM:  # not there in older formats, whose moves learnt nothing
+        empty = getattr(memory, name)
+        state[name] = get(spec["state"][name]) if name in spec["state"] else empty
+        _insist(state[name].shape == empty.shape and state[name].dtype == empty.dtype, f"chain's {name}")
+        _insist(bool(np.isfinite(state[name]).all()), f"chain's {name}")
+    calls = state["work"][:, layout.CALLS]
+    _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
     generator(spec["generator"])
     _insist(type(spec["iteration"]) is int, "iterations")
     return Standing(spec["iteration"], spec["generator"], state, spare)

@@ -211,8 +211,8 @@ def log_measure(problem: Problem, point: Point) -> float:
     sizes = [len(point.members(k)) for k in range(point.n_clusters)]
     mass, sigma, tau = point.mass, point.sigma, point.tau
     if problem.marginal:
-        if problem.measure == "pitman-yor":
-            return log_pitman_yor(sizes, mass, sigma)
+        if problem.measure in ("pitman-yor", "stable"):
+            return log_pitman_yor(sizes, 0.0 if problem.measure == "stable" else mass, sigma)
         return log_finite(sizes, mass, problem.components) if problem.measure == "finite" else log_crp(sizes, mass)
     if problem.measure == "stable":
         mass = sigma
@@ -328,6 +328,76 @@ def location_conditional(problem: Problem, point: Point, k: int) -> np.ndarray:
         locations[k] = p
         log_p.append(log_measure(problem, replace(point, locations=tuple(locations))))
     return np.exp(np.array(log_p) - logsumexp(log_p))
+
+
+# ---- split-merge of a mixture
+
+
+def _integer(n: int, rng: np.random.Generator) -> int:
+    return min(int(rng.random() * n), n - 1)
+
+
+def log_odds_of_second(problem: Problem, point: Point, m: int, first: Sequence[int], second: Sequence[int]) -> float:
+    """Of observation m to join the second of two clusters, neither of which has it; the others fixed."""
+    weights = [
+        math.log(len(rows) - point.sigma) + log_predictive(problem.y[m], problem.y[list(rows)], problem.base) for rows in (first, second)
+    ]
+    return weights[1] - weights[0]
+
+
+def split_merge(problem: Problem, point: Point, scans: int, sequential: bool, rng: np.random.Generator) -> tuple[Point, str]:
+    """One proposal from an ordered pair of observations: where the chain stands after it, and what was proposed.
+
+    A merge takes the same steps as the split that it undoes, but for the allocations that count: these are given.
+    """
+    labels, n = point.labels, len(point.labels)
+    i = _integer(n, rng)
+    j = _integer(n - 1, rng)
+    j += j >= i
+    log_uniform = -rng.standard_exponential()
+    splits = labels[i] == labels[j]
+    others = [m for m in range(n) if labels[m] in (labels[i], labels[j]) and m not in (i, j)]
+
+    def at(second: Sequence[int]) -> Point:
+        """The clusters of the pair made one, and these observations taken out of it."""
+        moved = [labels[i] if m in (j, *others) else k for m, k in enumerate(labels)]
+        new = canonical([n if m in second else k for m, k in enumerate(moved)])
+        return replace(point, labels=new, locations=(0,) * (max(new) + 1))
+
+    whole, parted = at([]), at([m for m in range(n) if labels[m] == labels[j]])
+    if not splits and log_joint(problem, whole) - log_joint(problem, parted) <= log_uniform:
+        return point, "merge"  # whatever the probability of the split
+    if sequential:
+        for t in range(len(others)):
+            s = t + _integer(len(others) - t, rng)
+            others[t], others[s] = others[s], others[t]
+    part: dict[int, int] = {i: 0, j: 1}
+    log_q = 0.0
+
+    def allocate(m: int, counts: bool) -> None:
+        nonlocal log_q
+        first, second = ([a for a, which in part.items() if which == side and a != m] for side in (0, 1))
+        odds = log_odds_of_second(problem, point, m, first, second)
+        if counts and not splits:
+            part[m] = int(labels[m] == labels[j])
+        else:
+            part[m] = int(rng.random() < 1.0 / (1.0 + math.exp(-odds)))
+        log_q -= np.logaddexp(0.0, -odds if part[m] else odds) if counts else 0.0
+
+    if not sequential:
+        for m in others:
+            part[m] = _integer(2, rng)
+        for _ in range(scans):
+            for m in others:
+                allocate(m, False)
+    for m in others:
+        allocate(m, True)
+    if splits:
+        parted = at([m for m, which in part.items() if which == 1])
+    log_ratio = log_joint(problem, parted) - log_joint(problem, whole) - log_q
+    accepted = log_uniform < (log_ratio if splits else -log_ratio)
+    after = (parted if splits else whole) if accepted else point
+    return after, ("split" if splits else "merge") + (", accepted" if accepted else "")
 
 
 # ---- full conditionals of the hyperparameters and of v, up to a constant

@@ -20,11 +20,11 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 import nrmmix as nm
-from nrmmix import moves, sampling
+from nrmmix import methods, moves, sampling
 from nrmmix.kernels import auxiliary, chain, clusters, gibbs, hyper, nrm
 from nrmmix.kernels import locations as places
 from nrmmix.kernels import state as layout
-from nrmmix.kernels.entry import MOVE_T, call_density, call_mean, call_move, call_sample, call_scalar, entry
+from nrmmix.kernels.entry import MOVE_T, call_density, call_mean, call_sample, call_scalar, call_step, entry
 from nrmmix.kernels.jit import JIT
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -157,8 +157,8 @@ def mean_theta_column(data, theta, out, m):
 
 
 @numba.njit
-def move_at(address, data, state, rng):
-    return call_move(address, data, state, rng)
+def step_at(address, data, state, rng):
+    return call_step(address, data, state, rng)
 
 
 @numba.njit
@@ -166,8 +166,8 @@ def scalar_at(address, data, state, which, z):
     return call_scalar(address, data, state, which, z)
 
 
-def move(entry_point, data, state, rng):
-    assert move_at(entry_point.address, data, state, rng) == layout.DONE
+def step(entry_point, data, state, rng):
+    assert step_at(entry_point.address, data, state, rng) == layout.DONE
 
 
 def scalar(entry_point, data, state, which, z):
@@ -340,7 +340,7 @@ def test_gaussian_score_without_itself_is_the_score_after_removal(d):
     for i in range(12):
         within = np.zeros(len(state.size))
         clusters.score_columns(data, state.stat, state.work, within, 1, i, 0)
-        clusters.copy_column(state.stat, 0, 5)
+        clusters.copy_column(state.stat, state.stat, 0, 5)
         assert clusters.update_column(data, state.stat, 5, i, -1.0)
         after = np.zeros(len(state.size))
         clusters.score_columns(data, state.stat, state.work, after, 6, i, -1)
@@ -506,7 +506,7 @@ def test_an_outlier_leaves_correct_statistics_behind(d, distance):
     model = mixture(10, d, y=far_away(d, distance), family=nm.Gaussian(m=np.zeros(d), r=0.1, nu=d + 2.0, scale=np.eye(d)))
     data, state = started(model, np.zeros(10, int))
     # taking it out of the statistics alone loses their digits, and says so
-    clusters.copy_column(state.stat, 0, 3)
+    clusters.copy_column(state.stat, state.stat, 0, 3)
     assert not clusters.update_column(data, state.stat, 3, 4, -1.0)
     clusters.detach(data, state, 4)
     check_columns(model, data, state, rtol=1e-12)
@@ -929,7 +929,7 @@ def test_slice_hyper_draws(case):
         if which == layout.WIDTH:
             hyper.update_width(data, state, which, int(carry), rng)
         else:
-            move(hyper.update_sigma if which == layout.SIGMA else hyper.update_mass, data, state, rng)
+            step(hyper.update_sigma if which == layout.SIGMA else hyper.update_mass, data, state, rng)
         draws[t] = state.hyper[which]
     if carry:
         held = naive.reach(problem, point, point.widths) * point.v
@@ -961,7 +961,7 @@ def test_moves_of_v_draw_both_groups(moves_of_v, regions):
     draws = np.empty((20_000, 2))
     for t in range(len(draws)):
         for update in updates[moves_of_v]:
-            move(update, data, state, rng)
+            step(update, data, state, rng)
         draws[t] = np.log(state.v)
     np.testing.assert_allclose(state.A, state.v @ state.K, rtol=1e-12)
     grid = np.arange(-12.0, 18.0, 0.4)
@@ -1011,7 +1011,7 @@ def test_v_stays_within_its_bound(labels):
     for _ in range(500):
         restore(state, saved)
         for update in (auxiliary.update_v, auxiliary.update_levels):
-            move(update, data, state, rng)
+            step(update, data, state, rng)
             assert np.isfinite(state.A).all()
             assert np.log(state.v).max() <= layout.LOG_V_MAX * (1 + 1e-12)
 
@@ -1020,13 +1020,13 @@ def test_v_stays_within_its_bound(labels):
 def test_updates_leave_every_cache_fresh(name):
     model = DENSITIES[name]
     data, state = density_point(name)
-    _, updates = moves.entry_addresses((), model)
+    updates = methods.update_addresses(model)
     sampled = {name.split("_")[0] for name in model.sampled}  # one update for all widths
     assert len(updates) == (3 if model.is_regression else 1) + len(sampled)
     rng = np.random.default_rng(5)
     for _ in range(50):
         for address in updates:
-            assert move_at(address, data, state, rng) == layout.DONE
+            assert step_at(address, data, state, rng) == layout.DONE
         nrm.refresh(data, state)
         point = point_of(state)
         problem = problem_of(model, data)
@@ -1059,7 +1059,7 @@ def test_update_mass_draws_from_its_gamma():
     rng = np.random.default_rng(6)
     draws = np.empty(3000)
     for t in range(len(draws)):
-        move(hyper.update_mass, data, state, rng)
+        step(hyper.update_mass, data, state, rng)
         draws[t] = state.hyper[layout.MASS]
     point = point_of(state)
     total = sum(w * naive.psi1(a, point.sigma, point.tau) for w, a in zip(data.R0, state.A, strict=True))
@@ -1074,7 +1074,7 @@ def test_update_locations_frequencies(kernel):
     rng = np.random.default_rng(5)
     counts = [Counter() for _ in range(3)]
     for _ in range(8000):
-        move(places.update_locations, data, state, rng)
+        step(places.update_locations, data, state, rng)
         for k in range(3):
             counts[k][int(state.location[k])] += 1
     for k in range(3):
@@ -1212,7 +1212,7 @@ def test_gibbs_one_without_company():
         restore(state, saved)
         gibbs.gibbs_one(data, state, 2, rng)
         assert state.num[layout.N_CLUSTERS] == 1 and state.labels[2] == 0
-        move(places.update_locations, data, state, rng)
+        step(places.update_locations, data, state, rng)
         counts[int(state.location[0])] += 1
     p = naive.location_conditional(problem, point_of(state), 0)
     assert naive.chi_square(counts, dict(enumerate(p))) > LEAST_P
@@ -1295,7 +1295,7 @@ def test_record_numbers_clusters_by_first_appearance():
         np.testing.assert_array_equal(getattr(state, name), getattr(before, name))
 
 
-BY_CLUSTER = ("size", "stat", "location", "log_weight", "score", "work")  # the cluster last
+BY_CLUSTER = ("size", "stat", "theta", "location", "log_weight", "score", "work")  # the cluster last
 
 
 def test_enlarged_keeps_what_a_state_holds():
@@ -1391,7 +1391,7 @@ def test_recorded_joints_are_those_of_the_recorded_draws():
 
 
 @entry(MOVE_T)
-def failing_move(data, state, rng):
+def failing_move(data, state, memory, rng):
     return 0 if rng.random() < 0.1 else layout.DONE  # 0 is also what an exception inside an entry point gives
 
 
@@ -1458,6 +1458,12 @@ for model in (
     nm.Model("a ~ b + c", table, kernel=nm.SquaredExponential([nm.Beta(1, 1), 0.2]), prior=nm.NGGP(1, 0.5)),
 ):
     sample(model, "gibbs", **(options | {"init": "each" if model.n_dim == 3 else "sequential"}))
+for method in (
+    [nm.SplitMerge(), nm.SplitMerge(proposal="sequential"), nm.Gibbs(subset=3)], "slice", nm.Permutation("table"),
+    [nm.Permutation(beam=0.1, order="markov"), nm.Permutation(order="projection"), nm.Gibbs()],
+):
+    for prior in (nm.NGGP(), nm.FiniteMixture(5, 2.0)):
+        sample(nm.Model(data=y, prior=prior), method, **options)
 found = {}
 for module in pkgutil.walk_packages(nrmmix.kernels.__path__, "nrmmix.kernels."):
     for name, value in vars(importlib.import_module(module.name)).items():
@@ -1523,17 +1529,17 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     ))
     control = np.zeros(chain.CONTROL, np.int64)
     control[chain.LIMIT] = 10**6
-    addresses = moves.entry_addresses(moves.moves_of("gibbs"), model)
+    program, updates = methods.program(methods.METHODS["gibbs"], model), methods.update_addresses(model)
     scalars = np.zeros((5, chain.R_WIDTH))
     chain.run(
-        data, tight, np.random.default_rng(0), *addresses, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
+        data, tight, np.random.default_rng(0), program, updates, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
         np.zeros((5, 0)), scalars, np.zeros((5, 0, 0)), np.zeros((5, 0)), np.zeros((5, 0)), control,
     )
     assert control[chain.STATUS] == layout.NEED_ROOM and control[chain.ITERATION] == 0
     control[:] = 0
     control[chain.LIMIT], control[chain.STOP] = 10**6, 1
     chain.run(
-        data, state, np.random.default_rng(0), *addresses, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
+        data, state, np.random.default_rng(0), program, updates, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
         np.zeros((5, 0)), scalars, np.zeros((5, 0, 0)), np.zeros((5, 0)), np.zeros((5, 0)), control,
     )
     assert control[chain.ITERATION] == 0

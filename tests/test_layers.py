@@ -12,9 +12,9 @@ import nrmmix
 ROOT = Path(nrmmix.__file__).parent
 LAYERS = (
     {"files", "interrupts", "kernels", "simulated", "tables", "warn"},
-    {"hyperpriors"},
+    {"hyperpriors", "moves"},
     {"arrays", "compiling", "convergence", "datasets", "diagnostics", "draws", "formula_syntax", "partition", "priors", "sparse"},
-    {"covariates", "families", "formula", "joint", "moves"},
+    {"covariates", "families", "formula", "joint", "methods"},
     {"encoding", "model"},
     {"chain"},
     {"sampling"},
@@ -25,7 +25,7 @@ LAYERS = (
     {"datatree", "simulate"},
     {"plots"},
     {"report"},
-    {"posterior"},
+    {"posterior", "proposals"},
     {"results"},
     {"saving"},
     {"api"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import MOVE_T, SCALAR_T, entry
+from nrmmix.kernels.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.locations import add_row
 from nrmmix.kernels.nrm import draw_stable_u, exponents, growth_sums, is_mixture, mass_term, recompute_A
@@ -47,7 +47,7 @@ def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, rng):
             hi = x
 
 
-@entry(MOVE_T)
+@entry(STEP_T)
 def update_v(data, state, rng):
     """One slice step for each log V_g."""
     if data.setup[MEASURE] == STABLE and is_mixture(data):
@@ -94,7 +94,7 @@ def find_regions(data, state):
         state.region[g] = int(state.score[k])
 
 
-@entry(MOVE_T)
+@entry(STEP_T)
 def update_levels(data, state, rng):
     """The common scale of all V_g, that of each region, and the stretch of the regions' levels.
 

@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import math
+
 from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns_and_new
-from nrmmix.kernels.entry import call_covariate, call_move
+from nrmmix.kernels.entry import call_covariate, call_move, call_step
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh
-from nrmmix.kernels.state import DONE, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, WIDTH
+from nrmmix.kernels.state import (
+    BY_WORK,
+    CALLS,
+    DONE,
+    EACH,
+    FINITE,
+    MASS,
+    MEASURE,
+    N_CLUSTERS,
+    N_SCORED,
+    SCORED,
+    SIGMA,
+    TUNING,
+    WIDTH,
+    Memory,
+)
 
 # control: shared with the main thread while the chain runs
 ITERATION = 0  # iterations done
@@ -14,9 +31,12 @@ STATUS = 1
 STOP = 2  # set by the main thread
 MOVE = 3  # where an interrupted list of moves goes on
 LIMIT = 4  # iterations to do before the next turn of the other chains
-CONTROL = 5
+CALL = 5  # where the calls of that move go on
+CONTROL = 6
 
 REBUILD_EVERY = 64
+FORGET = 0.05  # weight of the last iteration in the average work of a move
+MOST_CALLS = 1000.0  # of one move in an iteration
 
 # Columns of the recorded scalars; widths follow.
 R_CLUSTERS, R_JOINT, R_MASS, R_SIGMA, R_WIDTH = 0, 1, 2, 3, 4
@@ -99,26 +119,64 @@ def record(data, state, t, labels, location, v, scalars, held, shared, imputed):
 
 
 @kernel
-def run(data, state, rng, moves, updates, tune, thin, labels, location, v, scalars, held, shared, imputed, control):
+def one_move(data, state, rng, program, j):
+    """One call of move j."""
+    first, last, first_whole, last_whole = program.place[j]
+    memory = Memory(
+        program.option[j], program.kept[j], program.tally[j], program.number[first:last], program.whole[first_whole:last_whole]
+    )
+    before = state.num[N_SCORED]
+    status = call_move(program.address[j], data, state, memory, rng)
+    program.work[j, SCORED] += state.num[N_SCORED] - before
+    return status
+
+
+@kernel
+def adapt(program, iteration):
+    """After each iteration of tuning: counts start anew, and where it is asked for the calls of each move make their work alike."""
+    most = 0.0
+    for j in range(program.work.shape[0]):
+        for column in range(program.tally.shape[1]):
+            program.tally[j, column] = 0.0
+    if program.work.shape[0] == 0 or program.work[0, BY_WORK] == 0.0:
+        return
+    weight = max(1.0 / (iteration + 1.0), FORGET)
+    for j in range(program.work.shape[0]):
+        work = program.work[j]
+        work[EACH] += weight * (work[SCORED] / work[CALLS] - work[EACH])
+        work[SCORED] = 0.0
+        most = max(most, work[EACH])
+    for j in range(program.work.shape[0]):
+        work = program.work[j]
+        work[CALLS] = max(1.0, min(MOST_CALLS, math.floor(most / max(work[EACH], 1.0) + 0.5)))
+
+
+@kernel
+def run(data, state, rng, program, updates, tune, thin, labels, location, v, scalars, held, shared, imputed, control):
     """Moves on the partition, then updates of all else, again and again.
 
     Until all draws are recorded, a move needs room, something breaks, or the main thread says stop.
     """
     total = min(tune + labels.shape[0] * thin, control[LIMIT])
     while control[ITERATION] < total:
-        if control[STOP] != 0 and control[MOVE] == 0:  # never within an iteration
+        if control[STOP] != 0 and control[MOVE] == 0 and control[CALL] == 0:  # never within an iteration
             return 0
-        for j in range(control[MOVE], moves.shape[0]):
-            status = call_move(moves[j], data, state, rng)
-            if status != DONE:
-                control[STATUS] = status
-                control[MOVE] = j
-                return 0
-        control[MOVE] = 0
-        for j in range(updates.shape[0]):
-            call_move(updates[j], data, state, rng)
-        refresh(data, state)
         it = control[ITERATION]
+        state.num[TUNING] = 1 if it < tune else 0
+        for j in range(control[MOVE], program.address.shape[0]):
+            for call in range(control[CALL], int(program.work[j, CALLS])):
+                status = one_move(data, state, rng, program, j)
+                if status != DONE:
+                    control[STATUS] = status
+                    control[MOVE], control[CALL] = j, call
+                    return 0
+            control[CALL] = 0
+        control[MOVE] = 0
+        if it < tune:
+            adapt(program, it)
+        for j in range(updates.shape[0]):
+            call_step(updates[j], data, state, rng)
+        refresh(data, state)
         if (it + 1) % REBUILD_EVERY == 0:
             rebuild(data, state)
         if it >= tune and (it - tune + 1) % thin == 0:

@@ -61,9 +61,9 @@ def marginal_column(data, stat, k):
 
 
 @kernel
-def copy_column(stat, source, target):
-    for r in range(stat.shape[0]):
-        stat[r, target] = stat[r, source]
+def copy_column(source_stat, target_stat, source, target):
+    for r in range(source_stat.shape[0]):
+        target_stat[r, target] = source_stat[r, source]
 
 
 @kernel
@@ -100,21 +100,12 @@ def shift_reach(data, state, i, k, sign):
 
 
 @kernel
-def detach(data, state, i):
-    """Take observation i out of its cluster; the last cluster moves into the place of one left empty."""
-    k = state.labels[i]
-    state.labels[i] = -1
-    state.size[k] -= 1
-    if state.size[k] > 0:
-        if not update_column(data, state.stat, k, i, -1.0):
-            fill_column(data, state, k, k, variable(-1))
-        weigh(state, k)
-        shift_reach(data, state, i, k, -1.0)
-        return
+def drop_cluster(state, k):
+    """The last cluster moves into the place of k, which nobody is in."""
     last = state.num[N_CLUSTERS] - 1
     state.num[N_CLUSTERS] = last
     if k != last:
-        copy_column(state.stat, last, k)
+        copy_column(state.stat, state.stat, last, k)
         state.size[k] = state.size[last]
         state.location[k] = state.location[last]
         state.log_weight[k] = state.log_weight[last]
@@ -129,6 +120,21 @@ def detach(data, state, i):
                 if left == 0:
                     break
     state.size[last] = 0
+
+
+@kernel
+def detach(data, state, i):
+    """Take observation i out of its cluster; the last cluster moves into the place of one left empty."""
+    k = state.labels[i]
+    state.labels[i] = -1
+    state.size[k] -= 1
+    if state.size[k] > 0:
+        if not update_column(data, state.stat, k, i, -1.0):
+            fill_column(data, state, k, k, variable(-1))
+        weigh(state, k)
+        shift_reach(data, state, i, k, -1.0)
+    else:
+        drop_cluster(state, k)
 
 
 @kernel
@@ -165,7 +171,7 @@ def relocate(data, state, i, k):
 def score_without(data, state, i, k):
     """Log predictive of member i of cluster k given the other members, from statistics without it."""
     spare = state.num[N_CLUSTERS] + 2  # behind the columns of new clusters
-    copy_column(state.stat, k, spare)
+    copy_column(state.stat, state.stat, k, spare)
     if not update_column(data, state.stat, spare, i, -1.0):
         fill_column(data, state, spare, k, i)
     out = state.work[state.work.shape[0] - 1]

@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nrmmix.kernels.jit import JIT
-from nrmmix.kernels.state import Data, Rows, State
+from nrmmix.kernels.state import Data, Memory, Rows, State
 
 _f8, _i8 = types.float64, types.int64
 _F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))
@@ -27,9 +27,13 @@ _U2 = types.Array(types.uint8, 2, "C")
 _ROWS = types.NamedTuple((_F2, _U2, _I1, _I1, _F1, _F1), Rows)
 _DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I1, _F2), Data)
 _STATE = types.NamedTuple(
-    (_I1, _I1, _F2, _I1, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F2, _F1, _I1, _F1, _F2, _F2, _F2, _F2, _I1, _I1, _F2),
+    (
+        _I1, _I1, _F2, _F2, _F2, _I1, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F2, _F1, _I1, _F1, _F2, _F2,
+        _F2, _F2, _I1, _I1, _F2,
+    ),
     State,
 )
+_MEMORY = types.NamedTuple((_F1, _F1, _F1, _F1, _I1), Memory)
 
 # (rows, stat, block, k): make column k the statistics of no observation; parameters held in it stay
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
@@ -57,8 +61,10 @@ REDRAW_T = _i8(_ROWS, _F2, _I1, _i8, _RNG)
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (data, state, which, z): a log density at z
 SCALAR_T = _f8(_DATA, _STATE, _i8, _f8)
-# (data, state, rng): status
-MOVE_T = _i8(_DATA, _STATE, _RNG)
+# (data, state, memory, rng): status
+MOVE_T = _i8(_DATA, _STATE, _MEMORY, _RNG)
+# (data, state, rng): status of an update of all else than the partition
+STEP_T = _i8(_DATA, _STATE, _RNG)
 
 _python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, when nothing is compiled
 
@@ -124,3 +130,4 @@ call_redraw = _caller(REDRAW_T)
 call_covariate = _caller(COVARIATE_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)
+call_step = _caller(STEP_T)

@@ -16,8 +16,9 @@ from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.held import held_one
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.locations import location_weight_without, location_weights
+from nrmmix.kernels.moving import random_subset
 from nrmmix.kernels.special import draw_index
-from nrmmix.kernels.state import BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_SCORED, NEED_ROOM
+from nrmmix.kernels.state import ACCEPTED, BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED
 
 
 @fast
@@ -72,18 +73,34 @@ def gibbs_one(data, state, i, rng):
 
 
 @entry(MOVE_T)
-def gibbs(data, state, rng):
-    """One sweep over all observations."""
+def gibbs(data, state, memory, rng):
+    """One sweep over all observations, or over a subset of option[0] of them that does not depend on the partition.
+
+    whole: where there is a subset, the numbers of all observations in some order (all 0 at first).
+    """
     n = state.labels.shape[0]
+    order = memory.whole
     room = state.size.shape[0] - 3
-    for i in range(state.num[CURSOR], n):
+    count = n
+    if order.shape[0] > 0:
+        count = int(memory.option[0])
+        if state.num[CURSOR] == 0:
+            for i in range(n):
+                order[i] = i
+            random_subset(order, count, rng)
+    moved = state.num[N_MOVED]
+    for t in range(state.num[CURSOR], count):
+        i = order[t] if order.shape[0] > 0 else t
         if state.num[N_CLUSTERS] > room:
-            state.num[CURSOR] = i
+            state.num[CURSOR] = t
+            memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
             return NEED_ROOM
         status = gibbs_one(data, state, i, rng)
         if status != DONE:
             return status
         redraw_cells(data, state, i, rng)
+    memory.tally[PROPOSED] += count
+    memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
     state.num[CURSOR] = 0
     return DONE
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.clusters import copy_column, empty_column, relocate, score_columns, score_without, update_column
-from nrmmix.kernels.entry import MOVE_T, call_redraw, entry
+from nrmmix.kernels.entry import STEP_T, call_redraw, entry
 from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.special import draw_index
 from nrmmix.kernels.state import BAD_ROW, BROKEN, DONE, N_CLUSTERS, N_SCORED, REDRAW
@@ -36,7 +36,7 @@ def redraw(data, state, rng):
     redraw_column(data, state, -1 - K, rng)
 
 
-@entry(MOVE_T)
+@entry(STEP_T)
 def update_held(data, state, rng):
     redraw(data, state, rng)
     return DONE
@@ -70,13 +70,13 @@ def held_one(data, state, i, own, rng):
         return BROKEN
     if alone and (k == k_old or k >= K):  # still alone, with its own parameters or others
         if k >= K:
-            copy_column(state.stat, k, k_old)
+            copy_column(state.stat, state.stat, k, k_old)
         update_column(data, state.stat, k_old, i, 1.0)
         return DONE
     if k == k_old:
         return DONE
     if k > K:
-        copy_column(state.stat, k, K)
+        copy_column(state.stat, state.stat, k, K)
         k = K
     relocate(data, state, i, k)
     return DONE

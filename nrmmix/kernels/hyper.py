@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import MOVE_T, SCALAR_T, entry
+from nrmmix.kernels.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.locations import add_row
 from nrmmix.kernels.nrm import (
@@ -134,7 +134,7 @@ def log_density_mass(data, state, which, z):
     return value + mass * math.log(state.hyper[TAU] + state.A[0]) + math.lgamma(mass + 1.0) - math.lgamma(mass + state.labels.shape[0])
 
 
-@entry(MOVE_T)
+@entry(STEP_T)
 def update_sigma(data, state, rng):
     state.hyper[SIGMA] = draw(data, state, SIGMA, SIGMA_DENSITY, 0, rng)
     if data.setup[MEASURE] == STABLE:
@@ -144,7 +144,7 @@ def update_sigma(data, state, rng):
     return DONE
 
 
-@entry(MOVE_T)
+@entry(STEP_T)
 def update_mass(data, state, rng):
     prior = data.hyperprior[MASS]
     if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1 and data.setup[MEASURE] == EXPLICIT:
@@ -157,7 +157,7 @@ def update_mass(data, state, rng):
     return DONE
 
 
-@entry(MOVE_T)
+@entry(STEP_T)
 def update_widths(data, state, rng):
     for which in range(WIDTH, state.hyper.shape[0]):
         if data.hyperprior[which, 0] != FIXED:

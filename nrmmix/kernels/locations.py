@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import MOVE_T, entry
+from nrmmix.kernels.entry import STEP_T, entry
 from nrmmix.kernels.jit import fast, kernel, variable
 from nrmmix.kernels.special import draw_index, exp_any, log_pos
 from nrmmix.kernels.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
@@ -97,7 +97,7 @@ def location_weight_without(state, k, g):
     return state.log_size[n] + (math.log(total) if total > TINY else -math.inf)
 
 
-@entry(MOVE_T)
+@entry(STEP_T)
 def update_locations(data, state, rng):
     """mu_m: p with probability proportional to R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma)."""
     P = state.A.shape[0]

@@ -233,6 +233,9 @@ def refresh(data, state):
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
     for m in range(1, state.log_size.shape[0]):
         state.log_size[m] = log_pos(m - sigma)
+    state.log_grown[1] = 0.0
+    for m in range(2, state.log_size.shape[0]):
+        state.log_grown[m] = state.log_grown[m - 1] + state.log_size[m - 1]
     if is_integrated(data):
         log_scale = -sigma * total_growth(data, state, sigma)
         for K in range(1, state.log_next.shape[0]):  # beside no other cluster there is no choice

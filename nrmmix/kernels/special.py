@@ -171,3 +171,9 @@ def draw_index(weight, m, r):
         if weight[k] > 0.0:
             return k
     return -1
+
+
+@kernel
+def draw_integer(n, rng):
+    """An integer in 0..n-1, each as likely up to 2^-53 (`Generator.integers` would allocate)."""
+    return min(int(rng.random() * n), n - 1)

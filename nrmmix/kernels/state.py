@@ -25,6 +25,7 @@ CURSOR = 1  # where an interrupted move goes on
 BAD_ROW = 2  # the observation that has no finite score
 N_MOVED = 3  # label changes since the start
 N_SCORED = 4  # (observation, cluster) pairs scored since the start
+TUNING = 5  # 1 before the first draw: moves may still adapt
 NUM = 8
 
 # State.hyper
@@ -84,17 +85,56 @@ class Data(NamedTuple):
     log_V: np.ndarray  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
 
 
+# Memory.tally: for each kind of proposal of a move so many columns, counted since the end of tuning.
+PROPOSED, ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, SKIPPED = 0, 1, 2, 3, 4, 5
+TALLY = 6
+KINDS = 2  # of proposals that one move may count apart
+OPTIONS, KEPT = 6, 4
+
+
+class Memory(NamedTuple):
+    """What one move of a chain has to itself; `nrmmix.moves` says what each puts where."""
+
+    option: np.ndarray  # (OPTIONS,) constant
+    kept: np.ndarray  # (KEPT,) what it has learnt in tuning; saved with the chain
+    tally: np.ndarray  # (KINDS * TALLY,) counts; saved with the chain
+    number: np.ndarray  # scratch, lost between calls unless a call returned NEED_ROOM
+    whole: np.ndarray  # int64 scratch; likewise
+
+
+class Program(NamedTuple):
+    """The list of moves of a chain, and their memories one after the other."""
+
+    address: np.ndarray  # (moves,) int64
+    place: np.ndarray  # (moves, 4) int64: where each one's part of `number` and `whole` begins and ends
+    option: np.ndarray  # (moves, OPTIONS)
+    kept: np.ndarray  # (moves, KEPT)
+    tally: np.ndarray  # (moves, KINDS * TALLY)
+    work: np.ndarray  # (moves, WORK)
+    number: np.ndarray
+    whole: np.ndarray
+
+
+# Columns of Program.work: calls in each iteration; pairs scored by one call, averaged in tuning, and in this iteration; 1 where the
+# calls of all moves are to score alike.
+CALLS, EACH, SCORED, BY_WORK = 0, 1, 2, 3
+WORK = 4
+
+
 class State(NamedTuple):
     """Changed by every move; invariants are in `nrmmix.kernels.clusters`."""
 
     labels: np.ndarray  # (n,) cluster of each observation, -1 while unassigned
     size: np.ndarray  # (cap,)
     stat: np.ndarray  # (S, cap) sufficient statistics
+    side: np.ndarray  # (S, some) scratch columns of moves that try other clusters
+    theta: np.ndarray  # (T, cap) parameters of atoms, scratch of moves that draw them; T = 0 for others
     location: np.ndarray  # (cap,) drawn after each sweep of moves
     reach: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); P = 0 here in a mixture
     where: np.ndarray  # (cap, P) posterior of the location; likewise
     log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
     log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
+    log_grown: np.ndarray  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
     log_next: np.ndarray  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
     v: np.ndarray  # (G,)
     A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
@@ -139,6 +179,6 @@ def enlarged(state: State) -> State:
         out[..., :old] = a
         return out
 
-    last = {name: wider(getattr(state, name)) for name in ("size", "stat", "location", "log_weight", "score", "work")}
+    last = {name: wider(getattr(state, name)) for name in ("size", "stat", "theta", "location", "log_weight", "score", "work")}
     first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in ("reach", "where")}
     return state._replace(**last, **first)

@@ -19,6 +19,7 @@ import numpy as np
 from nrmmix import files, plots
 from nrmmix.convergence import converged, verdict
 from nrmmix.encoding import ARGUMENTS
+from nrmmix.methods import code_of
 from nrmmix.plots.kinds import KINDS
 from nrmmix.priors import GibbsType
 from nrmmix.report.frames import quantities
@@ -213,7 +214,7 @@ def reproduce(fit: MCMCResult) -> str:
         arguments.append("missing='marginalize'")
     lines = "\n".join(f"    {argument}," for argument in arguments)
     run = f"draws={fit.draws.n_draws}, tune={fit.tune}, thin={fit.thin}, chains={fit.draws.n_chains}, rng={fit.seed}"
-    return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({fit.method!r}, {run})"
+    return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({code_of(fit.method, fit.cycle)}, {run})"
 
 
 def _code(value: Any) -> str:

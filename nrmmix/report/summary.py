@@ -59,7 +59,7 @@ def summary(fit: MCMCResult) -> Report:
     width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index)))
     tables = [
         _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
-        _count_table(fit, width),
+        *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0].kinds else []), _count_table(fit, width),
     ]
     if affordable(fit):
         found = clusters(fit)
@@ -122,6 +122,21 @@ def _run_table(fit: MCMCResult, width: int) -> Table:
     value = (width - sum(keys) - 5 * 3) // 3
     widths = [keys[0], value, keys[1], value, keys[2], width - sum(keys) - 5 * 3 - 2 * value]
     return Table(cells, widths, "lrlrlr", colsep="   ")
+
+
+def _move_table(fit: MCMCResult, width: int) -> Table:
+    """Proposals of the moves."""
+    found = fit.proposals()
+    headers = ["Move", "Proposal", "Calls", "Proposed", "Accepted", "Log ratio", "sd", "Skipped"]
+    cells = [
+        [
+            row.move, row.kind or "labels", f"{row.calls:.3g}", row.proposed,
+            "" if np.isnan(row.accepted) else f"{100 * row.accepted:.3g}%",
+            *("" if np.isnan(x) else f"{x:.4g}" for x in (row.log_ratio, row.log_ratio_sd)), row.skipped,
+        ]
+        for row in found.itertuples()
+    ]
+    return Table(cells, [0] * len(headers), "ll" + "r" * (len(headers) - 2), headers=headers, total=width, colsep="  ")
 
 
 def _parameter_table(numbers: pd.DataFrame, width: int) -> Table:

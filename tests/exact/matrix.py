@@ -1,4 +1,4 @@
-"""The enumeration matrix: collapsed Gibbs for every prior with every family, against the exact posterior of all partitions.
+"""The enumeration matrix against the exact posterior of all partitions: collapsed Gibbs for every prior with every family, and every move.
 
 `make matrix` writes it with its total variations to docs/exactness.md; test_matrix.py asserts a shorter run of it.
 """
@@ -9,7 +9,8 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +73,7 @@ def missing_cells_log_marginal(X: np.ndarray, m: np.ndarray, r: float, nu: float
     return float(constant + top + np.log((weight * np.exp(log_density - top)).sum()))
 
 
+@cache
 def families() -> dict[str, FamilyCase]:
     """Of every family one case at least, with fixed hyperparameters."""
     m, r, nu, S = np.array([0.2, 0.4]), 0.3, 4.0, np.array([[1.0, 0.3], [0.3, 1.5]])
@@ -161,46 +163,88 @@ PRIORS: dict[str, tuple[Any, Callable[[tuple[int, ...]], float]]] = {
 }
 
 
+# Every move by itself, but for the beam, which needs another.  Gibbs in the order of the rows is in the first table too.
+MOVES: dict[str, Any] = {
+    "gibbs": nm.Gibbs(),
+    "gibbs, subset of 2": nm.Gibbs(subset=2),
+    "split-merge, restricted Gibbs": nm.SplitMerge(proposals=3),
+    "split-merge, sequential": nm.SplitMerge(proposals=3, proposal="sequential"),
+    "slice": nm.Slice(),
+    "permutation, table": nm.Permutation("table"),
+    "permutation, Metropolis": nm.Permutation(),
+    "permutation, Markov order": nm.Permutation(order="markov"),
+    "permutation, beam 0.05 + gibbs, subset of 2": [nm.Permutation(beam=0.05), nm.Gibbs(subset=2)],
+}
+# With these priors and families.
+MOVE_PRIORS = ("DP(1)", "NGGP(0.8, 0.2)", "NGGP(0.5, 0.6, tau 2)", "NIG(0.7)", "PY(0.9, 0.3)")
+MOVE_FAMILIES = (
+    "Gaussian, full, d = 2", "Gaussian, diagonal", "Gaussian, known covariance", "Multinomial", "blocks of three families, cells missing",
+)
+
+
+@cache
+def law(prior: str, family: str) -> dict[tuple[int, ...], float]:
+    """Posterior probability of every partition that has one: a sampler must never visit another."""
+    case = families()[family]
+    return {labels: p for labels, p in partition_posterior(case.n, PRIORS[prior][1], _marginal_of(family)).items() if p > 0}
+
+
+@cache
+def _marginal_of(family: str) -> Callable[[list[int]], float]:
+    of_rows = cache(lambda rows: families()[family].log_marginal(list(rows)))
+    return lambda rows: of_rows(tuple(rows))
+
+
 class Cell(NamedTuple):
-    prior: str
-    family: str
     distance: float
     limit: float  # the most that Monte Carlo error explains
 
+    def __str__(self) -> str:
+        return f"{self.distance:.4f} ({self.limit:.4f})"
 
-def run_cell(prior: str, family: str, case: FamilyCase, draws: int, chains: int = 16, rng: int = 1) -> Cell:
-    measure, log_eppf = PRIORS[prior]
-    fit = case.build(measure).fit("gibbs", draws=draws, tune=200, chains=chains, rng=rng)
-    distance, limit = total_variation(partition_posterior(case.n, log_eppf, case.log_marginal), fit.draws["labels"], DEVIATIONS)
-    return Cell(prior, family, distance, limit)
+
+def run_cell(prior: str, family: str, move: str = "gibbs", *, draws: int, chains: int = 16, rng: int = 1) -> Cell:
+    fit = families()[family].build(PRIORS[prior][0]).fit(MOVES[move], draws=draws, tune=200, chains=chains, rng=rng)
+    return Cell(*total_variation(law(prior, family), fit.draws["labels"], DEVIATIONS))
 
 
 HEAD = """# Exactness
 
-For every prior and every family: the total variation between the frequencies of partitions that collapsed Gibbs sampling visits and
-their exact posterior probabilities, by enumeration of all partitions of {n} observations; in parentheses the largest distance that the
-Monte Carlo error of the frequencies explains (its mean and five standard deviations). {chains} chains of {draws:,} draws each;
-{seconds:.0f} s. `make matrix` writes this page; the tests assert a shorter run of it.
+The total variation between the frequencies of the partitions that a sampler visits and their exact posterior probabilities, by
+enumeration of all partitions of {n} observations; in parentheses the largest distance that the Monte Carlo error of the frequencies
+explains (its mean and five standard deviations). {chains} chains of {draws:,} draws each; {seconds:.0f} s. `make matrix` writes this
+page; the tests assert a shorter run of it.
 
 """
 
 
+def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], priors: Iterable[str], **run: int) -> tuple[str, list[Cell]]:
+    """A table in Markdown with a column for each prior; its rows are families, or families with moves."""
+    priors, cells = tuple(priors), []
+    page = "| " + " | ".join((*heads, *priors)) + " |\n|" + "---|" * (len(heads) + len(priors)) + "\n"
+    for row in rows:
+        own = []
+        for prior in priors:
+            own.append(run_cell(prior, *row, **run))
+            sys.stderr.write(f"{' | '.join((*row, prior))}: {own[-1]}\n")
+        page += "| " + " | ".join((*row, *map(str, own))) + " |\n"
+        cells += own
+    return page, cells
+
+
 def write(path: Path, draws: int, chains: int) -> list[Cell]:
-    started, cells = time.perf_counter(), []
-    cases = families()
-    for family, case in cases.items():
-        for prior in PRIORS:
-            cells.append(run_cell(prior, family, case, draws, chains))
-            sys.stderr.write(f"{family} | {prior}: {cells[-1].distance:.4f} ({cells[-1].limit:.4f})\n")
-    sizes = sorted({case.n for case in cases.values()})
+    """The page; the cells beyond their limits."""
+    started = time.perf_counter()
+    by_family, cells = table(("family",), [(family,) for family in families()], PRIORS, draws=draws, chains=chains)
+    rows = [(family, move) for move in MOVES for family in MOVE_FAMILIES]
+    by_move, more = table(("family", "move"), rows, MOVE_PRIORS, draws=draws, chains=chains)
+    cells += more
+    sizes = sorted({case.n for case in families().values()})
     page = HEAD.format(n=" or ".join(map(str, sizes)), chains=chains, draws=draws, seconds=time.perf_counter() - started)
-    page += "| family | " + " | ".join(PRIORS) + " |\n|---|" + "---|" * len(PRIORS) + "\n"
-    for family in cases:
-        own = [f"{cell.distance:.4f} ({cell.limit:.4f})" for cell in cells if cell.family == family]
-        page += f"| {family} | " + " | ".join(own) + " |\n"
+    page += f"## Collapsed Gibbs: every prior with every family\n\n{by_family}\n"
+    page += f"## Every move on partitions\n\nEach by itself, but for the beam, which needs another move beside it.\n\n{by_move}\n"
     beyond = [cell for cell in cells if cell.distance > cell.limit]
-    page += f"\n{len(cells)} cells, {len(beyond)} beyond their limit.\n"
-    path.write_text(page, encoding="utf-8")
+    path.write_text(f"{page}{len(cells)} cells, {len(beyond)} beyond their limit.\n", encoding="utf-8")
     return beyond
 
 

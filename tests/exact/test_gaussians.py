@@ -152,7 +152,7 @@ def given_itself(rows, stat, work, block, k, i, rng):
     """Draws the cells from the predictive of a cluster that has the row and its old cells."""
     if has_gaps(rows, block, i):
         spare = stat.shape[1] - 1
-        copy_column(stat, k, spare)
+        copy_column(stat, stat, k, spare)
         call_update(block[UPDATE], rows, stat, block, spare, i, 1.0)
         impute_pattern(rows, stat, work, block, spare, i, rng)
     return DONE

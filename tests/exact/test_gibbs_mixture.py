@@ -90,7 +90,7 @@ def _biased(data, state, i, rng):
 
 
 @entry(MOVE_T)
-def biased_sweep(data, state, rng):
+def biased_sweep(data, state, memory, rng):
     for i in range(state.labels.shape[0]):
         _biased(data, state, i, rng)
     return DONE

@@ -122,7 +122,7 @@ def _forgetful(data, state, i, rng):
 
 
 @entry(MOVE_T)
-def forgetful_sweep(data, state, rng):
+def forgetful_sweep(data, state, memory, rng):
     for i in range(state.labels.shape[0]):
         _forgetful(data, state, i, rng)
     return DONE

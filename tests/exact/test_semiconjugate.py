@@ -73,7 +73,7 @@ def test_two_responses_with_a_missing_cell():
 
 
 @entry(MOVE_T)
-def forgetful_sweep(data, state, rng):
+def forgetful_sweep(data, state, memory, rng):
     """Algorithm 8 that gives each of the new parameters the whole weight of a new cluster."""
     for i in range(state.labels.shape[0]):
         state.log_new[0] += math.log(AUXILIARY)

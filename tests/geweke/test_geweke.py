@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 import pytest
-from exact.test_gibbs_mixture import biased_sweep
+from exact.test_gibbs_mixture import BiasedGibbs
 from scipy import stats
 
 import nrmmix as nm
@@ -21,7 +21,7 @@ from nrmmix.kernels.clusters import rebuild
 from nrmmix.kernels.jit import allocating
 from nrmmix.kernels.predictive import draw_component
 from nrmmix.kernels.state import N_CLUSTERS
-from nrmmix.moves import entry_addresses, moves_of
+from nrmmix.methods import cycle_of, update_addresses
 from nrmmix.prior_predictive import _partitions
 
 N, CHAINS, BURN = 8, 8, 200
@@ -38,17 +38,18 @@ def draw_components(data, state, n_theta, rng):
     return theta
 
 
-def successive(model: nm.Model, moves: np.ndarray, updates: np.ndarray, seed: int, iterations: int) -> dict[str, np.ndarray]:
+def successive(model: nm.Model, cycle: nm.Cycle, seed: int, iterations: int) -> dict[str, np.ndarray]:
     """Draws of the hyperparameters, the number of clusters and one observation."""
     rng = np.random.default_rng(seed)
-    chain = new_chain(model, rng.integers(0, 2, N).cumsum() // 2, rng, Record.room(model, 1, 1).part(0))
+    updates = update_addresses(model)
+    chain = new_chain(model, cycle, rng.integers(0, 2, N).cumsum() // 2, rng, Record.room(model, 1, 1).part(0))
     # rows of its own: the data change
     chain.data = chain.data._replace(rows=chain.data.rows._replace(y=chain.data.rows.y.copy()))
     names = ["n_clusters", "log_joint", "mass", "sigma", *model.width_names]
     out = np.empty((iterations, len(names) + 1))
     for t in range(iterations):
         chain.control[loop.ITERATION] = 0
-        chain.run(moves, updates, 0, 1)
+        chain.run(updates, 0, 1)
         data, state = chain.data, chain.state
         theta = draw_components(data, state, model.packed.n_theta, rng)
         y = model.blocks.draw_responses(theta[:, state.labels], np.zeros((N, 0)), rng, model.packed)
@@ -106,10 +107,9 @@ def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, f
     return found
 
 
-def run(model: nm.Model, iterations: int, move=None) -> dict[str, float]:
-    moves, updates = entry_addresses(moves_of("gibbs"), model)
-    moves = moves if move is None else np.array([move.address])
-    return z_scores(model, [successive(model, moves, updates, seed, iterations) for seed in range(CHAINS)])
+def run(model: nm.Model, iterations: int, method="gibbs") -> dict[str, float]:
+    _, cycle = cycle_of(method)
+    return z_scores(model, [successive(model, cycle, seed, iterations) for seed in range(CHAINS)])
 
 
 MASS = nm.Gamma(2, 1.5)
@@ -134,9 +134,27 @@ def test_joint_distribution(prior, kernel):
     assert all(abs(z) < LIMIT for z in found.values()), found
 
 
+MOVES = {
+    "split-merge": [nm.SplitMerge(scans=2), nm.Gibbs(subset=2)],
+    "split-merge, sequential": nm.SplitMerge(proposals=3, proposal="sequential"),
+    "slice": nm.Slice(),
+    "permutation": [nm.Permutation(), nm.Gibbs(subset=2)],
+    "permutation, mass integrated out": nm.Permutation(integrate_mass=True),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("move", "prior"), [
+    (move, prior) for move in MOVES for prior in ("DP", "NGGP", "NIG", "PY") if prior != "PY" or "mass" not in move
+])
+def test_joint_distribution_of_moves(move, prior):
+    found = run(model_of(PRIORS[prior], None), ITERATIONS, MOVES[move])
+    assert all(abs(z) < LIMIT for z in found.values()), found
+
+
 LIMIT = stats.t(CHAINS - 1).isf(1e-4)  # 7.06: two-sided 2e-4 of each z-score
 
 
 def test_a_biased_sampler_is_found():
-    found = run(model_of(PRIORS["DP"], None), max(12_000, ITERATIONS), biased_sweep)
+    found = run(model_of(PRIORS["DP"], None), max(12_000, ITERATIONS), BiasedGibbs())
     assert max(abs(z) for z in found.values()) > 1.5 * LIMIT

@@ -1,0 +1,153 @@
+"""Moves on partitions by themselves and in lists, against enumeration of all partitions; wrong ones are found.
+
+The matrix has every move with several priors and families; here are the options of `SplitMerge` and `Gibbs`, every prior, and cycles.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from exact import matrix
+from exact.enumeration import partition_posterior, total_variation
+from test_extending import Mixtures
+from test_extending import log_eppf as log_eppf_of_mixtures
+
+import nrmmix as nm
+from nrmmix.kernels import split_merge
+from nrmmix.kernels.state import ACCEPTED, CALLS, PROPOSED, TALLY
+
+CHAINS, DRAWS = 16, 2500
+MOVES = {
+    "no scans": nm.SplitMerge(proposals=3, scans=0),
+    "one scan": nm.SplitMerge(proposals=3, scans=1),
+    "five scans": nm.SplitMerge(proposals=3, scans=5),
+    "sequential": nm.SplitMerge(proposals=3, proposal="sequential"),
+    "subset": nm.Gibbs(subset=2),
+    "cycle": nm.Cycle([nm.SplitMerge(proposals=3), nm.Gibbs(subset=3)]),
+    "by work": nm.Cycle([nm.SplitMerge(scans=1), nm.Gibbs(subset=3)], share="work"),
+}
+FAMILY = "Gaussian, full, d = 2"
+FAMILIES = ("Gaussian, diagonal", "Gaussian, known covariance", "Multinomial", "blocks of three families, cells missing")
+CELLS_MISSING = "Gaussian, full, cells missing"
+LONGEST = "Regression"  # of seven observations
+
+
+def run(move, prior, family, *, draws=DRAWS, rng=1, **options):
+    return matrix.families()[family].build(prior).fit(move, draws=draws, tune=100, chains=CHAINS, rng=rng, **options)
+
+
+def tally(fit, move=0):
+    return sum(standing.state["tally"][move] for standing in fit.standings)
+
+
+def check(fit, law, most=0.06):
+    distance, limit = total_variation(law, fit.draws["labels"], matrix.DEVIATIONS)
+    assert limit < most, "too few draws to tell"
+    assert distance < limit
+    for number, move in enumerate(fit.cycle.moves):
+        counts = tally(fit, number)
+        if isinstance(move, nm.SplitMerge):
+            proposed, accepted = counts[PROPOSED::TALLY], counts[ACCEPTED::TALLY]
+            assert (accepted > 0).all() and (accepted <= proposed).all()
+            if len(fit.cycle.moves) == 1:  # what is parted must be joined again
+                assert abs(accepted[0] - accepted[1]) <= CHAINS * (fit.model.n_obs - 1)
+
+
+@pytest.mark.parametrize("prior", matrix.PRIORS)
+@pytest.mark.parametrize("move", MOVES)
+def test_priors(move, prior):
+    check(run(MOVES[move], matrix.PRIORS[prior][0], FAMILY), matrix.law(prior, FAMILY))
+
+
+@cache
+def law_of_mixtures():
+    case = matrix.families()[FAMILY]
+    return partition_posterior(case.n, lambda sizes: log_eppf_of_mixtures(sizes, 0.7), case.log_marginal)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_prior_by_its_table(move):
+    check(run(MOVES[move], Mixtures(0.7), FAMILY), law_of_mixtures())
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, LONGEST])
+@pytest.mark.parametrize("move", MOVES)
+def test_families(move, family):
+    prior = "NGGP(0.8, 0.2)"
+    check(run(MOVES[move], matrix.PRIORS[prior][0], family), matrix.law(prior, family), 0.09 if family == LONGEST else 0.06)
+
+
+@pytest.mark.parametrize("prior", ["DP(1)", "NGGP(0.5, 0.6, tau 2)", "PY(0.9, 0.3)"])
+@pytest.mark.parametrize("move", MOVES)
+def test_cells_that_are_drawn(move, prior):
+    """Cells of a full Gaussian are part of the state; Gibbs draws those of the rows that it visits."""
+    moves = [MOVES[move], nm.Gibbs(subset=1)] if isinstance(MOVES[move], nm.SplitMerge) else MOVES[move]
+    check(run(moves, matrix.PRIORS[prior][0], CELLS_MISSING, init="each"), matrix.law(prior, CELLS_MISSING))
+
+
+@pytest.mark.parametrize("init", ["one", "each", "sequential"])
+@pytest.mark.parametrize("move", ["one scan", "sequential", "cycle"])
+def test_any_start_leads_to_the_same_law(move, init):
+    prior = "NGGP(0.5, 0.6, tau 2)"
+    check(run(MOVES[move], matrix.PRIORS[prior][0], FAMILY, rng=2, init=init), matrix.law(prior, FAMILY))
+
+
+def test_calls_by_work():
+    """The cheaper move is called more often; as often in every iteration after tuning as at its end."""
+    fit = run(MOVES["by work"], matrix.PRIORS["DP(1)"][0], FAMILY)
+    for standing in fit.standings:
+        calls = standing.state["work"][:, CALLS]
+        assert calls.min() == 1.0 and (calls == np.floor(calls)).all()
+        splits = standing.state["tally"][0, PROPOSED::TALLY].sum()
+        assert splits == calls[0] * DRAWS
+        assert standing.state["tally"][1, PROPOSED] == calls[1] * DRAWS * 3
+    assert max(standing.state["work"][:, CALLS].max() for standing in fit.standings) > 1.0
+
+
+# ---- wrong moves
+
+WRONG = (  # what stands in `split_merge.propose`, and what takes its place
+    ("log_split - log_q if splits else log_q - log_split", "log_split if splits else -log_split"),  # not the proposal's probability
+    ("state.size[k_j]", "state.size[k_j] + 1"),  # a size in the prior
+    ("K - 1", "K"),  # the number of other clusters
+    ("int(memory.option[1])", "(int(memory.option[1]) if splits else 0)"),  # merges forget the scans
+)
+WHICH = "memory.option[5]"
+
+
+@cache
+def mutant():
+    """The entry point, wrong in the way that its sixth option says; right for 0."""
+    propose, move = (inspect.getsource(getattr(f, "py_func", f)) for f in (split_merge.propose, split_merge.split_merge.function))
+    for number, (right, wrong) in enumerate(WRONG, 1):
+        assert propose.count(right) == 1, right
+        propose = propose.replace(right, f"(({wrong}) if {WHICH} == {number}.0 else ({right}))")
+    space = dict(vars(split_merge))
+    exec(propose + "\n\n" + move, space)
+    return space["split_merge"]
+
+
+@dataclass(frozen=True)
+class Mutant(nm.SplitMerge):
+    entry: ClassVar = None
+
+    wrong: int = 0
+
+    def options(self, model):
+        return (*super().options(model), 0.0, 0.0, float(self.wrong))
+
+
+@pytest.mark.parametrize(("wrong", "prior"), [
+    (0, "NGGP(0.8, 0.2)"), (1, "DP(1)"), (1, "PY(0.9, 0.3)"), (2, "DP(1)"), (2, "NIG(0.7)"), (3, "PY(0.9, 0.3)"), (4, "DP(1)"),
+])
+def test_wrong_proposals_are_found(monkeypatch, wrong, prior):
+    monkeypatch.setattr(Mutant, "entry", mutant())
+    scans, draws = (5, 12_000) if wrong == 4 else (0, 4000)
+    fit = run(Mutant(proposals=3, scans=scans, wrong=wrong), matrix.PRIORS[prior][0], FAMILY, draws=draws)
+    distance, limit = total_variation(matrix.law(prior, FAMILY), fit.draws["labels"], matrix.DEVIATIONS)
+    assert distance > 1.5 * limit if wrong else distance < limit

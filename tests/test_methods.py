@@ -1,0 +1,239 @@
+"""Methods and lists of moves: what is accepted, what is refused and why, and what a fit says of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nrmmix as nm
+from nrmmix import encoding
+from nrmmix.kernels import state as layout
+from nrmmix.kernels.entry import MOVE_T, entry
+from nrmmix.kernels.gibbs import gibbs_one
+from nrmmix.methods import METHODS, code_of, cycle_of
+from nrmmix.moves import Move
+
+Y = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0.0], [4.0]], 15, axis=0)
+RUN = {"draws": 20, "tune": 10, "chains": 2, "rng": 3}
+MOVES = {
+    "gibbs": nm.Gibbs(),
+    "subset": nm.Gibbs(subset=1),
+    "split_merge": nm.SplitMerge(),
+    "sequential": nm.SplitMerge(proposals=2, proposal="sequential"),
+    "no scans": nm.SplitMerge(scans=0),
+    "slice": nm.Slice(),
+    "table": nm.Permutation(dynamic_program="table"),
+    "metropolis": nm.Permutation(),
+    "markov": nm.Permutation(order="markov"),
+    "markov table": nm.Permutation(dynamic_program="table", order="markov"),
+    "projection": [nm.Permutation(order="projection", beam=1e-3), nm.Gibbs()],
+    "beam": [nm.Permutation(beam=0.1), nm.Gibbs()],
+    "mass": nm.Permutation(integrate_mass=True),
+    "all": [nm.Gibbs(subset=1), nm.SplitMerge(), nm.Slice(), nm.Permutation()],
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return nm.Model(data=Y, prior=nm.NGGP())
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("n", [1, 2])
+def test_few_observations(name, n):
+    """Every move on one and two observations; of two the posterior of one cluster is known."""
+    family = nm.Gaussian(m=[0.0, 0.0], r=0.5, nu=4.0, scale=np.eye(2))
+    small = nm.Model(data=np.array([[0.3, 0.1], [-0.4, 1.0]])[:n], prior=nm.DirichletProcess(nm.Gamma(2.0, 2.0)), family=family)
+    fit = small.fit(MOVES[name], draws=4000, tune=100, chains=4, rng=1)
+    K = fit.draws["n_clusters"]
+    assert K.max() <= n and np.isfinite(fit.draws["log_joint"]).all()
+    if n == 2:  # E[1/(1 + a)] weighs one cluster, E[a/(1 + a)] two
+        prior = small.prior.mass.distribution
+        one = prior.expect(lambda a: 1 / (1 + a)) * np.exp(small.log_joint([0, 0], mass=1.0) - small.log_joint([0, 1], mass=1.0))
+        truth = one / (one + prior.expect(lambda a: a / (1 + a)))
+        found = (K == 1).mean(axis=1)
+        error = max(found.std(ddof=1) / 2, 0.5 / np.sqrt(K.size))
+        assert abs(found.mean() - truth) < 5 * error
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_seed_and_cores(model, name):
+    first, second = (model.fit(MOVES[name], cores=cores, **RUN) for cores in (1, 2))
+    for key, values in first.draws.items():
+        np.testing.assert_array_equal(values, second.draws[key])
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_saved_and_extended_as_if_never_stopped(model, name, tmp_path):
+    whole = model.fit(MOVES[name], **{**RUN, "draws": 30})
+    saved = nm.load(model.fit(MOVES[name], **RUN).save(tmp_path / "fit.npz"))
+    assert saved.cycle == whole.cycle and saved.method == whole.method
+    longer = saved.extend(10)
+    for key, values in whole.draws.items():
+        np.testing.assert_array_equal(values, longer.draws[key])
+    pd.testing.assert_frame_equal(whole.diagnostics(), longer.diagnostics())
+
+
+@pytest.mark.parametrize("init", ["sequential", "one", "each"])
+@pytest.mark.parametrize("name", ["split_merge", "all", "beam"])
+def test_starts(model, name, init):
+    """From every start the two groups are found."""
+    fit = model.fit(MOVES[name], draws=300, tune=300, chains=2, init=init, rng=2)
+    assert fit.similarity()[:15, :15].mean() > 0.5 > fit.similarity()[:15, 15:].mean() + 0.3
+
+
+def test_names():
+    assert cycle_of("auto")[0] == "gibbs" and cycle_of(nm.Slice())[0] == "slice"
+    assert cycle_of([nm.SplitMerge(), nm.Gibbs()])[0] == "split_merge + gibbs"
+    assert cycle_of((nm.Gibbs(),))[1] == METHODS["gibbs"]
+    for name, cycle in METHODS.items():
+        assert eval(code_of(name, cycle), {"nm": nm}) == name
+    cycle = nm.Cycle([nm.Gibbs(subset=3), nm.Permutation(beam=0.25)], share="work")
+    assert eval(code_of("another", cycle), {"nm": nm}) == cycle
+    assert str(cycle) == "Cycle([Gibbs(subset=3), Permutation(beam=0.25)], share='work')"
+
+
+def test_table_of_methods(model):
+    table = model.methods()
+    assert list(table.index) == list(METHODS) and table["suits"].all() and (table["reason"] == "").all()
+    regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)})).methods()
+    assert regression.index[regression["suits"]].tolist() == ["auto", "gibbs"]
+    assert "density regression" in regression.loc["slice", "reason"]
+    held = nm.Model(data=Y[:, :1], family=nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0))).methods()
+    assert held.index[held["suits"]].tolist() == ["auto", "gibbs", "slice"]
+    assert "integrated out" in held.loc["permutation", "reason"]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: nm.Gibbs(subset=0), "subset must be an integer of at least 1, not 0"),
+        (lambda: nm.Gibbs(subset=2.5), "subset must be an integer"),
+        (lambda: nm.SplitMerge(scans=-1), "scans must be an integer of at least 0, not -1"),
+        (lambda: nm.SplitMerge(proposals=0), "proposals must be an integer of at least 1"),
+        (lambda: nm.SplitMerge(proposal="sequental"), "did you mean 'sequential'"),
+        (lambda: nm.Slice(max_atoms=0), "max_atoms must be an integer of at least 1"),
+        (lambda: nm.Permutation(beam=1.0), r"beam must be None or a number in \[0, 1\)"),
+        (lambda: nm.Permutation(beam=-0.1), "beam must be"),
+        (lambda: nm.Permutation(beam=float("nan")), "beam must be"),
+        (lambda: nm.Permutation(beam="wide"), "beam must be"),
+        (lambda: nm.Permutation(beam=0.1, dynamic_program="table"), 'dynamic_program="metropolis"'),
+        (lambda: nm.Permutation(dynamic_program="list"), "dynamic_program must be one of 'metropolis', 'table'"),
+        (lambda: nm.Permutation(order="random"), "order must be one of"),
+        (lambda: nm.Permutation(integrate_mass=1), "integrate_mass must be True or False"),
+        (lambda: nm.Cycle([]), "moves is empty"),
+        (lambda: nm.Cycle([nm.Gibbs]), "make an object of it"),
+        (lambda: nm.Cycle(nm.Gibbs()), "moves must be a list"),
+        (lambda: nm.Cycle(["gibbs"]), "which is no move"),
+        (lambda: nm.Cycle([nm.Gibbs()], share="twice"), "share must be one of 'once', 'work'"),
+        (lambda: nm.Cycle([nm.Permutation(beam=0.1)]), "does not reach every partition"),
+        (lambda: nm.Cycle([nm.Permutation(beam=0.1), nm.Permutation(beam=0.2)]), "none of these moves"),
+    ],
+)
+def test_options_are_checked(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ([], {}, "moves is empty"),
+        (nm.Gibbs, {}, "make an object of it"),
+        ("slize", {}, "did you mean 'slice'"),
+        (nm.Permutation(beam=0.5), {}, "does not reach every partition"),
+        (nm.Gibbs(subset=31), {}, "subset=31 is more than the 30 observations; methods for this model are"),
+        ([nm.Permutation(order="projection"), nm.Gibbs()], {"tune": 0}, "random projections run in tuning only; tune must be at least 1"),
+        (nm.Cycle([nm.Gibbs(), nm.SplitMerge()], share="work"), {"tune": 0}, "tune must be at least 1"),
+    ],
+)
+def test_methods_are_checked(model, method, options, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(method, **{**RUN, **options})
+
+
+@pytest.mark.parametrize("method", ["split_merge", "slice", "permutation"])
+def test_moves_for_the_other_model(method):
+    regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)}))
+    with pytest.raises(ValueError, match="density regression; methods for this model are 'auto', 'gibbs'"):
+        regression.fit(method, **RUN)
+
+
+def test_moves_for_other_families_and_priors():
+    held = nm.Model(data=Y[:, :1], family=nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0)))
+    with pytest.raises(ValueError, match=r"component parameters .* methods for this model are 'auto', 'gibbs', 'slice'"):
+        held.fit("split_merge", **RUN)
+    for prior in (nm.PitmanYor(), nm.DirichletProcess(nm.LogNormal(0.0, 1.0)), nm.DirichletProcess(1.0), nm.FiniteMixture(3)):
+        with pytest.raises(ValueError, match="integrate_mass needs a mass with a gamma prior"):
+            nm.Model(data=Y, prior=prior).fit(nm.Permutation(integrate_mass=True), **RUN)
+
+
+def test_a_table_that_is_too_large():
+    large = nm.Model(data=np.random.default_rng(0).normal(size=(20_000, 1)))
+    with pytest.raises(ValueError, match=r"table of 20000 observations would take \d\.\d GiB .* 1 GiB is the limit"):
+        large.fit(nm.Permutation(dynamic_program="table"), **RUN)
+
+
+def test_work_is_shared(model):
+    """A cheap move is called more often than a costly one, as often after tuning as at its end."""
+    cycle = nm.Cycle([nm.Gibbs(), nm.Gibbs(subset=3)], share="work")
+    fit = model.fit(cycle, **{**RUN, "tune": 200})
+    for standing in fit.standings:
+        work = standing.state["work"]
+        assert work[0, layout.CALLS] == 1 and 9 <= work[1, layout.CALLS] <= 11
+        np.testing.assert_allclose(work[1, layout.EACH] / work[0, layout.EACH], 0.1, rtol=0.15)
+        tally = standing.state["tally"][:, layout.PROPOSED]
+        assert tally[0] == 20 * 30 and tally[1] == 20 * 3 * work[1, layout.CALLS]
+
+
+def test_proposals_are_reported(model):
+    fit = model.fit([nm.SplitMerge(proposals=4), nm.SplitMerge(), nm.Gibbs()], **RUN)
+    table = fit.proposals()
+    assert table["move"].tolist() == ["split_merge"] * 4 + ["gibbs"] and table["kind"].tolist() == ["split", "merge"] * 2 + [""]
+    assert table["proposed"][:2].sum() == 2 * 20 * 4 and table["proposed"][2:4].sum() == 2 * 20 and table["proposed"][4] == 2 * 20 * 30
+    assert (table["accepted"].dropna() <= 1).all() and (table["log_ratio_sd"][:2] > 0).all()
+    rows = fit.diagnostics().iloc[len(fit.scalars) :]
+    assert list(rows.index) == [
+        f"{kind} {what}{again}" for again in ("", " (2)") for kind in ("split", "merge") for what in ("accepted", "log ratio")
+    ]
+    assert rows.loc["merge accepted", "mean"] == table["accepted"][1] and rows.loc["merge log ratio", "sd"] == table["log_ratio_sd"][1]
+    assert rows[["ess", "rhat", "iact"]].isna().all(axis=None)
+    text = fit.summary().as_text()
+    assert "split_merge" in text and "Log ratio" in text and "Skipped" in text
+    assert "Log ratio" not in model.fit(**RUN).summary().as_text()
+
+
+def test_an_interrupted_list_goes_on_where_it_stopped(model):
+    """A run cut by the time limit is extended as if it had not been cut."""
+    cycle = [nm.SplitMerge(), nm.Permutation(), nm.Slice(), nm.Gibbs()]
+    cut = model.fit(cycle, draws=10**6, tune=5, chains=2, rng=4, time_limit=0.2)
+    assert cut.interrupted
+    T = cut.draws.n_draws
+    more = cut.extend(50)
+    whole = model.fit(cycle, draws=T + 50, tune=5, chains=2, rng=4)
+    np.testing.assert_array_equal(more.draws["labels"], whole.draws["labels"])
+    np.testing.assert_array_equal(more.draws["u"], whole.draws["u"])
+
+
+@entry(MOVE_T)
+def sweep_backwards(data, state, memory, rng):
+    for i in range(state.labels.shape[0] - 1, -1, -1):
+        if state.num[layout.N_CLUSTERS] > state.size.shape[0] - 3:
+            return layout.NEED_ROOM
+        gibbs_one(data, state, i, rng)
+    return layout.DONE
+
+
+class Backwards(Move):
+    name = "backwards"
+    entry = sweep_backwards
+
+
+def test_a_move_of_ones_own(model, tmp_path):
+    fit = model.fit([Backwards(), nm.SplitMerge()], **RUN)
+    assert fit.method == "backwards + split_merge" and fit.similarity()[:15, :15].mean() > 0.5
+    with pytest.raises(TypeError, match="cannot be saved"):
+        fit.save(tmp_path / "fit.npz")
+    encoding.register(Backwards, ())
+    assert nm.load(fit.save(tmp_path / "fit.npz")).extend(5).draws.n_draws == 25

@@ -1,0 +1,120 @@
+"""Samplers: the moves, lists of them, and how well they mix.  `make docs` runs this script and writes docs/samplers.md."""
+
+# %% [markdown]
+# # Samplers
+#
+# Every sampler is a move on the partition, or a list of moves that take turns; hyperparameters are updated once in every iteration.
+# All of them leave the same posterior as it is, so any of them can be combined, and each is tested against exact posteriors
+# ([Exactness](exactness.md)). What differs is how fast they get around.
+#
+# | move | what it does | source |
+# |---|---|---|
+# | `nm.Gibbs()` | one observation at a time, parameters integrated out; `subset=m` visits m of them drawn at random | Neal 2000; Favaro & Teh 2013 |
+# | `nm.SplitMerge()` | parts a cluster or joins two, by restricted Gibbs scans or sequential allocation | Jain & Neal 2004; Dahl 2003 |
+# | `nm.Slice()` | draws weights and parameters of the random measure, then all labels at once | Griffin & Walker 2011 |
+# | `nm.Permutation()` | puts the data in an order, then draws a whole partition into segments of it by dynamic programming | Liang, Jordan & Taskar 2007 |
+#
+# A method is a name, a move or a list:
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import nrmmix as nm
+
+galaxy = nm.datasets.load_galaxy()
+model = nm.Model("velocity_km_s ~ 1", galaxy, prior=nm.NGGP())
+model.methods()
+
+# %% [markdown]
+# `suits` depends on the model; the error message of a method that does not suit says which do.
+
+# %%
+mcycle = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle())
+try:
+    mcycle.fit("slice")
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# ## Lists of moves
+#
+# A list is run in order in every iteration. With `share="work"` cheap moves are called more often, so that each scores about as many
+# observations against clusters; how often is measured while tuning and then kept.
+
+# %%
+cycle = nm.Cycle([nm.SplitMerge(), nm.Slice(), nm.Gibbs(subset=20)], share="work")
+fit = model.fit(cycle, draws=2000, tune=500, rng=1)
+fit.proposals().round(3)
+
+# %% [markdown]
+# `calls` is the mean number of calls in an iteration. Acceptance rates and log Metropolis-Hastings ratios are also rows of `fit.diagnostics()`, and
+# the summary has them:
+
+# %%
+print(fit.summary())
+
+# %% [markdown]
+# ## Where Gibbs sampling is stuck
+#
+# Fifty points in eleven dimensions, in two groups, and chains that start from one cluster. One observation at a time cannot leave it: a new
+# cluster of one, two or three points is worse than none. A split can, and so can a partition drawn as a whole.
+
+# %%
+rng = np.random.default_rng(1)
+X = rng.normal(size=(50, 11)) + np.repeat([[10.0], [-10.0]], 25, axis=0) / np.sqrt(11)
+two = nm.Model(data=X, prior=nm.DirichletProcess(1.0))
+methods = {
+    "Gibbs": "gibbs",
+    "split-merge + Gibbs": "split_merge",
+    "permutation + Gibbs": [nm.Permutation(order="projection", beam=1e-6), nm.Gibbs()],
+}
+fig, axes = plt.subplots(1, 3, figsize=(10, 2.6), sharey=True, layout="constrained")
+for ax, (name, method) in zip(axes, methods.items(), strict=True):
+    tune = 100 if "permutation" in name else 0
+    fit = two.fit(method, draws=300, tune=tune, chains=4, init="one", rng=1)
+    ax.plot(tune + np.arange(300), fit.draws["n_clusters"].T, lw=1)
+    ax.set(title=name, xlabel="iteration")
+axes[0].set_ylabel("number of clusters")
+fig
+
+# %% [markdown]
+# The order along a random direction (`order="projection"`) has no known probability, so it searches: it is used while tuning and never for draws
+# (the right panel begins after 100 iterations of tuning); afterwards the order is uniform. In `order="markov"` each observation follows
+# one it resembles, with a probability that is known.
+#
+# ## How fast
+#
+# Burn-in on 10,000 points in 40 dimensions with known covariance, as in Liang, Jordan & Taskar (2007, figure 3): CPU time of one core against the
+# log joint. `python -m benchmarks.burn_in --to docs` draws this picture.
+#
+# ![Burn-in of four hybrids](burn_in.png)
+#
+# BURN_IN
+#
+# ## Mixing
+#
+# Effective draws of the number of clusters for each second, on the galaxy velocities:
+
+# %%
+prior = nm.DirichletProcess(1.0)
+galaxies = nm.Model("velocity_km_s ~ 1", galaxy, prior=prior)
+for method in ("gibbs", "split_merge", "slice", "permutation"):
+    fit = galaxies.fit(method, draws=5000, tune=500, chains=2, cores=1, rng=1)
+    row = fit.diagnostics().loc["n_clusters"]
+    print(f"{method:12} mean {row['mean']:.2f} ± {row['mcse']:.2f}, iact {row['iact']:6.1f}, ESS per second {row['ess'] / fit.seconds:8.0f}")
+
+# %% [markdown]
+# Where components are integrated out, Gibbs sampling mixes best for each second on data as small as these, and split-merge adds little. The slice
+# sampler moves labels given parameters, which holds clusters in place. Take `"split_merge"` where clusters are far apart or many, or where
+# chains disagree; begin with random projections where the start is bad.
+#
+# ## Limits
+#
+# - `nm.Slice()` skips an iteration where more than `max_atoms` atoms would be needed on average, which happens for large sigma; that is exact, and
+#   counted in `fit.proposals()`. Gibbs-type priors of one's own have no random measure to draw: not for `nm.Slice()`.
+# - `nm.Permutation()` without a beam takes a time that grows with the square of the number of observations (`dynamic_program="table"`: with its
+#   cube). A beam makes that about linear; moves whose old partition is outside the beam stay, which keeps the sampler exact, but it needs another
+#   move beside it.
+# - Split-merge and permutation moves need parameters that are integrated out, so `nm.SemiconjugateGaussian` runs with Gibbs and slice sampling.
+# - Density regression has Gibbs sampling only.
