@@ -72,7 +72,7 @@ def toy() -> None:
 
 def stress() -> None:
     limit = 3000
-    print(f"50 points, unit clusters at +-10/sqrt(d), DP(1), from one cluster; target: at most 200 sweeps until no cluster holds points of both")
+    print("50 points, unit clusters at +-10/sqrt(d), DP(1), from one cluster; target: at most 200 sweeps until no cluster mixes them")
     print(f"(of {limit}, medians of {SEEDS} seeds; from d = 20 on the posterior parts each of the two further, the truth is no mode)")
     for base in ("default", "unit"):
         for d in (7, 11, 20, 40):

@@ -207,6 +207,7 @@ class Slice(Move):
     needed on average: that iteration leaves the partition as it is, which is exact, and is counted (`fit.diagnostics()`).
 
     For every prior that has a random measure (not `GibbsType`) and every family; for `FiniteMixture` all components are drawn.
+    Components that are drawn, not integrated out, mix more slowly than `Gibbs` (benchmarks/slice.py), the more so from one cluster.
 
     Parameters
     ----------

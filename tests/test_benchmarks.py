@@ -7,7 +7,10 @@ import pytest
 
 import nrmmix as nm
 
-NAMES = ["default_discrete", "default_regression", "default_scale", "families", "floor", "galaxy", "gibbs", "motorcycle", "startup"]
+NAMES = [
+    "burn_in", "default_discrete", "default_regression", "default_scale", "families", "floor", "galaxy", "gibbs", "motorcycle", "slice",
+    "split_merge", "startup",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exact.enumeration import gaussian_log_marginal
+from exact.enumeration import gaussian_log_marginal, z_score
+from exact.test_gibbs_mixture import HYPER, base, hyper_posterior, observations
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln, logsumexp
 
@@ -390,6 +391,23 @@ def test_search_finds_what_gibbs_does_not():
     truth = model.log_joint(z)
     assert max(reached.values()) > truth - 1.0
     assert reached["gibbs"] < truth - 100.0
+
+
+def test_mass_that_the_move_draws():
+    """The move alone, u of a Dirichlet process and the mass drawn within it, has the posterior of mass and K."""
+    X, family = observations(6, 1), base(1)
+    measure, mass_prior, sigma_prior = HYPER["DP"]
+    model = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family))
+    bench = Bench(model, nm.Permutation("table", integrate_mass=True), np.zeros(6, int))
+    draws = np.zeros((2, 24_000))
+    for t in range(-100, draws.shape[1]):
+        bench.move()
+        if t >= 0:
+            draws[:, t] = bench.state.hyper[layout.MASS], bench.state.num[layout.N_CLUSTERS]
+    mass, _, K = hyper_posterior(X, family, mass_prior, sigma_prior)
+    assert draws[0].reshape(24, -1).mean(axis=1).std() / math.sqrt(24) < 0.02 * mass, "too few draws to tell"
+    assert abs(z_score(draws[0].reshape(24, -1), mass)) < 4
+    assert abs(z_score(draws[1].reshape(24, -1), K)) < 4
 
 
 def test_bad_options():

@@ -11,6 +11,7 @@ from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh
 from nrmmix.kernels.state import (
     BY_WORK,
     CALLS,
+    CURSOR,
     DONE,
     EACH,
     FINITE,
@@ -159,7 +160,8 @@ def run(data, state, rng, program, updates, tune, thin, labels, location, v, sca
     """
     total = min(tune + labels.shape[0] * thin, control[LIMIT])
     while control[ITERATION] < total:
-        if control[STOP] != 0 and control[MOVE] == 0 and control[CALL] == 0:  # never within an iteration
+        within = control[MOVE] != 0 or control[CALL] != 0 or state.num[CURSOR] != 0
+        if control[STOP] != 0 and not within:
             return 0
         it = control[ITERATION]
         state.num[TUNING] = 1 if it < tune else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from nrmmix.kernels.cells import redraw_cells
 from nrmmix.kernels.clusters import (
     copy_column,
     drop_cluster,
@@ -60,7 +61,7 @@ def choose_part(state, wanted, rng):
         log_odds = 0.0
     which = wanted
     if which < 0:
-        which = 1 if rng.random() < 1.0 / (1.0 + math.exp(-log_odds)) else 0
+        which = 1 if rng.random() < 1.0 / (1.0 + math.exp(min(-log_odds, 700.0))) else 0
     return which, log_sigmoid(log_odds if which == 1 else -log_odds)
 
 
@@ -242,5 +243,7 @@ def split_merge(data, state, memory, rng):
             state.num[CURSOR] = t
             return NEED_ROOM
         propose(data, state, memory, rng)
+    for i in range(state.labels.shape[0]):
+        redraw_cells(data, state, i, rng)
     state.num[CURSOR] = 0
     return DONE
