@@ -91,17 +91,18 @@ def draw(curves: dict, seeds: int, path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(1, len(SETTINGS), figsize=(15, 3.4), layout="constrained")
-    for ax, (clusters, start) in zip(axes, SETTINGS, strict=True):
+    fig, axes = plt.subplots(2, 3, figsize=(11, 6), layout="constrained", sharey=True)
+    for ax, (clusters, start) in zip(axes.flat, SETTINGS, strict=False):
         for color, hybrid in zip(("#888888", "#0072b2", "#d55e00", "#009e73"), HYBRIDS, strict=True):
             for seed in range(seeds):
                 at, value, one, truth = curves[clusters, start, hybrid, seed]
                 ax.plot(at, (value - one) / (truth - one), color=color, lw=1, alpha=0.8, label=hybrid if seed == 0 else None)
         ax.axhline(1.0, color="black", lw=0.6, ls=":")
-        ax.set(title=f"{clusters} clusters, start {start!r}", xlabel="CPU seconds", xscale="log", ylim=(-0.05, 1.08))
-    axes[0].set_ylabel("log joint (0: one cluster, 1: truth)")
-    axes[0].legend(loc="lower right", fontsize=8)
-    fig.savefig(path, dpi=110)
+        ax.set(title=f"{clusters} clusters, start {start!r}", xlabel="CPU seconds", xscale="log", xlim=(5e-3, None), ylim=(-0.05, 1.08))
+        ax.set_ylabel("log joint (0: one cluster, 1: truth)" if ax in axes[:, 0] else "")
+    axes.flat[-1].set_axis_off()
+    axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), loc="center", frameon=False)
+    fig.savefig(path, dpi=100)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     model.add_argument("--kernel", choices=tuple(KERNELS), help="covariate kernel (default with covariates: se)")
     model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: 0.05)")
     run = fit.add_argument_group("sampling")
-    run.add_argument("--method", default="auto", metavar="NAME", help="sampler (default: auto)")
+    run.add_argument("--method", default="auto", metavar="NAME", help="auto (the default), gibbs, split_merge, slice or permutation")
     for name, default, text in (
         ("draws", 1000, "draws to keep in each chain"), ("tune", 2000, "iterations before the first draw"), ("chains", 4, "chains"),
     ):

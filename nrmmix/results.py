@@ -47,7 +47,7 @@ class MCMCResult(Posterior):
     seconds : float
         Wall clock of sampling, compilation left out.
     moved : float
-        Share of the updates of a label that changed it.
+        Changes of a label for each observation and iteration: of a Gibbs sweep the share of updates that changed a label.
     interrupted : bool
         Whether sampling was stopped before the end; the draws made until then are kept.
 

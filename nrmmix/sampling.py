@@ -41,7 +41,7 @@ class Run:
     thin: int
     seed: int
     seconds: float  # wall clock of sampling, compilation left out
-    moved: float  # share of label updates that changed a label
+    moved: float  # label changes for each observation and iteration
     interrupted: bool
     standings: tuple[Standing, ...] = ()  # of the chains at the end
     cycle: Cycle = METHODS["gibbs"]
@@ -276,7 +276,7 @@ def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int,
 
 
 def _moved(model: Model, runs: list[Chain]) -> float:
-    """Share of label updates that changed a label, since the start."""
+    """Label changes for each observation and iteration, since the start."""
     return sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(sum(run.iteration for run in runs) * model.n_obs, 1)
 
 

@@ -113,7 +113,7 @@ def _run_table(fit: MCMCResult, width: int) -> Table:
     used, rows, response = fit.model.n_obs, len(fit.model.frame.used), fit.model.frame.response
     gaps = int(np.isnan(response).sum()) if isinstance(response, np.ndarray) else 0
     cells: list[list[object]] = [
-        ["Observations:", used, "Method:", fit.method, "Chains:", fit.draws.n_chains],
+        ["Observations:", used, "Method:", fit.method if " + " not in fit.method else "list of moves", "Chains:", fit.draws.n_chains],
         ["Dropped rows:", rows - used, "Tune:", fit.tune, "Draws a chain:", fit.draws.n_draws],
         ["Labels moved:", f"{100 * fit.moved:.3g}%", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
         ["Interrupted:", "yes" if fit.interrupted else "no", "", "", *(["Missing cells:", gaps] if gaps else ["", ""])],
