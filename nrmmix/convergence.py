@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Chains agree below 1.01 with 400 effective draws (Vehtari et al. 2021), and cannot be trusted above 1.05 or with fewer than 100.
 RHAT_GOOD, RHAT_BAD = 1.01, 1.05
 ESS_GOOD, ESS_BAD = 400, 100
+SKIPPED_BAD = 0.2  # share of the calls of slice sampling
 LARGEST_DRAWS = 10_000  # of a chain that a remedy asks for; beyond, it asks for thinning
 WARN_FROM = 100  # draws a chain; nobody takes fewer for a result
 
@@ -25,7 +26,8 @@ class ConvergenceWarning(UserWarning):
     """The chains of a fit disagree, or hold too few effective draws to be used.
 
     Given by `Model.fit` and `MCMCResult.extend` for runs of 100 or more draws a chain whose R-hat is above 1.05 or whose effective
-    sample size is below 100 for some label-invariant quantity.  `summary()` says the same of every run.
+    sample size is below 100 for some label-invariant quantity, in which no move has changed the partition, or in which slice sampling has
+    skipped more than a fifth of its calls.  `summary()` says the same of every run.
 
     Examples
     --------
@@ -40,8 +42,24 @@ def warn_unless_converged(fit: MCMCResult) -> None:
     if fit.draws.n_draws < WARN_FROM:
         return
     quantities = fit.diagnostics()
-    if _suspect(quantities.dropna(subset=["ess"])).any():
+    if _suspect(quantities.dropna(subset=["ess"])).any() or trouble(fit):
         warn(verdict(fit, quantities), ConvergenceWarning)
+
+
+def trouble(fit: MCMCResult) -> str:
+    """What the moves' counts say against a fit: that nothing ever moved, or that slice sampling skipped much; empty if nothing."""
+    made = fit.proposals()
+    made = made[made["proposed"] > 0]
+    if len(made) and fit.model.n_obs > 1 and fit.draws.n_draws >= WARN_FROM and (made["accepted"] == 0).all():
+        return "Do not trust the partition: no move has changed it since tuning. Start elsewhere (init=), or with other moves (method=)."
+    for move, proposed, skipped in zip(made["move"], made["proposed"], made["skipped"], strict=True):
+        share = skipped * fit.model.n_obs / proposed
+        if move == "slice" and share > SKIPPED_BAD:
+            return (
+                f"Slice sampling has skipped {share:.0%} of its calls, as too many atoms were needed: give nm.Slice(max_atoms=) more than "
+                "it has, or take method='gibbs'."
+            )
+    return ""
 
 
 def converged(quantities: pd.DataFrame) -> bool:
@@ -92,7 +110,7 @@ def verdict(fit: MCMCResult, quantities: pd.DataFrame) -> str:
     if fit.draws.n_draws < 4:
         return f"Convergence cannot be judged from {fit.draws.n_draws} draws a chain. {_remedy(fit, 1.0)}"
     if varied.empty:
-        return f"Convergence cannot be judged: nothing varied among the draws. {_remedy(fit, 1.0)}"
+        return f"{trouble(fit)} Convergence cannot be judged: nothing varied among the draws. {_remedy(fit, 1.0)}".lstrip()
     rhat, ess = varied["rhat"], smallest_ess(varied)
     bad = _suspect(varied)
     factor = ESS_GOOD / ess.min()
@@ -112,6 +130,7 @@ def verdict(fit: MCMCResult, quantities: pd.DataFrame) -> str:
             text = f"Chains nearly agree: {numbers} {_remedy(fit, max(2.0, factor))}"
     if fit.draws.n_chains == 1:
         text += " Whether other chains would agree is not known: there is one; use chains=4."
+    text = f"{trouble(fit)} {text}".lstrip()
     if fit.interrupted:
         text += " Sampling was stopped before the end."
     return text

@@ -58,6 +58,10 @@ class Cycle:
         for move in moves:
             if isinstance(move, type) and issubclass(move, Move):
                 raise ValueError(f"moves holds the class {move.__name__}; make an object of it, nm.{move.__name__}().")
+            if isinstance(move, str):
+                raise ValueError(f"moves holds the name {move!r}; lists hold moves, such as nm.SplitMerge() and nm.Gibbs().")
+            if isinstance(move, Cycle):
+                raise ValueError("moves holds an nm.Cycle; give its moves instead.")
             if not isinstance(move, Move):
                 known = ", ".join(f"nm.{kind.__name__}()" for kind in KINDS)
                 raise ValueError(f"moves holds {move!r}, which is no move; there are {known}.")
@@ -114,7 +118,7 @@ def cycle_of(method: Any) -> tuple[str, Cycle]:
     if isinstance(method, (list, tuple)):
         return cycle_of(Cycle(tuple(method)))
     if isinstance(method, type) and issubclass(method, Move):
-        raise ValueError(f"method is the class {method.__name__}; make an object of it, nm.{method.__name__}().")
+        raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not the class {method.__name__}; make an object of it.")
     raise ValueError(
         f"method must be a name or a move such as nm.Gibbs(), a list of moves or an nm.Cycle, not {method!r}; the names are "
         f"{', '.join(map(repr, METHODS))}."
@@ -151,6 +155,8 @@ def check(cycle: Cycle, model: Model, tune: int) -> None:
         suitable = [name for name, other in METHODS.items() if not refusal(other, model)]
         raise ValueError(f"{why}; methods for this model are {', '.join(map(repr, suitable))}.")
     for move in cycle.moves:
+        if move.complaint(model):
+            raise ValueError(f"nm.{move}: {move.complaint(model)}.")
         if tune == 0 and move.needs_tune():
             raise ValueError(f"nm.{move}: {move.needs_tune()}; tune must be at least 1.")
     if tune == 0 and cycle.share == "work":

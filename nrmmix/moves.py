@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 ORDERS = ("uniform", "markov", "projection")
+MOST = 10**6  # proposals, scans and atoms of one call, which is not interrupted
 MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
 
 
@@ -52,6 +53,10 @@ class Move:
         """Why the move cannot run on a model; empty where it can."""
         return ""
 
+    def complaint(self, model: Model) -> str:
+        """What is wrong with its options on a model that it suits; empty if nothing."""
+        return ""
+
     def needs_tune(self) -> str:
         """Why the move cannot run without tuning; empty where it can."""
         return ""
@@ -65,13 +70,16 @@ class Move:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
 
 
-def _count(name: str, value: Any, least: int) -> int:
+def count(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """A checked integer argument."""
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
     if isinstance(value, bool) or number < least:
         raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}.")
+    if most is not None and number > most:
+        raise ValueError(f"{name} must be at most {most:,}; that many at once could not be interrupted.")
     return number
 
 
@@ -125,7 +133,7 @@ class Gibbs(Move):
 
     def __post_init__(self) -> None:
         if self.subset is not None:
-            object.__setattr__(self, "subset", _count("subset", self.subset, 1))
+            object.__setattr__(self, "subset", count("subset", self.subset, 1))
 
     def options(self, model: Model) -> tuple[float, ...]:
         return (float(self.subset or 0),)
@@ -133,7 +141,7 @@ class Gibbs(Move):
     def room(self, model: Model) -> Room:
         return Room(whole=0 if self.subset is None else model.n_obs)
 
-    def refusal(self, model: Model) -> str:
+    def complaint(self, model: Model) -> str:
         if self.subset is not None and self.subset > model.n_obs:
             return f"subset={self.subset} is more than the {model.n_obs} observations"
         return ""
@@ -145,8 +153,8 @@ class SplitMerge(Move):
 
     For mixtures by every prior, of families whose component parameters are integrated out.  It changes many labels at once but rarely
     single ones: best in a list with `Gibbs`.  `method="split_merge"` is one proposal of each of the two kinds below, then `Gibbs`.
-    Where a merge is refused whatever the probability of the split that would undo it, that probability is not computed, and the log ratio
-    that is reported is an upper bound.
+    Where a merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its log
+    ratio.
 
     Parameters
     ----------
@@ -161,7 +169,7 @@ class SplitMerge(Move):
     Raises
     ------
     ValueError
-        If proposals is less than 1, scans less than 0, or proposal unknown.
+        If proposals is not in 1..10^6, scans not in 0..10^6, or proposal is unknown.
 
     Examples
     --------
@@ -179,8 +187,8 @@ class SplitMerge(Move):
     proposal: str = "restricted_gibbs"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "proposals", _count("proposals", self.proposals, 1))
-        object.__setattr__(self, "scans", _count("scans", self.scans, 0))
+        object.__setattr__(self, "proposals", count("proposals", self.proposals, 1, MOST))
+        object.__setattr__(self, "scans", count("scans", self.scans, 0, MOST))
         _one_of("proposal", self.proposal, ("restricted_gibbs", "sequential"))
 
     @property
@@ -202,22 +210,23 @@ class Slice(Move):
     """Slice sampler: weights and components of the random measure are drawn, all atoms above the smallest slice among them.
 
     The measure comes from its posterior given u; of the atoms that no observation belongs to, those above the lowest slice are a
-    Poisson process with the exponentially tilted Levy intensity, of which none are left out (Griffin & Walker 2011).  The labels are then
-    independent given weights and components.  Where sigma is large a slice can be so low that more than `max_atoms` atoms would be
-    needed on average: that iteration leaves the partition as it is, which is exact, and is counted (`fit.diagnostics()`).
+    Poisson process with the exponentially tilted Levy intensity, and all of them are drawn (Griffin & Walker 2011).  The labels are then
+    independent given weights and components.  A slice can be so low that more than `max_atoms` atoms would be needed on average, the more
+    often the larger sigma, the mass and the number of observations are.  Then the partition stays as it is in that iteration, which is
+    exact and counted (`fit.proposals()`).
 
     For every prior that has a random measure (not `GibbsType`) and every family; for `FiniteMixture` all components are drawn.
     Components that are drawn, not integrated out, mix more slowly than `Gibbs` (benchmarks/slice.py), the more so from one cluster.
 
     Parameters
     ----------
-    max_atoms : int, default 1,000
+    max_atoms : int, default 10,000
         Mean number of unoccupied atoms beyond which an iteration is skipped.
 
     Raises
     ------
     ValueError
-        If max_atoms is less than 1.
+        If max_atoms is not in 1..10^6.
 
     Examples
     --------
@@ -229,10 +238,10 @@ class Slice(Move):
 
     name: ClassVar[str] = "slice"
     entry: ClassVar[Entry] = slice_sampler.slice_sampler
-    max_atoms: int = 1_000
+    max_atoms: int = 10_000
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "max_atoms", _count("max_atoms", self.max_atoms, 1))
+        object.__setattr__(self, "max_atoms", count("max_atoms", self.max_atoms, 1, MOST))
 
     def options(self, model: Model) -> tuple[float, ...]:
         return (float(self.max_atoms),)
@@ -261,7 +270,8 @@ class Permutation(Move):
     dynamic_program : {"metropolis", "table"}
         "table": one table entry for each number of observations and of clusters; exact draws, n^3 operations and n^2 memory.
         "metropolis": the factor of the prior that depends on the number of clusters is replaced by beta^-K, and the draw accepted
-        or not; n^2 operations.  beta follows the number of clusters in tuning, and is kept afterwards.
+        or not; n^2 operations.  beta follows the number of clusters in tuning, and is kept afterwards; without tuning it is that of the
+        start, where few proposals may be accepted.
     beam : float, optional
         With "metropolis": at each position keep only the segments that hold all but this share of the sum.  The old partition must be
         within the beam, or the move stays.  A beam needs another move beside it that reaches every partition, such as `Gibbs`.  A
@@ -330,6 +340,9 @@ class Permutation(Move):
         return "random projections run in tuning only" if self.order == "projection" else ""
 
     def refusal(self, model: Model) -> str:
+        return _only_conjugate_mixtures(model)
+
+    def complaint(self, model: Model) -> str:
         n = model.n_obs
         needed = 8 * permutation.room(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
         if needed > MOST_TABLE:
@@ -337,6 +350,6 @@ class Permutation(Move):
                 f"the table of {n} observations would take {needed / 2**30:.1f} GiB in each chain, and {MOST_TABLE / 2**30:g} GiB is the "
                 'limit; take dynamic_program="metropolis"'
             )
-        if self.integrate_mass and not (model.has_gamma_mass and not model.is_regression):
+        if self.integrate_mass and not model.has_gamma_mass:
             return f"integrate_mass needs a mass with a gamma prior, of a normalised random measure, and the prior is {model.prior}"
-        return _only_conjugate_mixtures(model)
+        return ""

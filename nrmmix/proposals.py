@@ -27,8 +27,9 @@ def table(fit: MCMCResult) -> pd.DataFrame:
     DataFrame
         One row for each move and kind of proposal.  `move`, `kind` ("" where every label drawn is taken), `calls` in each iteration
         (mean over chains), `proposed` (labels of Gibbs and slice sampling, else proposals), `accepted` (share of them; of labels: that
-        changed), `log_ratio` and `log_ratio_sd` (mean and standard deviation of the finite logarithms of the Metropolis-Hastings ratio)
-        and `skipped` (calls that left the partition as it was, as the moves' own pages say).
+        changed), `log_ratio` and `log_ratio_sd` (mean and standard deviation of the logarithms of Metropolis-Hastings ratios that were
+        computed and are finite: most merges are refused before), and `skipped` (those of the calls that left the partition as it was:
+        of slice sampling for want of atoms, of a permutation move because the old partition was outside the beam).
 
     Examples
     --------
@@ -75,10 +76,15 @@ def rows(fit: MCMCResult) -> pd.DataFrame:
             found[_free(f"{row.kind} accepted", found)] = (row.accepted, math.nan)
             found[_free(f"{row.kind} log ratio", found)] = (row.log_ratio, row.log_ratio_sd)
         if row.skipped:
-            found[_free(f"{row.move} skipped", found)] = (float(row.skipped), math.nan)
+            found[_free(f"{row.move} skipped", found)] = (skipped_share(fit, row.move, row.proposed, row.skipped), math.nan)
     out = pd.DataFrame(math.nan, index=list(found), columns=list(COLUMNS), dtype=np.float64)
     out[["mean", "sd"]] = np.array(list(found.values()), dtype=float).reshape(-1, 2)
     return out
+
+
+def skipped_share(fit: MCMCResult, move: str, proposed: int, skipped: int) -> float:
+    """Share of the calls of a move that were skipped."""
+    return skipped / (proposed / fit.model.n_obs if move == "slice" else proposed)
 
 
 def _free(name: str, taken: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
 import time
@@ -21,6 +20,7 @@ from nrmmix.kernels import chain as loop
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.gibbs import allocate
 from nrmmix.methods import METHODS, Cycle, check, cycle_of, update_addresses
+from nrmmix.moves import count
 from nrmmix.warn import warn
 
 if TYPE_CHECKING:
@@ -64,17 +64,6 @@ def seed_sequence(rng: Any) -> np.random.SeedSequence:
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
         return np.random.SeedSequence(int(rng))
     raise ValueError(f"rng must be a non-negative int, a SeedSequence, a Generator or None, not {rng!r}.")
-
-
-def count(name: str, value: Any, least: int) -> int:
-    """A checked integer argument."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if isinstance(value, bool) or number < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}.")
-    return number
 
 
 class Progress:

@@ -409,7 +409,7 @@ RUNS = {
     "thin": ({"thin": 0}, "thin must be an integer of at least 1, not 0"),
     "chains": ({"chains": 0}, "chains must be an integer of at least 1"),
     "chains as text": ({"chains": "two"}, "chains must be an integer"),
-    "method": ({"method": "gibs"}, "unknown method 'gibs'; there are .*'gibbs'; did you mean 'gibbs'"),
+    "method": ({"method": "gibs"}, "unknown method 'gibs'; there are .*'gibbs'.*; did you mean 'gibbs'"),
     "method as class": ({"method": nm.Gibbs}, r"method must be a name or a move such as nm.Gibbs\(\)"),
     "init of wrong length": ({"init": [0, 1]}, "2 init for 12 rows; give one per row"),
     "init misspelt": ({"init": "sequental"}, "init must be one of 'sequential', 'one', 'each'"),

@@ -215,7 +215,7 @@ def test_compare_by_leaving_out_agrees_with_arviz(faithful, plain):
     arviz = pytest.importorskip("arviz")
     pytest.importorskip("xarray")
     other = nm.fit("waiting_min ~ eruptions_min", faithful.iloc[:200], **RUN)
-    with pytest.warns(UserWarning, match=r"cannot be trusted for other: Pareto k above 0\.7"):
+    with pytest.warns(UserWarning, match=r"cannot be trusted for .*other: Pareto k above 0\.7"):
         table = nm.compare({"plain": plain, "other": other})
     for name, fit in (("plain", plain), ("other", other)):
         tree = fit.to_datatree()

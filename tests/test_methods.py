@@ -9,6 +9,7 @@ import pytest
 import nrmmix as nm
 from nrmmix import encoding
 from nrmmix.kernels import state as layout
+from nrmmix.kernels.cells import redraw_cells
 from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.gibbs import gibbs_one
 from nrmmix.methods import METHODS, code_of, cycle_of
@@ -125,7 +126,12 @@ def test_table_of_methods(model):
         (lambda: nm.Cycle([]), "moves is empty"),
         (lambda: nm.Cycle([nm.Gibbs]), "make an object of it"),
         (lambda: nm.Cycle(nm.Gibbs()), "moves must be a list"),
-        (lambda: nm.Cycle(["gibbs"]), "which is no move"),
+        (lambda: nm.Cycle(["gibbs"]), "holds the name 'gibbs'; lists hold moves"),
+        (lambda: nm.Cycle([3]), "which is no move"),
+        (lambda: nm.Cycle([nm.Cycle([nm.Gibbs()])]), "give its moves instead"),
+        (lambda: nm.SplitMerge(proposals=10**309), "proposals must be at most 1,000,000"),
+        (lambda: nm.SplitMerge(scans=10**7), "scans must be at most 1,000,000"),
+        (lambda: nm.Slice(max_atoms=10**12), "max_atoms must be at most 1,000,000"),
         (lambda: nm.Cycle([nm.Gibbs()], share="twice"), "share must be one of 'once', 'work'"),
         (lambda: nm.Cycle([nm.Permutation(beam=0.1)]), "does not reach every partition"),
         (lambda: nm.Cycle([nm.Permutation(beam=0.1), nm.Permutation(beam=0.2)]), "none of these moves"),
@@ -143,7 +149,7 @@ def test_options_are_checked(build, message):
         (nm.Gibbs, {}, "make an object of it"),
         ("slize", {}, "did you mean 'slice'"),
         (nm.Permutation(beam=0.5), {}, "does not reach every partition"),
-        (nm.Gibbs(subset=31), {}, "subset=31 is more than the 30 observations; methods for this model are"),
+        (nm.Gibbs(subset=31), {}, "subset=31 is more than the 30 observations"),
         ([nm.Permutation(order="projection"), nm.Gibbs()], {"tune": 0}, "random projections run in tuning only; tune must be at least 1"),
         (nm.Cycle([nm.Gibbs(), nm.SplitMerge()], share="work"), {"tune": 0}, "tune must be at least 1"),
     ],
@@ -218,10 +224,16 @@ def test_an_interrupted_list_goes_on_where_it_stopped(model):
 
 @entry(MOVE_T)
 def sweep_backwards(data, state, memory, rng):
-    for i in range(state.labels.shape[0] - 1, -1, -1):
+    n = state.labels.shape[0]
+    for t in range(state.num[layout.CURSOR], n):
         if state.num[layout.N_CLUSTERS] > state.size.shape[0] - 3:
+            state.num[layout.CURSOR] = t
             return layout.NEED_ROOM
-        gibbs_one(data, state, i, rng)
+        status = gibbs_one(data, state, n - 1 - t, rng)
+        if status != layout.DONE:
+            return status
+        redraw_cells(data, state, n - 1 - t, rng)
+    state.num[layout.CURSOR] = 0
     return layout.DONE
 
 
@@ -237,3 +249,52 @@ def test_a_move_of_ones_own(model, tmp_path):
         fit.save(tmp_path / "fit.npz")
     encoding.register(Backwards, ())
     assert nm.load(fit.save(tmp_path / "fit.npz")).extend(5).draws.n_draws == 25
+
+
+def groups(n_groups, each, d, spread=20.0):
+    rng = np.random.default_rng(0)
+    return 0.3 * rng.normal(size=(n_groups * each, d)) + np.repeat(spread * rng.normal(size=(n_groups, d)), each, axis=0)
+
+
+@pytest.mark.parametrize("order", ["uniform", "markov"])
+def test_a_permutation_move_leaves_one_cluster(order):
+    """With the slope at the present number of clusters it would refuse every proposal, for ever."""
+    model = nm.Model(data=groups(10, 8, 3), prior=nm.DirichletProcess(1.0))
+    fit = model.fit(nm.Permutation(order=order), draws=100, tune=200, chains=2, init="one", rng=1)
+    assert fit.draws["n_clusters"].min() >= 5 and fit.proposals()["accepted"][0] > 0
+
+
+@pytest.mark.parametrize("components", [1, 2, 4])
+@pytest.mark.parametrize("program", ["table", "metropolis"])
+def test_searches_propose_only_what_the_prior_allows(components, program):
+    model = nm.Model(data=groups(6, 6, 2), prior=nm.FiniteMixture(components))
+    fit = model.fit([nm.Permutation(program, order="projection"), nm.Gibbs()], **RUN)
+    assert fit.draws["n_clusters"].max() <= components and np.isfinite(fit.draws["log_joint"]).all()
+
+
+def test_a_row_far_out_drowns_nothing():
+    """Log predictives of -1e18 are common to all partitions: they must not take the digits of the rest."""
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    X[0] = 1e9
+    family = nm.Gaussian(known_covariance=np.eye(2), m=np.zeros(2), r=0.01)
+    model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=family)
+    moves = ("gibbs", nm.Permutation("table"), nm.Permutation(), nm.Permutation(order="markov"), "split_merge", "slice")
+    found = [model.fit(move, draws=2000, tune=200, chains=4, rng=1).draws["n_clusters"].mean(axis=1) for move in moves]
+    for K in found[1:]:
+        error = np.hypot(K.std(ddof=1), found[0].std(ddof=1)) / 2
+        assert error < 0.1 and abs(K.mean() - found[0].mean()) < 5 * error
+
+
+def test_a_partition_that_never_moved_is_reported():
+    model = nm.Model(data=groups(2, 20, 11, spread=3.0), prior=nm.DirichletProcess(1.0))
+    with pytest.warns(nm.ConvergenceWarning, match="no move has changed it"):
+        fit = model.fit("gibbs", draws=200, tune=0, chains=2, init="one", rng=1)
+    assert fit.draws["n_clusters"].max() == 1 and not fit.glance()["converged"].any()
+
+
+def test_many_skipped_calls_are_reported(model):
+    with pytest.warns(nm.ConvergenceWarning, match=r"skipped \d+% of its calls.*max_atoms"):
+        fit = model.fit(nm.Slice(max_atoms=1), draws=200, tune=50, chains=2, rng=1)
+    row = fit.proposals().iloc[0]
+    assert fit.diagnostics().loc["slice skipped", "mean"] == row["skipped"] / 400 > 0.2
+    assert "Skipped" in fit.summary().as_text()

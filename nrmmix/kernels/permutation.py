@@ -55,8 +55,8 @@ from nrmmix.kernels.state import (
 # Memory.option: whether there is a table; the beam, or -1; one of the orders; whether the mass is integrated out.
 TABLE, BEAM, ORDER, INTEGRATE_MASS = 0, 1, 2, 3
 UNIFORM, MARKOV, PROJECTION = 0.0, 1.0, 2.0
-# Memory.kept: the usual number of clusters, and the iterations of tuning that it is learnt from.
-USUAL, SEEN = 0, 1
+# Memory.kept: the usual number of clusters, the iterations of tuning that it is learnt from, and the number last proposed in tuning.
+USUAL, SEEN, LAST = 0, 1, 2
 
 
 def room(n, n_directions, table, markov):
@@ -127,12 +127,16 @@ def slope_at(data, state, memory, plan, K):
 
 @kernel
 def usual_number(state, memory):
-    """The number of clusters that the slope is taken at: in tuning the present one, afterwards a mean with weights growing in tuning."""
+    """The number of clusters that the slope is taken at: in tuning the one last proposed, afterwards a mean with weights growing in tuning.
+
+    Taken at the present number a chain of one cluster would refuse all that it proposes for ever.
+    """
     K, kept = state.num[N_CLUSTERS], memory.kept
     if state.num[TUNING] == 1 or kept[SEEN] == 0.0:
         kept[SEEN] += 1.0
         kept[USUAL] += (K - kept[USUAL]) * 2.0 / (kept[SEEN] + 1.0)
-    return K if state.num[TUNING] == 1 else int(kept[USUAL] + 0.5)
+        kept[LAST] = K if kept[SEEN] == 1.0 else kept[LAST]
+    return max(1, min(state.labels.shape[0], int(kept[LAST if state.num[TUNING] == 1 else USUAL] + 0.5)))
 
 
 # ---- the move
@@ -254,6 +258,12 @@ def log_ratio(data, state, memory, plan, K_new):
 
 
 @kernel
+def is_possible(state, K):
+    """Whether the prior allows so many clusters; all smaller numbers are as well."""
+    return K == 1 or state.log_next[K - 1] > -math.inf
+
+
+@kernel
 def finish(data, state, memory, plan, is_within, rng):
     """Accept the partition that was drawn, or stay; then draw what was integrated out."""
     K = state.num[N_CLUSTERS]
@@ -263,8 +273,13 @@ def finish(data, state, memory, plan, is_within, rng):
         if K > state.size.shape[0] - 3:
             state.num[CURSOR] = plan.order.shape[0]
             return NEED_ROOM
-        exact = memory.option[TABLE] == 1.0 or is_search(state, memory)
-        accepted = accept(memory, variable(0), 0.0 if exact else log_ratio(data, state, memory, plan, K), rng)
+        memory.kept[LAST] = K
+        value = 0.0
+        if is_search(state, memory):
+            value = 0.0 if is_possible(state, K) else -math.inf
+        elif memory.option[TABLE] == 0.0:
+            value = log_ratio(data, state, memory, plan, K)
+        accepted = accept(memory, variable(0), value, rng)
     else:
         memory.tally[PROPOSED] += 1.0
         memory.tally[SKIPPED] += 1.0

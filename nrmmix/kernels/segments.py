@@ -7,7 +7,7 @@ A partition of the first r observations of the order into segments has the weigh
 
 Columns of state.stat hold the segments that end at r, one for each beginning: so log B grows by one log predictive.  A beam keeps at
 each r the fewest of them that hold all but a share of the sum (Liang, Jordan & Taskar 2007, section 3.3); it depends on the order, the
-data and B only.
+data and B only.  All B are relative to prod_i p(y_i), which all partitions share: the part of an observation far out would drown the rest.
 """
 
 from __future__ import annotations
@@ -86,17 +86,19 @@ def extend(data, state, plan, r):
     plan.count[LIVE] = L + 1
     state.num[N_SCORED] += L + 1
     if data.rows.missing.shape[0] > 0:  # cells drawn are part of the data here, and scores would leave a row's own out
-        for k in range(L + 1):
+        alone = 0.0
+        for k in range(L, -1, -1):  # the one of r alone first
             before = marginal_column(data, state.stat, k)
             update_column(data, state.stat, k, i, 1.0)
-            plan.base[k] += marginal_column(data, state.stat, k) - before
+            gain = marginal_column(data, state.stat, k) - before
+            alone = gain if k == L else alone
+            plan.base[k] += gain - alone
     else:
         for k in range(L):
             out[k] = 0.0
         score_columns(data, state.stat, state.work, out, L, i, variable(-1))
-        plan.base[L] += data.alone[i]
         for k in range(L):
-            plan.base[k] += out[k]
+            plan.base[k] += out[k] - data.alone[i]
     if plan.scan.shape[0] > 0:
         scan_from(data, state, plan, r)
     weigh_segments(plan, r)

@@ -279,6 +279,7 @@ def slice_sampler(data, state, memory, rng):
     if state.num[CURSOR] == 0:
         memory.whole[n] = draw_sizes(data, state, memory, rng)
         memory.tally[PROPOSED] += n
+        state.num[N_SCORED] += n  # slices cost as well
         if memory.whole[n] == 0:
             memory.tally[SKIPPED] += 1.0
             return DONE

@@ -23,7 +23,7 @@ from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.moving import exceeds, log_cluster, random_subset
 from nrmmix.kernels.special import draw_integer
-from nrmmix.kernels.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM
+from nrmmix.kernels.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED, TALLY
 
 # Columns of State.side: the two clusters, one of them without an observation, and both together.
 FIRST_PART, SECOND_PART, WITHOUT, WHOLE = 0, 1, 2, 3
@@ -203,8 +203,9 @@ def propose(data, state, memory, rng):
             if state.labels[m] == k_j:
                 update_column(data, side, variable(WHOLE), m, 1.0)
         log_split = log_split_ratio(data, state, state.stat, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
+        state.num[N_SCORED] += state.size[k_j]
         if not -log_split > log_uniform:
-            exceeds(memory, variable(MERGE), -log_split, log_uniform)
+            memory.tally[MERGE * TALLY + PROPOSED] += 1.0
             return
     for m in range(n):
         if (state.labels[m] == k_i or state.labels[m] == k_j) and m != i and m != j:

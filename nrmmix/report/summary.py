@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nrmmix.convergence import format_rhat, verdict
+from nrmmix.moves import Gibbs
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
@@ -59,7 +60,7 @@ def summary(fit: MCMCResult) -> Report:
     width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index)))
     tables = [
         _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
-        *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0].kinds else []), _count_table(fit, width),
+        *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0] != Gibbs() else []), _count_table(fit, width),
     ]
     if affordable(fit):
         found = clusters(fit)
