@@ -13,8 +13,8 @@ from scipy.special import gammaln, logsumexp
 
 import nrmmix as nm
 from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.permutation import move
-from nrmmix.kernels.state import TUNING
+from nrmmix.kernels.permutation import LAST, move
+from nrmmix.kernels.state import N_CLUSTERS, TUNING
 
 CHAINS = 16
 CASES = families()
@@ -70,6 +70,7 @@ def always_adapting(data, state, memory, rng):
     """The slope follows the present number of clusters after tuning too."""
     tuning = state.num[TUNING]
     state.num[TUNING] = 1
+    memory.kept[LAST] = state.num[N_CLUSTERS]
     status = move(data, state, memory, True, rng)
     state.num[TUNING] = tuning
     return status
