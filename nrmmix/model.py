@@ -212,7 +212,7 @@ class Model:
         progress : bool, optional
             Show a progress line on stderr; default only on a terminal.
         time_limit : float, optional
-            Seconds of sampling after which the chains stop and keep what was drawn.
+            Seconds of sampling after which the chains stop and keep what was drawn; like Ctrl-C at the end of an iteration.
 
         Returns
         -------

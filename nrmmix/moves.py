@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ORDERS = ("uniform", "markov", "projection")
 MOST = 10**6  # proposals, scans and atoms of one call, which is not interrupted
 MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
+MOST_COLUMNS = 2**32  # and of its columns of statistics
 
 
 class Room(NamedTuple):
@@ -349,6 +350,13 @@ class Permutation(Move):
             return (
                 f"the table of {n} observations would take {needed / 2**30:.1f} GiB in each chain, and {MOST_TABLE / 2**30:g} GiB is the "
                 'limit; take dynamic_program="metropolis"'
+            )
+        markov = self.order == "markov"
+        columns = 8 * n * model.packed.n_stat * ((self.beam is None) + markov)
+        if columns > MOST_COLUMNS:
+            return (
+                f"its columns of statistics would take {columns / 2**30:.1f} GiB in each chain, and {MOST_COLUMNS / 2**30:g} GiB is the "
+                f"limit; give a beam{' and order=' + repr('uniform') if markov else ''}"
             )
         if self.integrate_mass and not model.has_gamma_mass:
             return f"integrate_mass needs a mass with a gamma prior, of a normalised random measure, and the prior is {model.prior}"

@@ -181,6 +181,15 @@ def test_a_table_that_is_too_large():
         large.fit(nm.Permutation(dynamic_program="table"), **RUN)
 
 
+@pytest.mark.parametrize(("order", "message"), [("uniform", "give a beam"), ("markov", "give a beam and order='uniform'")])
+def test_columns_that_are_too_large(model, monkeypatch, order, message):
+    monkeypatch.setattr("nrmmix.moves.MOST_COLUMNS", 1000)
+    with pytest.raises(ValueError, match=r"columns of statistics would take .*; give a beam"):
+        model.fit(nm.Permutation(order=order), **RUN)
+    assert nm.Permutation(order=order).complaint(model).endswith(message)
+    model.fit([nm.Permutation(beam=0.1), nm.Gibbs()], **RUN)
+
+
 def test_work_is_shared(model):
     """A cheap move is called more often than a costly one, as often after tuning as at its end."""
     cycle = nm.Cycle([nm.Gibbs(), nm.Gibbs(subset=3)], share="work")

@@ -24,7 +24,7 @@ import nrmmix as nm
 
 galaxy = nm.datasets.load_galaxy()
 model = nm.Model("velocity_km_s ~ 1", galaxy, prior=nm.NGGP())
-print(model.methods()["moves"].to_string())
+print(model.methods()[["moves"]].to_string(max_colwidth=90))
 
 # %% [markdown]
 # Whether they suit depends on the model; the error message of a method that does not suit says which do.
