@@ -202,8 +202,8 @@ def propose(data, state, memory, rng):
         for m in range(n):
             if state.labels[m] == k_j:
                 update_column(data, side, variable(WHOLE), m, 1.0)
+                state.num[N_SCORED] += 1  # as much work
         log_split = log_split_ratio(data, state, state.stat, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
-        state.num[N_SCORED] += state.size[k_j]
         if not -log_split > log_uniform:
             memory.tally[MERGE * TALLY + PROPOSED] += 1.0
             return
