@@ -47,18 +47,18 @@ def warn_unless_converged(fit: MCMCResult) -> None:
 
 
 def trouble(fit: MCMCResult) -> str:
-    """What the moves' counts say against a fit: that nothing ever moved, or that slice sampling skipped much; empty if nothing."""
-    made = fit.proposals()
-    made = made[made["proposed"] > 0]
-    if len(made) and fit.model.n_obs > 1 and fit.draws.n_draws >= WARN_FROM and (made["accepted"] == 0).all():
+    """What else speaks against a fit: that its partitions never change, or that slice sampling skipped much; empty if nothing."""
+    from nrmmix.proposals import rows
+
+    labels = fit.draws["labels"]
+    if fit.standings and fit.model.n_obs > 1 and fit.draws.n_draws >= WARN_FROM and (labels == labels[:, :1]).all():
         return "Do not trust the partition: no move has changed it since tuning. Start elsewhere (init=), or with other moves (method=)."
-    for move, proposed, skipped in zip(made["move"], made["proposed"], made["skipped"], strict=True):
-        share = skipped * fit.model.n_obs / proposed
-        if move == "slice" and share > SKIPPED_BAD:
-            return (
-                f"Slice sampling has skipped {share:.0%} of its calls, as too many atoms were needed: give nm.Slice(max_atoms=) more than "
-                "it has, or take method='gibbs'."
-            )
+    skipped = rows(fit)["mean"].filter(like="slice skipped").max()
+    if skipped > SKIPPED_BAD:
+        return (
+            f"Slice sampling has skipped {skipped:.0%} of its calls, as too many atoms were needed: give nm.Slice(max_atoms=) more than "
+            "it has, or take method='gibbs'."
+        )
     return ""
 
 

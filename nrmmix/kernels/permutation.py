@@ -54,7 +54,7 @@ from nrmmix.kernels.state import (
 
 # Memory.option: whether there is a table; the beam, or -1; one of the orders; whether the mass is integrated out.
 TABLE, BEAM, ORDER, INTEGRATE_MASS = 0, 1, 2, 3
-UNIFORM, MARKOV, PROJECTION = 0.0, 1.0, 2.0
+MARKOV, PROJECTION = 1.0, 2.0  # 0 for uniform
 # Memory.kept: the usual number of clusters, the iterations of tuning that it is learnt from, and the number last proposed in tuning.
 USUAL, SEEN, LAST = 0, 1, 2
 
