@@ -8,6 +8,7 @@ from nrmmix.interrupts import held
 
 if TYPE_CHECKING:
     from nrmmix.results import MCMCResult
+    from nrmmix.search_result import SearchResult
 
 
 def fit(
@@ -20,7 +21,7 @@ def fit(
     missing: str = "drop",
     method: Any = "auto",
     **run: Any,
-) -> MCMCResult:
+) -> MCMCResult | SearchResult:
     """Fit a mixture (`responses ~ 1`) or a density regression (`responses ~ covariates`).
 
     The same as `nm.Model(formula, data, ...).fit(method, ...)`; see there for every argument.
@@ -35,6 +36,7 @@ def fit(
     Returns
     -------
     MCMCResult
+        Of a search, such as `method="ibhc"`, a SearchResult.
 
     Raises
     ------

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,12 +16,15 @@ from nrmmix.kernels.gibbs import allocate
 from nrmmix.kernels.held import redraw
 from nrmmix.methods import Cycle, program, scratch
 from nrmmix.partition import canonical
+from nrmmix.searches import STARTS, first_labels, refusal, too_large
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
 
 TOO_FAR = 1e100  # squares must not overflow
-INITS = ("sequential", "one", "each")
+UNASSIGNED = -1
+BY_TREES = {name: UNASSIGNED - 1 - j for j, name in enumerate(STARTS)}  # labels of observations that enter by trees
+INITS = ("sequential", "one", "each", *STARTS)
 PROGRAM = ("kept", "tally", "work")  # of the memories of moves: what they have learnt and counted
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
 BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num")
@@ -76,6 +81,7 @@ class Chain:
     program: layout.Program
     record: Record
     control: np.ndarray
+    enter: Callable[[np.ndarray], np.ndarray] | None = None  # labels of those in an order, where trees tell them
 
     @property
     def iteration(self) -> int:
@@ -83,6 +89,12 @@ class Chain:
 
     def run(self, updates: np.ndarray, tune: int, thin: int) -> None:
         """Up to the control's limit; the draw of iteration i, counted from 1, goes to row (i - tune) / thin - 1."""
+        if self.enter is not None and len(self.order) and not self.control[loop.STOP]:
+            labels = self.enter(self.order)
+            while labels.max() + 1 > self.state.size.shape[0] - 3:
+                self.state = layout.enlarged(self.state)
+            loop.start(self.data, self.state, labels)
+            self.order = self.order[:0]
         while len(self.order) and not self.control[loop.STOP]:
             status = allocate(self.data, self.state, self.order, self.rng)
             if status != layout.NEED_ROOM:
@@ -108,11 +120,11 @@ class Chain:
 
 
 def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
-    """Labels (chains, n) of the starts; -1 for observations that enter one by one."""
+    """Labels (chains, n) of the starts; UNASSIGNED for observations that enter one by one, others below it where they do by trees."""
     if isinstance(init, str):
         if init not in INITS:
             raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or labels, not {init!r}.")
-        first = {"sequential": np.full(n, -1), "one": np.zeros(n, int), "each": np.arange(n)}[init]
+        first = {"one": np.zeros(n, int), "each": np.arange(n)}.get(init, np.full(n, BY_TREES.get(init, UNASSIGNED)))
         return np.tile(first.astype(np.int64), (chains, 1))
     given = arrays.reals(init, "init")
     if given.ndim == 2 and given.shape[0] != chains:
@@ -142,27 +154,39 @@ def check_start(model: Model, data: layout.Data, labels: np.ndarray, width: np.n
         )
 
 
-def new_chain(model: Model, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
-    """A chain that starts from labels, -1 for observations that enter one by one."""
-    n_clusters = int(labels.max(initial=-1)) + 1
-    data, state = model.arrays(max(n_clusters, 8), *scratch(cycle, model))
+def check_rows(model: Model, data: layout.Data) -> None:
+    """Every row must be near enough for squares, and have a density, data.alone."""
     far = (np.abs(model.packed.rows.y) > TOO_FAR).any(axis=1)
     if far.any():
         row = int(np.flatnonzero(far)[0])
         raise ValueError(
             f"row {model.frame.index[row]!r} lies more than {TOO_FAR:g} prior standard deviations out; correct it, or rescale."
         )
-    check_start(model, data, labels, state.hyper[layout.WIDTH :])
-    loop.start(data, state, labels)
-    if n_clusters and len(data.held):
-        redraw(data, state, rng)
     if not np.isfinite(data.alone).all():
         row = int(np.flatnonzero(~np.isfinite(data.alone))[0])
         raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")
+
+
+def new_chain(model: Model, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
+    """A chain that starts from labels, as those of `initial_labels`."""
+    n_clusters = int(labels.max(initial=-1)) + 1
+    data, state = model.arrays(max(n_clusters, 8), *scratch(cycle, model))
+    check_start(model, data, labels, state.hyper[layout.WIDTH :])
+    loop.start(data, state, labels)
+    check_rows(model, data)
+    if n_clusters and len(data.held):
+        redraw(data, state, rng)
+    enter = None
+    for way, label in BY_TREES.items():
+        if labels.min(initial=UNASSIGNED) == label:
+            if why := refusal(model) or too_large(model):
+                raise ValueError(f'init="{way}": {why}; other starts are "sequential", "one", "each" or labels.')
+            enter = partial(first_labels, model, way)
+            enter(np.zeros(0, np.int64))  # kernels are compiled in this thread
     control = np.zeros(loop.CONTROL, np.int64)
     control[loop.LIMIT] = np.iinfo(np.int64).max
     order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
-    return Chain(data, state, rng, order, program(cycle, model), record, control)
+    return Chain(data, state, rng, order, program(cycle, model), record, control, enter)
 
 
 def resumed_chain(model: Model, cycle: Cycle, standing: Standing, record: Record) -> Chain:

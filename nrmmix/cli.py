@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nrmmix import __version__, files
+from nrmmix.defaults import default as default_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,11 +172,14 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     model.add_argument("--kernel", choices=tuple(KERNELS), help="covariate kernel (default with covariates: se)")
     model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: 0.05)")
     run = fit.add_argument_group("sampling")
-    run.add_argument("--method", default="auto", metavar="NAME", help="auto (the default), gibbs, split_merge, slice or permutation")
+    run.add_argument(
+        "--method", default="auto", metavar="NAME",
+        help="auto (the default), gibbs, split_merge, slice or permutation; bhc and ibhc search for one partition",
+    )
     for name, default, text in (
         ("draws", 1000, "draws to keep in each chain"), ("tune", 2000, "iterations before the first draw"), ("chains", 4, "chains"),
     ):
-        run.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default: {default})")
+        run.add_argument(f"--{name}", type=int, default=default_of(default), metavar="N", help=f"{text} (default: {default})")
     run.add_argument("--thin", type=int, metavar="N", help=f"iterations for each draw (default: {THIN}, fewer from {ROWS // THIN} rows on)")
     run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
     run.add_argument("--cores", type=int, metavar="N", help="threads (default: as many as processors, at most one a chain)")
@@ -198,14 +202,21 @@ def _fit(options: argparse.Namespace) -> int:
     saved = None if options.save is None else files.target(options.save, ".npz", "a saved fit")
     page = None if options.report is None else files.target(options.report, ".html", "a report")
     seed = _seed(options)
+    from nrmmix.searches import SEARCHES
+
+    for name in ("save", "report"):
+        if options.method in SEARCHES and getattr(options, name) is not None:
+            raise ValueError(f"--{name} needs draws, and --method {options.method} is a search; leave it out")
     with _warnings_said():
         model = _model(options)
-        thin = max(1, min(THIN, ROWS // model.n_obs)) if options.thin is None else options.thin
+        thin = default_of(max(1, min(THIN, ROWS // model.n_obs))) if options.thin is None else options.thin
         result = model.fit(
             options.method, draws=options.draws, tune=options.tune, thin=thin, chains=options.chains, rng=seed, cores=options.cores,
             progress=options.progress, time_limit=options.time_limit,
         )
-        if result.interrupted:
+        if result.interrupted and options.method in SEARCHES:
+            _say(f"stopped early; the best of {len(result.bounds)} passes is kept")
+        elif result.interrupted:
             _say(f"stopped early; {result.draws.n_draws} of {options.draws} draws of each chain are kept")
         if saved is not None:
             _say(f"fit saved to {result.save(saved)}")

@@ -12,6 +12,9 @@ import numpy as np
 from nrmmix.kernels import auxiliary, held, hyper, locations
 from nrmmix.kernels import state as layout
 from nrmmix.moves import Gibbs, Move, Permutation, Slice, SplitMerge
+from nrmmix.searches import SEARCHES
+from nrmmix.tree_moves import TreeGuided
+from nrmmix.tree_published import PublishedTreeGuided
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +70,9 @@ class Cycle:
                 raise ValueError(f"moves holds {move!r}, which is no move; there are {known}.")
         if self.share not in SHARES:
             raise ValueError(f"share must be one of {', '.join(map(repr, SHARES))}, not {self.share!r}.")
+        if len(moves) > 1 and any(move.runs_alone for move in moves):
+            alone = next(move for move in moves if move.runs_alone)
+            raise ValueError(f"{alone} runs alone, in no list: it keeps trees that other moves would not keep up.")
         if not any(move.is_irreducible() for move in moves):
             raise ValueError(
                 f"{moves[0]} alone does not reach every partition; add a move that does, such as nm.Gibbs()."
@@ -84,7 +90,7 @@ class Cycle:
         return f"Cycle([{', '.join(map(str, self.moves))}]{share})"
 
 
-KINDS = (Gibbs, SplitMerge, Slice, Permutation)
+KINDS = (Gibbs, SplitMerge, Slice, Permutation, TreeGuided)
 
 # The methods that have a name.
 METHODS: dict[str, Cycle] = {
@@ -93,6 +99,8 @@ METHODS: dict[str, Cycle] = {
     "split_merge": Cycle((SplitMerge(), SplitMerge(proposal="sequential"), Gibbs())),
     "slice": Cycle((Slice(),)),
     "permutation": Cycle((Permutation(beam=1e-6), Gibbs())),
+    "tree": Cycle((TreeGuided(global_moves=5), Gibbs()), share="work"),
+    "tree_published": Cycle((PublishedTreeGuided(),)),
 }
 
 
@@ -106,9 +114,9 @@ def cycle_of(method: Any) -> tuple[str, Cycle]:
     """
     if isinstance(method, str):
         if method not in METHODS:
-            near = difflib.get_close_matches(method, METHODS, 1)
+            near = difflib.get_close_matches(method, (*METHODS, *SEARCHES), 1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, METHODS))}{hint}")
+            raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, (*METHODS, *SEARCHES)))}{hint}")
         cycle = METHODS[method]
         return (cycle.name if method == "auto" else method), cycle
     if isinstance(method, Cycle):
@@ -121,7 +129,7 @@ def cycle_of(method: Any) -> tuple[str, Cycle]:
         raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not the class {method.__name__}; make an object of it.")
     raise ValueError(
         f"method must be a name or a move such as nm.Gibbs(), a list of moves or an nm.Cycle, not {method!r}; the names are "
-        f"{', '.join(map(repr, METHODS))}."
+        f"{', '.join(map(repr, (*METHODS, *SEARCHES)))}."
     )
 
 
@@ -159,7 +167,7 @@ def check(cycle: Cycle, model: Model, tune: int) -> None:
             raise ValueError(f"nm.{move}: {move.complaint(model)}.")
         if tune == 0 and move.needs_tune():
             raise ValueError(f"nm.{move}: {move.needs_tune()}; tune must be at least 1.")
-    if tune == 0 and cycle.share == "work":
+    if tune == 0 and cycle.share == "work" and cycle not in METHODS.values():  # a method by its name then makes one call of each
         raise ValueError('share="work" measures the work of each move in tuning; tune must be at least 1.')
 
 
@@ -168,9 +176,10 @@ def table(model: Model) -> pd.DataFrame:
     import pandas as pd
 
     why = {name: refusal(cycle, model) for name, cycle in METHODS.items()}
+    why |= {name: search.refusal(model) for name, search in SEARCHES.items()}
     return pd.DataFrame(
         {
-            "moves": [str(cycle) for cycle in METHODS.values()],
+            "moves": [*map(str, METHODS.values()), *(f"search {search}" for search in SEARCHES.values())],
             "suits": [not reason for reason in why.values()],
             "reason": list(why.values()),
         },

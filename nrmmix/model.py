@@ -9,6 +9,7 @@ import numpy as np
 
 from nrmmix.convergence import warn_unless_converged
 from nrmmix.covariates import CovariateKernel, Grid, SquaredExponential
+from nrmmix.defaults import default, given, plain
 from nrmmix.families import Blocks, Family, Gaussian, assign, designs
 from nrmmix.formula import ModelFrame, model_frame
 from nrmmix.interrupts import held
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from nrmmix.results import MCMCResult
+    from nrmmix.search_result import SearchResult
+
+SEQUENTIAL = default("sequential")
 
 
 class Model:
@@ -182,29 +186,32 @@ class Model:
         self,
         method: Any = "auto",
         *,
-        draws: int = 1000,
-        tune: int = 1000,
-        thin: int = 1,
-        chains: int = 4,
-        init: Any = "sequential",
+        draws: int = default(1000),
+        tune: int = default(1000),
+        thin: int = default(1),
+        chains: int = default(4),
+        init: Any = SEQUENTIAL,
         rng: Any = None,
         cores: int | None = None,
         progress: bool | None = None,
         time_limit: float | None = None,
-    ) -> MCMCResult:
-        """Sample the posterior.
+    ) -> MCMCResult | SearchResult:
+        """Sample the posterior, or search for one good partition.
 
         Parameters
         ----------
         method : str, move, list of moves or Cycle, default "auto"
             A name of `Model.methods`: `"gibbs"`, `"split_merge"` (with Gibbs), `"slice"`, `"permutation"` (with Gibbs); a move with
             options, such as `nm.Slice()`; a list such as `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or
-            an `nm.Cycle`.  `"auto"` is `"gibbs"`.
+            an `nm.Cycle`.  `"auto"` is `"gibbs"`.  `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng,
+            progress and time_limit (no pass is begun after it, nor ended) and refuse what belongs to chains.
         draws, tune, thin, chains : int
             Every chain runs tune + draws * thin iterations and records `draws` of them.
         init : str or array of int, (n,) or (chains, n), default "sequential"
             Start of the chains: `"sequential"` (observations enter one by one in random order), `"one"` cluster, `"each"` its
-            own, or labels of the rows used.
+            own, or labels of the rows used.  For mixtures whose component parameters are integrated out also `"ibhc"`, the
+            trees of incremental Bayesian hierarchical clustering (`nm.IBHC`, before they are joined) in a random order of each chain's
+            own, and `"ibhc_noisy"`, rows put on top of such trees, which are not split (Lee & Choi 2015, section 4.1).
         rng : int, SeedSequence, Generator or None
             Seed.  The same seed gives the same draws bit for bit, whatever the number of cores.  None draws one, kept as `fit.seed`.
         cores : int, optional
@@ -217,11 +224,12 @@ class Model:
         Returns
         -------
         MCMCResult
+            Of a search a SearchResult.
 
         Raises
         ------
         ValueError
-            If an argument is out of range.
+            If an argument is out of range, or the method does not use it.
 
         Examples
         --------
@@ -233,10 +241,16 @@ class Model:
         with held():
             from nrmmix.results import MCMCResult
             from nrmmix.sampling import sample
+            from nrmmix.search_result import run_search
+            from nrmmix.searches import search_of
 
+        if (search := search_of(method)) is not None:
+            for name in given(draws=draws, tune=tune, thin=thin, chains=chains, init=init, cores=cores):
+                raise ValueError(f"{name} belongs to chains, and {search.name} is a search; leave it out.")
+            return run_search(self, search, rng=rng, progress=progress, time_limit=time_limit)
         run = sample(
-            self, method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores, progress=progress,
-            time_limit=time_limit,
+            self, method, draws=plain(draws), tune=plain(tune), thin=plain(thin), chains=plain(chains), init=plain(init), rng=rng,
+            cores=cores, progress=progress, time_limit=time_limit,
         )
         result = MCMCResult(self, run)
         warn_unless_converged(result)
@@ -248,7 +262,7 @@ class Model:
         Returns
         -------
         DataFrame
-            By name of the method: `moves`, whether it `suits`, and the `reason` where it does not.
+            By name of the method: `moves` or the search, whether it `suits`, and the `reason` where it does not.
 
         Examples
         --------

@@ -37,6 +37,8 @@ class Move:
 
     name: ClassVar[str]
     entry: ClassVar[Entry]
+    exact: ClassVar[bool] = True  # whether it leaves the posterior invariant
+    runs_alone: ClassVar[bool] = False  # whether it keeps what other moves would not keep up
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -95,11 +97,21 @@ def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
 _ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
 
 
-def _only_conjugate_mixtures(model: Model) -> str:
+def only_conjugate_mixtures(model: Model) -> str:
     if model.is_regression:
         return _ONLY_MIXTURES
     if len(model.packed.held):
         return "it needs component parameters that are integrated out, and the family's are not"
+    return ""
+
+
+def only_with_unions(model: Model) -> str:
+    """Why clusters of a model cannot be joined, as trees need it; empty where they can."""
+    if why := only_conjugate_mixtures(model):
+        return why
+    for block, entries in zip(model.blocks.blocks, model.packed.entries, strict=True):
+        if entries.combine is None:
+            return f"it adds clusters to one another, and {type(block.family).__name__} has no entry `combine`"
     return ""
 
 
@@ -203,7 +215,7 @@ class SplitMerge(Move):
         return Room(whole=3 * model.n_obs + 2, side=split_merge.SIDE)
 
     def refusal(self, model: Model) -> str:
-        return _only_conjugate_mixtures(model)
+        return only_conjugate_mixtures(model)
 
 
 @dataclass(frozen=True)
@@ -341,7 +353,7 @@ class Permutation(Move):
         return "random projections run in tuning only" if self.order == "projection" else ""
 
     def refusal(self, model: Model) -> str:
-        return _only_conjugate_mixtures(model)
+        return only_conjugate_mixtures(model)
 
     def complaint(self, model: Model) -> str:
         n = model.n_obs

@@ -11,9 +11,10 @@ import nrmmix
 
 ROOT = Path(nrmmix.__file__).parent
 LAYERS = (
-    {"files", "interrupts", "kernels", "simulated", "tables", "warn"},
+    {"defaults", "files", "interrupts", "kernels", "simulated", "tables", "warn"},
     {"hyperpriors", "moves"},
     {"arrays", "compiling", "convergence", "datasets", "diagnostics", "draws", "formula_syntax", "partition", "priors", "sparse"},
+    {"searches", "tree_moves", "tree_published"},
     {"covariates", "families", "formula", "joint", "methods"},
     {"encoding", "model"},
     {"chain"},
@@ -26,7 +27,7 @@ LAYERS = (
     {"plots"},
     {"report"},
     {"posterior", "proposals"},
-    {"results"},
+    {"results", "search_result"},
     {"saving"},
     {"api"},
     {"cli"},

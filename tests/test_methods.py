@@ -14,6 +14,7 @@ from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.gibbs import gibbs_one
 from nrmmix.methods import METHODS, code_of, cycle_of
 from nrmmix.moves import Move
+from nrmmix.searches import SEARCHES
 
 Y = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0.0], [4.0]], 15, axis=0)
 RUN = {"draws": 20, "tune": 10, "chains": 2, "rng": 3}
@@ -97,7 +98,7 @@ def test_names():
 
 def test_table_of_methods(model):
     table = model.methods()
-    assert list(table.index) == list(METHODS) and table["suits"].all() and (table["reason"] == "").all()
+    assert list(table.index) == [*METHODS, *SEARCHES] and table["suits"].all() and (table["reason"] == "").all()
     regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)})).methods()
     assert regression.index[regression["suits"]].tolist() == ["auto", "gibbs"]
     assert "density regression" in regression.loc["slice", "reason"]

@@ -43,6 +43,7 @@ class Entries(NamedTuple):
     alone: Any = None  # log p(y_i), where a score in an empty column is not that
     impute: Any = None  # missing cells are drawn, not integrated out
     redraw: Any = None  # parameters are held in the columns and drawn given their members
+    combine: Any = None  # two columns into one, for trees; families of held parameters have none
 
 
 class Counts(NamedTuple):

@@ -133,7 +133,7 @@ class Poisson(Family):
         reach = rising.reach(self.shape, np.nansum(y, axis=0))
         entries = Entries(
             poisson.poisson_empty, poisson.poisson_update, poisson.poisson_score, poisson.poisson_marginal, poisson.poisson_sample,
-            poisson.poisson_density, poisson.poisson_mean, poisson.poisson_mean_theta,
+            poisson.poisson_density, poisson.poisson_mean, poisson.poisson_mean_theta, combine=poisson.poisson_combine,
         )
         return Packed(np.concatenate([self.shape, self.rate, reach]), poisson.n_stat(d), 2 * d, 1, d, entries)
 
@@ -193,6 +193,7 @@ class _Levels(Family):
         entries = Entries(
             categorical.categorical_empty, categorical.categorical_update, categorical.categorical_score, categorical.categorical_marginal,
             categorical.categorical_sample, categorical.categorical_density, mean, mean_theta,
+            combine=categorical.categorical_combine,
         )
         return Packed(constant, categorical.n_stat(d, T), T + 1, 0, n_mean, entries)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,7 @@ class KnownCovariance(Form):
         entries = Entries(
             kernels.known_empty, kernels.known_update, kernels.known_score, kernels.known_marginal,
             kernels.known_sample, kernels.known_density, kernels.known_mean, kernels.known_mean_theta,
+            combine=kernels.known_combine,
         )
         return Packed(np.concatenate(constant), kernels.n_stat(d, own), d, kernels.n_work(d, self.is_full), d, entries)
 
@@ -102,11 +104,13 @@ class KnownCovarianceWithGaps(KnownCovariance):
     def pack(self, n: int) -> Packed:
         d = self.dim
         correlations = self.covariance / np.outer(self.spread, self.spread)
+        log_det = np.linalg.slogdet(correlations)[1]
         entries = Entries(
             patterns.patterns_empty, patterns.patterns_update, patterns.patterns_score, patterns.patterns_marginal,
             patterns.patterns_sample, patterns.patterns_density, patterns.patterns_mean, patterns.patterns_mean_theta,
+            combine=patterns.patterns_combine,
         )
-        constant = np.concatenate([[self.r], np.log(self.spread), correlations.ravel()])
+        constant = np.concatenate([[self.r], np.log(self.spread), correlations.ravel(), [log_det - d * math.log(self.r)]])
         return Packed(constant, patterns.n_stat(d), d, patterns.n_work(d), d, entries)
 
     def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:

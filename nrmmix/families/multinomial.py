@@ -110,7 +110,7 @@ class Multinomial(Family):
         entries = Entries(
             multinomial.multinomial_empty, multinomial.multinomial_update, multinomial.multinomial_score, multinomial.multinomial_marginal,
             multinomial.multinomial_sample, multinomial.multinomial_density, multinomial.multinomial_mean,
-            multinomial.multinomial_mean_theta,
+            multinomial.multinomial_mean_theta, combine=multinomial.multinomial_combine,
         )
         return Packed(constant, d + 1, d, 1, d, entries)
 

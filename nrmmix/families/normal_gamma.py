@@ -36,6 +36,7 @@ class NormalGamma(Form):
         entries = Entries(
             kernels.normal_gamma_empty, kernels.normal_gamma_update, kernels.normal_gamma_score, kernels.normal_gamma_marginal,
             kernels.normal_gamma_sample, kernels.normal_gamma_density, kernels.normal_gamma_mean, kernels.normal_gamma_mean_theta,
+            combine=kernels.normal_gamma_combine,
         )
         return Packed(constant, kernels.n_stat(d, self.incomplete), kernels.n_theta(d), kernels.N_WORK, d, entries)
 

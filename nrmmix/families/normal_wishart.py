@@ -36,6 +36,7 @@ class NormalWishart(Form):
     def pack(self, n: int) -> Packed:
         d, r, nu = self.dim, self.r, self.nu
         factor = np.linalg.cholesky(self.scale) / self.spread[:, None]
+        correlations = self.scale / np.outer(self.spread, self.spread)
         log_spread = np.log(self.spread)
         size = np.arange(n + 2.0)
         r_n, df = r + size, nu + size - d + 1
@@ -48,11 +49,13 @@ class NormalWishart(Form):
         )
         packed = factor[np.tril_indices(d)]
         packed[np.arange(d) * (np.arange(d) + 3) // 2] = 1.0 / np.diag(factor)
-        constant = np.concatenate([[r, nu, -log_spread.sum(), n + 2.0], predictive, marginal, log_spread, packed])
+        constant = np.concatenate(
+            [[r, nu, -log_spread.sum(), n + 2.0], predictive, marginal, log_spread, packed, correlations[np.tril_indices(d)]]
+        )
         entries = Entries(
             gaussian.gaussian_empty, gaussian.gaussian_update, gaussian.gaussian_score, gaussian.gaussian_marginal,
             gaussian.gaussian_sample, gaussian.gaussian_density, gaussian.gaussian_mean, gaussian.gaussian_mean_theta,
-            impute=gaussian.gaussian_impute if self.incomplete else None,
+            impute=gaussian.gaussian_impute if self.incomplete else None, combine=gaussian.gaussian_combine,
         )
         return Packed(constant, gaussian.n_stat(d), gaussian.n_theta(d), gaussian_patterns.n_work(d), d, entries)
 

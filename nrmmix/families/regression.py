@@ -176,6 +176,7 @@ class Regression(Family):
         entries = Entries(
             regression.regression_empty, regression.regression_update, regression.regression_score, regression.regression_marginal,
             regression.regression_sample, regression.regression_density, regression.regression_mean, regression.regression_mean_theta,
+            combine=regression.regression_combine,
         )
         constants = np.concatenate([[self.nu, -math.log(self._unit)], g, marginal])
         return Packed(constants, regression.n_stat(q), regression.n_theta(q), regression.n_work(q), 1, entries)

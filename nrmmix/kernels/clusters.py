@@ -6,11 +6,11 @@ of a column belong together; every label is in 0..K-1.
 
 from __future__ import annotations
 
-from nrmmix.kernels.entry import call_alone, call_empty, call_marginal, call_score, call_update
+from nrmmix.kernels.entry import call_alone, call_combine, call_empty, call_marginal, call_score, call_update
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.locations import add_row, weigh_locations
 from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import ALONE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, TAU, UPDATE
+from nrmmix.kernels.state import ALONE, COMBINE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, TAU, UPDATE
 
 
 @kernel
@@ -58,6 +58,13 @@ def marginal_column(data, stat, k):
     for b in range(data.block.shape[0]):
         total += call_marginal(data.block[b, MARGINAL], data.rows, stat, data.block[b], k)
     return total
+
+
+@kernel
+def combine_columns(data, source_stat, target_stat, source, target):
+    """Add the observations of column `source` to those of another column `target`."""
+    for b in range(data.block.shape[0]):
+        call_combine(data.block[b, COMBINE], data.rows, source_stat, target_stat, data.block[b], source, target)
 
 
 @kernel

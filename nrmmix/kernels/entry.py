@@ -57,6 +57,9 @@ IMPUTE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8, _RNG)
 # (rows, stat, block, k, rng): draw the parameters held in column k given its members, from the prior where it has none; k < 0: those
 # that columns 0..-k-2 share, given all of them
 REDRAW_T = _i8(_ROWS, _F2, _I1, _i8, _RNG)
+# (rows, source, target, block, k, m): add the observations in column k of `source` to those in column m of `target`, two columns
+# that may belong to one array
+COMBINE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8)
 # (distance, width, log_K): covariate kernel of all groups and locations
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (data, state, which, z): a log density at z
@@ -127,6 +130,7 @@ call_mean = _caller(MEAN_T)
 call_alone = _caller(ALONE_T)
 call_impute = _caller(IMPUTE_T)
 call_redraw = _caller(REDRAW_T)
+call_combine = _caller(COMBINE_T)
 call_covariate = _caller(COVARIATE_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)

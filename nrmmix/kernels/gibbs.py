@@ -76,7 +76,7 @@ def gibbs_one(data, state, i, rng):
 def gibbs(data, state, memory, rng):
     """One sweep over all observations, or over a subset of option[0] of them that does not depend on the partition.
 
-    whole: where there is a subset, the numbers of all observations in some order (all 0 at first).
+    whole: where there is a subset, the numbers of all observations in some order (all 0 at first); if option[1] is 1 those to visit.
     """
     n = state.labels.shape[0]
     order = memory.whole
@@ -84,7 +84,7 @@ def gibbs(data, state, memory, rng):
     count = n
     if order.shape[0] > 0:
         count = int(memory.option[0])
-        if state.num[CURSOR] == 0:
+        if state.num[CURSOR] == 0 and memory.option[1] == 0.0:
             for i in range(n):
                 order[i] = i
             random_subset(order, count, rng)

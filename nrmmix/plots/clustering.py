@@ -59,13 +59,13 @@ def similarity(fit: MCMCResult, ax: Any = None, *, loss: str = "vi") -> Any:
 
     with style.panels(ax, ["similarity"]) as (ax,):
         labels = fit.partition(loss).labels
-        rows = np.argsort(_rank(labels)[labels], kind="stable")
+        rows = np.argsort(rank_by_size(labels)[labels], kind="stable")
         if len(rows) > SHOWN_ROWS:
             rows = rows[(np.arange(SHOWN_ROWS) * len(rows)) // SHOWN_ROWS]
         values = share_of_draws(fit.draws.flat("labels")[:, rows])
         cluster = labels[rows]
         own = np.array([row[cluster == mine].mean() for row, mine in zip(values, cluster, strict=True)])
-        order = np.lexsort([-own, _rank(labels)[cluster]])
+        order = np.lexsort([-own, rank_by_size(labels)[cluster]])
         image = ax.imshow(values[np.ix_(order, order)], cmap="viridis", vmin=0, vmax=1, interpolation="nearest")
         ends = np.flatnonzero(np.diff(cluster, append=-1)) + 1
         for start, end in zip([0, *ends[:-1]], ends, strict=True):
@@ -76,7 +76,7 @@ def similarity(fit: MCMCResult, ax: Any = None, *, loss: str = "vi") -> Any:
         return ax
 
 
-def _rank(labels: np.ndarray) -> np.ndarray:
+def rank_by_size(labels: np.ndarray) -> np.ndarray:
     """Place of each cluster by size, the largest first; of equal ones the first to appear."""
     rank = np.empty(labels.max() + 1, np.int64)
     rank[np.argsort(-np.bincount(labels), kind="stable")] = np.arange(len(rank))
@@ -92,7 +92,7 @@ class Clustering:
 
     @property
     def by_size(self) -> np.ndarray:
-        return np.argsort(_rank(self.labels))
+        return np.argsort(rank_by_size(self.labels))
 
     def scatter(self, ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
         """Rows in the colour and shape of their cluster, the fainter the less surely they belong to it; small clusters on top."""
@@ -201,7 +201,7 @@ def _level_axes(model: Model, ax: Axes, *names: str) -> None:
 
 
 def _strip(ax: Axes, name: str, y: np.ndarray, found: Clustering) -> None:
-    rank = np.minimum(_rank(found.labels)[found.labels], NAMED)
+    rank = np.minimum(rank_by_size(found.labels)[found.labels], NAMED)
     found.scatter(ax, y, rank + 0.7 * style.jitter(len(y)))
     names = [handle.get_label() for handle in found.handles(ax)]
     style.dress(ax, name, "")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from nrmmix.results import MCMCResult
+    from nrmmix.search_result import SearchResult
 
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
@@ -59,12 +60,12 @@ def summary(fit: MCMCResult) -> Report:
     numbers = quantities(fit)
     width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index)))
     tables = [
-        _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
+        model_table(fit, width), prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
         *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0] != Gibbs() else []), _count_table(fit, width),
     ]
     if affordable(fit):
         found = clusters(fit)
-        tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
+        tables += [*cluster_tables(found, width), *word_tables(found, width)]
         note = (
             f"Clusters: fit.partition(), of expected {found.partition.loss.upper()} loss {found.partition.expected_loss:.3g}. Stability: "
             "of the rows that share a cluster with a member, the posterior mean share that are with it here. Parameters: posterior mean "
@@ -80,7 +81,7 @@ def summary(fit: MCMCResult) -> Report:
 # -------------------------------------------------------------------------------------------------- the tables
 
 
-def _model_table(fit: MCMCResult, width: int) -> Table:
+def model_table(fit: MCMCResult | SearchResult, width: int) -> Table:
     model, frame = fit.model, fit.model.frame
     rows = [
         ("Formula:", model.formula or "(every column is a response)"),
@@ -91,7 +92,7 @@ def _model_table(fit: MCMCResult, width: int) -> Table:
     return _pairs(rows, width, "Kernel-NRM density regression" if model.is_regression else "NRM mixture")
 
 
-def _prior_table(fit: MCMCResult, width: int) -> Table:
+def prior_table(fit: MCMCResult | SearchResult, width: int) -> Table:
     model = fit.model
     rows = [("Measure:", f"{model.prior} ({model.prior.title})")]
     rows += [(f"{label.capitalize()}:" if label else "", text) for label, text in model.blocks.describe()]
@@ -170,8 +171,11 @@ def _count_table(fit: MCMCResult, width: int) -> Table:
     return Table([["Probability", *cells]], widths, "l" + "r" * len(cells), headers=[first, *headers], total=width, colsep="  ")
 
 
-def _cluster_tables(found: Clusters, width: int) -> list[Table]:
-    """One row a cluster; columns that do not fit beside each other go below each other, with the names of the rows again."""
+def cluster_tables(found: Clusters, width: int, stability: bool = True) -> list[Table]:
+    """One row a cluster; columns that do not fit beside each other go below each other, with the names of the rows again.
+
+    Of a single partition stability says nothing.
+    """
     labels = [str(label) for label in found.label[:SHOWN]]
     rest = found.size[SHOWN:]
     first = {"Cluster": labels, "Size": [str(size) for size in found.size[:SHOWN]], "Stability": _shares(found.stability[:SHOWN])}
@@ -179,6 +183,8 @@ def _cluster_tables(found: Clusters, width: int) -> list[Table]:
         of_rest = np.average(found.stability[SHOWN:], weights=rest)
         for texts, text in zip(first.values(), (f"others ({len(rest)})", str(rest.sum()), *_shares([of_rest])), strict=True):
             texts.append(text)
+    if not stability:
+        del first["Stability"]
     own = {column.name: _estimates(column) + [""] * (len(rest) > 0) for column in found.columns}
     panels: list[dict[str, list[str]]] = [first]
     for name, texts in own.items():
@@ -194,7 +200,7 @@ def _cluster_tables(found: Clusters, width: int) -> list[Table]:
     ]
 
 
-def _word_tables(found: Clusters, width: int) -> list[Table]:
+def word_tables(found: Clusters, width: int) -> list[Table]:
     """The largest shares of each cluster, one cluster a row."""
     labels = [str(label) for label in found.label[:SHOWN]]
     return [

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.families.rising import LANES
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import draw_log_gamma, exp_any, log_pos, log_rising
@@ -58,6 +58,21 @@ def categorical_update(rows, stat, block, k, i, sign):
             stat[s + int(rows.constant[o + STARTS + j]) + int(y), k] += sign
             stat[s + 2 * T + 1 + j, k] += sign
             _refresh(rows, stat, block, k, j)
+    return DONE
+
+
+@entry(COMBINE_T)
+def categorical_combine(rows, source, target, block, k, m):
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    T = int(rows.constant[block[CONSTANT] + LEVELS])
+    for level in range(T):
+        target[s + level, m] += source[s + level, k]
+    for j in range(d):
+        observed = s + 2 * T + 1 + j
+        if source[observed, k] > 0.0:
+            target[observed, m] += source[observed, k]
+            _refresh(rows, target, block, m, j)
     return DONE
 
 

@@ -11,7 +11,7 @@ diagonal as reciprocals; d of scratch.  With r_n = r + n and q = (y - mu_n)' Psi
 nu + n - d + 1 degrees of freedom: c = predictive[n] - log|Psi_n|/2, h = (nu + n + 1)/2, f = r_n/(r_n + 1).
 
 Constants: r, nu, -sum log s_j, the length N of the tables, then predictive[0..N-1] and marginal[0..N-1]: all that depends on n alone;
-log s_j (d); the factor of Psi_0, packed as that of Psi_n.
+log s_j (d); the factor of Psi_0, packed as that of Psi_n, and Psi_0, packed likewise.
 Rows of theta: log |W|, mean (d), W (d x d) with Lambda = W'W.
 """
 
@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, IMPUTE_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, IMPUTE_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.families.gaussian_patterns import density_pattern, has_gaps, impute_pattern, score_pattern
+from nrmmix.kernels.families.pooling import LOST, local_numbers, pool, rotate
 from nrmmix.kernels.jit import fast, inlined, kernel
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
@@ -28,8 +29,9 @@ from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS
 MEAN = 4  # first row of the mean
 R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
 LOG_TWO_PI = math.log(2.0 * math.pi)
+MOST = 32  # responses for whose matrices there is room
+ROOM = MOST * (MOST + 1) // 2
 LANES = 8  # doubles in the widest vector register
-LOST = 1e-5  # a downdate that leaves less of the determinant than this is not trusted
 
 
 def n_stat(d):
@@ -42,7 +44,7 @@ def n_theta(d):
 
 @inlined
 def spreads(rows, o):
-    """Where log s_j begin in the constants; behind them is the factor of Psi_0."""
+    """Where log s_j begin in the constants; behind them are the factor of Psi_0 and Psi_0."""
     return o + TABLES + 2 * int(rows.constant[o + LENGTH])
 
 
@@ -104,23 +106,114 @@ def gaussian_update(rows, stat, block, k, i, sign):
             stat[s + MEAN + j, k] -= e / r_n
             e += e / r_n
         stat[e_row + j, k] = e * root
-    left, least = 1.0, 1.0
-    for j in range(d):
-        pj = base + j * (j + 1) // 2 + j
-        inverse = stat[pj, k]
-        z = stat[e_row + j, k] * inverse
-        square = 1.0 + sign * z * z
-        left *= square
-        least = min(least, square)  # one below 0 spoils the next
-        square = max(square, LOST)
-        c = math.sqrt(square)
-        stat[pj, k] = inverse / c
-        for i2 in range(j + 1, d):
-            p = base + i2 * (i2 + 1) // 2 + j
-            stat[p, k] = (stat[p, k] + sign * z * stat[e_row + i2, k]) / c
-            stat[e_row + i2, k] = c * stat[e_row + i2, k] - z * stat[p, k]
+    left, least = rotate(stat, base, e_row, d, k, sign, 0)
     _refresh(rows, stat, block, k)
     return DONE if left >= LOST and least >= LOST else LOST_DIGITS
+
+
+@kernel
+def _combine_factors(rows, source, target, block, k, m, lift, w, c):
+    """The factor of Psi_12 by rank-one updates of the target's; see `pooling`."""
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    mean, L = s + MEAN, s + MEAN + d
+    row = L + d * (d + 1) // 2
+    prior = spreads(rows, block[CONSTANT]) + d
+    for j in range(d):
+        for a in range(j, d):
+            x = source[L + a * (a + 1) // 2 + j, k]
+            target[row + a, m] = 1.0 / x if a == j else x
+        rotate(target, L, row, d, m, 1.0, j)
+    root = math.sqrt(w)
+    for a in range(d):
+        target[row + a, m] = root * (source[mean + a, k] * lift - target[mean + a, m])
+    rotate(target, L, row, d, m, 1.0, 0)
+    for j in range(d):
+        for a in range(j, d):
+            x = rows.constant[prior + a * (a + 1) // 2 + j]
+            target[row + a, m] = 1.0 / x if a == j else x
+        rotate(target, L, row, d, m, -1.0, j)
+    root = math.sqrt(c)
+    for a in range(d):
+        target[row + a, m] = root * source[mean + a, k] * lift
+    rotate(target, L, row, d, m, -1.0, 0)
+
+
+@inlined
+def _combine_products(rows, source, target, block, k, m, lift, w, c):
+    """The factor of Psi_12 from Psi_12 itself; False, nothing changed, where it would lose digits.
+
+    Psi_12 is more than Psi_1 and Psi_2, and so are its pivots: no more is lost in them than the diagonal is larger.
+    """
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    mean, L = s + MEAN, s + MEAN + d
+    prior = spreads(rows, block[CONSTANT]) + d + d * (d + 1) // 2
+    first, second, psi = local_numbers(ROOM), local_numbers(ROOM), local_numbers(ROOM)
+    b, e, inverse, root = local_numbers(MOST), local_numbers(MOST), local_numbers(MOST), local_numbers(MOST)
+    trusted = True
+    begin = 0
+    for a in range(d):
+        b_a = source[mean + a, k] * lift
+        e_a = b_a - target[mean + a, m]
+        b[a], e[a] = b_a, e_a
+        for p in range(begin, begin + a):
+            first[p], second[p] = source[L + p, k], target[L + p, m]
+        last = begin + a
+        x, y = 1.0 / source[L + last, k], 1.0 / target[L + last, m]
+        first[last], second[last] = x, y
+        other = 0
+        e_a, b_a = w * e_a, c * b_a
+        for j in range(a + 1):
+            total = e_a * e[j] - b_a * b[j] - rows.constant[prior + begin + j]
+            for i in range(j + 1):
+                total += first[begin + i] * first[other + i] + second[begin + i] * second[other + i]
+            other += j + 1
+            psi[begin + j] = total
+        trusted = trusted and (a == 0 or max(x * x, y * y) >= LOST * psi[last])
+        begin += a + 1
+    if not trusted:
+        return False
+    begin = 0
+    for a in range(d):  # Psi_12 = X D^-1 X' with D the diagonal of X: no square root is waited for; X D^-1 into the place of `first`
+        other = 0
+        total = psi[begin + a]
+        for j in range(a):
+            x = psi[begin + j]
+            for i in range(j):
+                x -= psi[begin + i] * first[other + i]
+            other += j + 1
+            y = x * inverse[j]
+            psi[begin + j], first[begin + j] = x, y
+            total -= x * y
+            target[L + begin + j, m] = x * root[j]
+        inverse[a] = 1.0 / total
+        root[a] = math.sqrt(inverse[a])
+        target[L + begin + a, m] = root[a]
+        begin += a + 1
+    return True
+
+
+@entry(COMBINE_T)
+def gaussian_combine(rows, source, target, block, k, m):
+    """See `pooling`."""
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    n_source, n_target = source[s, k], target[s, m]
+    if n_source == 0.0:
+        return DONE
+    if n_target == 0.0:
+        for r in range(s, s + MEAN + d + d * (d + 1) // 2):
+            target[r, m] = source[r, k]
+        return DONE
+    lift, gain, w, c = pool(rows.constant[block[CONSTANT] + R], n_source, n_target)
+    if d > MOST or not _combine_products(rows, source, target, block, k, m, lift, w, c):
+        _combine_factors(rows, source, target, block, k, m, lift, w, c)
+    target[s, m] = n_source + n_target
+    for j in range(s + MEAN, s + MEAN + d):
+        target[j, m] += gain * (source[j, k] * lift - target[j, m])
+    _refresh(rows, target, block, m)
+    return DONE
 
 
 @kernel

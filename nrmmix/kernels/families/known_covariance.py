@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.families.pooling import pool
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
@@ -84,6 +85,29 @@ def known_update(rows, stat, block, k, i, sign):
     stat[s + MEAN + d, k] = before + change
     _refresh(rows, stat, block, k)
     return DONE if 1.0 + before + change >= LOST * (1.0 + before) else LOST_DIGITS
+
+
+@entry(COMBINE_T)
+def known_combine(rows, source, target, block, k, m):
+    """See `pooling`; Q is a sum of squares about mu_n, like the trace of Psi_n."""
+    s, o = block[STAT], block[CONSTANT]
+    d = block[LAST] - block[FIRST]
+    own = rows.constant[o + OWN] != 0.0
+    counts = s + MEAN + d + 1
+    change = source[s + MEAN + d, k]
+    for j in range(d):
+        n = counts + (j if own else 0)
+        if source[n, k] > 0.0:
+            lift, gain, w, c = pool(rows.constant[o + R], source[n, k], target[n, m])
+            b = source[s + MEAN + j, k] * lift
+            e = b - target[s + MEAN + j, m]
+            target[s + MEAN + j, m] += gain * e
+            change += w * e * e - c * b * b
+    for r in range(counts, counts + (d if own else 1)):
+        target[r, m] += source[r, k]
+    target[s + MEAN + d, m] += change
+    _refresh(rows, target, block, m)
+    return DONE
 
 
 @fast

@@ -8,14 +8,14 @@ V + G'G.
 Rows of stat: all of log p(y_c) but its quadratic form Q, up to 2 pi and s_j; Q; the number of cells and sum log s_j; mu_n (d); V_n
 (d x d); scratch: z (d), T, G and the factor of R_oo (d x d each).
 
-Constants: r; log s_j (d); R (d x d).  Rows of theta: mean (d).
+Constants: r; log s_j (d); R (d x d); log |R/r|.  Rows of theta: mean (d).
 """
 
 from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
@@ -86,6 +86,21 @@ def _solve(rows, stat, block, k, i, sign):
     return q, log_t, log_f, least, count
 
 
+@kernel
+def _move(stat, block, k, count, sign):
+    """mu +- G'z and V -+ G'G."""
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    V, Z = s + MEAN + d, s + MEAN + d + d * d
+    G = Z + d + d * d
+    for c in range(d):
+        for j in range(count):
+            stat[s + MEAN + c, k] += sign * stat[G + j * d + c, k] * stat[Z + j, k]
+        for b in range(d):
+            for j in range(count):
+                stat[V + c * d + b, k] -= sign * stat[G + j * d + c, k] * stat[G + j * d + b, k]
+
+
 @entry(UPDATE_T)
 def patterns_update(rows, stat, block, k, i, sign):
     s, o, first = block[STAT], block[CONSTANT], block[FIRST]
@@ -104,12 +119,7 @@ def patterns_update(rows, stat, block, k, i, sign):
                 g -= stat[T + row * d + j, k] * stat[G + j * d + c, k]
             stat[G + row * d + c, k] = g / stat[T + row * d + row, k]
         row += 1
-    for c in range(d):
-        for j in range(count):
-            stat[s + MEAN + c, k] += sign * stat[G + j * d + c, k] * stat[Z + j, k]
-        for b in range(d):
-            for j in range(count):
-                stat[V + c * d + b, k] -= sign * stat[G + j * d + c, k] * stat[G + j * d + b, k]
+    _move(stat, block, k, count, sign)
     # the row's predictive given the others has the covariance T T', or after its removal R_oo (T T')^-1 R_oo, and the same q
     stat[s, k] -= log_t if sign > 0.0 else log_t - 2.0 * log_f
     before = stat[s + 1, k]
@@ -117,6 +127,66 @@ def patterns_update(rows, stat, block, k, i, sign):
     stat[s + 2, k] += sign * count
     sound = sign > 0.0 or (least >= LOST and 1.0 + before - q >= LOST * (1.0 + before))
     return DONE if sound else LOST_DIGITS
+
+
+@kernel
+def _fuse(stat, block, k, sign):
+    """A normal law of mu enters (+1) or leaves (-1) like a row of that mean and covariance C, C in F's place and mean - mu_n in z's.
+
+    C is lost; returns z'z and log |T|.
+    """
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    V, Z = s + MEAN + d, s + MEAN + d + d * d
+    T, G, C = Z + d, Z + d + d * d, Z + d + 2 * d * d
+    q, log_t = 0.0, 0.0
+    for a in range(d):
+        for b in range(a + 1):
+            t = stat[C + a * d + b, k] + sign * stat[V + a * d + b, k]
+            for j in range(b):
+                t -= stat[T + a * d + j, k] * stat[T + b * d + j, k]
+            stat[T + a * d + b, k] = t / stat[T + b * d + b, k] if b < a else math.sqrt(t)
+        diagonal = stat[T + a * d + a, k]
+        for j in range(a):
+            stat[Z + a, k] -= stat[T + a * d + j, k] * stat[Z + j, k]
+        stat[Z + a, k] /= diagonal
+        q += stat[Z + a, k] * stat[Z + a, k]
+        log_t += math.log(diagonal)
+        for c in range(d):
+            g = stat[V + a * d + c, k]
+            for j in range(a):
+                g -= stat[T + a * d + j, k] * stat[G + j * d + c, k]
+            stat[G + a * d + c, k] = g / diagonal
+    _move(stat, block, k, d, sign)
+    return q, log_t
+
+
+@entry(COMBINE_T)
+def patterns_combine(rows, source, target, block, k, m):
+    """The source's law of mu enters, and that of the prior, which it has in it, leaves: V_0 - V is then V_0/2 at least."""
+    s, o = block[STAT], block[CONSTANT]
+    d = block[LAST] - block[FIRST]
+    V, Z = s + MEAN + d, s + MEAN + d + d * d
+    C = Z + d + 2 * d * d
+    if source[s + 2, k] == 0.0:
+        return DONE
+    for r in range(s, s + MEAN):
+        target[r, m] += source[r, k]
+    for p in range(d * d):
+        target[C + p, m] = source[V + p, k]
+    for j in range(d):
+        target[Z + j, m] = source[s + MEAN + j, k] - target[s + MEAN + j, m]
+    q, log_t = _fuse(target, block, m, 1.0)
+    target[s, m] -= log_t
+    target[s + 1, m] += q
+    for p in range(d * d):
+        target[C + p, m] = rows.constant[o + SPREADS + d + p] / rows.constant[o + R]
+    for j in range(d):
+        target[Z + j, m] = -target[s + MEAN + j, m]
+    q, log_t = _fuse(target, block, m, -1.0)
+    target[s, m] -= log_t - rows.constant[o + SPREADS + d + d * d]
+    target[s + 1, m] -= q
+    return DONE
 
 
 @fast

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.families.rising import LANES, gather, ones, take_logs
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import draw_log_gamma, exp_any, log_rising
@@ -41,6 +41,14 @@ def _add(rows, stat, block, k, i, sign):
 @entry(UPDATE_T)
 def multinomial_update(rows, stat, block, k, i, sign):
     _add(rows, stat, block, k, i, sign)
+    return DONE
+
+
+@entry(COMBINE_T)
+def multinomial_combine(rows, source, target, block, k, m):
+    s = block[STAT]
+    for r in range(s, s + int(rows.constant[block[CONSTANT] + WORDS]) + 1):
+        target[r, m] += source[r, k]
     return DONE
 
 

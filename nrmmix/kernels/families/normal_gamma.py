@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.families.pooling import pool
 from nrmmix.kernels.jit import fast, inlined, kernel
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
@@ -121,6 +122,35 @@ def normal_gamma_update(rows, stat, block, k, i, sign):
             _refresh_cell(rows, stat, block, k, j)
     _refresh(rows, stat, block, k)
     return DONE if least >= LOST else LOST_DIGITS
+
+
+@entry(COMBINE_T)
+def normal_gamma_combine(rows, source, target, block, k, m):
+    """See `pooling`."""
+    s, o = block[STAT], block[CONSTANT]
+    d = block[LAST] - block[FIRST]
+    own = rows.constant[o + OWN] != 0.0
+    counts = s + MEAN + 3 * d
+    for j in range(d):
+        n = counts + (j if own else 0)
+        n_source, n_target = source[n, k], target[n, m]
+        if n_source == 0.0:
+            continue
+        lift, gain, w, c = pool(rows.constant[o + R], n_source, n_target)
+        b = source[s + MEAN + j, k] * lift
+        e = b - target[s + MEAN + j, m]
+        psi = target[s + MEAN + 2 * d + j, m] + (source[s + MEAN + 2 * d + j, k] - 1.0) + (w * e * e - c * b * b)
+        r_n = rows.constant[o + R] + n_source + n_target
+        target[s + MEAN + j, m] += gain * e
+        target[s + MEAN + d + j, m] = r_n / (r_n + 1.0) / psi
+        target[s + MEAN + 2 * d + j, m] = psi
+        if own:
+            target[n, m] += n_source
+            _refresh_cell(rows, target, block, m, j)
+    if not own:
+        target[counts, m] += source[counts, k]
+        _refresh(rows, target, block, m)
+    return DONE
 
 
 @inlined

@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.families.rising import LANES, SMALL, gather, ones, take_logs
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import draw_log_gamma, log1p_pos, log_pos, log_rising
@@ -84,6 +84,19 @@ def poisson_update(rows, stat, block, k, i, sign):
             stat[r + 1, k] = max(stat[r + 1, k], 0.0)
         _refresh(rows, stat, block, k, j)
     return DONE if sound else LOST_DIGITS
+
+
+@entry(COMBINE_T)
+def poisson_combine(rows, source, target, block, k, m):
+    s = block[STAT]
+    target[s, m] += source[s, k]
+    for j in range(block[LAST] - block[FIRST]):
+        r = s + 1 + EACH * j
+        if source[r + 1, k] > 0.0:
+            target[r, m] += source[r, k]
+            target[r + 1, m] += source[r + 1, k]
+            _refresh(rows, target, block, m, j)
+    return DONE
 
 
 @fast

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.families.pooling import LOST, rotate
+from nrmmix.kernels.jit import fast, inlined, kernel
 from nrmmix.kernels.special import log_pos
 from nrmmix.kernels.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_DIGITS, MEANS, STAT, THETA
 
 MEAN = 3  # first row of the mean
 NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of g0
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-LOST = 1e-5  # of 1 - Q, and of S: a removal that leaves less is not trusted
 
 
 def n_stat(q):
@@ -72,40 +72,47 @@ def _residual(rows, stat, block, k, i):
 
 
 @kernel
-def _solve(rows, stat, out, o, block, k, i):
-    """out[o : o + q, k] = L^-1 z_i; its sum of squares Q."""
+def _solve(rows, stat, out, block, k, i):
+    """out[:q, k] = L^-1 z_i; its sum of squares Q."""
     q = block[INPUT_LAST] - block[INPUT]
     p = block[STAT] + MEAN + q
     total = 0.0
     for a in range(q):
         x = rows.y[i, block[INPUT] + a]
         for j in range(a):
-            x -= stat[p, k] * out[o + j, k]
+            x -= stat[p, k] * out[j, k]
             p += 1
         x *= stat[p, k]
         p += 1
-        out[o + a, k] = x
+        out[a, k] = x
         total += x * x
     return total
 
 
-@entry(UPDATE_T)
-def regression_update(rows, stat, block, k, i, sign):
-    """Rank-one update of the factor of P_n, the mean and S_n."""
-    if math.isnan(rows.y[i, block[FIRST]]):
-        return DONE
-    s = block[STAT]
+@inlined
+def _scratch(block):
+    q = block[INPUT_LAST] - block[INPUT]
+    return block[STAT] + MEAN + q + q * (q + 1) // 2
+
+
+@kernel
+def _gain(stat, block, k, e, sign):
+    """The mean and S_n, with a row or without it: its inputs in scratch, lost, and e = y - z'g_n; False where digits are lost."""
+    s, row = block[STAT], _scratch(block)
     q = block[INPUT_LAST] - block[INPUT]
     L = s + MEAN + q
-    row = L + q * (q + 1) // 2  # of scratch
-    left = 1.0 + sign * _solve(rows, stat, stat, row, block, k, i)
+    left = 1.0
+    for a in range(q):  # L^-1 z
+        x = stat[row + a, k]
+        for b in range(a):
+            x -= stat[L + a * (a + 1) // 2 + b, k] * stat[row + b, k]
+        x *= stat[L + a * (a + 1) // 2 + a, k]
+        stat[row + a, k] = x
+        left += sign * x * x
     sound = left >= LOST
     left = max(left, LOST)
-    e = _residual(rows, stat, block, k, i)
     before = stat[s + 2, k]
     after = before + sign * e * e / left
-    sound = sound and after >= LOST * before
-    stat[s, k] += sign
     stat[s + 2, k] = max(after, LOST * before)
     for a in range(q - 1, -1, -1):  # P_n^-1 z
         x = stat[row + a, k]
@@ -113,22 +120,60 @@ def regression_update(rows, stat, block, k, i, sign):
             x -= stat[L + b * (b + 1) // 2 + a, k] * stat[row + b, k]
         stat[row + a, k] = x * stat[L + a * (a + 1) // 2 + a, k]
         stat[s + MEAN + a, k] += sign * stat[row + a, k] * e / left
+    return sound and after >= LOST * before
+
+
+@entry(UPDATE_T)
+def regression_update(rows, stat, block, k, i, sign):
+    """The mean and S_n, then a rank-one update of the factor of P_n."""
+    if math.isnan(rows.y[i, block[FIRST]]):
+        return DONE
+    s, row = block[STAT], _scratch(block)
+    q = block[INPUT_LAST] - block[INPUT]
+    stat[s, k] += sign
     for a in range(q):
         stat[row + a, k] = rows.y[i, block[INPUT] + a]
-    for j in range(q):
-        diagonal = L + j * (j + 1) // 2 + j
-        inverse = stat[diagonal, k]
-        z = stat[row + j, k] * inverse
-        square = 1.0 + sign * z * z
-        sound = sound and square >= LOST
-        c = math.sqrt(max(square, LOST))
-        stat[diagonal, k] = inverse / c
-        for b in range(j + 1, q):
-            p = L + b * (b + 1) // 2 + j
-            stat[p, k] = (stat[p, k] + sign * z * stat[row + b, k]) / c
-            stat[row + b, k] = c * stat[row + b, k] - z * stat[p, k]
+    sound = _gain(stat, block, k, _residual(rows, stat, block, k, i), sign)
+    for a in range(q):
+        stat[row + a, k] = rows.y[i, block[INPUT] + a]
+    left, least = rotate(stat, s + MEAN + q, row, q, k, sign, 0)
     _refresh(rows, stat, block, k)
-    return DONE if sound else LOST_DIGITS
+    return DONE if sound and least >= LOST else LOST_DIGITS
+
+
+@entry(COMBINE_T)
+def regression_combine(rows, source, target, block, k, m):
+    """The columns of the source's factor enter as rows on whose line g_1 is; those of the prior, which it has in it, leave.
+
+    P_1 + P_2 is at most 2 P_12, and its S at most 2 S_12: no removal costs digits.
+    """
+    s, row = block[STAT], _scratch(block)
+    q = block[INPUT_LAST] - block[INPUT]
+    g, L = s + MEAN, s + MEAN + q
+    if source[s, k] == 0.0:
+        return DONE
+    target[s, m] += source[s, k]
+    target[s + 2, m] += source[s + 2, k] - 1.0
+    for j in range(q):
+        for step in range(2):
+            e = 0.0
+            for a in range(q):
+                p = L + a * (a + 1) // 2 + j
+                z = 0.0 if a < j else 1.0 / source[p, k] if a == j else source[p, k]
+                target[row + a, m] = z
+                e += z * (source[g + a, k] - target[g + a, m])
+            if step == 0:
+                _gain(target, block, m, e, 1.0)
+        rotate(target, L, row, q, m, 1.0, j)
+    for j in range(q):
+        for step in range(2):
+            for a in range(q):
+                target[row + a, m] = 1.0 if a == j else 0.0
+            if step == 0:
+                _gain(target, block, m, rows.constant[block[CONSTANT] + START + j] - target[g + j, m], -1.0)
+        rotate(target, L, row, q, m, -1.0, j)
+    _refresh(rows, target, block, m)
+    return DONE
 
 
 @fast
@@ -168,7 +213,7 @@ def _without(rows, stat, work, block, k, i):
     s = block[STAT]
     n = int(stat[s, k])
     q = block[INPUT_LAST] - block[INPUT]
-    left = 1.0 - _solve(rows, stat, work, 0, block, k, i)
+    left = 1.0 - _solve(rows, stat, work, block, k, i)
     if not left >= LOST:
         return math.nan
     e = _residual(rows, stat, block, k, i)

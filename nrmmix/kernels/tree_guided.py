@@ -1,0 +1,344 @@
+"""Tree-guided moves of mixtures that leave the posterior invariant (after Lee & Choi 2015).
+
+A cluster c is drawn, and every other one joins it with odds rho d^-eta, where log d(c, c') = log h(c) + log h(c') - log h(c u c') and h is
+the potential of a cluster under a guide of constants.  Where none joins, c is split along its tree, the restriction of the guide tree
+(`nrmmix.kernels.guide_tree`); otherwise all of them are merged.  Every probability is an ordinary function of partitions, so that the
+Metropolis-Hastings ratio is exact.  A split is proposed in one of two ways, drawn beforehand:
+
+blocks: the path above an inner node is put into blocks by StocInsert (`nrmmix.kernels.tree_splits`), and the probability is a product.
+scan: the same path gives two blocks only, from which restricted Gibbs scans set out (as in `nrmmix.kernels.split_merge`).  Path and
+start depend on the union of the two clusters alone, and are drawn anew to undo a split: of them no probability is needed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.clusters import combine_columns, copy_column, marginal_column, update_column, weigh
+from nrmmix.kernels.entry import MOVE_T, entry
+from nrmmix.kernels.guide_tree import collect, grow
+from nrmmix.kernels.jit import inlined, kernel, variable
+from nrmmix.kernels.moving import exceeds, log_cluster
+from nrmmix.kernels.special import draw_integer
+from nrmmix.kernels.split_merge import (
+    FIRST_PART,
+    SECOND_PART,
+    WHOLE,
+    join_clusters,
+    log_split_ratio,
+    part_clusters,
+    scan_parts,
+    start_parts,
+)
+from nrmmix.kernels.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY
+from nrmmix.kernels.tree_splits import (
+    BLOCKS,
+    BY_SCAN,
+    JOINED,
+    LOG_Q,
+    MOST_BLOCKS,
+    PICKED,
+    SCANS,
+    SHARE,
+    UNION,
+    climb,
+    first_place,
+    guide_of,
+    log_potential,
+    sample_sub,
+    split_probability,
+)
+from nrmmix.kernels.trees import log_add
+
+SPLIT, MERGE = 0, 1  # kinds of the tally
+LEAST = 0.02  # probability to go on from two blocks that look bad
+
+
+@inlined
+def softplus(x):
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
+
+
+@kernel
+def work_of_union(state):
+    """About how many scores of an observation in a cluster take as long as the statistics of a union and its log marginal."""
+    return 30 + state.stat.shape[0] // 10
+
+
+@kernel
+def grow_chosen(data, state, guide):
+    """The tree of the members of the chosen clusters; how many there are."""
+    count = collect(guide.tree, state.labels, guide.chosen)
+    grow(data, state.side, guide.forest, guide.tree, count)
+    state.num[N_SCORED] += count * work_of_union(state)
+    return count
+
+
+@kernel
+def pair_odds(data, side, guide, stat, k, size, marginal, other_stat, m, other_size, other_marginal):
+    """Log odds that two clusters, columns with their sizes and log marginals, join."""
+    copy_column(stat, side, k, variable(UNION))
+    combine_columns(data, other_stat, side, m, variable(UNION))
+    union = log_potential(guide, size + other_size, marginal_column(data, side, variable(UNION)))
+    log_d = log_potential(guide, size, marginal) + log_potential(guide, other_size, other_marginal) - union
+    return guide.pull[1] - guide.pull[0] * log_d
+
+
+@kernel
+def log_pick(data, state, guide, stat, k, size, marginal, own):
+    """log probability that just the chosen clusters join column k of `stat`, once it is drawn; the odds come into guide.odds.
+
+    own: its number among the clusters; -1 where it is none of them, and those that are chosen do not count.
+    """
+    total = 0.0
+    for m in range(state.num[N_CLUSTERS]):
+        if m == own or (own < 0 and guide.chosen[m] != 0):
+            continue
+        odds = pair_odds(data, state.side, guide, stat, k, size, marginal, state.stat, m, state.size[m], guide.marginal[m])
+        guide.odds[m] = odds
+        total -= softplus(-odds if guide.chosen[m] != 0 else odds)
+    state.num[N_SCORED] += state.num[N_CLUSTERS] * work_of_union(state)
+    return total
+
+
+# ---- two ways to split, and to undo a merge
+
+
+@kernel
+def log_prior(state, size):
+    """What a cluster of so many brings to the log prior at fixed u."""
+    return log_cluster(state) + state.log_grown[size]
+
+
+@kernel
+def log_of_numbers(state, K, blocks):
+    """What the number of clusters brings when one of K becomes `blocks`."""
+    total = 0.0
+    for t in range(K, K + blocks - 1):
+        total += state.log_next[t]
+    return total
+
+
+@kernel
+def log_merge_back(data, state, guide, stat, first, blocks, K):
+    """log probability to pick one of the blocks, columns from `first` on, and just the others with it, when they are clusters.
+
+    guide.size and guide.union hold their sizes and log marginals; the cluster that they come from is chosen, alone of K.
+    """
+    total = -math.inf
+    for a in range(blocks):
+        log_p = log_pick(data, state, guide, stat, first + a, guide.size[a], guide.union[a], variable(-1))
+        for b in range(blocks):
+            if b != a:
+                odds = pair_odds(
+                    data, state.side, guide, stat, first + a, guide.size[a], guide.union[a], stat, first + b, guide.size[b], guide.union[b]
+                )
+                log_p -= softplus(-odds)
+        total = log_add(total, log_p)
+    return total - math.log(K - 1 + blocks)
+
+
+@kernel
+def into_blocks(data, state, guide, memory, k, count, log_q, rng):
+    """Split cluster k, whose tree is grown, into blocks; log_q is the log probability of having picked it alone."""
+    side, K = state.side, state.num[N_CLUSTERS]
+    log_uniform = -rng.standard_exponential()
+    v, log_node = sample_sub(guide, count, rng)
+    blocks, log_path = climb(data, state.side, guide, v, count, variable(MOST_BLOCKS), guide.target[:0], rng)
+    log_q += log_node + log_path
+    gain = log_of_numbers(state, K, blocks) - log_prior(state, state.size[k]) - guide.marginal[k]
+    for b in range(blocks):
+        guide.union[b] = marginal_column(data, side, BLOCKS + b)
+        gain += log_prior(state, guide.size[b]) + guide.union[b]
+    if gain - log_q + math.log(blocks) - math.log(K - 1 + blocks) <= log_uniform:  # the most that there can be
+        memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
+        return
+    log_back = log_merge_back(data, state, guide, side, variable(BLOCKS), blocks, K)
+    if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
+        return
+    for b in range(blocks):
+        place = k if b == 0 else K + b - 1
+        copy_column(side, state.stat, BLOCKS + b, place)
+        state.size[place], guide.marginal[place] = guide.size[b], guide.union[b]
+        weigh(state, place)
+    state.num[N_CLUSTERS] = K + blocks - 1
+    for t in range(count):
+        if guide.part[t] > 0:
+            state.labels[guide.tree.member[t]] = K + guide.part[t] - 1
+            state.num[N_MOVED] += 1
+
+
+@kernel
+def set_out(data, state, guide, count, marginal, rng):
+    """Two blocks of the members, `marginal` that of all, and an anchor in each below the node that SampleSub drew.
+
+    Returns the anchors' places and the log probability that such a start is gone on from.  Depends on the members alone.
+    """
+    forest, side = guide.forest, state.side
+    v, _ = sample_sub(guide, count, rng)
+    climb(data, state.side, guide, v, count, variable(2), guide.target[:0], rng)
+    first = first_place(guide, v, count)
+    n_left, n_right = forest.count[forest.left[v]], forest.count[forest.right[v]]
+    i = first + draw_integer(n_left, rng)
+    j = first + n_left + draw_integer(n_right, rng)
+    look = -log_potential(guide, count, marginal)
+    for b in range(2):
+        look += log_potential(guide, guide.size[b], marginal_column(data, side, BLOCKS + b))
+    return i, j, max(min(look, 0.0), math.log(LEAST))
+
+
+@kernel
+def run_scans(data, state, guide, count, a, b, forced, scans, rng):
+    """Restricted Gibbs scans from the start, anchors at places a and b; the log probability of the last.
+
+    Forced, the last one leads to the clusters that the members are in.  guide.owner holds the members but for the anchors, and their parts.
+    """
+    n = guide.part.shape[0]
+    side, member = state.side, guide.tree.member
+    i, j = member[a], member[b]
+    members, part, target, sizes = guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.target[: count - 2], guide.size[:2]
+    start_parts(data, side, i, j)
+    sizes[0], sizes[1] = 1, 1
+    t = 0
+    for s in range(count):
+        if s != a and s != b:
+            members[t], part[t] = member[s], guide.part[s]
+            target[t] = 0 if state.labels[member[s]] == state.labels[i] else 1
+            sizes[part[t]] += 1
+            update_column(data, side, part[t], member[s], 1.0)
+            t += 1
+    for _ in range(scans - 1):
+        scan_parts(data, state, members, part, target, False, i, j, sizes, rng)
+    return scan_parts(data, state, members, part, target, forced, i, j, sizes, rng)
+
+
+@kernel
+def by_scan(data, state, guide, memory, k, count, log_q, rng):
+    """Split cluster k, whose tree is grown, by a restricted Gibbs scan."""
+    side, K = state.side, state.num[N_CLUSTERS]
+    n = guide.part.shape[0]
+    log_uniform = -rng.standard_exponential()
+    a, b, log_keep = set_out(data, state, guide, count, guide.marginal[k], rng)
+    if -rng.standard_exponential() >= log_keep:
+        memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
+        return
+    log_q += log_keep + run_scans(data, state, guide, count, a, b, False, int(memory.option[SCANS]), rng)
+    copy_column(state.stat, side, k, variable(WHOLE))
+    gain = log_split_ratio(data, state, side, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
+    if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
+        memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
+        return
+    for part in range(2):
+        guide.union[part] = marginal_column(data, side, FIRST_PART + part)
+    log_back = log_merge_back(data, state, guide, side, variable(FIRST_PART), variable(2), K)
+    if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
+        return
+    state.num[N_MOVED] += guide.size[1]
+    part_clusters(state, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
+    guide.marginal[k], guide.marginal[K] = guide.union[0], guide.union[1]
+
+
+@kernel
+def log_split_back(data, state, guide, scan, marginal, scans, rng):
+    """log probability that the clusters that are chosen come from their union by a split of the kind at hand; its tree is grown for it."""
+    count = grow_chosen(data, state, guide)
+    if not scan:
+        block_of = guide.target[: state.num[N_CLUSTERS]]
+        for m in range(block_of.shape[0]):
+            block_of[m] = -1
+        return split_probability(data, state.side, guide, state.labels, count, block_of, rng)
+    a, b, log_keep = set_out(data, state, guide, count, marginal, rng)
+    member = guide.tree.member
+    if state.labels[member[a]] == state.labels[member[b]]:
+        return -math.inf
+    return log_keep + run_scans(data, state, guide, count, a, b, True, scans, rng)
+
+
+# ---- proposals
+
+
+@entry(MOVE_T)
+def split(data, state, memory, rng):
+    """Part of a global move: split the cluster that was picked."""
+    guide = guide_of(memory, state)
+    k, count = memory.whole[PICKED], grow_chosen(data, state, guide)
+    if memory.whole[BY_SCAN] != 0:
+        by_scan(data, state, guide, memory, k, count, memory.number[LOG_Q], rng)
+    else:
+        into_blocks(data, state, guide, memory, k, count, memory.number[LOG_Q], rng)
+    return DONE
+
+
+@kernel
+def join_chosen(state, guide, marginal):
+    """The chosen clusters become one, the first of them; its statistics are in column WHOLE."""
+    chosen = guide.chosen
+    kept = 0
+    while chosen[kept] == 0:
+        kept += 1
+    for m in range(state.num[N_CLUSTERS] - 1, kept, -1):
+        if chosen[m] != 0:
+            state.num[N_MOVED] += state.size[m]
+            join_clusters(state, kept, m)  # the last cluster comes to m
+            last = state.num[N_CLUSTERS]
+            guide.marginal[m], chosen[m] = guide.marginal[last], chosen[last]
+    guide.marginal[kept] = marginal
+
+
+@entry(MOVE_T)
+def merge(data, state, memory, rng):
+    """Part of a global move: merge the cluster that was picked with those that are chosen to join it.
+
+    Refused as soon as it is clear that it will be: a probability is at most 1.
+    """
+    guide = guide_of(memory, state)
+    k, blocks, scan, log_q = memory.whole[PICKED], memory.whole[JOINED] + 1, memory.whole[BY_SCAN] != 0, memory.number[LOG_Q]
+    side, K, chosen = state.side, state.num[N_CLUSTERS], guide.chosen
+    log_uniform = -rng.standard_exponential()
+    possible = blocks <= (2 if scan else MOST_BLOCKS)
+    size, gain = 0, -log_of_numbers(state, K + 1 - blocks, blocks)
+    if possible:
+        copy_column(state.stat, side, k, variable(WHOLE))
+        for m in range(K):
+            if chosen[m] != 0:
+                if m != k:
+                    combine_columns(data, state.stat, side, m, variable(WHOLE))
+                size += state.size[m]
+                gain -= log_prior(state, state.size[m]) + guide.marginal[m]
+        marginal = marginal_column(data, side, variable(WHOLE))
+        gain += log_prior(state, size) + marginal - math.log(K + 1.0 - blocks)
+        possible = gain - log_q > log_uniform
+    if possible:
+        for m in range(K):
+            if chosen[m] != 0 and m != k:
+                log_other = log_pick(data, state, guide, state.stat, m, state.size[m], guide.marginal[m], m)
+                log_q = log_add(log_q, log_other - math.log(K))
+        gain += log_pick(data, state, guide, side, variable(WHOLE), size, marginal, variable(-1))
+        possible = gain - log_q > log_uniform
+    if not possible:
+        memory.tally[MERGE * TALLY + PROPOSED] += 1.0
+        return DONE
+    log_back = log_split_back(data, state, guide, scan, marginal, int(memory.option[SCANS]), rng)
+    if exceeds(memory, MERGE, gain + log_back - log_q, log_uniform):
+        join_chosen(state, guide, marginal)
+    return DONE
+
+
+@kernel
+def pick(data, state, guide, memory, rng):
+    """The cluster of a global move, and those that join it; how many do."""
+    K = state.num[N_CLUSTERS]
+    memory.whole[BY_SCAN] = 1 if rng.random() < memory.option[SHARE] else 0
+    k = draw_integer(K, rng)
+    for m in range(K):
+        guide.chosen[m] = 0
+    log_q = log_pick(data, state, guide, state.stat, k, state.size[k], guide.marginal[k], k) - math.log(K)
+    joined = 0
+    for m in range(K):
+        if m != k and rng.random() < 1.0 / (1.0 + math.exp(min(-guide.odds[m], 700.0))):
+            guide.chosen[m] = 1
+            joined += 1
+            log_q += guide.odds[m]  # log p = log (1 - p) + log odds
+    guide.chosen[k] = 1
+    memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q
+    return joined
