@@ -22,8 +22,8 @@ CHAINS = 16
 DEVIATIONS = 5.0
 REPAIRS = ("subset", "tree", "first_pick")
 COLUMNS = {
-    "global moves": {"global_moves": 1, "local_moves": False},
-    "local moves": {"global_moves": 0},
+    "global moves": {"global_moves": 1, "moves": "global"},
+    "local moves": {"moves": "local"},
     "3 global, local": {"global_moves": 3},
     "20 global, local": {"global_moves": 20},
 }

@@ -37,6 +37,11 @@ class ConvergenceWarning(UserWarning):
     """
 
 
+def inexact(fit: MCMCResult) -> str:
+    """What is known of the bias of moves that do not leave the posterior invariant; empty if all do."""
+    return " ".join(f"Not exact: {move.bias}." for move in fit.cycle.moves if not move.exact)
+
+
 def warn_unless_converged(fit: MCMCResult) -> None:
     """Give a `ConvergenceWarning` where the verdict on a fit is that it cannot be trusted."""
     if fit.draws.n_draws < WARN_FROM:
@@ -108,9 +113,9 @@ def verdict(fit: MCMCResult, quantities: pd.DataFrame) -> str:
     """
     varied = quantities.dropna(subset=["ess"])
     if fit.draws.n_draws < 4:
-        return f"Convergence cannot be judged from {fit.draws.n_draws} draws a chain. {_remedy(fit, 1.0)}"
+        return _joined(inexact(fit), f"Convergence cannot be judged from {fit.draws.n_draws} draws a chain. {_remedy(fit, 1.0)}")
     if varied.empty:
-        return f"{trouble(fit)} Convergence cannot be judged: nothing varied among the draws. {_remedy(fit, 1.0)}".lstrip()
+        return _joined(inexact(fit), trouble(fit), f"Convergence cannot be judged: nothing varied among the draws. {_remedy(fit, 1.0)}")
     rhat, ess = varied["rhat"], smallest_ess(varied)
     bad = _suspect(varied)
     factor = ESS_GOOD / ess.min()
@@ -130,10 +135,14 @@ def verdict(fit: MCMCResult, quantities: pd.DataFrame) -> str:
             text = f"Chains nearly agree: {numbers} {_remedy(fit, max(2.0, factor))}"
     if fit.draws.n_chains == 1:
         text += " Whether other chains would agree is not known: there is one; use chains=4."
-    text = f"{trouble(fit)} {text}".lstrip()
+    text = _joined(inexact(fit), trouble(fit), text)
     if fit.interrupted:
         text += " Sampling was stopped before the end."
     return text
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
 
 
 def _remedy(fit: MCMCResult, factor: float) -> str:

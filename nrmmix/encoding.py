@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix import arrays, covariates, families, methods, moves, priors
+from nrmmix import arrays, covariates, families, methods, moves, priors, tree_moves, tree_published
 from nrmmix.formula import ModelFrame, restored_frame
 from nrmmix.warn import warn
 
@@ -41,6 +41,8 @@ ARGUMENTS: dict[type, tuple[str, ...]] = {
     moves.SplitMerge: ("proposals", "scans", "proposal"),
     moves.Slice: ("max_atoms",),
     moves.Permutation: ("dynamic_program", "beam", "order", "integrate_mass"),
+    tree_moves.TreeGuided: ("global_moves", "depth", "scan_share", "scans", "refresh", "eta"),
+    tree_published.PublishedTreeGuided: ("global_moves", "depth", "repaired"),
     methods.Cycle: ("moves", "share"),
 }
 _CLASSES = {kind.__name__: kind for kind in ARGUMENTS}

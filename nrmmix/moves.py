@@ -13,6 +13,8 @@ from nrmmix.kernels import state as layout
 from nrmmix.kernels.entry import Entry
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nrmmix.model import Model
 
 
@@ -68,6 +70,10 @@ class Move:
         """Whether the move alone reaches every partition."""
         return True
 
+    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+        """Whether it may have learnt this, finite numbers that a file says, in tuning."""
+        return True
+
     def __str__(self) -> str:
         given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
@@ -86,7 +92,7 @@ def count(name: str, value: Any, least: int, most: int | None = None) -> int:
     return number
 
 
-def _one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
+def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
     if value not in known:
         near = difflib.get_close_matches(str(value), known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
@@ -202,7 +208,7 @@ class SplitMerge(Move):
     def __post_init__(self) -> None:
         object.__setattr__(self, "proposals", count("proposals", self.proposals, 1, MOST))
         object.__setattr__(self, "scans", count("scans", self.scans, 0, MOST))
-        _one_of("proposal", self.proposal, ("restricted_gibbs", "sequential"))
+        one_of("proposal", self.proposal, ("restricted_gibbs", "sequential"))
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -319,8 +325,8 @@ class Permutation(Move):
     integrate_mass: bool = False
 
     def __post_init__(self) -> None:
-        _one_of("dynamic_program", self.dynamic_program, ("metropolis", "table"))
-        _one_of("order", self.order, ORDERS)
+        one_of("dynamic_program", self.dynamic_program, ("metropolis", "table"))
+        one_of("order", self.order, ORDERS)
         if not isinstance(self.integrate_mass, bool):
             raise ValueError(f"integrate_mass must be True or False, not {self.integrate_mass!r}.")
         if self.beam is None:
@@ -348,6 +354,9 @@ class Permutation(Move):
 
     def is_irreducible(self) -> bool:
         return self.beam is None  # one of 0 loses what rounds to 0
+
+    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+        return bool((kept >= 0).all()) and kept[permutation.USUAL] <= model.n_obs
 
     def needs_tune(self) -> str:
         return "random projections run in tuning only" if self.order == "projection" else ""

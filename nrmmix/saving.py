@@ -311,8 +311,8 @@ def _standing(model: Model, cycle: Cycle, spec: dict[str, Any], get: Callable[[s
         state[name] = get(spec["state"][name]) if name in spec["state"] else empty
         _insist(state[name].shape == empty.shape and state[name].dtype == empty.dtype, f"chain's {name}")
         _insist(bool(np.isfinite(state[name]).all()), f"chain's {name}")
-    kept = state["kept"]
-    _insist(bool((kept >= 0).all()) and (not kept.size or kept[:, :1].max() <= model.n_obs), "chain's kept")
+    for move, kept in zip(cycle.moves, state["kept"], strict=True):
+        _insist(move.can_have_kept(kept, model), "chain's kept")
     calls = state["work"][:, layout.CALLS]
     _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
     generator(spec["generator"])

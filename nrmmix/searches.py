@@ -13,7 +13,7 @@ from nrmmix.kernels import bhc, ibhc, nrm, trees
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.moving import log_cluster, take_over
-from nrmmix.moves import count
+from nrmmix.moves import count, only_with_unions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -295,13 +295,7 @@ def search_of(method: Any) -> Search | None:
 
 def refusal(model: Model) -> str:
     """Why trees cannot be grown for a model; empty where they can."""
-    if model.is_regression:
-        return "trees are over rows of mixtures (responses ~ 1), and this is a density regression"
-    if len(model.packed.held):
-        return "it needs component parameters that are integrated out, and the family's are not"
-    if any(entries.combine is None for entries in model.packed.entries):
-        return "it needs a family whose clusters can be joined (combine), and one of the model's has no such entry point"
-    return ""
+    return only_with_unions(model)
 
 
 def too_large(model: Model) -> str:

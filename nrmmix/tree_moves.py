@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from nrmmix.kernels import gibbs, tree_cycle, tree_guided, tree_splits
+from nrmmix.kernels import gibbs, guide_tree, tree_cycle, tree_guided, tree_splits
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.entry import Entry
 from nrmmix.moves import MOST, MOST_COLUMNS, Move, Room, count, only_with_unions
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from nrmmix.model import Model
 
 
@@ -99,6 +101,13 @@ class TreeGuided(Move):
         rows = model.packed.rows
         width = rows.y.shape[1] if rows.missing.shape[0] else 0
         return Room(*tree_splits.room(model.n_obs, model.packed.n_stat, width), side=tree_splits.SIDE)
+
+    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+        tree = kept[tree_cycle.TREE]
+        return bool(
+            kept[tree_cycle.GUIDE_SIGMA] < 1 and tree_cycle.LOWEST_LOG_RHO <= kept[tree_cycle.LOG_RHO] <= 0
+            and (tree == 0 or (tree == math.floor(tree) and 1 <= tree // tree_cycle.AGES <= guide_tree.ORDERS))
+        )
 
     def refusal(self, model: Model) -> str:
         return only_with_unions(model)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from nrmmix.kernels import published, published_trees, trees
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.entry import Entry
-from nrmmix.moves import MOST, Move, Room, count
+from nrmmix.moves import MOST, Move, Room, count, one_of, only_with_unions
 
 if TYPE_CHECKING:
     from nrmmix.model import Model
@@ -43,16 +43,16 @@ class PublishedTreeGuided(Move):
     global_moves : int, default 20
         Proposals of a split or merge in each iteration.
     depth : int, default 2
-        The local moves redraw, in each cluster, the observations below a node of a node ... of the tree, so many times drawn; 0 for all.
+        The local moves redraw, in each cluster, the observations below a node of a node ... of the tree, so many times drawn.
     repaired : tuple of {"subset", "tree", "first_pick"}, default ()
         Which causes of the bias are taken away; with all three of them the posterior is invariant.
-    local_moves : bool, default True
-        False for global moves only.
+    moves : {"both", "global", "local"}
+        Which are made: the paper makes both.
 
     Raises
     ------
     ValueError
-        If global_moves or depth is not in 0..10^6, repaired names something else, or there are neither global nor local moves.
+        If global_moves or depth is not in 1..10^6, or repaired or moves names something else.
 
     Examples
     --------
@@ -64,7 +64,6 @@ class PublishedTreeGuided(Move):
 
     name: ClassVar[str] = "tree_published"
     entry: ClassVar[Entry] = published.published
-    exact: ClassVar[bool] = False
     runs_alone: ClassVar[bool] = True
     bias: ClassVar[str] = (
         "the published tree-guided sampler does not leave the posterior invariant: on 6 observations its draws are at a total variation "
@@ -73,18 +72,19 @@ class PublishedTreeGuided(Move):
     global_moves: int = 20
     depth: int = 2
     repaired: tuple[str, ...] = ()
-    local_moves: bool = True
+    moves: str = "both"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "global_moves", count("global_moves", self.global_moves, 0, MOST))
-        object.__setattr__(self, "depth", count("depth", self.depth, 0, MOST))
+        object.__setattr__(self, "global_moves", count("global_moves", self.global_moves, 1, MOST))
+        object.__setattr__(self, "depth", count("depth", self.depth, 1, MOST))
         if not isinstance(self.repaired, (tuple, list)) or not set(self.repaired) <= set(REPAIRS):
             raise ValueError(f"repaired must be a tuple of some of {', '.join(map(repr, REPAIRS))}, not {self.repaired!r}.")
         object.__setattr__(self, "repaired", tuple(name for name in REPAIRS if name in self.repaired))
-        if not isinstance(self.local_moves, bool):
-            raise ValueError(f"local_moves must be True or False, not {self.local_moves!r}.")
-        if self.global_moves == 0 and not self.local_moves:
-            raise ValueError("global_moves=0 and local_moves=False leave nothing to do.")
+        one_of("moves", self.moves, ("both", "global", "local"))
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        return len(self.repaired) == len(REPAIRS)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -92,20 +92,16 @@ class PublishedTreeGuided(Move):
 
     def options(self, model: Model) -> tuple[float, ...]:
         repaired = (float(name in self.repaired) for name in REPAIRS)
-        return (float(self.global_moves), float(self.depth), *repaired, float(not self.local_moves))
+        proposals = 0 if self.moves == "local" else self.global_moves
+        return (float(proposals), float(self.depth), *repaired, float(self.moves == "global"))
 
     def room(self, model: Model) -> Room:
         number, whole = published_trees.room(model.n_obs, model.packed.n_stat)
         return Room(number, whole, trees.SIDE)
 
     def refusal(self, model: Model) -> str:
-        if model.is_regression:
-            return "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
-        if len(model.packed.held):
-            return "it needs component parameters that are integrated out, and the family's are not"
-        for block, entries in zip(model.blocks.blocks, model.packed.entries, strict=True):
-            if entries.combine is None:
-                return f"it adds clusters to one another, and {type(block.family).__name__} has no entry `combine`"
+        if why := only_with_unions(model):
+            return why
         if model.packed.rows.missing.size:
             return "its trees do not follow missing cells that are drawn; a diagonal covariance integrates them out"
         if model.prior.kind_of(regression=False) != layout.EXPLICIT:

@@ -22,8 +22,8 @@ from nrmmix.kernels.state import ACCEPTED, PROPOSED, TALLY, Memory
 REPAIRS = ("subset", "tree", "first_pick")
 MOVES = {
     "published": nm.PublishedTreeGuided(3),
-    "global": nm.PublishedTreeGuided(5, local_moves=False),
-    "local": nm.PublishedTreeGuided(0, 1),
+    "global": nm.PublishedTreeGuided(5, moves="global"),
+    "local": nm.PublishedTreeGuided(1, 1, moves="local"),
     "repaired": nm.PublishedTreeGuided(3, repaired=REPAIRS),
     "tree": nm.PublishedTreeGuided(3, repaired=("tree",)),
 }
@@ -99,7 +99,7 @@ def test_trees_persist():
     forest, grove = forest_of(data, state, program)
     assert published_trees.fits(state, forest, grove)
     before = [shape_of(forest, v) for v in grove.root[: state.num[layout.N_CLUSTERS]]]
-    anew = started(model, nm.PublishedTreeGuided(1, local_moves=False), state.labels.copy())
+    anew = started(model, nm.PublishedTreeGuided(1, moves="global"), state.labels.copy())
     chain.one_move(*anew[:2], rng, anew[2], 0)
     other_forest, other_grove = forest_of(*anew)
     assert before != [shape_of(other_forest, v) for v in other_grove.root[: anew[1].num[layout.N_CLUSTERS]]]
@@ -218,14 +218,14 @@ def test_not_exact_and_alone():
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"global_moves": -1}, "global_moves must be an integer of at least 0"),
+    ({"global_moves": 0}, "global_moves must be an integer of at least 1"),
+    ({"depth": 0}, "depth must be an integer of at least 1"),
     ({"global_moves": 10**7}, "at most 1,000,000"),
     ({"depth": 1.5}, "depth must be an integer"),
     ({"repaired": ("trees",)}, "repaired must be a tuple of some of 'subset', 'tree', 'first_pick'"),
     ({"repaired": "tree"}, "repaired must be a tuple"),
     ({"repaired": 3}, "repaired must be a tuple"),
-    ({"local_moves": 1}, "local_moves must be True or False"),
-    ({"global_moves": 0, "local_moves": False}, "nothing to do"),
+    ({"moves": "locals"}, "moves must be one of 'both', 'global', 'local'"),
 ])
 def test_wrong_options(options, message):
     with pytest.raises(ValueError, match=message):

@@ -19,6 +19,7 @@ from nrmmix.kernels.state import Data, Rows
 from nrmmix.kernels.trees import clear_forest, grow_above, join, load_union, log_d, log_union_with, plant_leaf
 
 BALANCE = 1.0  # power of its size that a subtree's likelihood is divided by
+ORDERS = 2**31 - 2  # so many numbers of orders there are
 FLOOR = 1e-3  # weight of a node whose members surely belong together, in SampleSub
 
 
@@ -34,25 +35,18 @@ class GuideTree(NamedTuple):
     pending: np.ndarray  # (n + 1,)
 
 
-@inlined
-def next_random(seed):
-    """A step of splitmix64 in 53 bits: the order follows from a number that is saved, without the chain's generator."""
-    seed = seed + np.uint64(0x9E3779B97F4A7C15)
-    z = seed
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return seed, (z ^ (z >> np.uint64(31))) >> np.uint64(11)
-
-
 @kernel
 def shuffle(order, number):
-    """All observations in the order that belongs to a number."""
-    seed = np.uint64(number)
+    """All observations in the order that belongs to a number in 1..ORDERS.
+
+    By a generator of its own (Park & Miller 1988), not the chain's: the number is all that has to be saved.
+    """
+    seed = number
     for i in range(order.shape[0]):
         order[i] = i
     for t in range(order.shape[0] - 1, 0, -1):
-        seed, bits = next_random(seed)
-        s = int(float(bits) * 2.0**-53 * (t + 1))
+        seed = seed * 48271 % (ORDERS + 1)
+        s = seed * (t + 1) // (ORDERS + 1)
         order[t], order[s] = order[s], order[t]
 
 

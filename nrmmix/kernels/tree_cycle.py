@@ -7,9 +7,11 @@ of the guide tree, drawn by SampleSub: they do not depend on the partition.
 
 from __future__ import annotations
 
+import math
+
 from nrmmix.kernels.clusters import marginal_column
 from nrmmix.kernels.entry import MOVE_T, call_move, entry
-from nrmmix.kernels.guide_tree import plant, sample_range, shuffle, without_drawn_cells
+from nrmmix.kernels.guide_tree import ORDERS, plant, sample_range, shuffle, without_drawn_cells
 from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.moving import log_cluster
 from nrmmix.kernels.special import draw_integer, log_pos
@@ -42,7 +44,6 @@ from nrmmix.kernels.tree_splits import (
 # kept: the guide's constants, log rho, and the guide tree's number and age
 GUIDE_CLUSTER, GUIDE_SIGMA, LOG_RHO, TREE = 0, 1, 2, 3
 AGES = 2**16  # kept[TREE] = number * AGES + age, in iterations
-MOST_TREES = 2**36
 WANTED_JOINS = 0.7  # clusters that join on average: what rho is adapted to
 ADAPT = 0.05
 LOWEST_LOG_RHO = -60.0
@@ -50,8 +51,11 @@ LOWEST_LOG_RHO = -60.0
 
 @kernel
 def follow(state, memory):
-    """The guide's constants become those of the chain."""
-    memory.kept[GUIDE_CLUSTER] = log_cluster(state) + max(state.log_next[state.num[N_CLUSTERS]], -100.0)
+    """The guide's constants become those of the chain; where all components of a finite mixture are taken, as if one were not."""
+    K = state.num[N_CLUSTERS]
+    while K > 1 and state.log_next[K] == -math.inf:
+        K -= 1
+    memory.kept[GUIDE_CLUSTER] = log_cluster(state) + max(state.log_next[K], -100.0)
     memory.kept[GUIDE_SIGMA] = state.hyper[SIGMA]
 
 
@@ -87,7 +91,7 @@ def begin(data, state, memory, rng):
     if kept[TREE] == 0.0 or age * memory.option[GLOBAL_MOVES] >= memory.option[REFRESH] or age == AGES - 1:
         if state.num[TUNING] != 0:
             follow(state, memory)
-        kept[TREE] = float((1 + draw_integer(MOST_TREES, rng)) * AGES)
+        kept[TREE] = float((1 + draw_integer(ORDERS, rng)) * AGES)
     kept[TREE] += 1.0
     if memory.whole[PLANTED] != number_of_tree(memory):
         plant_by_number(data, state, memory, guide)

@@ -6,8 +6,9 @@ the potential of a cluster under a guide of constants.  Where none joins, c is s
 Metropolis-Hastings ratio is exact.  A split is proposed in one of two ways, drawn beforehand:
 
 blocks: the path above an inner node is put into blocks by StocInsert (`nrmmix.kernels.tree_splits`), and the probability is a product.
-scan: the same path gives two blocks only, from which restricted Gibbs scans set out (as in `nrmmix.kernels.split_merge`).  Path and
-start depend on the union of the two clusters alone, and are drawn anew to undo a split: of them no probability is needed.
+scan: two members are drawn; from the two subtrees in which they part, the others join one or the other, and restricted Gibbs scans follow
+(as in `nrmmix.kernels.split_merge`).  All before the last scan depends on the union of the two clusters alone, and is drawn anew to
+undo a split: only of the last scan a probability is needed.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from nrmmix.kernels.split_merge import (
     FIRST_PART,
     SECOND_PART,
     WHOLE,
+    choose_part,
     join_clusters,
     log_split_ratio,
     part_clusters,
     scan_parts,
+    score_parts,
     start_parts,
 )
 from nrmmix.kernels.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY
@@ -42,7 +45,6 @@ from nrmmix.kernels.tree_splits import (
     SHARE,
     UNION,
     climb,
-    first_place,
     guide_of,
     log_potential,
     sample_sub,
@@ -51,7 +53,6 @@ from nrmmix.kernels.tree_splits import (
 from nrmmix.kernels.trees import log_add
 
 SPLIT, MERGE = 0, 1  # kinds of the tally
-LEAST = 0.02  # probability to go on from two blocks that look bad
 
 
 @inlined
@@ -169,60 +170,82 @@ def into_blocks(data, state, guide, memory, k, count, log_q, rng):
 
 
 @kernel
-def set_out(data, state, guide, count, marginal, rng):
-    """Two blocks of the members, `marginal` that of all, and an anchor in each below the node that SampleSub drew.
+def enter_part(data, state, guide, place, which):
+    guide.part[place] = which
+    guide.size[which] += 1
+    update_column(data, state.side, which, guide.tree.member[place], 1.0)
 
-    Returns the anchors' places and the log probability that such a start is gone on from.  Depends on the members alone.
+
+@kernel
+def set_out(data, state, guide, count, rng):
+    """Two parts of the collected members, in columns FIRST_PART and SECOND_PART, and the places of an anchor in each.
+
+    Two members are drawn, and the two subtrees in which they part are the parts' cores.  The others join one or the other by their
+    predictive, the nearest in the tree first.  Depends on the members alone.
     """
-    forest, side = guide.forest, state.side
-    v, _ = sample_sub(guide, count, rng)
-    climb(data, state.side, guide, v, count, variable(2), guide.target[:0], rng)
-    first = first_place(guide, v, count)
-    n_left, n_right = forest.count[forest.left[v]], forest.count[forest.right[v]]
-    i = first + draw_integer(n_left, rng)
-    j = first + n_left + draw_integer(n_right, rng)
-    look = -log_potential(guide, count, marginal)
-    for b in range(2):
-        look += log_potential(guide, guide.size[b], marginal_column(data, side, BLOCKS + b))
-    return i, j, max(min(look, 0.0), math.log(LEAST))
+    between, member = guide.tree.between, guide.tree.member
+    a, b = draw_integer(count, rng), draw_integer(count - 1, rng)
+    if b >= a:
+        b += 1
+    a, b = min(a, b), max(a, b)
+    at = a
+    for t in range(a, b):
+        if between[t] < between[at]:
+            at = t
+    first, last = at, at + 1
+    while first > 0 and between[first - 1] > between[at]:
+        first -= 1
+    while last < count - 1 and between[last] > between[at]:
+        last += 1
+    start_parts(data, state.side, member[a], member[b])
+    guide.size[0], guide.size[1] = 1, 1
+    guide.part[a], guide.part[b] = 0, 1
+    for t in range(first, last + 1):
+        if t != a and t != b:
+            enter_part(data, state, guide, t, 0 if t <= at else 1)
+    last += 1
+    while first > 0 or last < count:
+        if last == count or (first > 0 and between[first - 1] > between[last - 1]):
+            first -= 1
+            t = first
+        else:
+            t = last
+            last += 1
+        score_parts(data, state, member, guide.part, member[a], member[b], guide.size, member[t], variable(-1))
+        which, _ = choose_part(state, variable(-1), rng)
+        enter_part(data, state, guide, t, which)
+    return a, b
 
 
 @kernel
 def run_scans(data, state, guide, count, a, b, forced, scans, rng):
-    """Restricted Gibbs scans from the start, anchors at places a and b; the log probability of the last.
+    """Restricted Gibbs scans from where `set_out` arrived, with anchors at places a and b; the log probability of the last.
 
     Forced, the last one leads to the clusters that the members are in.  guide.owner holds the members but for the anchors, and their parts.
     """
     n = guide.part.shape[0]
-    side, member = state.side, guide.tree.member
+    member = guide.tree.member
     i, j = member[a], member[b]
-    members, part, target, sizes = guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.target[: count - 2], guide.size[:2]
-    start_parts(data, side, i, j)
-    sizes[0], sizes[1] = 1, 1
+    members, part, target = guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.target[: count - 2]
     t = 0
     for s in range(count):
         if s != a and s != b:
             members[t], part[t] = member[s], guide.part[s]
             target[t] = 0 if state.labels[member[s]] == state.labels[i] else 1
-            sizes[part[t]] += 1
-            update_column(data, side, part[t], member[s], 1.0)
             t += 1
     for _ in range(scans - 1):
-        scan_parts(data, state, members, part, target, False, i, j, sizes, rng)
-    return scan_parts(data, state, members, part, target, forced, i, j, sizes, rng)
+        scan_parts(data, state, members, part, target, False, i, j, guide.size, rng)
+    return scan_parts(data, state, members, part, target, forced, i, j, guide.size, rng)
 
 
 @kernel
 def by_scan(data, state, guide, memory, k, count, log_q, rng):
-    """Split cluster k, whose tree is grown, by a restricted Gibbs scan."""
+    """Split cluster k, whose members are collected, by a restricted Gibbs scan."""
     side, K = state.side, state.num[N_CLUSTERS]
     n = guide.part.shape[0]
     log_uniform = -rng.standard_exponential()
-    a, b, log_keep = set_out(data, state, guide, count, guide.marginal[k], rng)
-    if -rng.standard_exponential() >= log_keep:
-        memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
-        return
-    log_q += log_keep + run_scans(data, state, guide, count, a, b, False, int(memory.option[SCANS]), rng)
+    a, b = set_out(data, state, guide, count, rng)
+    log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[SCANS]), rng)
     copy_column(state.stat, side, k, variable(WHOLE))
     gain = log_split_ratio(data, state, side, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
     if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
@@ -239,19 +262,19 @@ def by_scan(data, state, guide, memory, k, count, log_q, rng):
 
 
 @kernel
-def log_split_back(data, state, guide, scan, marginal, scans, rng):
-    """log probability that the clusters that are chosen come from their union by a split of the kind at hand; its tree is grown for it."""
-    count = grow_chosen(data, state, guide)
+def log_split_back(data, state, guide, scan, scans, rng):
+    """log probability that the clusters that are chosen come from their union by a split of the kind at hand."""
     if not scan:
+        count = grow_chosen(data, state, guide)
         block_of = guide.target[: state.num[N_CLUSTERS]]
         for m in range(block_of.shape[0]):
             block_of[m] = -1
         return split_probability(data, state.side, guide, state.labels, count, block_of, rng)
-    a, b, log_keep = set_out(data, state, guide, count, marginal, rng)
-    member = guide.tree.member
+    count, member = collect(guide.tree, state.labels, guide.chosen), guide.tree.member
+    a, b = set_out(data, state, guide, count, rng)
     if state.labels[member[a]] == state.labels[member[b]]:
         return -math.inf
-    return log_keep + run_scans(data, state, guide, count, a, b, True, scans, rng)
+    return run_scans(data, state, guide, count, a, b, True, scans, rng)
 
 
 # ---- proposals
@@ -261,11 +284,11 @@ def log_split_back(data, state, guide, scan, marginal, scans, rng):
 def split(data, state, memory, rng):
     """Part of a global move: split the cluster that was picked."""
     guide = guide_of(memory, state)
-    k, count = memory.whole[PICKED], grow_chosen(data, state, guide)
+    k, log_q = memory.whole[PICKED], memory.number[LOG_Q]
     if memory.whole[BY_SCAN] != 0:
-        by_scan(data, state, guide, memory, k, count, memory.number[LOG_Q], rng)
+        by_scan(data, state, guide, memory, k, collect(guide.tree, state.labels, guide.chosen), log_q, rng)
     else:
-        into_blocks(data, state, guide, memory, k, count, memory.number[LOG_Q], rng)
+        into_blocks(data, state, guide, memory, k, grow_chosen(data, state, guide), log_q, rng)
     return DONE
 
 
@@ -318,7 +341,7 @@ def merge(data, state, memory, rng):
     if not possible:
         memory.tally[MERGE * TALLY + PROPOSED] += 1.0
         return DONE
-    log_back = log_split_back(data, state, guide, scan, marginal, int(memory.option[SCANS]), rng)
+    log_back = log_split_back(data, state, guide, scan, int(memory.option[SCANS]), rng)
     if exceeds(memory, MERGE, gain + log_back - log_q, log_uniform):
         join_chosen(state, guide, marginal)
     return DONE

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix import diagnostics
-from nrmmix.convergence import converged, smallest_ess, trouble
+from nrmmix.convergence import converged, inexact, smallest_ess, trouble
 from nrmmix.tables import as_frame, listed
 from nrmmix.warn import warn
 
@@ -71,7 +71,7 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
         "max_rhat": table["rhat"].max(),
         "min_ess": smallest_ess(table).min(),
         "seconds": fit.seconds,
-        "converged": converged(table) and not trouble(fit),
+        "converged": converged(table) and not trouble(fit) and not inexact(fit),
     }])
 
 

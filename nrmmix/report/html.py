@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix import files, plots
-from nrmmix.convergence import converged, trouble, verdict
+from nrmmix.convergence import converged, inexact, trouble, verdict
 from nrmmix.encoding import ARGUMENTS
 from nrmmix.methods import code_of
 from nrmmix.plots.kinds import KINDS
@@ -69,7 +69,7 @@ def _page(fit: MCMCResult) -> str:
     kinds = plots.available(model)
     fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     pictures = "\n".join(_picture(fit, kind) for kind in kinds)
-    state = "good" if converged(numbers) and not trouble(fit) else "doubtful"
+    state = "good" if converged(numbers) and not trouble(fit) and not inexact(fit) else "doubtful"
     links = ", ".join(f'<a href="#{kind}">{_heading(kind)}</a>' for kind in kinds)
     return f"""\
 <!DOCTYPE html>

@@ -270,8 +270,8 @@ def draws_of(move, n, **options):
 
 
 CYCLES = {
-    "global": (nm.PublishedTreeGuided(global_moves=1, local_moves=False), 1, 0),
-    "local": (nm.PublishedTreeGuided(global_moves=0), 0, 1),
+    "global": (nm.PublishedTreeGuided(global_moves=1, moves="global"), 1, 0),
+    "local": (nm.PublishedTreeGuided(moves="local"), 0, 1),
     "both": (nm.PublishedTreeGuided(global_moves=3), 3, 1),
     "as recommended": (nm.PublishedTreeGuided(), 20, 1),
 }
@@ -291,7 +291,7 @@ def test_the_published_law_and_not_the_posterior(name):
     assert far_from_posterior(law, n) > 0.08
 
 
-@pytest.mark.parametrize("depth", [0, 1, 3])
+@pytest.mark.parametrize("depth", [1, 3])
 def test_depth(depth):
     n = 5
     reference, global_move, _ = moves_of(n)
@@ -314,28 +314,28 @@ def test_bias_on_six_observations(name):
 
 
 @pytest.mark.parametrize("prior", ["dp", "nggp", "nig"])
-@pytest.mark.parametrize("options", [(1, False), (0, True), (3, True)])
+@pytest.mark.parametrize("options", [(1, "global"), (1, "local"), (3, "both")])
 def test_with_all_repairs_the_posterior(options, prior):
     priors = {
         "dp": (nm.DirichletProcess(MASS), lambda s: nrm_log_eppf(s, MASS, 0.0)),
         "nggp": (nm.NGGP(0.8, 0.4), lambda s: nrm_log_eppf(s, 0.8, 0.4)),
         "nig": (nm.NormalizedInverseGaussian(0.7, tau=0.5), lambda s: nrm_log_eppf(s, 0.7, 0.5, 0.5)),
     }
-    move = nm.PublishedTreeGuided(options[0], repaired=REPAIRS, local_moves=options[1])
+    move = nm.PublishedTreeGuided(options[0], repaired=REPAIRS, moves=options[1])
     fit = model_of(6, priors[prior][0]).fit(move, draws=DRAWS, tune=100, chains=CHAINS, rng=2)
     law = partition_posterior(6, priors[prior][1], log_marginal)
     distance, limit = total_variation(law, fit.draws["labels"], matrix.DEVIATIONS)
     assert distance < limit < 0.05
-    if options[0]:
+    if options[1] != "local":
         tally = sum(standing.state["tally"][0] for standing in fit.standings)
         assert tally[ACCEPTED::TALLY].min() > 100
         assert tally[PROPOSED::TALLY].sum() <= CHAINS * DRAWS * options[0]
 
 
 # Local moves that visit all observations lessen what global moves get wrong.
-@pytest.mark.parametrize(("missing", "options"), [("subset", (3, True)), ("tree", (1, False)), ("first_pick", (1, False))])
+@pytest.mark.parametrize(("missing", "options"), [("subset", (3, "both")), ("tree", (1, "global")), ("first_pick", (1, "global"))])
 def test_each_repair_is_needed(missing, options):
-    move = nm.PublishedTreeGuided(options[0], repaired=tuple(name for name in REPAIRS if name != missing), local_moves=options[1])
+    move = nm.PublishedTreeGuided(options[0], repaired=tuple(name for name in REPAIRS if name != missing), moves=options[1])
     distance, limit = total_variation(posterior(6), draws_of(move, 6), matrix.DEVIATIONS)
     assert distance > 1.5 * limit
 
