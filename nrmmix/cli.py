@@ -174,7 +174,8 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     run = fit.add_argument_group("sampling")
     run.add_argument(
         "--method", default="auto", metavar="NAME",
-        help="auto (the default), gibbs, split_merge, slice or permutation; bhc and ibhc search for one partition",
+        help="auto (the default), gibbs, split_merge, slice, permutation, tree or tree_published (not exact); bhc and ibhc search for one "
+        "partition",
     )
     for name, default, text in (
         ("draws", 1000, "draws to keep in each chain"), ("tune", 2000, "iterations before the first draw"), ("chains", 4, "chains"),

@@ -92,9 +92,8 @@ class Cycle:
 
 KINDS = (Gibbs, SplitMerge, Slice, Permutation, TreeGuided)
 
-# The methods that have a name.
+# The methods that have a name of their own; "auto" is one of them, by `choose`.
 METHODS: dict[str, Cycle] = {
-    "auto": Cycle((Gibbs(),)),
     "gibbs": Cycle((Gibbs(),)),
     "split_merge": Cycle((SplitMerge(), SplitMerge(proposal="sequential"), Gibbs())),
     "slice": Cycle((Slice(),)),
@@ -102,6 +101,22 @@ METHODS: dict[str, Cycle] = {
     "tree": Cycle((TreeGuided(global_moves=5), Gibbs()), share="work"),
     "tree_published": Cycle((PublishedTreeGuided(),)),
 }
+
+
+TREES_FROM = 500  # rows
+NAMES = ("auto", *METHODS)
+
+
+def choose(model: Model) -> str:
+    """The method that `"auto"` stands for.
+
+    `"tree"` for mixtures of 500 rows or more whose component parameters are integrated out, where its trees fit into memory; `"gibbs"` for
+    all others.  Few rows mix as well without trees, which take longer to compile; many can be caught between partitions that
+    single observations do not lead out of (benchmarks/auto.py).
+    """
+    if model.n_obs < TREES_FROM or refusal(METHODS["tree"], model):
+        return "gibbs"
+    return "gibbs" if any(move.complaint(model) for move in METHODS["tree"].moves) else "tree"
 
 
 def cycle_of(method: Any) -> tuple[str, Cycle]:
@@ -114,11 +129,10 @@ def cycle_of(method: Any) -> tuple[str, Cycle]:
     """
     if isinstance(method, str):
         if method not in METHODS:
-            near = difflib.get_close_matches(method, (*METHODS, *SEARCHES), 1)
+            near = difflib.get_close_matches(method, (*NAMES, *SEARCHES), 1)
             hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, (*METHODS, *SEARCHES)))}{hint}")
-        cycle = METHODS[method]
-        return (cycle.name if method == "auto" else method), cycle
+            raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, (*NAMES, *SEARCHES)))}{hint}")
+        return method, METHODS[method]
     if isinstance(method, Cycle):
         return method.name, method
     if isinstance(method, Move):
@@ -129,7 +143,7 @@ def cycle_of(method: Any) -> tuple[str, Cycle]:
         raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not the class {method.__name__}; make an object of it.")
     raise ValueError(
         f"method must be a name or a move such as nm.Gibbs(), a list of moves or an nm.Cycle, not {method!r}; the names are "
-        f"{', '.join(map(repr, (*METHODS, *SEARCHES)))}."
+        f"{', '.join(map(repr, (*NAMES, *SEARCHES)))}."
     )
 
 
@@ -160,7 +174,7 @@ def check(cycle: Cycle, model: Model, tune: int) -> None:
     """
     why = refusal(cycle, model)
     if why:
-        suitable = [name for name, other in METHODS.items() if not refusal(other, model)]
+        suitable = ["auto", *(name for name, other in METHODS.items() if not refusal(other, model))]
         raise ValueError(f"{why}; methods for this model are {', '.join(map(repr, suitable))}.")
     for move in cycle.moves:
         if move.complaint(model):
@@ -175,11 +189,12 @@ def table(model: Model) -> pd.DataFrame:
     """The methods that have a name, and whether they suit a model; see `Model.methods`."""
     import pandas as pd
 
-    why = {name: refusal(cycle, model) for name, cycle in METHODS.items()}
+    cycles = {"auto": METHODS[choose(model)]} | METHODS
+    why = {name: refusal(cycle, model) for name, cycle in cycles.items()}
     why |= {name: search.refusal(model) for name, search in SEARCHES.items()}
     return pd.DataFrame(
         {
-            "moves": [*map(str, METHODS.values()), *(f"search {search}" for search in SEARCHES.values())],
+            "moves": [*map(str, cycles.values()), *(f"search {search}" for search in SEARCHES.values())],
             "suits": [not reason for reason in why.values()],
             "reason": list(why.values()),
         },

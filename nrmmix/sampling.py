@@ -19,7 +19,7 @@ from nrmmix.interrupts import held
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import state as layout
 from nrmmix.kernels.gibbs import allocate
-from nrmmix.methods import METHODS, Cycle, check, cycle_of, update_addresses
+from nrmmix.methods import METHODS, Cycle, check, choose, cycle_of, update_addresses
 from nrmmix.moves import count
 from nrmmix.warn import warn
 
@@ -103,7 +103,7 @@ def sample(
     time_limit: float | None,
 ) -> Run:
     """Run the chains of a model; see `Model.fit`."""
-    name, cycle = cycle_of(method)
+    name, cycle = cycle_of(choose(model) if method == "auto" else method)
     draws, tune = count("draws", draws, 1), count("tune", tune, 0)
     thin, chains = count("thin", thin, 1), count("chains", chains, 1)
     limits = _limits(chains, cores, time_limit)

@@ -12,7 +12,7 @@ from nrmmix.kernels import state as layout
 from nrmmix.kernels.cells import redraw_cells
 from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.gibbs import gibbs_one
-from nrmmix.methods import METHODS, code_of, cycle_of
+from nrmmix.methods import METHODS, choose, code_of, cycle_of
 from nrmmix.moves import Move
 from nrmmix.searches import SEARCHES
 
@@ -86,7 +86,7 @@ def test_starts(model, name, init):
 
 
 def test_names():
-    assert cycle_of("auto")[0] == "gibbs" and cycle_of(nm.Slice())[0] == "slice"
+    assert cycle_of(nm.Slice())[0] == "slice"
     assert cycle_of([nm.SplitMerge(), nm.Gibbs()])[0] == "split_merge + gibbs"
     assert cycle_of((nm.Gibbs(),))[1] == METHODS["gibbs"]
     for name, cycle in METHODS.items():
@@ -98,7 +98,7 @@ def test_names():
 
 def test_table_of_methods(model):
     table = model.methods()
-    assert list(table.index) == [*METHODS, *SEARCHES] and table["suits"].all() and (table["reason"] == "").all()
+    assert list(table.index) == ["auto", *METHODS, *SEARCHES] and table["suits"].all() and (table["reason"] == "").all()
     regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)})).methods()
     assert regression.index[regression["suits"]].tolist() == ["auto", "gibbs"]
     assert "density regression" in regression.loc["slice", "reason"]
@@ -308,3 +308,16 @@ def test_many_skipped_calls_are_reported(model):
     row = fit.proposals().iloc[0]
     assert fit.diagnostics().loc["slice skipped", "mean"] == row["skipped"] / 400 > 0.2
     assert "Skipped" in fit.summary().as_text()
+
+
+def test_what_auto_chooses():
+    rng = np.random.default_rng(0)
+    assert choose(nm.Model(data=rng.normal(size=(499, 2)))) == "gibbs"
+    assert choose(nm.Model(data=rng.normal(size=(500, 2)))) == "tree"
+    assert choose(nm.Model(data=rng.poisson(3.0, size=(500, 2)), family=nm.Poisson(), prior=nm.PitmanYor())) == "tree"
+    held = nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0))
+    assert choose(nm.Model(data=rng.normal(size=(600, 1)), family=held)) == "gibbs"
+    regression = nm.Model("y ~ x", pd.DataFrame({"y": rng.normal(size=600), "x": np.linspace(0, 1, 600)}))
+    assert choose(regression) == "gibbs"
+    fit = nm.Model(data=rng.normal(size=(500, 2))).fit(draws=3, tune=2, chains=1, rng=1)
+    assert fit.method == "tree" and fit.cycle == METHODS["tree"]

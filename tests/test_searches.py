@@ -425,7 +425,7 @@ def test_starts(init):
     assert len({tuple(start) for start in starts}) == 3
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "auto"])
+@pytest.mark.parametrize("method", METHODS)
 def test_starts_suit_every_sampler(method):
     model = model_of(scattered(40))
     for init in STARTS:
