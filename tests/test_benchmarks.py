@@ -3,13 +3,14 @@
 import importlib
 import re
 
+import numpy as np
 import pytest
 
 import nrmmix as nm
 
 NAMES = [
-    "burn_in", "default_discrete", "default_regression", "default_scale", "families", "floor", "galaxy", "gibbs", "motorcycle", "slice",
-    "split_merge", "startup",
+    "burn_in", "default_discrete", "default_regression", "default_scale", "families", "floor", "galaxy", "gibbs", "motorcycle",
+    "published_bias", "slice", "split_merge", "startup",
 ]
 
 
@@ -24,3 +25,107 @@ def test_a_sweep_against_its_floor(capsys, monkeypatch):
     monkeypatch.setattr(gibbs, "data_sets", lambda: {"small": nm.datasets.simulate_mixture(4000, dim=2, n_clusters=5, rng=1)[:2]})
     gibbs.run()
     assert re.search(r"small +ours +\d+\.\d+ ms +floor +\d+\.\d+ ms .* ratio \d+\.\d+", capsys.readouterr().out)
+
+
+def rows_of(page):
+    """Cells of the tables of a page in Markdown, the heads and rules left out."""
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    rules = {j for j, row in enumerate(cells) if set("".join(row)) == {"-"}}
+    return [row for j, row in enumerate(cells) if not {j, j + 1} & rules]
+
+
+@pytest.fixture
+def small_sets(monkeypatch):
+    from benchmarks import auto, trees
+
+    sets = {
+        "few": nm.datasets.simulate_mixture(60, dim=2, n_clusters=3, rng=1)[:2],
+        "more": nm.datasets.simulate_mixture(120, dim=3, n_clusters=4, rng=2)[:2],
+    }
+    monkeypatch.setattr(trees, "data_sets", lambda: sets)
+    monkeypatch.setattr(auto, "data_sets", lambda: sets)
+
+
+def test_burn_in_and_mixing_of_trees(capsys, small_sets):
+    from benchmarks import trees
+
+    trees.toy(seconds=0.05, seeds=2, least=40)
+    page = capsys.readouterr().out
+    rows = rows_of(page)
+    assert len(rows) == 3 * 4 + 3 + 4
+    assert all(re.fullmatch(r"\*\*(\d\S*|inf)\*\* \((\d\S*|inf), (\d\S*|inf)\)", cell) for row in rows[:12] for cell in row[3:])
+    assert [row[0] for row in rows[-4:]] == ["tree", "gibbs", "split_merge", "tree_published"]
+    trees.large(seconds=0.05, seeds=1)
+    assert len(rows_of(capsys.readouterr().out)) == 3 * 5
+
+
+def test_switches_between_two_modes(capsys):
+    from benchmarks import trees, two_modes
+
+    def two():
+        """Six rows."""
+        truth = np.repeat(np.arange(2), 3)
+        model = nm.Model(data=np.array([[0.0], [0.1], [0.2], [0.9], [1.0], [1.1]]), prior=nm.DirichletProcess(1.0))
+        return two_modes.pair_of(model, truth)
+
+    trees.modes(seconds=0.02, seeds=2, sets=[two])
+    rows = rows_of(capsys.readouterr().out)
+    assert len(rows) == 6
+    assert all(float(re.match(r"\*\*(\S+)\*\*", row[2])[1]) > 0 for row in rows)  # six rows mix
+    assert all(0 < float(row[4].split()[0]) < 1 for row in rows)
+
+
+def test_modes_between_the_thresholds_are_those_before():
+    from benchmarks import two_modes
+
+    labels = np.array([[0, 0], [0, 1]])
+    assert two_modes.together(labels, np.array([0]), np.array([1])).tolist() == [1.0, 0.0]
+    two = two_modes.TwoModes(None, None, None, 0.25, 0.75)
+    assert two.modes_of(np.array([0.6, 0.5, 0.2, 0.7, 0.75, 0.3, 0.1])).tolist() == [1, 1, 0, 0, 1, 1, 0]
+
+
+def test_starts_are_in_their_modes():
+    from benchmarks.two_modes import TWO_MODES
+
+    for make in TWO_MODES:
+        starts_are_in_their_modes(make())
+
+
+def starts_are_in_their_modes(two):
+    value = two.statistic(np.array(two.starts))
+    assert value[0] >= two.high and value[1] <= two.low
+    assert abs(two.model.log_joint(two.starts[0]) - two.model.log_joint(two.starts[1])) < 12
+
+
+def test_many_clusters(capsys):
+    from benchmarks import trees
+
+    sizes = [trees.crp(200, 3.0, 0.8, np.random.default_rng(seed)).max() + 1 for seed in range(400)]
+    expected = 3.0 / 0.8 * (np.prod([(3.8 + i) / (3.0 + i) for i in range(200)]) - 1)
+    assert abs(np.mean(sizes) - expected) < 4 * np.std(sizes) / 20
+    trees.many(seconds=0.05, seeds=1, n=100)
+    assert len(rows_of(capsys.readouterr().out)) == 2 * 4
+
+
+def test_words(capsys):
+    from benchmarks import trees
+
+    counts = trees.twin(40, 50, 30.0)
+    assert counts.shape == (40, 50) and counts.sum() > 40 * 10
+    trees.words(seconds=0.05, corpora={"few": counts})
+    page = capsys.readouterr().out
+    rows = rows_of(page)
+    assert len(rows) == 5
+    assert min(-float(row[3]) for row in rows) == 0.0  # the best of all is one of them
+
+
+def test_table_behind_auto(capsys, small_sets):
+    from benchmarks import auto
+
+    known = auto.models()
+    assert len(known) >= 8
+    chosen = {name: known[name] for name in ("galaxy, 82 x 1, DP", "toy, 1,300 x 2, NGGP")}
+    auto.run(seconds=0.05, seeds=1, problems=chosen)
+    rows = rows_of(capsys.readouterr().out)
+    assert [len(row) for row in rows] == [6, 6]
+    assert all(re.fullmatch(r"(\d\S*|inf); \(?\d\S*", cell) for row in rows for cell in row[1:5])

@@ -4,7 +4,7 @@
 # # Samplers
 #
 # Every sampler is a move on the partition, or a list of moves that take turns; hyperparameters are updated once in every iteration.
-# All of them leave the same posterior as it is, so any of them can be combined, and each is tested against exact posteriors
+# All in the table leave the same posterior as it is, so any of them can be combined, and each is tested against exact posteriors
 # ([Exactness](exactness.md)). What differs is how fast they get around.
 #
 # | move | what it does | source |
@@ -13,8 +13,12 @@
 # | `nm.SplitMerge()` | parts a cluster or joins two, by restricted Gibbs scans or sequential allocation | Jain & Neal 2004; Dahl 2003 |
 # | `nm.Slice()` | draws weights and parameters of the random measure, then all labels at once | Griffin & Walker 2011 |
 # | `nm.Permutation()` | puts the data in an order, then draws a whole partition into segments of it by dynamic programming | Liang, Jordan & Taskar 2007 |
+# | `nm.TreeGuided()` | splits clusters along trees and merges like ones: [Trees](trees.md) | after Lee & Choi 2015 |
 #
-# A method is a name, a move or a list:
+# `nm.PublishedTreeGuided()`, the tree-guided sampler as published, does not leave the posterior as it is; it runs alone and says so.
+#
+# A method is a name, a move or a list. `"auto"`, the default, is `"tree"` for mixtures of 500 rows or more that it suits, else `"gibbs"`;
+# `"bhc"` and `"ibhc"` are searches for one partition.
 
 # %%
 import matplotlib.pyplot as plt
@@ -104,7 +108,7 @@ fig
 prior = nm.DirichletProcess(1.0)
 galaxies = nm.Model("velocity_km_s ~ 1", galaxy, prior=prior)
 rates = {}
-for method in ("gibbs", "split_merge", "slice", "permutation"):
+for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
     fits = [galaxies.fit(method, draws=5000, tune=500, chains=2, cores=1, rng=seed) for seed in range(5)]
     rows = [fit.diagnostics().loc["n_clusters"] for fit in fits]
     rates[method] = np.median([row["ess"] / fit.seconds for row, fit in zip(rows, fits, strict=True)])
@@ -125,5 +129,6 @@ for method in ("gibbs", "split_merge", "slice", "permutation"):
 # - `nm.Permutation()` without a beam takes a time that grows with the square of the number of observations (`dynamic_program="table"`: with its
 #   cube). A beam makes that about linear; moves whose old partition is outside the beam stay, which keeps the sampler exact, but it needs another
 #   move beside it. Without a table, its first few moves may be refused: tuning finds how many clusters to propose, and Gibbs moves beside it help.
-# - Split-merge and permutation moves need parameters that are integrated out, so `nm.SemiconjugateGaussian` runs with Gibbs and slice sampling.
+# - Split-merge, permutation and tree-guided moves need parameters that are integrated out, so `nm.SemiconjugateGaussian` runs with Gibbs and
+#   slice sampling.
 # - Density regression has Gibbs sampling only.

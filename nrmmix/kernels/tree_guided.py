@@ -355,13 +355,17 @@ def pick(data, state, guide, memory, rng):
     k = draw_integer(K, rng)
     for m in range(K):
         guide.chosen[m] = 0
-    log_q = log_pick(data, state, guide, state.stat, k, state.size[k], guide.marginal[k], k) - math.log(K)
-    joined = 0
+    log_pick(data, state, guide, state.stat, k, state.size[k], guide.marginal[k], k)
+    joined, log_q = 0, -math.log(K)
     for m in range(K):
-        if m != k and rng.random() < 1.0 / (1.0 + math.exp(min(-guide.odds[m], 700.0))):
+        if m == k:
+            continue
+        if rng.random() < 1.0 / (1.0 + math.exp(min(-guide.odds[m], 700.0))):
             guide.chosen[m] = 1
             joined += 1
-            log_q += guide.odds[m]  # log p = log (1 - p) + log odds
+            log_q -= softplus(-guide.odds[m])
+        else:
+            log_q -= softplus(guide.odds[m])
     guide.chosen[k] = 1
     memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q
     return joined

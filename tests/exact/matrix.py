@@ -1,4 +1,4 @@
-"""The enumeration matrix against the exact posterior of all partitions: collapsed Gibbs for every prior with every family, and every move.
+"""The enumeration matrix against the exact posterior of all partitions: Gibbs and `tree` for all priors and families, moves for some.
 
 `make matrix` writes it with its total variations to docs/exactness.md; test_matrix.py asserts a shorter run of it.
 """
@@ -29,6 +29,7 @@ from scipy.sparse import csr_array
 from scipy.special import multigammaln
 
 import nrmmix as nm
+from nrmmix.tree_moves import TreeGuided
 
 Y = np.array([[-1.2, 0.3], [-0.9, 0.8], [0.1, -0.4], [1.4, 1.1], [1.1, 0.2], [0.4, 2.0], [2.2, -1.0]])
 COUNTS = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [0, 2, 3], [1, 1, 1], [5, 0, 0], [0, 0, 2]])
@@ -149,6 +150,8 @@ def families() -> dict[str, FamilyCase]:
     }
 
 
+HELD = ("semiconjugate Gaussian",)  # families whose parameters are not integrated out
+
 PRIORS: dict[str, tuple[Any, Callable[[tuple[int, ...]], float]]] = {
     "DP(1)": (nm.DirichletProcess(1.0), lambda s: nrm_log_eppf(s, 1.0, 0.0)),
     "NGGP(0.8, 0)": (nm.NGGP(0.8, 0.0), lambda s: nrm_log_eppf(s, 0.8, 0.0)),
@@ -174,6 +177,9 @@ MOVES: dict[str, Any] = {
     "permutation, Metropolis": nm.Permutation(),
     "permutation, Markov order": nm.Permutation(order="markov"),
     "permutation, beam 0.05 + gibbs, subset of 2": [nm.Permutation(beam=0.05), nm.Gibbs(subset=2)],
+    "tree, blocks": TreeGuided(global_moves=3, scan_share=0.0),
+    "tree, scan": TreeGuided(global_moves=3, scan_share=1.0),
+    "tree": TreeGuided(global_moves=5),
 }
 # With these priors and families.
 MOVE_PRIORS = ("DP(1)", "NGGP(0.8, 0.2)", "NGGP(0.5, 0.6, tau 2)", "NIG(0.7)", "PY(0.9, 0.3)")
@@ -239,10 +245,14 @@ def write(path: Path, draws: int, chains: int) -> list[Cell]:
     rows = [(family, move) for move in MOVES for family in MOVE_FAMILIES]
     by_move, more = table(("family", "move"), rows, MOVE_PRIORS, draws=draws, chains=chains)
     cells += more
+    rows = [(family, "tree") for family in families() if family not in HELD]
+    by_tree, more = table(("family", "move"), rows, PRIORS, draws=draws, chains=chains)
+    cells += more
     sizes = sorted({case.n for case in families().values()})
     page = HEAD.format(n=" or ".join(map(str, sizes)), chains=chains, draws=draws, seconds=time.perf_counter() - started)
     page += f"## Collapsed Gibbs: every prior with every family\n\n{by_family}\n"
     page += f"## Every move on partitions\n\nEach by itself, but for the beam, which needs another move beside it.\n\n{by_move}\n"
+    page += f"## Tree-guided moves: every prior with every family whose parameters are integrated out\n\n{by_tree}\n"
     beyond = [cell for cell in cells if cell.distance > cell.limit]
     path.write_text(f"{page}{len(cells)} cells, {len(beyond)} beyond their limit.\n", encoding="utf-8")
     return beyond

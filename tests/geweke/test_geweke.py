@@ -23,6 +23,7 @@ from nrmmix.kernels.predictive import draw_component
 from nrmmix.kernels.state import N_CLUSTERS
 from nrmmix.methods import cycle_of, update_addresses
 from nrmmix.prior_predictive import _partitions
+from nrmmix.tree_moves import TreeGuided
 
 N, CHAINS, BURN = 8, 8, 200
 ITERATIONS = int(os.environ.get("NRMMIX_GEWEKE_ITERATIONS", "2000"))  # of each chain; the tests at length take 30,000
@@ -140,6 +141,8 @@ MOVES = {
     "slice": nm.Slice(),
     "permutation": [nm.Permutation(), nm.Gibbs(subset=2)],
     "permutation, mass integrated out": nm.Permutation(integrate_mass=True),
+    # a new guide tree in every iteration: it must not remember data that the partition was drawn from
+    "tree": TreeGuided(global_moves=5, refresh=1),
 }
 
 

@@ -1,0 +1,282 @@
+"""Tree-guided moves against all partitions of five to seven observations: every prior and family, both kinds of splits, wrong ones."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from exact import matrix
+from exact.enumeration import gaussian_log_marginal, partition_posterior, total_variation, z_score
+from exact.test_gibbs_mixture import HYPER, base, hyper_posterior, observations
+from test_extending import Mixtures
+from test_extending import log_eppf as log_eppf_of_mixtures
+
+import nrmmix as nm
+from nrmmix.kernels import tree_cycle, tree_guided, tree_splits
+from nrmmix.kernels.entry import MOVE_T, entry
+from nrmmix.kernels.state import ACCEPTED, CURSOR, DONE, PROPOSED, TALLY
+from nrmmix.tree_moves import TreeGuided
+
+CHAINS = 16
+FULL, CELLS_MISSING, LONGEST = "Gaussian, full, d = 2", "Gaussian, full, cells missing", "Regression"
+CONJUGATE = [family for family in matrix.families() if family not in matrix.HELD]
+SPLIT, MERGE = 0, 1
+
+
+@entry(MOVE_T)
+def stay(data, state, memory, rng):
+    state.num[CURSOR] = 0
+    return DONE
+
+
+@dataclass(frozen=True)
+class GlobalMoves(TreeGuided):
+    """Without the Gibbs steps that follow: splits and merges reach every partition by themselves."""
+
+    def options(self, model):
+        option = list(super().options(model))
+        option[tree_splits.LOCAL] = float(stay.address)
+        return tuple(option)
+
+
+MOVES = {
+    "blocks": TreeGuided(global_moves=3, scan_share=0.0),
+    "scan": TreeGuided(global_moves=3, scan_share=1.0),
+    "both": TreeGuided(global_moves=3),
+    "global, blocks": GlobalMoves(global_moves=3, scan_share=0.0),
+    "global, scan": GlobalMoves(global_moves=3, scan_share=1.0),
+    "global, both": GlobalMoves(global_moves=3),
+}
+
+
+def run(move, prior, family, *, draws, tune=100, rng=1, **options):
+    return matrix.families()[family].build(prior).fit(move, draws=draws, tune=tune, chains=CHAINS, rng=rng, **options)
+
+
+def tally(fit):
+    return sum(standing.state["tally"][0] for standing in fit.standings)
+
+
+def check(fit, law, most):
+    distance, limit = total_variation(law, fit.draws["labels"], matrix.DEVIATIONS)
+    assert limit < most, "too few draws to tell"
+    assert distance < limit
+    proposed, accepted = tally(fit)[PROPOSED::TALLY], tally(fit)[ACCEPTED::TALLY]
+    assert (accepted > 0).all() and (accepted <= proposed).all()
+
+
+# ---- every prior and family
+
+
+@pytest.mark.parametrize("family", CONJUGATE)
+@pytest.mark.parametrize("prior", matrix.PRIORS)
+def test_every_prior_and_family(prior, family):
+    check(run(TreeGuided(global_moves=5), matrix.PRIORS[prior][0], family, draws=800), matrix.law(prior, family), 0.11)
+
+
+@pytest.mark.parametrize("family", matrix.HELD)
+def test_parameters_that_are_not_integrated_out(family):
+    with pytest.raises(ValueError, match="component parameters that are integrated out"):
+        run(TreeGuided(), nm.DirichletProcess(1.0), family, draws=1)
+
+
+@pytest.mark.parametrize("prior", ["NGGP(0.8, 0.2)", "PY(-0.2, 0.5)", "finite(3, 1.2)"])
+@pytest.mark.parametrize("move", MOVES)
+def test_every_kind(move, prior):
+    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=2500), matrix.law(prior, FULL), 0.09)
+
+
+@pytest.mark.parametrize("move", ["global, blocks", "global, scan"])
+def test_more_clusters_than_components(move):
+    """Seven observations and three components: splits into more are proposed, and refused."""
+    fit = run(MOVES[move], nm.FiniteMixture(3, 1.2), LONGEST, draws=4000)
+    check(fit, matrix.law("finite(3, 1.2)", LONGEST), 0.1)
+    assert fit.draws["n_clusters"].max() == 3
+    counts = tally(fit).reshape(-1, TALLY)
+    assert counts[SPLIT, ACCEPTED] < counts[SPLIT, PROPOSED]
+
+
+@cache
+def law_of_mixtures():
+    case = matrix.families()[FULL]
+    return partition_posterior(case.n, lambda sizes: log_eppf_of_mixtures(sizes, 0.7), case.log_marginal)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_prior_by_its_table(move):
+    check(run(MOVES[move], Mixtures(0.7), FULL, draws=2500), law_of_mixtures(), 0.06)
+
+
+@pytest.mark.parametrize("prior", ["DP(1)", "PY(0.9, 0.3)"])
+@pytest.mark.parametrize("move", ["blocks", "scan"])
+def test_cells_that_are_drawn(move, prior):
+    """The guide tree does not see them; the trees of clusters do."""
+    fit = run(MOVES[move], matrix.PRIORS[prior][0], CELLS_MISSING, draws=5000, init="each")
+    check(fit, matrix.law(prior, CELLS_MISSING), 0.05)
+
+
+@pytest.mark.parametrize("init", ["one", "each", "sequential"])
+@pytest.mark.parametrize("move", ["both", "global, both"])
+def test_any_start_leads_to_the_same_law(move, init):
+    prior = "NGGP(0.5, 0.6, tau 2)"
+    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=2500, rng=2, init=init), matrix.law(prior, FULL), 0.06)
+
+
+TIES = np.array([[0.3, 0.1], [0.3, 0.1], [0.3, 0.1], [1.9, -0.4], [1.9, -0.4], [-1.0, 0.8]])
+
+
+@pytest.mark.parametrize("move", ["blocks", "scan", "global, both"])
+def test_identical_observations(move):
+    family = nm.Gaussian(m=np.array([0.2, 0.4]), r=0.3, nu=4.0, scale=np.eye(2))
+    law = partition_posterior(
+        6, matrix.PRIORS["NGGP(0.8, 0.2)"][1], lambda c: gaussian_log_marginal(TIES[c], family.m, 0.3, 4.0, family.scale))
+    fit = nm.Model(data=TIES, family=family, prior=nm.NGGP(0.8, 0.2)).fit(MOVES[move], draws=4000, tune=100, chains=CHAINS, rng=3)
+    check(fit, law, 0.05)
+
+
+# ---- the guide
+
+
+@pytest.mark.parametrize("tune", [0, 100])
+@pytest.mark.parametrize("refresh", [1, 10, 1000])
+@pytest.mark.parametrize("prior", ["DP(1)", "PY(0.9, 0.3)"])
+def test_how_often_the_guide_tree_is_made_anew(prior, refresh, tune):
+    """From any guide, adapted in tuning or not."""
+    move = TreeGuided(global_moves=2, refresh=refresh)
+    check(run(move, matrix.PRIORS[prior][0], FULL, draws=3000, tune=tune, rng=4), matrix.law(prior, FULL), 0.06)
+
+
+@pytest.mark.parametrize("options", [
+    {"eta": 1.0}, {"eta": 0.1}, {"scans": 3}, {"depth": 1}, {"depth": 5}, {"global_moves": 1}, {"global_moves": 20},
+])
+def test_options(options):
+    move = TreeGuided(**({"global_moves": 3} | options))
+    check(run(move, matrix.PRIORS["DP(1)"][0], FULL, draws=2500, rng=5), matrix.law("DP(1)", FULL), 0.06)
+
+
+@pytest.mark.parametrize(("prior", "kind", "tune"), [
+    ("DP", "tree", 200), ("NGGP", "tree", 200), ("NGGP", "tree", 0), ("NGGP", "global", 200), ("NIG", "tree", 200),
+])
+def test_sampled_hyperparameters(prior, kind, tune):
+    """The guide's constants stay as the chain had them at the end of tuning; mass and sigma go on."""
+    measure, mass_prior, sigma_prior = HYPER[prior]
+    X, family = observations(6, 1), base(1)
+    move = (GlobalMoves if kind == "global" else TreeGuided)(global_moves=3, refresh=30)
+    fit = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family)).fit(move, draws=3000, tune=tune, chains=24, rng=5)
+    mass, sigma, K = hyper_posterior(X, family, mass_prior, sigma_prior)
+    assert abs(z_score(fit.draws["mass"], mass)) < 4
+    assert abs(z_score(fit.draws["n_clusters"].astype(float), K)) < 4
+    if prior == "NGGP":
+        assert abs(z_score(fit.draws["sigma"], sigma)) < 4
+    assert fit.draws["mass"].mean(axis=1).std() < 0.1 * mass, "too few draws to tell"
+
+
+def test_splits_into_several_blocks():
+    """One global move an iteration and nothing else: clusters come by twos and more, and are merged by as many."""
+    steps = {}
+    for share in (0.0, 1.0):
+        fit = run(GlobalMoves(global_moves=1, scan_share=share), nm.DirichletProcess(3.0), LONGEST, draws=5000)
+        steps[share] = np.bincount(np.diff(fit.draws["n_clusters"], axis=1).ravel() + 7, minlength=15)
+        moves = int(steps[share][:7].sum()), int(steps[share][8:].sum())
+        counts = tally(fit).reshape(-1, TALLY)[:, ACCEPTED]
+        assert abs(moves[1] - counts[SPLIT]) <= CHAINS and abs(moves[0] - counts[MERGE]) <= CHAINS  # the first step is not in the draws
+    assert steps[0.0][9:].sum() > 1000 and steps[0.0][:6].sum() > 1000  # two clusters more, or fewer, at once
+    assert steps[0.0][10:].sum() > 50 and steps[0.0][:5].sum() > 50
+    assert not steps[1.0][9:].any() and not steps[1.0][:6].any()
+
+
+# ---- wrong moves: what stands in the kernels, and what takes its place where `it` is asked for
+
+WRONG = {
+    "other first picks of a merge are forgotten": (
+        tree_guided, "merge", "            if chosen[m] != 0 and m != k:\n                log_other",
+        "            if chosen[m] != 0 and m != k and not {it}:\n                log_other"),
+    "blocks of a split are as good as certain": (
+        tree_guided, "into_blocks", "log_node + log_path", "log_node + (0.0 if {it} else log_path)"),
+    "the last scan is as good as certain": (
+        tree_guided, "by_scan", "log_q += run_scans(", "log_q += (0.0 if {it} else 1.0) * run_scans("),
+    "to undo a split anchors are drawn until they are parted": (
+        tree_guided, "log_split_back", "    if state.labels[member[a]] ==",
+        "    while {it} and state.labels[member[a]] == state.labels[member[b]]:\n"
+        "        a, b = set_out(data, state, guide, count, rng)\n"
+        "    if state.labels[member[a]] =="),
+    "rho is adapted for ever": (
+        tree_cycle, "adapt", "    if state.num[TUNING] != 0:\n",
+        "    joined *= 5 if {it} else 1\n    if state.num[TUNING] != 0 or {it}:\n"),
+    "the guide tree follows the partition": (
+        tree_cycle, "tree_guided", "        call_move(int(memory.option[PLANT])",
+        "        state.num[7] = int(round(64.0 * memory.option[DEPTH])) % 64\n"
+        "        if {it}:\n"
+        "            number = 1\n"
+        "            for i in range(1, n):\n"
+        "                number += number + (1 if state.labels[i] == state.labels[i - 1] else 0)\n"
+        "            memory.kept[TREE] = float(number * AGES)\n"
+        "        call_move(int(memory.option[PLANT])"),
+    "local moves visit a cluster": (
+        tree_cycle, "tree_guided", "        memory.whole[IS_LOCAL], state.num[CURSOR] = 1, 0\n",
+        "        memory.whole[IS_LOCAL], state.num[CURSOR] = 1, 0\n"
+        "        if {it}:\n"
+        "            first = state.labels[guide.tree.order[0]]\n"
+        "            memory.whole[FIRST_LEAF], memory.whole[LAST_LEAF] = 0, 1\n"
+        "            while memory.whole[LAST_LEAF] < n and state.labels[guide.tree.order[memory.whole[LAST_LEAF]]] == first:\n"
+        "                memory.whole[LAST_LEAF] += 1\n"),
+}
+WHICH = "state.num[7]"  # an entry that nothing else uses
+
+
+def source_of(module, name):
+    function = getattr(module, name)
+    return inspect.getsource(getattr(function, "function", getattr(function, "py_func", function)))
+
+
+@cache
+def mutants():
+    """Entry points that are wrong in the way that state.num[7] says."""
+    spaces = []
+    for module, last in ((tree_guided, ("split", "merge")), (tree_cycle, ("tree_guided",))):
+        wrong = [(number, *what[1:]) for number, what in enumerate(WRONG.values(), 1) if what[0] is module]
+        sources = {name: source_of(module, name) for name in (*(name for _, name, _, _ in wrong if name not in last), *last)}
+        for number, name, right, instead in wrong:
+            assert sources[name].count(right) == 1, right
+            sources[name] = sources[name].replace(right, instead.format(it=f"({WHICH} == {number})"))
+        spaces.append(dict(vars(module)))
+        exec("\n\n".join(sources.values()), spaces[-1])
+    return spaces[0]["split"], spaces[0]["merge"], spaces[1]["tree_guided"]
+
+
+@dataclass(frozen=True)
+class Mutant(TreeGuided):
+    entry: ClassVar = None
+    wrong: int = 0
+    local_moves: bool = False
+
+    def options(self, model):
+        option = list(super().options(model))
+        option[tree_splits.DEPTH] += self.wrong / 64  # rounded down where the depth is read
+        option[tree_splits.SPLIT_PART], option[tree_splits.MERGE_PART] = (float(part.address) for part in mutants()[:2])
+        if not self.local_moves:
+            option[tree_splits.LOCAL] = float(stay.address)
+        return tuple(option)
+
+
+@pytest.mark.parametrize(("wrong", "options"), [
+    ("", {"global_moves": 2}),
+    ("", {"global_moves": 1, "local_moves": True}),
+    ("other first picks of a merge are forgotten", {"global_moves": 2}),
+    ("blocks of a split are as good as certain", {"global_moves": 2, "scan_share": 0.0}),
+    ("the last scan is as good as certain", {"global_moves": 2, "scan_share": 1.0}),
+    ("to undo a split anchors are drawn until they are parted", {"global_moves": 2, "scan_share": 1.0}),
+    ("rho is adapted for ever", {"global_moves": 3, "eta": 1.0}),
+    ("the guide tree follows the partition", {"global_moves": 2, "scan_share": 0.0}),
+    ("local moves visit a cluster", {"global_moves": 1, "local_moves": True}),
+])
+def test_wrong_moves_are_found(monkeypatch, wrong, options):
+    monkeypatch.setattr(Mutant, "entry", mutants()[2])
+    number = 1 + list(WRONG).index(wrong) if wrong else 0
+    fit = run(Mutant(**options, wrong=number), nm.DirichletProcess(1.0), FULL, draws=6000)
+    distance, limit = total_variation(matrix.law("DP(1)", FULL), fit.draws["labels"], matrix.DEVIATIONS)
+    assert distance > 1.5 * limit if wrong else distance < limit < 0.05
