@@ -24,7 +24,7 @@ TIE = 1e-9
 REFUSED = sorted(set(families()) - set(CONJUGATE))
 
 
-def naive_tree(tree: "nm.searches.Tree", node: int | None = None) -> Tree:
+def naive_tree(tree: nm.searches.Tree, node: int | None = None) -> Tree:
     """The same tree as objects."""
     node, n = tree.root if node is None else node, tree.n_leaves
     children = () if node < n else tuple(naive_tree(tree, int(side[node - n])) for side in (tree.left, tree.right))
@@ -68,7 +68,7 @@ def test_trees_are_those_of_plain_python(family, prior):
 @pytest.mark.parametrize("family", REFUSED)
 def test_parameters_and_cells_that_are_drawn_are_refused(family):
     model = families()[family].build(nm.DirichletProcess(1.0))
-    with pytest.raises(ValueError, match="it needs component parameters|missing cells of the family are drawn"):
+    with pytest.raises(ValueError, match=r"it needs component parameters|missing cells of the family are drawn"):
         model.fit("ibhc")
 
 
