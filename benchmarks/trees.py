@@ -356,7 +356,11 @@ def nips() -> Any:
 
 
 def twin(documents: int = 1500, words: int = 7605, tokens: float = 1247.0) -> Any:
-    """Documents of topics that are like one another: Dirichlet around one Zipf law of the words, and a Pitman-Yor(3, 0.4) partition."""
+    """Documents of topics from a Pitman-Yor(3, 0.4) partition, which are Dirichlet around one Zipf law of the words.
+
+    Words come in bursts, as they do in texts: each document has a law of its own, Dirichlet around that of its topic, and no number of
+    clusters fits.
+    """
     from scipy.sparse import csr_array
 
     rng = np.random.default_rng(1)
@@ -364,7 +368,8 @@ def twin(documents: int = 1500, words: int = 7605, tokens: float = 1247.0) -> An
     common = 1.0 / (10.0 + np.arange(words))
     topics = rng.dirichlet(common / common.sum() * 4000.0, labels.max() + 1)
     lengths = 1 + rng.poisson(tokens * rng.gamma(9.0, 1.0 / 9.0, documents))
-    return csr_array(np.array([rng.multinomial(m, topics[k]) for m, k in zip(lengths, labels, strict=True)], dtype=float))
+    laws = (rng.dirichlet(np.maximum(500.0 * topics[k], 1e-9)) for k in labels)
+    return csr_array(np.array([rng.multinomial(m, law) for m, law in zip(lengths, laws, strict=True)], dtype=float))
 
 
 def words(seconds: float = 600.0, seeds: int = 1, corpora: dict[str, Any] | None = None) -> None:

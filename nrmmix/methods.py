@@ -110,13 +110,15 @@ NAMES = ("auto", *METHODS)
 def choose(model: Model) -> str:
     """The method that `"auto"` stands for.
 
-    `"tree"` for mixtures of 500 rows or more whose component parameters are integrated out, where its trees fit into memory; `"gibbs"` for
-    all others.  Few rows mix as well without trees, which take longer to compile; many can be caught between partitions that
-    single observations do not lead out of (benchmarks/auto.py).
+    For mixtures whose component parameters are integrated out `"tree"` from 500 rows on, where its trees fit into memory, and
+    `"split_merge"` for fewer rows of three or more responses; `"gibbs"` for all others.  Few rows of one or two responses mix as
+    well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).
     """
-    if model.n_obs < TREES_FROM or refusal(METHODS["tree"], model):
-        return "gibbs"
-    return "gibbs" if any(move.complaint(model) for move in METHODS["tree"].moves) else "tree"
+    many, columns = model.n_obs >= TREES_FROM, model.frame.response.shape[1]
+    tree, split_merge = METHODS["tree"], METHODS["split_merge"]
+    if many and not refusal(tree, model) and not any(move.complaint(model) for move in tree.moves):
+        return "tree"
+    return "split_merge" if (many or columns > 2) and not refusal(split_merge, model) else "gibbs"
 
 
 def cycle_of(method: Any) -> tuple[str, Cycle]:

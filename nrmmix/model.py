@@ -203,8 +203,9 @@ class Model:
         method : str, move, list of moves or Cycle, default "auto"
             A name of `Model.methods`: `"gibbs"`, `"split_merge"` (with Gibbs), `"slice"`, `"permutation"` (with Gibbs), `"tree"`
             (with Gibbs), `"tree_published"`; a move with options, such as `nm.Slice()`; a list such as
-            `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is `"tree"` for mixtures
-            of 500 rows or more whose component parameters are integrated out, else `"gibbs"`.  `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and
+            `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
+            whose component parameters are integrated out, `"tree"` from 500 rows on and `"split_merge"` for fewer rows of three or more
+            responses; else `"gibbs"`.  `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and
             `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (no pass is begun after it, nor ended) and refuse what
             belongs to chains.
         draws, tune, thin, chains : int

@@ -34,7 +34,7 @@ class TreeGuided(Move):
     of a subtree of the guide tree.  For mixtures by every prior, of families whose component parameters are integrated out.
 
     `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=5), nm.Gibbs()], share="work")`: as many global moves as take about as
-    long as a Gibbs sweep.
+    long as a Gibbs sweep, or less.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class TreeGuided(Move):
     depth : int, default 2
         The subtree whose leaves are visited is drawn from the whole tree, then from what was drawn, so many times: the larger, the fewer
         observations.
-    scan_share : float, default 0.5
+    scan_share : float, default 0.8
         Share of the global moves in which a split is a restricted Gibbs scan of two clusters that begin at two subtrees; in the others
         whole subtrees are distributed over two or more clusters.
     scans : int, default 1
@@ -71,7 +71,7 @@ class TreeGuided(Move):
     entry: ClassVar[Entry] = tree_cycle.tree_guided
     global_moves: int = 20
     depth: int = 2
-    scan_share: float = 0.5
+    scan_share: float = 0.8
     scans: int = 1
     refresh: int = 1000
     eta: float = 0.5

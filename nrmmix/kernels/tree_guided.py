@@ -62,8 +62,8 @@ def softplus(x):
 
 @kernel
 def work_of_union(state):
-    """About how many scores of an observation in a cluster take as long as the statistics of a union and its log marginal."""
-    return 30 + state.stat.shape[0] // 10
+    """About how many scores of an observation in a cluster take as long as the statistics of a union and its log marginal, or more."""
+    return 60 + state.stat.shape[0] // 3
 
 
 @kernel
