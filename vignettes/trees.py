@@ -175,7 +175,7 @@ near = nm.Model(data=means[groups] + 0.6 * rng.normal(size=(520, 2)), prior=nm.D
 _ = compare(near, methods, groups, np.arange(20), np.arange(480, 500))
 
 # %% [markdown]
-# An iteration of `"tree"` takes two to three times as long as one of the others, which is to be set against the switches.
+# An iteration of `"tree"` takes longer than one of the others, which is to be set against the switches.
 # `python -m benchmarks.trees modes` counts switches in a second of CPU time for these and other pairs of clusters, `toy` and `large` the time
 # to the mode and how the number of clusters mixes.
 #
