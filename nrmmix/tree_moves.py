@@ -33,8 +33,8 @@ class TreeGuided(Move):
     probability is an ordinary function of partitions.  In each iteration there are `global_moves` proposals, then Gibbs on the leaves
     of a subtree of the guide tree.  For mixtures by every prior, of families whose component parameters are integrated out.
 
-    `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=5), nm.Gibbs()], share="work")`: as many global moves as take about as
-    long as a Gibbs sweep, or less.
+    `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=4, depth=5), nm.Gibbs()], share="work")`: global moves take
+    about as long as the Gibbs sweep, or less.
 
     Parameters
     ----------

@@ -62,8 +62,8 @@ def softplus(x):
 
 @kernel
 def work_of_union(state):
-    """About how many scores of an observation in a cluster take as long as the statistics of a union and its log marginal, or more."""
-    return 60 + state.stat.shape[0] // 3
+    """What a union's statistics and log marginal count, in scores of an observation in a cluster: more than they take, for sweeps go first."""
+    return 120 + state.stat.shape[0] // 3
 
 
 @kernel
