@@ -62,7 +62,7 @@ def softplus(x):
 
 @kernel
 def work_of_union(state):
-    """What a union's statistics and log marginal count, in scores of an observation in a cluster: more than they take, for sweeps go first."""
+    """What a union's statistics and log marginal count, in scores: more than the time they take, for sweeps go first."""
     return 120 + state.stat.shape[0] // 3
 
 
