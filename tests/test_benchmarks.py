@@ -68,7 +68,7 @@ def test_switches_between_two_modes(capsys):
         model = nm.Model(data=np.array([[0.0], [0.1], [0.2], [0.9], [1.0], [1.1]]), prior=nm.DirichletProcess(1.0))
         return two_modes.pair_of(model, truth)
 
-    trees.modes(seconds=0.02, seeds=2, sets=[two])
+    trees.modes(seconds=0.3, seeds=2, sets=[two])
     rows = rows_of(capsys.readouterr().out)
     assert len(rows) == 6
     assert all(float(re.match(r"\*\*(\S+)\*\*", row[2])[1]) > 0 for row in rows)  # six rows mix
