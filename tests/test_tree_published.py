@@ -82,7 +82,7 @@ def test_trees_and_statistics_after_many_calls(move, prior):
             check_columns(model, data, state)
             check_trees(model, data, state, program)
     tally = program.tally[0]
-    if MOVES[move].global_moves:
+    if MOVES[move].moves != "local":
         assert tally[ACCEPTED::TALLY].min() > 2 and (tally[ACCEPTED::TALLY] < tally[PROPOSED::TALLY]).all()
     else:
         assert not tally.any()
