@@ -1,6 +1,6 @@
 """One tree over all observations, and the trees that it induces on clusters.
 
-The guide tree is made by SeqInsert from all observations in a random order, with a guide of constants: it depends on the data and on
+The guide tree grows from all observations in a random order (`sink`), with a guide of constants: it depends on the data and on
 that order, never on the partition.  Its restriction to a cluster is therefore a deterministic function of the cluster, and no rounding can
 change its shape.  The tree is kept as the order of its leaves and, between neighbours there, the depth of their last common ancestor: a
 subtree is a range of leaves, and the restriction to some of them has the smallest depth between two of them as its root.

@@ -37,8 +37,8 @@ from nrmmix.kernels.published_trees import (
     weigh_blocks,
     write_labels,
 )
-from nrmmix.kernels.special import draw_integer
-from nrmmix.kernels.split_merge import MERGE, SPLIT, log_sigmoid
+from nrmmix.kernels.special import draw_integer, log_sigmoid
+from nrmmix.kernels.split_merge import MERGE, SPLIT
 from nrmmix.kernels.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, NEED_ROOM, PROPOSED, TALLY
 from nrmmix.kernels.trees import detach, first_below, following, insert_leaf, join, leaves, log_add, refresh_tree, release, release_tree
 

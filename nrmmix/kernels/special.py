@@ -107,6 +107,12 @@ def log1p_pos(x):
     return log_pos(y) + (x - (y - 1.0)) / y
 
 
+@kernel
+def log_sigmoid(x):
+    """log of 1 / (1 + exp -x), for any x."""
+    return -math.log1p(math.exp(-x)) if x > 0.0 else x - math.log1p(math.exp(x))
+
+
 _SHIFT = 8.0  # Stirling's series is used from here on
 
 

@@ -22,7 +22,7 @@ from nrmmix.kernels.clusters import (
 from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.moving import exceeds, log_cluster, random_subset
-from nrmmix.kernels.special import draw_integer
+from nrmmix.kernels.special import draw_integer, log_sigmoid
 from nrmmix.kernels.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED, TALLY
 
 # Columns of State.side: the two clusters, one of them without an observation, and both together.
@@ -46,11 +46,6 @@ def start_parts(data, side, i, j):
     update_column(data, side, variable(FIRST_PART), i, 1.0)
     empty_column(data, side, variable(SECOND_PART))
     update_column(data, side, variable(SECOND_PART), j, 1.0)
-
-
-@kernel
-def log_sigmoid(x):
-    return -math.log1p(math.exp(-x)) if x > 0.0 else x - math.log1p(math.exp(x))
 
 
 @kernel

@@ -18,9 +18,9 @@ import math
 from nrmmix.kernels.clusters import combine_columns, copy_column, marginal_column, update_column, weigh
 from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.guide_tree import collect, grow
-from nrmmix.kernels.jit import inlined, kernel, variable
+from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.moving import exceeds, log_cluster
-from nrmmix.kernels.special import draw_integer
+from nrmmix.kernels.special import draw_integer, log_sigmoid
 from nrmmix.kernels.split_merge import (
     FIRST_PART,
     SECOND_PART,
@@ -53,11 +53,6 @@ from nrmmix.kernels.tree_splits import (
 from nrmmix.kernels.trees import log_add
 
 SPLIT, MERGE = 0, 1  # kinds of the tally
-
-
-@inlined
-def softplus(x):
-    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))
 
 
 @kernel
@@ -97,7 +92,7 @@ def log_pick(data, state, guide, stat, k, size, marginal, own):
             continue
         odds = pair_odds(data, state.side, guide, stat, k, size, marginal, state.stat, m, state.size[m], guide.marginal[m])
         guide.odds[m] = odds
-        total -= softplus(-odds if guide.chosen[m] != 0 else odds)
+        total += log_sigmoid(odds if guide.chosen[m] != 0 else -odds)
     state.num[N_SCORED] += state.num[N_CLUSTERS] * work_of_union(state)
     return total
 
@@ -134,7 +129,7 @@ def log_merge_back(data, state, guide, stat, first, blocks, K):
                 odds = pair_odds(
                     data, state.side, guide, stat, first + a, guide.size[a], guide.union[a], stat, first + b, guide.size[b], guide.union[b]
                 )
-                log_p -= softplus(-odds)
+                log_p += log_sigmoid(odds)
         total = log_add(total, log_p)
     return total - math.log(K - 1 + blocks)
 
@@ -145,7 +140,7 @@ def into_blocks(data, state, guide, memory, k, count, log_q, rng):
     side, K = state.side, state.num[N_CLUSTERS]
     log_uniform = -rng.standard_exponential()
     v, log_node = sample_sub(guide, count, rng)
-    blocks, log_path = climb(data, state.side, guide, v, count, variable(MOST_BLOCKS), guide.target[:0], rng)
+    blocks, log_path = climb(data, state.side, guide, v, count, guide.target[:0], rng)
     log_q += log_node + log_path
     gain = log_of_numbers(state, K, blocks) - log_prior(state, state.size[k]) - guide.marginal[k]
     for b in range(blocks):
@@ -363,9 +358,9 @@ def pick(data, state, guide, memory, rng):
         if rng.random() < 1.0 / (1.0 + math.exp(min(-guide.odds[m], 700.0))):
             guide.chosen[m] = 1
             joined += 1
-            log_q -= softplus(-guide.odds[m])
+            log_q += log_sigmoid(guide.odds[m])
         else:
-            log_q -= softplus(guide.odds[m])
+            log_q += log_sigmoid(-guide.odds[m])
     guide.chosen[k] = 1
     memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q
     return joined

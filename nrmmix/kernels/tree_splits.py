@@ -153,13 +153,13 @@ def weigh_blocks(data, side, guide, blocks, v):
 
 
 @kernel
-def stoc_insert(data, side, guide, blocks, v, wanted, most, rng):
-    """Put node v into one of the blocks, or a new one where there may be `most` of them; the wanted one, if not -1.
+def stoc_insert(data, side, guide, blocks, v, wanted, rng):
+    """Put node v into one of the blocks, or a new one where there may be one more; the wanted one, if not -1.
 
     Returns the block and the log probability.
     """
     weigh_blocks(data, side, guide, blocks, v)
-    options = blocks + 1 if blocks < most else blocks
+    options = min(blocks + 1, MOST_BLOCKS)
     total = -math.inf
     for b in range(options):
         total = log_add(total, guide.weight[b])
@@ -186,7 +186,7 @@ def stoc_insert(data, side, guide, blocks, v, wanted, most, rng):
 
 
 @kernel
-def climb(data, side, guide, v, count, most, block_of, rng):
+def climb(data, side, guide, v, count, block_of, rng):
     """From node v to the root: blocks from its two subtrees, and all that hang from the path are put into blocks.
 
     block_of (K,) holds a block for each cluster, -1 for those without one yet: the path is then that to the present clusters, by the owners
@@ -214,7 +214,7 @@ def climb(data, side, guide, v, count, most, block_of, rng):
                 wanted = blocks
         if wanted >= MOST_BLOCKS:
             return blocks, -math.inf
-        b, log_p = stoc_insert(data, side, guide, blocks, hanging, wanted, most, rng)
+        b, log_p = stoc_insert(data, side, guide, blocks, hanging, wanted, rng)
         log_q += log_p
         if b == blocks:
             blocks += 1
@@ -257,5 +257,5 @@ def split_probability(data, side, guide, labels, count, block_of, rng):
             return -math.inf
         v = forest.left[v] if a < 0 else forest.right[v]
     log_q = math.log(node_weight(forest, v) / total_weight(guide, count))
-    _, log_path = climb(data, side, guide, v, count, variable(MOST_BLOCKS), block_of, rng)
+    _, log_path = climb(data, side, guide, v, count, block_of, rng)
     return log_q + log_path
