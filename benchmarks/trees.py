@@ -240,7 +240,7 @@ def large(seconds: float = 20.0, seeds: int = 5) -> None:
 
 def by_trees(scan_share: float) -> nm.Cycle:
     """Method "tree", its splits of one kind only."""
-    return nm.Cycle([nm.TreeGuided(global_moves=6, depth=5, scan_share=scan_share), nm.Gibbs()], share="work")
+    return nm.Cycle([nm.TreeGuided(global_moves=3, depth=5, scan_share=scan_share), nm.Gibbs()], share="work")
 
 
 def modes(seconds: float = 20.0, seeds: int = 6, sets: Sequence[Callable[[], TwoModes]] = TWO_MODES) -> None:

@@ -98,7 +98,7 @@ METHODS: dict[str, Cycle] = {
     "split_merge": Cycle((SplitMerge(), SplitMerge(proposal="sequential"), Gibbs())),
     "slice": Cycle((Slice(),)),
     "permutation": Cycle((Permutation(beam=1e-6), Gibbs())),
-    "tree": Cycle((TreeGuided(global_moves=6, depth=5), Gibbs()), share="work"),
+    "tree": Cycle((TreeGuided(global_moves=3, depth=5), Gibbs()), share="work"),
     "tree_published": Cycle((PublishedTreeGuided(),)),
 }
 

@@ -33,7 +33,7 @@ class TreeGuided(Move):
     probability is an ordinary function of partitions.  In each iteration there are `global_moves` proposals, then Gibbs on the leaves
     of a subtree of the guide tree.  For mixtures by every prior, of families whose component parameters are integrated out.
 
-    `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=6, depth=5), nm.Gibbs()], share="work")`: global moves take
+    `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=3, depth=5), nm.Gibbs()], share="work")`: global moves take
     about as long as the Gibbs sweep, or less.
 
     Parameters
@@ -44,8 +44,8 @@ class TreeGuided(Move):
         The subtree whose leaves are visited is drawn from the whole tree, then from what was drawn, so many times: the larger, the fewer
         observations.
     scan_share : float, default 0.95
-        Share of the global moves in which a split is a restricted Gibbs scan of two clusters that begin at two subtrees; in the others
-        whole subtrees are distributed over two or more clusters.
+        Share of the global moves in which a split is a restricted Gibbs scan of two clusters that begin at two places of the tree; in
+        the others whole subtrees are distributed over two or more clusters.
     scans : int, default 1
         Restricted Gibbs scans of such a split, the last of which counts.
     refresh : int, default 1000

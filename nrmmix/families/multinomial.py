@@ -14,6 +14,8 @@ from nrmmix.families.laws import Law
 from nrmmix.kernels.families import multinomial, rising
 from nrmmix.tables import COUNT_BOUND, COUNTS, plain
 
+LONGEST_TABLE = 2**20  # counts of one word beyond which no table of log rising factorials is made
+
 
 @dataclass(frozen=True, eq=False)
 class Multinomial(Family):
@@ -106,11 +108,16 @@ class Multinomial(Family):
         d = len(self.concentration)
         totals = np.bincount(counts.indices, weights=counts.counts, minlength=d)
         reach = rising.reach(self.concentration, totals)
-        constant = np.concatenate([[d, self.concentration.sum()], self.concentration, reach])
+        a, table = self.concentration, np.zeros(0)
+        if (a == a[0]).all() and totals.max(initial=0.0) < LONGEST_TABLE:
+            c = np.arange(totals.max(initial=0.0) + 1.0)
+            table = np.concatenate([[0.0], np.cumsum(np.log(a[0] + c[:-1]), dtype=np.longdouble).astype(float)])
+        constant = np.concatenate([[d, a.sum()], a, reach, [len(table)], table])
         entries = Entries(
             multinomial.multinomial_empty, multinomial.multinomial_update, multinomial.multinomial_score, multinomial.multinomial_marginal,
             multinomial.multinomial_sample, multinomial.multinomial_density, multinomial.multinomial_mean,
             multinomial.multinomial_mean_theta, combine=multinomial.multinomial_combine,
+            affinity=multinomial.multinomial_affinity,
         )
         return Packed(constant, d + 1, d, 1, d, entries)
 

@@ -6,11 +6,11 @@ of a column belong together; every label is in 0..K-1.
 
 from __future__ import annotations
 
-from nrmmix.kernels.entry import call_alone, call_combine, call_empty, call_marginal, call_score, call_update
+from nrmmix.kernels.entry import call_affinity, call_alone, call_combine, call_empty, call_marginal, call_score, call_update
 from nrmmix.kernels.jit import kernel, variable
 from nrmmix.kernels.locations import add_row, weigh_locations
 from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import ALONE, COMBINE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, TAU, UPDATE
+from nrmmix.kernels.state import AFFINITY, ALONE, COMBINE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, TAU, UPDATE
 
 
 @kernel
@@ -65,6 +65,30 @@ def combine_columns(data, source_stat, target_stat, source, target):
     """Add the observations of column `source` to those of another column `target`."""
     for b in range(data.block.shape[0]):
         call_combine(data.block[b, COMBINE], data.rows, source_stat, target_stat, data.block[b], source, target)
+
+
+@kernel
+def log_union(data, stat, k, other, m, side, spare):
+    """log p of the observations in column k of `stat` together with those in column m of `other`; column `spare` of `side` is lost."""
+    copy_column(stat, side, k, spare)
+    combine_columns(data, other, side, m, spare)
+    return marginal_column(data, side, spare)
+
+
+@kernel
+def affinities(data, stat, k, other, K, out):
+    """out[:K] = log p(y_a, y_b) - log p(y_a) - log p(y_b), a in column k of `stat` and b in each column of `other`, if families have it.
+
+    False if one has not; then log unions say the same.
+    """
+    for b in range(data.block.shape[0]):
+        if data.block[b, AFFINITY] == 0:
+            return False
+    for m in range(K):
+        out[m] = 0.0
+    for b in range(data.block.shape[0]):
+        call_affinity(data.block[b, AFFINITY], data.rows, stat, other, out, data.block[b], k, K)
+    return True
 
 
 @kernel

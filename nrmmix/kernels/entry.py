@@ -60,6 +60,9 @@ REDRAW_T = _i8(_ROWS, _F2, _I1, _i8, _RNG)
 # (rows, source, target, block, k, m): add the observations in column k of `source` to those in column m of `target`, two columns
 # that may belong to one array
 COMBINE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8)
+# (rows, stat, other, out, block, k, K): add to out[:K] what `nrmmix.kernels.clusters.affinities` says; columns that share observations
+# may get any number
+AFFINITY_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8)
 # (distance, width, log_K): covariate kernel of all groups and locations
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (data, state, which, z): a log density at z
@@ -131,6 +134,7 @@ call_alone = _caller(ALONE_T)
 call_impute = _caller(IMPUTE_T)
 call_redraw = _caller(REDRAW_T)
 call_combine = _caller(COMBINE_T)
+call_affinity = _caller(AFFINITY_T)
 call_covariate = _caller(COVARIATE_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)

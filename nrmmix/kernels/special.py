@@ -113,6 +113,23 @@ def log_sigmoid(x):
     return -math.log1p(math.exp(-x)) if x > 0.0 else x - math.log1p(math.exp(x))
 
 
+LEAST_PRODUCT = 1e-100
+
+
+@inlined
+def with_factor(log_p, product, log_odds, p):
+    """log_p + log product with a factor p = 1 / (1 + exp -log_odds) more: few logarithms are taken, and no product is lost.
+
+    Begins with 0 and 1, and ends with log_p + log product.
+    """
+    if p < LEAST_PRODUCT:
+        return log_p + log_odds, product
+    product *= p
+    if product < LEAST_PRODUCT:
+        return log_p + math.log(product), 1.0
+    return log_p, product
+
+
 _SHIFT = 8.0  # Stirling's series is used from here on
 
 

@@ -20,9 +20,9 @@ from nrmmix.kernels.clusters import (
     weigh,
 )
 from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.jit import kernel, variable
+from nrmmix.kernels.jit import inlined, kernel, variable
 from nrmmix.kernels.moving import exceeds, log_cluster, random_subset
-from nrmmix.kernels.special import draw_integer, log_sigmoid
+from nrmmix.kernels.special import draw_integer, with_factor
 from nrmmix.kernels.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED, TALLY
 
 # Columns of State.side: the two clusters, one of them without an observation, and both together.
@@ -48,51 +48,60 @@ def start_parts(data, side, i, j):
     update_column(data, side, variable(SECOND_PART), j, 1.0)
 
 
-@kernel
-def choose_part(state, wanted, rng):
-    """A part by the log weights state.score[:2], or the one that is wanted (not -1), and its log probability."""
-    log_odds = state.score[1] - state.score[0]
+@inlined
+def choose_part(score, wanted, rng):
+    """A part by the log weights score[:2], or the one that is wanted (not -1); its log odds and its probability."""
+    log_odds = score[1] - score[0]
     if math.isnan(log_odds):  # neither can hold the observation: such a proposal is refused in the end
         log_odds = 0.0
+    p = 1.0 / (1.0 + math.exp(min(-log_odds, 700.0)))
     which = wanted
     if which < 0:
-        which = 1 if rng.random() < 1.0 / (1.0 + math.exp(min(-log_odds, 700.0))) else 0
-    return which, log_sigmoid(log_odds if which == 1 else -log_odds)
+        which = 1 if rng.random() < p else 0
+    if which == 1:
+        return which, log_odds, p
+    return which, -log_odds, 1.0 / (1.0 + math.exp(min(log_odds, 700.0)))
 
 
 @kernel
+def score_own_part(data, state, members, part, i, j, sizes, m, own):
+    """state.score[own], where the family cannot take m out of its column to full accuracy."""
+    side, out = state.side, state.score
+    other = out[1 - own]
+    copy_column(side, side, own, variable(WITHOUT))
+    if not update_column(data, side, variable(WITHOUT), m, -1.0):
+        empty_column(data, side, variable(WITHOUT))
+        update_column(data, side, variable(WITHOUT), i if own == 0 else j, 1.0)
+        fill_part(data, side, variable(WITHOUT), members, part, own, m)
+    for which in range(3):
+        out[which] = 0.0
+    score_columns(data, side, state.work, out, variable(3), m, variable(-1))
+    out[own] = state.log_size[sizes[own] - 1] + out[WITHOUT]
+    out[1 - own] = other
+
+
+@inlined
 def score_parts(data, state, members, part, i, j, sizes, m, own):
     """state.score[:2] = log weights of the two parts for observation m, without itself in `own` (or -1)."""
-    side, out = state.side, state.score
+    out = state.score
     for which in range(2):
         out[which] = state.log_size[sizes[which] - (1 if own == which else 0)]
-    weight = out[own] if own >= 0 else 0.0
-    score_columns(data, side, state.work, out, variable(2), m, own)
+    score_columns(data, state.side, state.work, out, variable(2), m, own)
     state.num[N_SCORED] += 2
     if own >= 0 and math.isnan(out[own]):
-        other = out[1 - own]
-        copy_column(side, side, own, variable(WITHOUT))
-        if not update_column(data, side, variable(WITHOUT), m, -1.0):
-            empty_column(data, side, variable(WITHOUT))
-            update_column(data, side, variable(WITHOUT), i if own == 0 else j, 1.0)
-            fill_part(data, side, variable(WITHOUT), members, part, own, m)
-        for which in range(3):
-            out[which] = 0.0
-        score_columns(data, side, state.work, out, variable(3), m, variable(-1))
-        out[own] = weight + out[WITHOUT]
-        out[1 - own] = other
+        score_own_part(data, state, members, part, i, j, sizes, m, own)
 
 
 @kernel
 def scan_parts(data, state, members, part, target, forced, i, j, sizes, rng):
     """One restricted Gibbs scan, or the one that leads to `target` where it is forced; its log probability."""
     side = state.side
-    log_q = 0.0
+    log_q, product = 0.0, 1.0
     for t in range(members.shape[0]):
         m, own = members[t], part[t]
         score_parts(data, state, members, part, i, j, sizes, m, own)
-        which, log_p = choose_part(state, target[t] if forced else variable(-1), rng)
-        log_q += log_p
+        which, log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
+        log_q, product = with_factor(log_q, product, log_odds, p)
         if which != own:
             part[t] = which
             sizes[own] -= 1
@@ -102,7 +111,7 @@ def scan_parts(data, state, members, part, target, forced, i, j, sizes, rng):
                 update_column(data, side, own, i if own == 0 else j, 1.0)
                 fill_part(data, side, own, members, part, own, variable(-1))
             update_column(data, side, which, m, 1.0)
-    return log_q
+    return log_q + math.log(product)
 
 
 @kernel
@@ -125,15 +134,15 @@ def sequential_allocation(data, state, members, part, target, forced, i, j, size
     side = state.side
     start_parts(data, side, i, j)
     sizes[0], sizes[1] = 1, 1
-    log_q = 0.0
+    log_q, product = 0.0, 1.0
     for t in range(members.shape[0]):
         m = members[t]
         score_parts(data, state, members, part, i, j, sizes, m, variable(-1))
-        part[t], log_p = choose_part(state, target[t] if forced else variable(-1), rng)
-        log_q += log_p
+        part[t], log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
+        log_q, product = with_factor(log_q, product, log_odds, p)
         sizes[part[t]] += 1
         update_column(data, side, part[t], m, 1.0)
-    return log_q
+    return log_q + math.log(product)
 
 
 @kernel

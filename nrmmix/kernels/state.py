@@ -52,10 +52,10 @@ EXPLICIT, PITMAN_YOR, FINITE, STABLE, TABLE = 0, 1, 2, 3, 4
 # Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
 # inputs; then where its part begins of means, stat, theta and constant.
 FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7
-# Entry points, in the order of `nrmmix.families.base.Entries`; the last four are 0 where a family does without.
+# Entry points, in the order of `nrmmix.families.base.Entries`; the last five are 0 where a family does without.
 EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
-COMBINE = 19
-BLOCK = 20
+COMBINE, AFFINITY = 19, 20
+BLOCK = 21
 
 
 class Rows(NamedTuple):

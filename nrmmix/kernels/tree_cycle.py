@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.clusters import marginal_column
 from nrmmix.kernels.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.guide_tree import ORDERS, plant, sample_range, shuffle, without_drawn_cells
 from nrmmix.kernels.jit import kernel
@@ -102,7 +101,7 @@ def begin(data, state, memory, rng):
     memory.whole[FIRST_LEAF], memory.whole[LAST_LEAF], memory.whole[IS_LOCAL] = first, last, 0
     guide.pull[0], guide.pull[1] = memory.option[ETA], kept[LOG_RHO]
     for k in range(state.num[N_CLUSTERS]):
-        guide.marginal[k] = marginal_column(data, state.stat, k)
+        guide.marginal[k] = math.nan
     return DONE
 
 

@@ -6,21 +6,21 @@ the potential of a cluster under a guide of constants.  Where none joins, c is s
 Metropolis-Hastings ratio is exact.  A split is proposed in one of two ways, drawn beforehand:
 
 blocks: the path above an inner node is put into blocks by StocInsert (`nrmmix.kernels.tree_splits`), and the probability is a product.
-scan: two members are drawn; from the two subtrees in which they part, the others join one or the other, and restricted Gibbs scans follow
-(as in `nrmmix.kernels.split_merge`).  All before the last scan depends on the union of the two clusters alone, and is drawn anew to
-undo a split: only of the last scan a probability is needed.
+scan: two members are drawn, each with those nearest to it on its side of the tree; the others join one or the other, and restricted
+Gibbs scans follow (as in `nrmmix.kernels.split_merge`).  All before the last scan depends on the union of the two clusters alone, and is
+drawn anew to undo a split: only of the last scan a probability is needed.
 """
 
 from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.clusters import combine_columns, copy_column, marginal_column, update_column, weigh
+from nrmmix.kernels.clusters import affinities, combine_columns, copy_column, log_union, marginal_column, update_column, weigh
 from nrmmix.kernels.entry import MOVE_T, entry
 from nrmmix.kernels.guide_tree import collect, grow
-from nrmmix.kernels.jit import kernel, variable
+from nrmmix.kernels.jit import inlined, kernel, variable
 from nrmmix.kernels.moving import exceeds, log_cluster
-from nrmmix.kernels.special import draw_integer, log_sigmoid
+from nrmmix.kernels.special import draw_integer, log_sigmoid, with_factor
 from nrmmix.kernels.split_merge import (
     FIRST_PART,
     SECOND_PART,
@@ -46,19 +46,21 @@ from nrmmix.kernels.tree_splits import (
     UNION,
     climb,
     guide_of,
-    log_potential,
     sample_sub,
     split_probability,
 )
 from nrmmix.kernels.trees import log_add
 
 SPLIT, MERGE = 0, 1  # kinds of the tally
+CORE = 8  # members of each part from which a split by a scan sets out
+# In pairs that a Gibbs sweep scores in twice the time, so that half of the time goes to sweeps at least: a member's part in a split by a
+# scan, an affinity that is found with many at once, and a union's statistics and log marginal.
+WORK_OF_MEMBER, WORK_OF_AFFINITY = 36, 16
 
 
-@kernel
+@inlined
 def work_of_union(state):
-    """What a union's statistics and log marginal count, in scores: more than the time they take, for sweeps go first."""
-    return 120 + state.stat.shape[0] // 3
+    return 8 + 4 * state.stat.shape[0]
 
 
 @kernel
@@ -71,30 +73,64 @@ def grow_chosen(data, state, guide):
 
 
 @kernel
-def pair_odds(data, side, guide, stat, k, size, marginal, other_stat, m, other_size, other_marginal):
-    """Log odds that two clusters, columns with their sizes and log marginals, join."""
-    copy_column(stat, side, k, variable(UNION))
-    combine_columns(data, other_stat, side, m, variable(UNION))
-    union = log_potential(guide, size + other_size, marginal_column(data, side, variable(UNION)))
-    log_d = log_potential(guide, size, marginal) + log_potential(guide, other_size, other_marginal) - union
+def collect_chosen(state, guide):
+    """The members of the chosen clusters, for a split by a scan; how many there are."""
+    count = collect(guide.tree, state.labels, guide.chosen)
+    state.num[N_SCORED] += count * WORK_OF_MEMBER
+    return count
+
+
+@kernel
+def log_odds_of(guide, size, other_size, affinity):
+    """Log odds that two clusters join, by their sizes and what `affinities` says of them."""
+    grown = guide.forest.log_grown
+    log_d = guide.forest.guide[0] + grown[size] + grown[other_size] - grown[size + other_size] - affinity
     return guide.pull[1] - guide.pull[0] * log_d
 
 
 @kernel
-def log_pick(data, state, guide, stat, k, size, marginal, own):
-    """log probability that just the chosen clusters join column k of `stat`, once it is drawn; the odds come into guide.odds.
+def marginal_of(data, state, guide, m):
+    """log p(y_c) of cluster m, found when it is first asked for."""
+    if math.isnan(guide.marginal[m]):
+        guide.marginal[m] = marginal_column(data, state.stat, m)
+    return guide.marginal[m]
 
-    own: its number among the clusters; -1 where it is none of them, and those that are chosen do not count.
+
+@inlined
+def left_out(guide, own, m):
+    """Whether cluster m cannot join the column at hand, whose number among the clusters is `own`, or -1: the chosen are in it then."""
+    return m == own or (own < 0 and guide.chosen[m] != 0)
+
+
+@kernel
+def weigh_pairs(data, state, guide, stat, k, size, marginal, own):
+    """guide.odds of all clusters that are not left out: log odds to join column k of `stat`.
+
+    Its log marginal has to be given where it is none of the clusters.
     """
-    total = 0.0
+    K, odds = state.num[N_CLUSTERS], guide.odds
+    known = affinities(data, stat, k, state.stat, K, odds)
+    if not known and own >= 0:
+        marginal = marginal_of(data, state, guide, own)
+    for m in range(K):
+        if not left_out(guide, own, m):
+            if not known:
+                union = log_union(data, stat, k, state.stat, m, state.side, variable(UNION))
+                odds[m] = union - marginal - marginal_of(data, state, guide, m)
+            odds[m] = log_odds_of(guide, size, state.size[m], odds[m])
+    state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else work_of_union(state))
+
+
+@kernel
+def log_pick(data, state, guide, stat, k, size, marginal, own):
+    """log probability that just the chosen clusters join column k of `stat`, once it is drawn; the others as in `weigh_pairs`."""
+    weigh_pairs(data, state, guide, stat, k, size, marginal, own)
+    log_q, product = 0.0, 1.0
     for m in range(state.num[N_CLUSTERS]):
-        if m == own or (own < 0 and guide.chosen[m] != 0):
-            continue
-        odds = pair_odds(data, state.side, guide, stat, k, size, marginal, state.stat, m, state.size[m], guide.marginal[m])
-        guide.odds[m] = odds
-        total += log_sigmoid(odds if guide.chosen[m] != 0 else -odds)
-    state.num[N_SCORED] += state.num[N_CLUSTERS] * work_of_union(state)
-    return total
+        if not left_out(guide, own, m):
+            odds = guide.odds[m] if guide.chosen[m] != 0 else -guide.odds[m]
+            log_q, product = with_factor(log_q, product, odds, 1.0 / (1.0 + math.exp(min(-odds, 700.0))))
+    return log_q + math.log(product)
 
 
 # ---- two ways to split, and to undo a merge
@@ -126,10 +162,9 @@ def log_merge_back(data, state, guide, stat, first, blocks, K):
         log_p = log_pick(data, state, guide, stat, first + a, guide.size[a], guide.union[a], variable(-1))
         for b in range(blocks):
             if b != a:
-                odds = pair_odds(
-                    data, state.side, guide, stat, first + a, guide.size[a], guide.union[a], stat, first + b, guide.size[b], guide.union[b]
-                )
-                log_p += log_sigmoid(odds)
+                union = log_union(data, stat, first + a, stat, first + b, state.side, variable(UNION))
+                affinity = union - guide.union[a] - guide.union[b]
+                log_p += log_sigmoid(log_odds_of(guide, guide.size[a], guide.size[b], affinity))
         total = log_add(total, log_p)
     return total - math.log(K - 1 + blocks)
 
@@ -142,7 +177,7 @@ def into_blocks(data, state, guide, memory, k, count, log_q, rng):
     v, log_node = sample_sub(guide, count, rng)
     blocks, log_path = climb(data, state.side, guide, v, count, guide.target[:0], rng)
     log_q += log_node + log_path
-    gain = log_of_numbers(state, K, blocks) - log_prior(state, state.size[k]) - guide.marginal[k]
+    gain = log_of_numbers(state, K, blocks) - log_prior(state, state.size[k]) - marginal_of(data, state, guide, k)
     for b in range(blocks):
         guide.union[b] = marginal_column(data, side, BLOCKS + b)
         gain += log_prior(state, guide.size[b]) + guide.union[b]
@@ -164,7 +199,7 @@ def into_blocks(data, state, guide, memory, k, count, log_q, rng):
             state.num[N_MOVED] += 1
 
 
-@kernel
+@inlined
 def enter_part(data, state, guide, place, which):
     guide.part[place] = which
     guide.size[which] += 1
@@ -172,11 +207,26 @@ def enter_part(data, state, guide, place, which):
 
 
 @kernel
+def set_core(data, state, guide, at, low, high, which):
+    """The CORE members nearest to place `at` in the tree, of those in low..high, are one part; from where to where they are."""
+    between = guide.tree.between
+    first, last = at, at
+    while last - first + 1 < CORE and (first > low or last < high):
+        if last == high or (first > low and between[first - 1] > between[last]):
+            first -= 1
+            enter_part(data, state, guide, first, which)
+        else:
+            last += 1
+            enter_part(data, state, guide, last, which)
+    return first, last
+
+
+@kernel
 def set_out(data, state, guide, count, rng):
     """Two parts of the collected members, in columns FIRST_PART and SECOND_PART, and the places of an anchor in each.
 
-    Two members are drawn, and the two subtrees in which they part are the parts' cores.  The others join one or the other by their
-    predictive, the nearest in the tree first.  Depends on the members alone.
+    Two members are drawn, and those nearest to them in the two subtrees in which they part are the parts' cores.  The others join one or
+    the other by their predictive, the nearest in the tree first.  Depends on the members alone.
     """
     between, member = guide.tree.between, guide.tree.member
     a, b = draw_integer(count, rng), draw_integer(count - 1, rng)
@@ -187,27 +237,31 @@ def set_out(data, state, guide, count, rng):
     for t in range(a, b):
         if between[t] < between[at]:
             at = t
-    first, last = at, at + 1
-    while first > 0 and between[first - 1] > between[at]:
-        first -= 1
-    while last < count - 1 and between[last] > between[at]:
-        last += 1
+    low, high = at, at + 1
+    while low > 0 and between[low - 1] > between[at]:
+        low -= 1
+    while high < count - 1 and between[high] > between[at]:
+        high += 1
     start_parts(data, state.side, member[a], member[b])
     guide.size[0], guide.size[1] = 1, 1
     guide.part[a], guide.part[b] = 0, 1
-    for t in range(first, last + 1):
-        if t != a and t != b:
-            enter_part(data, state, guide, t, 0 if t <= at else 1)
-    last += 1
-    while first > 0 or last < count:
-        if last == count or (first > 0 and between[first - 1] > between[last - 1]):
-            first -= 1
-            t = first
-        else:
-            t = last
-            last += 1
+    first, inner = set_core(data, state, guide, a, low, at, variable(0))
+    outer, last = set_core(data, state, guide, b, at + 1, high, variable(1))
+    while first > 0 or inner + 1 < outer or last < count - 1:  # places first..inner and outer..last are in a part
+        nearest, t = -1, -1
+        if first > 0:
+            nearest, t = between[first - 1], first - 1
+        if last < count - 1 and between[last] > nearest:
+            nearest, t = between[last], last + 1
+        if inner + 1 < outer and max(between[inner], between[outer - 1]) > nearest:
+            t = inner + 1 if between[inner] > between[outer - 1] else outer - 1
+        first, last = min(first, t), max(last, t)
+        if t == inner + 1:
+            inner = t
+        elif t == outer - 1:
+            outer = t
         score_parts(data, state, member, guide.part, member[a], member[b], guide.size, member[t], variable(-1))
-        which, _ = choose_part(state, variable(-1), rng)
+        which, _, _ = choose_part(state.score, variable(-1), rng)
         enter_part(data, state, guide, t, which)
     return a, b
 
@@ -265,7 +319,7 @@ def log_split_back(data, state, guide, scan, scans, rng):
         for m in range(block_of.shape[0]):
             block_of[m] = -1
         return split_probability(data, state.side, guide, state.labels, count, block_of, rng)
-    count, member = collect(guide.tree, state.labels, guide.chosen), guide.tree.member
+    count, member = collect_chosen(state, guide), guide.tree.member
     a, b = set_out(data, state, guide, count, rng)
     if state.labels[member[a]] == state.labels[member[b]]:
         return -math.inf
@@ -281,7 +335,7 @@ def split(data, state, memory, rng):
     guide = guide_of(memory, state)
     k, log_q = memory.whole[PICKED], memory.number[LOG_Q]
     if memory.whole[BY_SCAN] != 0:
-        by_scan(data, state, guide, memory, k, collect(guide.tree, state.labels, guide.chosen), log_q, rng)
+        by_scan(data, state, guide, memory, k, collect_chosen(state, guide), log_q, rng)
     else:
         into_blocks(data, state, guide, memory, k, grow_chosen(data, state, guide), log_q, rng)
     return DONE
@@ -322,14 +376,14 @@ def merge(data, state, memory, rng):
                 if m != k:
                     combine_columns(data, state.stat, side, m, variable(WHOLE))
                 size += state.size[m]
-                gain -= log_prior(state, state.size[m]) + guide.marginal[m]
+                gain -= log_prior(state, state.size[m]) + marginal_of(data, state, guide, m)
         marginal = marginal_column(data, side, variable(WHOLE))
         gain += log_prior(state, size) + marginal - math.log(K + 1.0 - blocks)
         possible = gain - log_q > log_uniform
     if possible:
         for m in range(K):
             if chosen[m] != 0 and m != k:
-                log_other = log_pick(data, state, guide, state.stat, m, state.size[m], guide.marginal[m], m)
+                log_other = log_pick(data, state, guide, state.stat, m, state.size[m], 0.0, m)
                 log_q = log_add(log_q, log_other - math.log(K))
         gain += log_pick(data, state, guide, side, variable(WHOLE), size, marginal, variable(-1))
         possible = gain - log_q > log_uniform
@@ -350,17 +404,20 @@ def pick(data, state, guide, memory, rng):
     k = draw_integer(K, rng)
     for m in range(K):
         guide.chosen[m] = 0
-    log_pick(data, state, guide, state.stat, k, state.size[k], guide.marginal[k], k)
-    joined, log_q = 0, -math.log(K)
+    weigh_pairs(data, state, guide, state.stat, k, state.size[k], 0.0, k)
+    joined, log_q, product = 0, -math.log(K), 1.0
     for m in range(K):
         if m == k:
             continue
-        if rng.random() < 1.0 / (1.0 + math.exp(min(-guide.odds[m], 700.0))):
+        odds = guide.odds[m]
+        p = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
+        if rng.random() < p:
             guide.chosen[m] = 1
             joined += 1
-            log_q += log_sigmoid(guide.odds[m])
         else:
-            log_q += log_sigmoid(-guide.odds[m])
+            odds = -odds
+            p = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
+        log_q, product = with_factor(log_q, product, odds, p)
     guide.chosen[k] = 1
-    memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q
+    memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q + math.log(product)
     return joined

@@ -29,7 +29,7 @@ class Guide(NamedTuple):
 
     forest: Forest  # of the cluster at hand; its log_grown and guide[0] are the guide's constants
     tree: GuideTree
-    marginal: np.ndarray  # (n + 1,) log p(y_c) of every cluster
+    marginal: np.ndarray  # (n + 1,) log p(y_c) of every cluster; NaN until it is asked for
     odds: np.ndarray  # (n + 1,) log odds that a cluster joins the one at hand
     chosen: np.ndarray  # (n + 1,) int64, 1 for clusters that join, and the one at hand
     part: np.ndarray  # (n,) int64, block of each member

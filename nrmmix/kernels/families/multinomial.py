@@ -3,7 +3,8 @@
 Counts are sparse, those of row i at `Rows.indptr[FIRST + i]` and on.  Multinomial coefficients are left out.
 
 Rows of stat: counts of the d words; their total.
-Constants: d; the sum of the concentrations; concentrations (d); reach (d), see `nrmmix.kernels.families.rising`.
+Constants: d; the sum of the concentrations; concentrations (d); reach (d), see `nrmmix.kernels.families.rising`; the number of entries
+of the table that follows, log Gamma(a + c) - log Gamma(a) of all counts c that a cluster can have; 0 where concentrations a differ.
 Rows of theta: log probabilities (d).
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.entry import AFFINITY_T, COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.families.rising import LANES, gather, ones, take_logs
 from nrmmix.kernels.jit import fast, kernel
 from nrmmix.kernels.special import draw_log_gamma, exp_any, log_rising
@@ -81,15 +82,57 @@ def multinomial_score(rows, stat, work, out, block, K, i, own):
     return DONE
 
 
+@kernel
+def _table(rows, block):
+    """Where the table of log rising factorials begins in the constants, and its length."""
+    at = block[CONSTANT] + ALPHA + 2 * int(rows.constant[block[CONSTANT] + WORDS])
+    return at + 1, int(rows.constant[at])
+
+
 @entry(MARGINAL_T)
 def multinomial_marginal(rows, stat, block, k):
     s, o = block[STAT], block[CONSTANT]
     d = int(rows.constant[o + WORDS])
+    table, length = _table(rows, block)
     total = -log_rising(rows.constant[o + TOTAL], stat[s + d, k])
     for w in range(d):
-        if stat[s + w, k] > 0.0:
-            total += log_rising(rows.constant[o + ALPHA + w], stat[s + w, k])
+        c = stat[s + w, k]
+        if c > 0.0:
+            total += rows.constant[table + int(c)] if c < length else log_rising(rows.constant[o + ALPHA + w], c)
     return total
+
+
+@fast
+def _affinity(rows, stat, other, out, block, k, K):
+    s, o = block[STAT], block[CONSTANT]
+    d = int(rows.constant[o + WORDS])
+    table, length = _table(rows, block)
+    constant, alpha = rows.constant, rows.constant[o + TOTAL]
+    total = stat[s + d, k]
+    alone = log_rising(alpha, total)
+    for m in range(K):
+        out[m] += alone - log_rising(alpha + other[s + d, m], total)
+    for w in range(d):
+        c = stat[s + w, k]
+        if c == 0.0:
+            continue
+        a = constant[o + ALPHA + w]
+        alone = log_rising(a, c)
+        for m in range(K):
+            n = other[s + w, m]
+            if n == 0.0:  # most are: then the word says nothing
+                continue
+            if c + n < length:
+                at = table + int(n)
+                out[m] += constant[at + int(c)] - constant[at] - alone
+            else:
+                out[m] += log_rising(a + n, c) - alone
+
+
+@entry(AFFINITY_T)
+def multinomial_affinity(rows, stat, other, out, block, k, K):
+    _affinity(rows, stat, other, out, block, k, K)
+    return DONE
 
 
 @entry(SAMPLE_T)
