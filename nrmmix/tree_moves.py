@@ -34,7 +34,7 @@ class TreeGuided(Move):
     of a subtree of the guide tree.  For mixtures by every prior, of families whose component parameters are integrated out.
 
     `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=3, depth=5), nm.Gibbs()], share="work")`: global moves take
-    about as long as the Gibbs sweep, or less.
+    about as long as the Gibbs sweeps, or less.
 
     Parameters
     ----------

@@ -34,6 +34,11 @@ def marginal(data, stat, k):
 
 
 @numba.njit
+def affinities(data, stat, k, other, K, out):
+    return clusters.affinities(data, stat, k, other, K, out)
+
+
+@numba.njit
 def scores(data, stat, work, out, K, i):
     out[:] = 0.0
     clusters.score_columns(data, stat, work, out, K, i, -1)
@@ -188,6 +193,42 @@ def test_combined_column_is_that_of_all_observations(name):
         close = {"rtol": tolerance, "atol": tolerance, "err_msg": f"{sizes}"}
         np.testing.assert_allclose(marginal(data, here, 0), marginal(data, here, 2), **close)
         np.testing.assert_allclose(score[:, 0], score[:, 2], **close)
+
+
+def test_affinities_are_those_of_the_combinations():
+    """With one concentration by a table, with several or many counts without; products of families have none if one has not."""
+    many = words(False) * 1.0
+    many[:, 0] += 2**20 // N + 1
+    with_table = 0
+    for name, counts, concentration in (
+        ("one concentration", words(False), 0.4), ("sparse", words(True), 0.4),
+        ("several", words(False), 0.1 + 0.2 * np.arange(words(False).shape[1])),
+        ("counts beyond the table", many, 0.4),
+    ):
+        model = nm.Model(data=counts, family=nm.Multinomial(concentration), prior=DP)
+        d = model.packed.n_stat - 1
+        data, _ = model.arrays(8)
+        with_table += data.rows.constant[data.block[0, layout.CONSTANT] + 2 + 2 * d] > 0
+        rng = np.random.default_rng(11)
+        stat = np.full((d + 1, 8), 7.0)
+        order = rng.permutation(N)
+        for k, rows in enumerate((order[:20], order[20:21], order[21:21], order[21:60], order[60:])):
+            fill(data, stat, k, rows)
+        for k in range(5):
+            out = np.full(6, 7.0)
+            assert affinities(data, stat, k, stat, 5, out)
+            assert out[5] == 7.0, name
+            for m in range(5):
+                if m != k:
+                    fill(data, stat, 6, order[:0])
+                    combine(data, stat, stat, k, 6)
+                    combine(data, stat, stat, m, 6)
+                    expected = marginal(data, stat, 6) - marginal(data, stat, k) - marginal(data, stat, m)
+                    tolerance = 1e-8 if name.startswith("counts") else 1e-11
+                    np.testing.assert_allclose(out[m], expected, rtol=1e-10, atol=tolerance, err_msg=name)
+    assert with_table == 2
+    data, state = of_blocks().arrays(4)
+    assert not affinities(data, state.stat, 0, state.stat, 2, np.zeros(4))
 
 
 @pytest.mark.parametrize("name", ["Gaussian, d = 3", "Gaussian, prior far off", "known covariance, cells missing", "Regression, q = 2"])

@@ -53,14 +53,14 @@ from nrmmix.kernels.trees import log_add
 
 SPLIT, MERGE = 0, 1  # kinds of the tally
 CORE = 8  # members of each part from which a split by a scan sets out
-# In pairs that a Gibbs sweep scores in twice the time, so that half of the time goes to sweeps at least: a member's part in a split by a
-# scan, an affinity that is found with many at once, and a union's statistics and log marginal.
-WORK_OF_MEMBER, WORK_OF_AFFINITY = 36, 16
+# In pairs that a Gibbs sweep scores in about twice the time, so that half of the time or more goes to sweeps: a member's part in a split
+# by a scan (in one into blocks twice that), an affinity that is found with many at once, and a union's statistics and log marginal.
+WORK_OF_MEMBER, WORK_OF_AFFINITY = 33, 16
 
 
 @inlined
 def work_of_union(state):
-    return 8 + 4 * state.stat.shape[0]
+    return 8 + 3 * state.stat.shape[0]
 
 
 @kernel
@@ -68,7 +68,7 @@ def grow_chosen(data, state, guide):
     """The tree of the members of the chosen clusters; how many there are."""
     count = collect(guide.tree, state.labels, guide.chosen)
     grow(data, state.side, guide.forest, guide.tree, count)
-    state.num[N_SCORED] += count * work_of_union(state)
+    state.num[N_SCORED] += 2 * count * WORK_OF_MEMBER
     return count
 
 
