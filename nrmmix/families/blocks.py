@@ -219,6 +219,7 @@ class Blocks:
                 counts.append(part.counts.counts)
                 pointer, nonzero = pointer + n + 1, nonzero + len(part.counts.indices)
         missing = [np.zeros(part.y.shape, np.uint8) if part.missing is None else part.missing for part in parts]
+        missing += [np.zeros(inputs.shape, np.uint8) for inputs in of_blocks]
         imputes = any(part.missing is not None for part in parts)
         rows = layout.Rows(
             np.ascontiguousarray(np.hstack([*(part.y for part in parts), *of_blocks]), float),

@@ -140,7 +140,7 @@ def without_drawn_cells(data, y):
     for i in range(y.shape[0]):
         for j in range(y.shape[1]):
             y[i, j] = data.rows.y[i, j]
-            if j < data.rows.missing.shape[1] and data.rows.missing[i, j] != 0:  # inputs have no such column
+            if data.rows.missing[i, j] != 0:
                 y[i, j] = 0.0
     old = data.rows
     rows = Rows(y, old.missing, old.indptr, old.indices, old.counts, old.constant)
