@@ -103,22 +103,22 @@ METHODS: dict[str, Cycle] = {
 }
 
 
-TREES_FROM = 500  # rows
+TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
 NAMES = ("auto", *METHODS)
 
 
 def choose(model: Model) -> str:
     """The method that `"auto"` stands for.
 
-    For mixtures whose component parameters are integrated out `"tree"` from 500 rows on, where its trees fit into memory, and
-    `"split_merge"` for fewer rows of three or more responses; `"gibbs"` for all others.  Few rows of one or two responses mix as
-    well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).
+    For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
+    `"split_merge"` where trees do not fit into memory; `"gibbs"` for all others.  Few rows of one or two responses mix as well by
+    single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).
     """
-    many, columns = model.n_obs >= TREES_FROM, model.frame.response.shape[1]
-    tree, split_merge = METHODS["tree"], METHODS["split_merge"]
-    if many and not refusal(tree, model) and not any(move.complaint(model) for move in tree.moves):
-        return "tree"
-    return "split_merge" if (many or columns > 2) and not refusal(split_merge, model) else "gibbs"
+    if model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES:
+        for name in ("tree", "split_merge"):
+            if not refusal(METHODS[name], model) and not any(move.complaint(model) for move in METHODS[name].moves):
+                return name
+    return "gibbs"
 
 
 def cycle_of(method: Any) -> tuple[str, Cycle]:

@@ -204,10 +204,9 @@ class Model:
             A name of `Model.methods`: `"gibbs"`, `"split_merge"` (with Gibbs), `"slice"`, `"permutation"` (with Gibbs), `"tree"`
             (with Gibbs), `"tree_published"`; a move with options, such as `nm.Slice()`; a list such as
             `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
-            whose component parameters are integrated out, `"tree"` from 500 rows on and `"split_merge"` for fewer rows of three or more
-            responses; else `"gibbs"`.  `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and
-            `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (no pass is begun after it, nor ended) and refuse what
-            belongs to chains.
+            whose component parameters are integrated out, `"tree"` from 500 rows or from three responses on; else `"gibbs"`.
+            `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (no pass is
+            begun after it, nor ended) and refuse what belongs to chains.
         draws, tune, thin, chains : int
             Every chain runs tune + draws * thin iterations and records `draws` of them.
         init : str or array of int, (n,) or (chains, n), default "sequential"

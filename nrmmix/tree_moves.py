@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from nrmmix.model import Model
 
 
+LEAST_REFRESH = 2000  # global moves
+
+
 def _number(name: str, value: Any, least: float, most: float, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:
         raise ValueError(f"{name} must be {what}, not {value!r}.")
@@ -48,8 +51,8 @@ class TreeGuided(Move):
         the others whole subtrees are distributed over two or more clusters.
     scans : int, default 1
         Restricted Gibbs scans of such a split, the last of which counts.
-    refresh : int, default 1000
-        Global moves after which the guide tree is made anew, in another order.
+    refresh : int, optional
+        Global moves after which the guide tree is made anew, in another order; default as many as there are rows, and at least 2000.
     eta : float, default 0.5
         Clusters join the one that is picked with odds proportional to d^-eta, d their dissimilarity (1 in the paper).
 
@@ -73,12 +76,13 @@ class TreeGuided(Move):
     depth: int = 2
     scan_share: float = 0.95
     scans: int = 1
-    refresh: int = 1000
+    refresh: int | None = None
     eta: float = 0.5
 
     def __post_init__(self) -> None:
         for name in ("global_moves", "depth", "scans", "refresh"):
-            object.__setattr__(self, name, count(name, getattr(self, name), 1, MOST))
+            if name != "refresh" or self.refresh is not None:
+                object.__setattr__(self, name, count(name, getattr(self, name), 1, MOST))
         object.__setattr__(self, "scan_share", _number("scan_share", self.scan_share, 0.0, 1.0, "a number from 0 to 1"))
         object.__setattr__(self, "eta", _number("eta", self.eta, 0.01, 10.0, "a number from 0.01 to 10"))
 
@@ -93,8 +97,8 @@ class TreeGuided(Move):
         log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)
         parts = (tree_cycle.begin, tree_guided.split, tree_guided.merge, gibbs.gibbs)
         return (
-            float(self.global_moves), float(self.depth), float(self.scans), float(self.refresh), self.eta, log_cluster, sigma,
-            self.scan_share, *(float(part.address) for part in parts),
+            float(self.global_moves), float(self.depth), float(self.scans), float(self.refresh or max(LEAST_REFRESH, model.n_obs)),
+            self.eta, log_cluster, sigma, self.scan_share, *(float(part.address) for part in parts),
         )
 
     def room(self, model: Model) -> Room:

@@ -102,12 +102,12 @@ for method in ("gibbs", "split_merge", "tree"):
 #
 # ## Tree-guided MCMC
 #
-# `method="tree"` is a list of two moves, `nm.TreeGuided()` and Gibbs sampling; `"auto"` takes it for mixtures of 500 rows or more that it
-# suits. In a global move a cluster is drawn, and every other one joins it with odds that fall with the dissimilarity d. Where some join,
-# their union is proposed. Where none does, a split of the cluster along its tree is proposed, in one of two ways that are drawn beforehand:
-# what hangs from the path to a node of the tree is put into two or more blocks; or two members are drawn, what is nearest to each on its
-# side of the tree begins a cluster, and restricted Gibbs scans follow. After the global moves the leaves of a subtree are visited by Gibbs
-# sampling.
+# `method="tree"` is a list of two moves, `nm.TreeGuided()` and Gibbs sampling; `"auto"` takes it for mixtures that it suits of 500 rows
+# or more, or three responses or more. In a global move a cluster is drawn, and every other one joins it with odds that fall with the
+# dissimilarity d. Where some join, their union is proposed. Where none does, a split of the cluster along its tree is proposed, in one of
+# two ways that are drawn beforehand: what hangs from the path to a node of the tree is put into two or more blocks; or two members are
+# drawn, what is nearest to each on its side of the tree begins a cluster, and restricted Gibbs scans follow. After the global moves the
+# leaves of a subtree are visited by Gibbs sampling.
 #
 # A proposal is accepted with a probability that has to count every way to propose it and every way to undo it. That is possible because all
 # trees come from one guide tree over all rows, which is grown from the data in a random order and never from the partition. The tree of a

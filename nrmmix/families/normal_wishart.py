@@ -12,7 +12,7 @@ from scipy.special import gammaln, multigammaln
 from nrmmix.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.families.forms import KNOWN, Form, mean_and_sd
 from nrmmix.families.laws import Law, Normal, StudentT
-from nrmmix.kernels.families import gaussian, gaussian_patterns
+from nrmmix.kernels.families import gaussian, gaussian_affinity, gaussian_patterns
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ class NormalWishart(Form):
             gaussian.gaussian_empty, gaussian.gaussian_update, gaussian.gaussian_score, gaussian.gaussian_marginal,
             gaussian.gaussian_sample, gaussian.gaussian_density, gaussian.gaussian_mean, gaussian.gaussian_mean_theta,
             impute=gaussian.gaussian_impute if self.incomplete else None, combine=gaussian.gaussian_combine,
+            affinity=gaussian_affinity.gaussian_affinity if d <= gaussian.MOST else None,
         )
         return Packed(constant, gaussian.n_stat(d), gaussian.n_theta(d), gaussian_patterns.n_work(d), d, entries)
 

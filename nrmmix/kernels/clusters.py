@@ -79,7 +79,7 @@ def log_union(data, stat, k, other, m, side, spare):
 def affinities(data, stat, k, other, K, out):
     """out[:K] = log p(y_a, y_b) - log p(y_a) - log p(y_b), a in column k of `stat` and b in each column of `other`, if families have it.
 
-    False if one has not; then log unions say the same.
+    False if one has not; then log unions say the same, as they do where the sum is NaN.
     """
     for b in range(data.block.shape[0]):
         if data.block[b, AFFINITY] == 0:

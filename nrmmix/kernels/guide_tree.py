@@ -106,7 +106,7 @@ def sink(data, side, work, forest, root, i):
 
 @kernel
 def plant(data, side, work, forest, tree):
-    """Grow the tree from the observations in the order `tree.order`, which becomes that of its leaves."""
+    """Grow the tree from the observations in the order `tree.order`, which becomes that of its leaves; the sum of their depths."""
     n = tree.order.shape[0]
     clear_forest(forest)
     for i in range(n):
@@ -114,17 +114,18 @@ def plant(data, side, work, forest, tree):
     root = tree.order[0]
     for t in range(1, n):
         root = sink(data, side, work, forest, root, tree.order[t])
-    v, depth, p = root, 0, 0
+    v, depth, p, total = root, 0, 0, 0
     while True:
         while v >= n:
             v = forest.left[v]
             depth += 1
         tree.order[p] = v
+        total += depth
         while v != root and forest.right[forest.up[v]] == v:
             v = forest.up[v]
             depth -= 1
         if v == root:
-            return
+            return total
         v = forest.up[v]
         depth -= 1
         tree.gap[p] = depth

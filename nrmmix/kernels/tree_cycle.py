@@ -14,8 +14,8 @@ from nrmmix.kernels.guide_tree import ORDERS, plant, sample_range, shuffle, with
 from nrmmix.kernels.jit import kernel
 from nrmmix.kernels.moving import log_cluster
 from nrmmix.kernels.special import draw_integer, log_pos
-from nrmmix.kernels.state import CURSOR, DONE, N_CLUSTERS, NEED_ROOM, SIGMA, TUNING, Memory
-from nrmmix.kernels.tree_guided import pick
+from nrmmix.kernels.state import CURSOR, DONE, N_CLUSTERS, N_SCORED, NEED_ROOM, SIGMA, TUNING, Memory
+from nrmmix.kernels.tree_guided import WORK_OF_LEVEL, pick
 from nrmmix.kernels.tree_splits import (
     DEPTH,
     ETA,
@@ -23,6 +23,7 @@ from nrmmix.kernels.tree_splits import (
     GLOBAL_MOVES,
     IS_LOCAL,
     LAST_LEAF,
+    LEVELS,
     LOCAL,
     LOCAL_OPTION,
     LOCAL_TALLY,
@@ -74,9 +75,9 @@ def plant_by_number(data, state, memory, guide):
     shuffle(guide.tree.order, number_of_tree(memory))
     if data.rows.missing.shape[0] > 0:
         fixed = without_drawn_cells(data, memory.number[first_fixed(state) :].reshape(data.rows.y.shape))
-        plant(fixed, state.side, state.work, forest, guide.tree)
+        memory.whole[LEVELS] = plant(fixed, state.side, state.work, forest, guide.tree)
     else:
-        plant(data, state.side, state.work, forest, guide.tree)
+        memory.whole[LEVELS] = plant(data, state.side, state.work, forest, guide.tree)
     memory.whole[PLANTED] = number_of_tree(memory)
 
 
@@ -127,6 +128,7 @@ def tree_guided(data, state, memory, rng):
         while state.num[CURSOR] <= moves:
             if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - MOST_BLOCKS:
                 return NEED_ROOM
+            state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.whole[LEVELS] / memory.option[REFRESH])  # each move's part in the next tree
             joined = pick(data, state, guide, memory, rng)
             adapt(state, memory, guide, joined)
             part = MERGE_PART if joined > 0 else SPLIT_PART

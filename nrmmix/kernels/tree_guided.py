@@ -54,8 +54,9 @@ from nrmmix.kernels.trees import log_add
 SPLIT, MERGE = 0, 1  # kinds of the tally
 CORE = 8  # members of each part from which a split by a scan sets out
 # In pairs that a Gibbs sweep scores in about twice the time, so that half of the time or more goes to sweeps: a member's part in a split
-# by a scan (in one into blocks twice that), an affinity that is found with many at once, and a union's statistics and log marginal.
-WORK_OF_MEMBER, WORK_OF_AFFINITY = 33, 16
+# by a scan (in one into blocks twice that), an affinity that is found with many at once, a level of the guide tree that an observation
+# descends, and a union's statistics and log marginal.
+WORK_OF_MEMBER, WORK_OF_AFFINITY, WORK_OF_LEVEL = 28, 10, 55
 
 
 @inlined
@@ -110,13 +111,12 @@ def weigh_pairs(data, state, guide, stat, k, size, marginal, own):
     """
     K, odds = state.num[N_CLUSTERS], guide.odds
     known = affinities(data, stat, k, state.stat, K, odds)
-    if not known and own >= 0:
-        marginal = marginal_of(data, state, guide, own)
     for m in range(K):
         if not left_out(guide, own, m):
-            if not known:
+            if not known or math.isnan(odds[m]):
+                alone = marginal_of(data, state, guide, own) if own >= 0 else marginal
                 union = log_union(data, stat, k, state.stat, m, state.side, variable(UNION))
-                odds[m] = union - marginal - marginal_of(data, state, guide, m)
+                odds[m] = union - alone - marginal_of(data, state, guide, m)
             odds[m] = log_odds_of(guide, size, state.size[m], odds[m])
     state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else work_of_union(state))
 
@@ -398,26 +398,29 @@ def merge(data, state, memory, rng):
 
 @kernel
 def pick(data, state, guide, memory, rng):
-    """The cluster of a global move, and those that join it; how many do."""
+    """The cluster of a global move, and those that join it; how many do.
+
+    Each joins by itself, with probability p.  A uniform number says how long clusters are left behind: the next to join is the first at
+    which the probability that none has, the product of 1 - p since the last, is below it.
+    """
     K = state.num[N_CLUSTERS]
     memory.whole[BY_SCAN] = 1 if rng.random() < memory.option[SHARE] else 0
     k = draw_integer(K, rng)
     for m in range(K):
         guide.chosen[m] = 0
     weigh_pairs(data, state, guide, state.stat, k, state.size[k], 0.0, k)
-    joined, log_q, product = 0, -math.log(K), 1.0
+    joined, log_q = 0, -math.log(K)
+    none, until = 1.0, 1.0 - rng.random()
     for m in range(K):
         if m == k:
             continue
-        odds = guide.odds[m]
-        p = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
-        if rng.random() < p:
+        product = none / (1.0 + math.exp(min(guide.odds[m], 700.0)))
+        if product < until:
             guide.chosen[m] = 1
             joined += 1
-        else:
-            odds = -odds
-            p = 1.0 / (1.0 + math.exp(min(-odds, 700.0)))
-        log_q, product = with_factor(log_q, product, odds, p)
+            log_q += math.log(none) + log_sigmoid(guide.odds[m])
+            product, until = 1.0, 1.0 - rng.random()
+        none = product
     guide.chosen[k] = 1
-    memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q + math.log(product)
+    memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q + math.log(none)
     return joined

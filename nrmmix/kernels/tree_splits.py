@@ -47,8 +47,9 @@ GLOBAL_MOVES, DEPTH, SCANS, REFRESH, ETA, START_CLUSTER, START_SIGMA = 0, 1, 2, 
 SHARE = 7  # of the global moves that split by a scan
 PLANT, SPLIT_PART, MERGE_PART, LOCAL = 8, 9, 10, 11  # addresses of the entry points of its parts: each is compiled alone
 # Memory.whole begins with the number of the tree in the scratch; the leaves that local moves visit, and whether they are on the way; the
-# cluster that a global move picked, how many join it, and the way of a split.  Memory.number begins with the log probability of the pick.
-PLANTED, FIRST_LEAF, LAST_LEAF, IS_LOCAL, PICKED, JOINED, BY_SCAN, WORDS = 0, 1, 2, 3, 4, 5, 6, 7
+# cluster that a global move picked, how many join it, and the way of a split; the sum of the depths of the tree's leaves.  Memory.number
+# begins with the log probability of the pick.
+PLANTED, FIRST_LEAF, LAST_LEAF, IS_LOCAL, PICKED, JOINED, BY_SCAN, LEVELS, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 LOG_Q, ETA_AND_RHO, LOCAL_OPTION, LOCAL_TALLY, NUMBERS = 0, 1, 3, 5, 5 + TALLY
 
 
