@@ -35,8 +35,8 @@ class Cycle:
     moves : sequence of moves
         Such as `[nm.SplitMerge(), nm.Gibbs()]`.
     share : {"once", "work"}
-        "once": each move once an iteration.  "work": as many calls of each as make their numbers of likelihood evaluations alike, the
-        costliest once; measured in tuning and kept afterwards.
+        "once": each move once an iteration.  "work": the one that takes most likelihood evaluations once, each other as often as
+        together takes no more; measured in tuning and kept afterwards.
 
     Raises
     ------

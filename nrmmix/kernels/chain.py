@@ -149,7 +149,7 @@ def adapt(program, iteration):
         most = max(most, work[EACH])
     for j in range(program.work.shape[0]):
         work = program.work[j]
-        work[CALLS] = max(1.0, min(MOST_CALLS, math.floor(most / max(work[EACH], 1.0) + 0.5)))
+        work[CALLS] = max(1.0, min(MOST_CALLS, math.floor(most / max(work[EACH], 1.0))))
 
 
 @kernel
