@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nrmmix.model import Model
 
 
-LEAST_REFRESH = 2000  # global moves
+LEAST_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
 
 
 def _number(name: str, value: Any, least: float, most: float, what: str) -> float:

@@ -50,86 +50,104 @@ def _gather(other, s, n_rows, first, K, tile):
 
 
 @inlined
+def _of_one(rows, stat, block, k, d, lift, c, b, fixed, square):
+    """Of column k: b, Psi_1 - Psi_0 - c b b' packed by rows, and the squared diagonal of Psi_1's factor."""
+    L = block[STAT] + MEAN + d
+    prior = spreads(rows, block[CONSTANT]) + d + d * (d + 1) // 2
+    p = 0
+    for a in range(d):
+        b[a] = stat[block[STAT] + MEAN + a, k] * lift
+        x = 1.0 / stat[L + p + a, k]
+        square[a] = x * x
+        q = 0
+        for j in range(a + 1):
+            total = -c * b[a] * b[j] - rows.constant[prior + p + j]
+            for i in range(j + 1):
+                first = x if i == a else stat[L + p + i, k]
+                second = 1.0 / stat[L + q + i, k] if i == j else stat[L + q + i, k]
+                total += first * second
+            q += j + 1
+            fixed[p + j] = total
+        p += a + 1
+
+
+@inlined
+def _pool_all(d, b, fixed, square, w, tile, e, psi, trusted):
+    """Psi_12 = `fixed` + Psi_2 + w e e'.  The diagonals of the factors in the tile become themselves again."""
+    p = 0
+    for a in range(d):
+        row, diagonal = (MEAN + d + p) * LANES, (MEAN + d + p + a) * LANES
+        for t in range(LANES):
+            e[a * LANES + t] = b[a] - tile[(MEAN + a) * LANES + t]
+            tile[diagonal + t] = 1.0 / tile[diagonal + t]
+        q = 0
+        for j in range(a + 1):
+            at, other_row = (p + j) * LANES, (MEAN + d + q) * LANES
+            for t in range(LANES):
+                psi[at + t] = fixed[p + j] + w[t] * e[a * LANES + t] * e[j * LANES + t]
+            for i in range(j + 1):
+                for t in range(LANES):
+                    psi[at + t] += tile[row + i * LANES + t] * tile[other_row + i * LANES + t]
+            q += j + 1
+        if a > 0:  # no more is lost in a pivot than the diagonal is larger
+            at = (p + a) * LANES
+            for t in range(LANES):
+                y = tile[diagonal + t]
+                trusted[t] = trusted[t] if max(square[a], y * y) >= LOST * psi[at + t] else 0.0
+        p += a + 1
+
+
+@inlined
+def _log_dets(d, psi, scaled, inverse, product, log_det):
+    """log|Psi_12| by pivots; Psi_12 = X D^-1 X' with D the diagonal of X, which takes the place of psi, and X D^-1 that of `scaled`."""
+    p = 0
+    for a in range(d):
+        q, pivot = 0, (p + a) * LANES
+        for j in range(a):
+            at = (p + j) * LANES
+            for i in range(j):
+                for t in range(LANES):
+                    psi[at + t] -= psi[(p + i) * LANES + t] * scaled[(q + i) * LANES + t]
+            for t in range(LANES):
+                scaled[at + t] = psi[at + t] * inverse[j * LANES + t]
+                psi[pivot + t] -= psi[at + t] * scaled[at + t]
+            q += j + 1
+        for t in range(LANES):
+            inverse[a * LANES + t] = 1.0 / psi[pivot + t]
+            product[t] *= psi[pivot + t]
+        if a % AT_ONCE == AT_ONCE - 1 or a == d - 1:
+            for t in range(LANES):
+                log_det[t] += log_pos(max(product[t], LEAST))
+                product[t] = 1.0
+        p += a + 1
+
+
+@inlined
 def _affinities(rows, stat, other, out, block, k, K):
     s, o = block[STAT], block[CONSTANT]
     d = block[LAST] - block[FIRST]
     r, n_1 = rows.constant[o + R], stat[s, k]
     if n_1 == 0.0:
         return
-    begin = MEAN + d
-    prior = spreads(rows, o) + d + d * (d + 1) // 2
-    alone = _log_marginal(rows, o, n_1, _log_det(rows, o, n_1, stat[s + 1, k]))
-    lift = pool(r, n_1, n_1)[0]
-    b, fixed, square = local_numbers(MOST), local_numbers(ROOM), local_numbers(MOST)  # fixed: Psi_1 - Psi_0 less the last term
+    b, fixed, square = local_numbers(MOST), local_numbers(ROOM), local_numbers(MOST)
     tile, psi, e, inverse = local_numbers(COLUMNS), local_numbers(MATRICES), local_numbers(VECTORS), local_numbers(VECTORS)
+    scaled = local_numbers(MATRICES)
     w, product, log_det, trusted = local_numbers(LANES), local_numbers(LANES), local_numbers(LANES), local_numbers(LANES)
-    c = pool(r, n_1, n_1)[3]
-    p = 0
-    for a in range(d):
-        b[a] = stat[s + MEAN + a, k] * lift
-        x = 1.0 / stat[s + begin + p + a, k]
-        square[a] = x * x
-        other_row = 0
-        for j in range(a + 1):
-            total = -c * b[a] * b[j] - rows.constant[prior + p + j]
-            for i in range(j + 1):
-                first = x if i == a else stat[s + begin + p + i, k]
-                second = 1.0 / stat[s + begin + other_row + i, k] if i == j else stat[s + begin + other_row + i, k]
-                total += first * second
-            other_row += j + 1
-            fixed[p + j] = total
-        p += a + 1
-    for first_column in range(0, K, LANES):
-        _gather(other, s, begin + d * (d + 1) // 2, first_column, K, tile)
+    lift, _, _, c = pool(r, n_1, n_1)
+    _of_one(rows, stat, block, k, d, lift, c, b, fixed, square)
+    alone = _log_marginal(rows, o, n_1, _log_det(rows, o, n_1, stat[s + 1, k]))
+    for first in range(0, K, LANES):
+        _gather(other, s, MEAN + d + d * (d + 1) // 2, first, K, tile)
         for t in range(LANES):
             w[t] = pool(r, n_1, tile[t])[2]
             product[t], log_det[t], trusted[t] = 1.0, 0.0, 1.0
-        p = 0
-        for a in range(d):
-            row, diagonal = (begin + p) * LANES, (begin + p + a) * LANES
-            for t in range(LANES):
-                e[a * LANES + t] = b[a] - tile[(MEAN + a) * LANES + t]
-                tile[diagonal + t] = 1.0 / tile[diagonal + t]
-            other_row = 0
-            for j in range(a + 1):
-                at, with_row = (p + j) * LANES, (begin + other_row) * LANES
-                for t in range(LANES):
-                    psi[at + t] = fixed[p + j] + w[t] * e[a * LANES + t] * e[j * LANES + t]
-                for i in range(j + 1):
-                    for t in range(LANES):
-                        psi[at + t] += tile[row + i * LANES + t] * tile[with_row + i * LANES + t]
-                other_row += j + 1
-            if a > 0:  # no more is lost in a pivot than the diagonal is larger
-                at = (p + a) * LANES
-                for t in range(LANES):
-                    y = tile[diagonal + t]
-                    trusted[t] = trusted[t] if max(square[a], y * y) >= LOST * psi[at + t] else 0.0
-            p += a + 1
-        p = 0
-        for a in range(d):  # Psi_12 = X D^-1 X' with D the diagonal of X; row a of X D^-1 into the tile, which is done with
-            other_row, pivot = 0, (p + a) * LANES
-            for j in range(a):
-                at, scaled = (p + j) * LANES, (begin + p + j) * LANES
-                for i in range(j):
-                    for t in range(LANES):
-                        psi[at + t] -= psi[(p + i) * LANES + t] * tile[(begin + other_row + i) * LANES + t]
-                for t in range(LANES):
-                    tile[scaled + t] = psi[at + t] * inverse[j * LANES + t]
-                    psi[pivot + t] -= psi[at + t] * tile[scaled + t]
-                other_row += j + 1
-            for t in range(LANES):
-                inverse[a * LANES + t] = 1.0 / psi[pivot + t]
-                product[t] *= psi[pivot + t]
-            if a % AT_ONCE == AT_ONCE - 1 or a == d - 1:
-                for t in range(LANES):
-                    log_det[t] += log_pos(max(product[t], LEAST))
-                    product[t] = 1.0
-            p += a + 1
-        for t in range(min(LANES, K - first_column)):
+        _pool_all(d, b, fixed, square, w, tile, e, psi, trusted)
+        _log_dets(d, psi, scaled, inverse, product, log_det)
+        for t in range(min(LANES, K - first)):
             n_2 = tile[t]
             union = _log_marginal(rows, o, n_1 + n_2, log_det[t])
             own = _log_marginal(rows, o, n_2, _log_det(rows, o, n_2, tile[LANES + t]))
-            out[first_column + t] += union - alone - own if trusted[t] != 0.0 else math.nan
+            out[first + t] += union - alone - own if trusted[t] != 0.0 else math.nan
 
 
 @entry(AFFINITY_T)
