@@ -264,6 +264,8 @@ def main() -> int:
     parser.add_argument("--draws", type=int, default=10_000)
     parser.add_argument("--chains", type=int, default=16)
     options = parser.parse_args()
+    if not options.to.parent.is_dir():  # said before the work, not after it
+        parser.error(f"there is no directory {str(options.to.parent)!r}")
     return len(write(options.to, options.draws, options.chains)) > 0
 
 
