@@ -48,6 +48,21 @@ except ValueError as error:
 #
 # A list is run in order in every iteration. With `share="work"` cheap moves are called more often, as long as all calls of one together
 # score no more observations against clusters than the costliest move; how often is measured while tuning and then kept.
+
+# %%
+cycle = nm.Cycle([nm.SplitMerge(), nm.Slice(), nm.Gibbs(subset=20)], share="work")
+fit = model.fit(cycle, draws=2000, tune=500, rng=1)
+fit.proposals().round(3)
+
+# %% [markdown]
+# `calls` is the mean number of calls in an iteration. Acceptance rates and log Metropolis-Hastings ratios are also rows of `fit.diagnostics()`, and
+# the summary has them:
+
+# %%
+print(fit.summary())
+
+# %% [markdown]
+# ## Where Gibbs sampling is stuck
 #
 # Fifty points in eleven dimensions, in two groups, and chains that start from one cluster. One observation at a time cannot leave it: a new
 # cluster of one, two or three points is worse than none. A split can, and so can a partition drawn as a whole.
