@@ -111,8 +111,8 @@ def choose(model: Model) -> str:
     """The method that `"auto"` stands for.
 
     For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
-    `"split_merge"` where trees do not fit into memory; `"gibbs"` for all others.  Few rows of one or two responses mix as well by
-    single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).
+    `"split_merge"` where trees do not fit into memory or a family has none; `"gibbs"` for all others.  Few rows of one or two responses
+    mix as well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).
     """
     if model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES:
         for name in ("tree", "split_merge"):

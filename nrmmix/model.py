@@ -204,7 +204,8 @@ class Model:
             A name of `Model.methods`: `"gibbs"`, `"split_merge"` (with Gibbs), `"slice"`, `"permutation"` (with Gibbs), `"tree"`
             (with Gibbs), `"tree_published"`; a move with options, such as `nm.Slice()`; a list such as
             `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
-            whose component parameters are integrated out, `"tree"` from 500 rows or from three responses on; else `"gibbs"`.
+            whose component parameters are integrated out, from 500 rows or from three responses on `"tree"`, or `"split_merge"` where
+            that does not suit (trees too large for memory, families without an entry `combine`); else `"gibbs"`.
             `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (no pass is
             begun after it, nor ended) and refuse what belongs to chains.
         draws, tune, thin, chains : int

@@ -36,8 +36,8 @@ class TreeGuided(Move):
     probability is an ordinary function of partitions.  In each iteration there are `global_moves` proposals, then Gibbs on the leaves
     of a subtree of the guide tree.  For mixtures by every prior, of families whose component parameters are integrated out.
 
-    `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=3, depth=5), nm.Gibbs()], share="work")`: global moves take
-    about as long as the Gibbs sweeps, or less.
+    `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=3, depth=5), nm.Gibbs()], share="work")`, which divides the
+    work between global moves and sweeps.
 
     Parameters
     ----------

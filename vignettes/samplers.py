@@ -18,7 +18,8 @@
 # `nm.PublishedTreeGuided()`, the tree-guided sampler as published, does not leave the posterior as it is; it runs alone and says so.
 #
 # A method is a name, a move or a list. `"auto"`, the default, is `"tree"` for mixtures that it suits of 500 rows or more, or of three
-# responses or more, and `"gibbs"` otherwise; `"bhc"` and `"ibhc"` are searches for one partition.
+# responses or more (`"split_merge"` where trees do not fit into memory), and `"gibbs"` otherwise; `"bhc"` and `"ibhc"` are searches for
+# one partition.
 
 # %%
 from time import process_time

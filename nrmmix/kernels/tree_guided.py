@@ -53,9 +53,9 @@ from nrmmix.kernels.trees import log_add
 
 SPLIT, MERGE = 0, 1  # kinds of the tally
 CORE = 8  # members of each part from which a split by a scan sets out
-# In pairs that a Gibbs sweep scores in about twice the time, so that half of the time or more goes to sweeps: a member's part in a split
-# by a scan (in one into blocks twice that), an affinity that is found with many at once, a level of the guide tree that an observation
-# descends, and a union's statistics and log marginal.
+# In pairs that a Gibbs sweep of a dozen clusters or more scores in up to twice the time: a member's part in a split by a scan (in one
+# into blocks twice that), an affinity that is found with many at once, a level of the guide tree that an observation descends, and a
+# union's statistics and log marginal.
 WORK_OF_MEMBER, WORK_OF_AFFINITY, WORK_OF_LEVEL = 33, 12, 65
 
 
