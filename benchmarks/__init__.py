@@ -2,7 +2,7 @@
 
 import warnings
 
-from nrmmix.convergence import ConvergenceWarning
+from nrmmix.posterior.convergence import ConvergenceWarning
 
 # short chains are what is timed here
 warnings.simplefilter("ignore", ConvergenceWarning)

@@ -22,9 +22,9 @@ import nrmmix as nm
 from benchmarks.gibbs import data_sets
 from benchmarks.trees import Course, begun, ess_of, follow, mixed, n_clusters_of, sampled_nggp, short, table
 from benchmarks.two_modes import documents
-from nrmmix.chain import Record
+from nrmmix.inference.mcmc.chain import Record
+from nrmmix.inference.mcmc.cycle import METHODS, choose, refusal
 from nrmmix.kernels import chain as loop
-from nrmmix.methods import METHODS, choose, refusal
 
 METHODS_COMPARED = ("gibbs", "split_merge", "tree", "permutation")
 MOST_PERMUTED = 2000  # rows: a permutation move takes n^2 operations

@@ -16,10 +16,11 @@ from statistics import median
 import numpy as np
 
 import nrmmix as nm
-from nrmmix.chain import Record, initial_labels, new_chain
+from nrmmix.inference.mcmc.chain import Record, new_chain
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.nrm import log_joint
-from nrmmix.methods import update_addresses
+from nrmmix.kernels.measure.nrm import log_joint
 
 N, D, SEEDS = 10_000, 40, 5
 SPLIT_MERGE = nm.SplitMerge(proposal="sequential")

@@ -17,14 +17,14 @@ import pandas as pd
 from scipy.sparse import csr_array
 
 import nrmmix as nm
-from nrmmix.chain import Record, new_chain
+from nrmmix.inference.mcmc.chain import Record, new_chain
+from nrmmix.inference.mcmc.cycle import METHODS, update_addresses
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.chain import start
-from nrmmix.kernels.clusters import score_columns
-from nrmmix.kernels.jit import fast, kernel
-from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import N_CLUSTERS
-from nrmmix.methods import METHODS, update_addresses
+from nrmmix.kernels.core.clusters import score_columns
+from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.state import N_CLUSTERS
 
 
 class Case(NamedTuple):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from nrmmix.kernels.clusters import score_columns
-from nrmmix.kernels.gibbs import prior_weights
-from nrmmix.kernels.jit import kernel
-from nrmmix.kernels.special import draw_index
-from nrmmix.kernels.state import N_CLUSTERS
+from nrmmix.kernels.core.clusters import score_columns
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.special import draw_index
+from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.moves.gibbs import prior_weights
 
 
 @kernel

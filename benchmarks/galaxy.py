@@ -8,10 +8,10 @@ from statistics import median
 import numpy as np
 
 import nrmmix as nm
-from nrmmix import diagnostics
-from nrmmix.chain import Record, new_chain
+from nrmmix.inference.mcmc.chain import Record, new_chain
+from nrmmix.inference.mcmc.cycle import METHODS, update_addresses
 from nrmmix.kernels import chain as loop
-from nrmmix.methods import METHODS, update_addresses
+from nrmmix.posterior import diagnostics
 
 
 def run() -> None:

@@ -11,9 +11,9 @@ import numpy as np
 
 import nrmmix as nm
 from benchmarks.floor import frozen_sweep
-from nrmmix.chain import Record, new_chain
+from nrmmix.inference.mcmc.chain import Record, new_chain
+from nrmmix.inference.mcmc.cycle import METHODS, update_addresses
 from nrmmix.kernels import chain as loop
-from nrmmix.methods import METHODS, update_addresses
 
 
 def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:

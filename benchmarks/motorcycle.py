@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 
 import nrmmix as nm
-from nrmmix import diagnostics
+from nrmmix.posterior import diagnostics
 
 SPLITS = 5
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 import nrmmix as nm
-from nrmmix import diagnostics
-from nrmmix.chain import Record, new_chain
+from nrmmix.inference.mcmc.chain import Record, new_chain
+from nrmmix.inference.mcmc.cycle import METHODS, update_addresses
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels import state as layout
-from nrmmix.methods import METHODS, update_addresses
+from nrmmix.kernels.core import state as layout
+from nrmmix.posterior import diagnostics
 
 PRIORS = {
     "DP(1)": nm.DirichletProcess(1.0),

@@ -10,10 +10,10 @@ import numpy as np
 import nrmmix as nm
 from benchmarks.floor import frozen_sweep
 from benchmarks.gibbs import data_sets
-from nrmmix.chain import Chain, Record, new_chain
+from nrmmix.inference.mcmc.chain import Chain, Record, new_chain
+from nrmmix.inference.mcmc.cycle import cycle_of, update_addresses
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.state import N_SCORED
-from nrmmix.methods import cycle_of, update_addresses
+from nrmmix.kernels.core.state import N_SCORED
 
 SEEDS = 5
 # Of the authors' C++ on this kind of machine, milliseconds: a Gibbs sweep, and ten restricted scans with a sweep.

@@ -29,12 +29,13 @@ import numpy as np
 import nrmmix as nm
 from benchmarks.gibbs import data_sets
 from benchmarks.two_modes import TWO_MODES, TwoModes
-from nrmmix.chain import Record, initial_labels, new_chain
-from nrmmix.diagnostics import ess
+from nrmmix.inference.mcmc.chain import Record, new_chain
+from nrmmix.inference.mcmc.cycle import cycle_of, update_addresses
+from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.nrm import log_joint
-from nrmmix.kernels.state import N_CLUSTERS
-from nrmmix.methods import cycle_of, update_addresses
+from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.measure.nrm import log_joint
+from nrmmix.posterior.diagnostics import ess
 
 ALWAYS = 10**9  # iterations of tuning: more than are run
 # Of the authors' C++ on the toy data, noisy start.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import nrmmix as nm
-from nrmmix.chain import Record
+from nrmmix.inference.mcmc.chain import Record
 
 
 @dataclass

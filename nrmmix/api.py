@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nrmmix.interrupts import held
+from nrmmix.common.interrupts import held
 
 if TYPE_CHECKING:
-    from nrmmix.results import MCMCResult
-    from nrmmix.search_result import SearchResult
+    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.results.search import SearchResult
 
 
 def fit(
@@ -51,6 +51,6 @@ def fit(
     (2, 20, 94)
     """
     with held():
-        from nrmmix.model import Model
+        from nrmmix.model.specification import Model
 
     return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(method, **run)

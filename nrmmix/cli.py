@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nrmmix import __version__, files
+from nrmmix import __version__
+from nrmmix.common import files
 from nrmmix.defaults import default as default_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nrmmix.model import Model
+    from nrmmix.model.specification import Model
 
 EXAMPLES = """examples:
   nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful
@@ -203,7 +204,7 @@ def _fit(options: argparse.Namespace) -> int:
     saved = None if options.save is None else files.target(options.save, ".npz", "a saved fit")
     page = None if options.report is None else files.target(options.report, ".html", "a report")
     seed = _seed(options)
-    from nrmmix.searches import SEARCHES
+    from nrmmix.inference.search.options import SEARCHES
 
     for name in ("save", "report"):
         if options.method in SEARCHES and getattr(options, name) is not None:
@@ -259,7 +260,7 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _points(texts: Sequence[str], fit: Any, response: Any) -> list[Any]:
     """Points of the responses: numbers, or levels of those that have categories."""
-    from nrmmix.points import chosen
+    from nrmmix.posterior.predict.points import chosen
 
     levels = [fit.model.frame.levels[j] for j in chosen(fit.model, response)]
     return [_point(text, levels) for text in texts]
@@ -458,7 +459,7 @@ def _message(error: BaseException) -> str:
 @contextmanager
 def _warnings_said() -> Iterator[None]:
     """Warnings of the package as messages, without the line of code that gave them; the summary has the verdict on convergence."""
-    from nrmmix.convergence import ConvergenceWarning
+    from nrmmix.posterior.convergence import ConvergenceWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)

@@ -11,10 +11,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from nrmmix.families import Entries, Family, Packed, Parameter
-from nrmmix.kernels import entry as entries
-from nrmmix.kernels.entry import entry
-from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
+from nrmmix.kernels.core import entry as entries
+from nrmmix.kernels.core.entry import entry
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
+from nrmmix.model.families import Entries, Family, Packed, Parameter
 
 # Kernels.  A block has d columns y[:, FIRST:LAST]; of each a column of statistics holds n and the sum of what was observed.
 

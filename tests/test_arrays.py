@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
-from nrmmix import arrays, tables
+from nrmmix.model.frame import arrays, tables
 
 BASE = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
 

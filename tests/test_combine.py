@@ -9,8 +9,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import nrmmix as nm
-from nrmmix.kernels import clusters
-from nrmmix.kernels import state as layout
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import state as layout
 
 N = 90
 NAN = np.nan

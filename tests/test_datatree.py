@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.datatree import pointwise, to_datatree
+from nrmmix.results.datatree import pointwise, to_datatree
 
 RUN = {"draws": 30, "tune": 60, "chains": 2, "rng": 1}
 

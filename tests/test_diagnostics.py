@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from nrmmix import diagnostics as dx
+from nrmmix.posterior import diagnostics as dx
 
 KINDS = ("bulk", "tail", "mean", "raw")
 

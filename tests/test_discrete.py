@@ -14,10 +14,11 @@ from scipy.sparse import coo_array, csr_array
 from scipy.special import digamma, polygamma
 
 import nrmmix as nm
-from nrmmix.families.laws_discrete import BernoulliLaw, CategoricalLaw, NegativeBinomial, PoissonLaw
-from nrmmix.kernels import chain, clusters
-from nrmmix.kernels.jit import kernel
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_component
+from nrmmix.model.families.distributions import BernoulliLaw, CategoricalLaw, NegativeBinomial, PoissonLaw
 
 N = 40
 EPS = np.finfo(float).eps

@@ -11,11 +11,11 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import nrmmix as nm
-from nrmmix import encoding
+from nrmmix.kernels.core.state import N_CLUSTERS
 from nrmmix.kernels.predictive import predictive_weights
-from nrmmix.kernels.state import N_CLUSTERS
-from nrmmix.prior_predictive import _partitions
-from nrmmix.replay import Replay, random_measure
+from nrmmix.model import encoding
+from nrmmix.model.prior_predictive import _partitions
+from nrmmix.posterior.predict.states import Replay, random_measure
 from nrmmix.report.html import reproduce
 
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
@@ -200,7 +200,7 @@ def registry():
 
 def test_saving(tmp_path, registry):
     fit = model(WithMeasure(0.7, 2.0)).fit(draws=20, tune=20, chains=2, rng=2)
-    with pytest.raises(TypeError, match=r"WithMeasure.*registered by nrmmix.encoding.register"):
+    with pytest.raises(TypeError, match=r"WithMeasure.*registered by nrmmix.model.encoding.register"):
         fit.save(tmp_path / "fit.npz")
     encoding.register(WithMeasure, ("gamma", "rate"))
     path = fit.save(tmp_path / "fit.npz")

@@ -17,8 +17,9 @@ from scipy.sparse import csr_array, issparse
 from scipy.special import gammaln, logsumexp
 
 import nrmmix as nm
-from nrmmix import plots, replay
+from nrmmix import plots
 from nrmmix.cli import main
+from nrmmix.posterior.predict import rows
 
 sys.path.insert(0, str(Path(__file__).parent / "exact"))
 import marginals
@@ -341,7 +342,7 @@ def test_rows_in_parts(fits, data, kind, monkeypatch):
         options = {"at": [0, 2, 7]} if kind in ("density", "cdf") else {}
         whole = fits(name).predict(data.iloc[:9], kind, draws=6, **options)
         with monkeypatch.context() as patch:
-            patch.setattr(replay, "MEMORY", 2**15)
+            patch.setattr(rows, "MEMORY", 2**15)
             parts = fits(name).predict(data.iloc[:9], kind, draws=6, **options)
         pd.testing.assert_frame_equal(whole, parts, rtol=1e-9)
 
@@ -421,7 +422,8 @@ def test_density_of_an_atom_is_that_of_its_law(fits, data):
     at = [[0.5, 3, 1, "red"], [-1.0, 0, 0, "blue"]]
     joint = fit.predict(data.iloc[:1], "density", at=at, draws=1, rng=4).to_numpy()
     query = replay.Replay(fit, 1)
-    from nrmmix.replay import draw_seeds, random_measure, seed_sequence
+    from nrmmix.common.seeds import seed_sequence
+    from nrmmix.posterior.predict.states import draw_seeds, random_measure
 
     (_,) = [None for _ in query]
     atoms = random_measure(query, draw_seeds(seed_sequence(4), 1)[0])

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from nrmmix.formula import model_frame
+from nrmmix.model.frame.formula import model_frame
 
 
 @pytest.fixture
@@ -626,7 +626,7 @@ def test_frozen(table):
 
 def test_import_is_light():
     code = (
-        "import sys; import nrmmix.formula; "
+        "import sys; import nrmmix.model.frame.formula; "
         "print([m for m in ('statsmodels', 'matplotlib', 'numba') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

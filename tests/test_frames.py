@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.convergence import verdict
-from nrmmix.draws import Draws
-from nrmmix.results import MCMCResult
-from nrmmix.sampling import Run
+from nrmmix.inference.mcmc.sampling import Run
+from nrmmix.posterior.convergence import verdict
+from nrmmix.posterior.draws import Draws
+from nrmmix.results.mcmc import MCMCResult
 
 RUN = {"draws": 40, "tune": 30, "chains": 2, "rng": 1, "cores": 1}
 FORMULA = "eruptions_min + waiting_min ~ 1"

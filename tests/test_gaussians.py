@@ -11,15 +11,16 @@ from exact.marginals import known_covariance_log_marginal, normal_gamma_log_marg
 from scipy import stats
 
 import nrmmix as nm
-from nrmmix.kernels import chain, clusters
-from nrmmix.kernels.entry import call_density, call_impute, call_mean, call_sample
-from nrmmix.kernels.jit import kernel
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core.entry import call_density, call_impute, call_mean, call_sample
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.state import DENSITY, IMPUTE, MEAN, SAMPLE
 from nrmmix.kernels.predictive import predictive_weights
-from nrmmix.kernels.state import DENSITY, IMPUTE, MEAN, SAMPLE
-from nrmmix.replay import Replay
+from nrmmix.posterior.predict.states import Replay
 
 LEAST_P = 1e-4  # of tests with a fixed seed
-pytestmark = pytest.mark.filterwarnings("ignore::nrmmix.convergence.ConvergenceWarning")  # of short runs
+pytestmark = pytest.mark.filterwarnings("ignore::nrmmix.posterior.convergence.ConvergenceWarning")  # of short runs
 
 
 @kernel

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nrmmix.interrupts import held
+from nrmmix.common.interrupts import held
 
 
 def test_an_interrupt_waits_until_the_end():

@@ -20,12 +20,16 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 import nrmmix as nm
-from nrmmix import methods, moves, sampling
-from nrmmix.kernels import auxiliary, chain, clusters, gibbs, hyper, nrm
-from nrmmix.kernels import locations as places
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.entry import MOVE_T, call_density, call_mean, call_sample, call_scalar, call_step, entry
-from nrmmix.kernels.jit import JIT
+from nrmmix.inference.mcmc import cycle as methods
+from nrmmix.inference.mcmc import moves, sampling
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import locations as places
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.entry import MOVE_T, call_density, call_mean, call_sample, call_scalar, call_step, entry
+from nrmmix.kernels.core.jit import JIT
+from nrmmix.kernels.measure import auxiliary, hyper, nrm
+from nrmmix.kernels.moves import gibbs
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAST_P = 1e-4  # of tests with a fixed seed: they are repeatable, and a wrong kernel gives less than 1e-20

@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix import encoding
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.cells import redraw_cells
-from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.gibbs import gibbs_one
-from nrmmix.methods import METHODS, choose, code_of, cycle_of
-from nrmmix.moves import Move
-from nrmmix.searches import SEARCHES
+from nrmmix.inference.mcmc.cycle import METHODS, choose, code_of, cycle_of
+from nrmmix.inference.mcmc.moves.base import Move
+from nrmmix.inference.search.options import SEARCHES
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.moves.gibbs import gibbs_one
+from nrmmix.kernels.moves.imputation import redraw_cells
+from nrmmix.model import encoding
 
 Y = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0.0], [4.0]], 15, axis=0)
 RUN = {"draws": 20, "tune": 10, "chains": 2, "rng": 3}
@@ -184,7 +184,7 @@ def test_a_table_that_is_too_large():
 
 @pytest.mark.parametrize(("order", "message"), [("uniform", "give a beam"), ("markov", "give a beam and order='uniform'")])
 def test_columns_that_are_too_large(model, monkeypatch, order, message):
-    monkeypatch.setattr("nrmmix.moves.MOST_COLUMNS", 1000)
+    monkeypatch.setattr("nrmmix.inference.mcmc.moves.permutation.MOST_COLUMNS", 1000)
     with pytest.raises(ValueError, match=r"columns of statistics would take .*; give a beam"):
         model.fit(nm.Permutation(order=order), **RUN)
     assert nm.Permutation(order=order).complaint(model).endswith(message)

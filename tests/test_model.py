@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.covariates import farthest_points
-from nrmmix.joint import log_integral_over_u
+from nrmmix.model.log_joint import log_integral_over_u
+from nrmmix.model.priors.grid import farthest_points
 
 
 @pytest.fixture(scope="module")

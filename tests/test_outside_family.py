@@ -12,7 +12,7 @@ from outside import Exponential
 from scipy.special import gammaln
 
 import nrmmix as nm
-from nrmmix.encoding import register
+from nrmmix.model.encoding import register
 
 Y = np.array([[0.2, 1.0], [0.3, 9.0], [4.0, 8.0], [5.0, np.nan], [0.1, 1.5]])
 SHAPE, RATE = 2.0, np.array([1.5, 4.0])

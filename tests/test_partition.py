@@ -8,8 +8,8 @@ import naive
 import numpy as np
 import pytest
 
-from nrmmix import partition as pt
 from nrmmix.kernels import partitions as kernels
+from nrmmix.posterior import partition as pt
 
 LOSSES = ("vi", "binder")
 

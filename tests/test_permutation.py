@@ -15,12 +15,12 @@ from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln, logsumexp
 
 import nrmmix as nm
+from nrmmix.inference.mcmc.cycle import Cycle, program, scratch
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels import orders, permutation, segments
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.state import CURSOR, DONE, NEED_ROOM, TUNING
-from nrmmix.methods import Cycle, program, scratch
-from nrmmix.partition import canonical
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.state import CURSOR, DONE, NEED_ROOM, TUNING
+from nrmmix.kernels.moves.permutation import orders, permutation, segments
+from nrmmix.posterior.partition import canonical
 
 X = np.random.default_rng(3).normal(size=(10, 2)) + np.repeat([[0.0, 0.0], [2.0, 1.0]], 5, axis=0)
 LABELS = np.array([0, 0, 1, 0, 2, 2, 2, 1, 3, 2])

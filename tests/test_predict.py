@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix import replay
-from nrmmix.partition import Partition
-from nrmmix.replay import Replay, targets
+from nrmmix.posterior.partition import Partition
+from nrmmix.posterior.predict import rows
+from nrmmix.posterior.predict.rows import targets
+from nrmmix.posterior.predict.states import Replay
 
 RUN = {"draws": 20, "tune": 60, "chains": 2, "rng": 1}
 
@@ -178,7 +179,7 @@ def test_predictions_do_not_depend_on_the_memory(which, request, monkeypatch):
         return [*tables, fit.predict(new, "cdf", at=[[0, 8000]], draws=7), fit.log_density(new)]
 
     whole = everything()
-    monkeypatch.setattr(replay, "MEMORY", 1)
+    monkeypatch.setattr(rows, "MEMORY", 1)
     for a, b in zip(whole, everything()):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
@@ -195,7 +196,7 @@ def test_clusters_against_a_naive_reference(which, request, data):
     X, family = data[["small", "large"]].to_numpy(), fit.model.family
     base = naive.Base(family.m, family.r, family.nu, family.scale)
     from nrmmix.kernels.predictive import predictive_weights
-    from nrmmix.replay import Reach
+    from nrmmix.posterior.predict.states import Reach
 
     recorded, target = Replay(fit, draws), targets(fit.model, new)
     reach = Reach(fit.model, target)

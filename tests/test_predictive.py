@@ -9,7 +9,8 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.kernels.predictive import cluster_means, predictive_scores, predictive_weights
-from nrmmix.replay import Reach, Replay, targets
+from nrmmix.posterior.predict.rows import targets
+from nrmmix.posterior.predict.states import Reach, Replay
 
 PRIORS = [nm.DirichletProcess(1.3), nm.NGGP(0.8, 0.3), nm.NGGP(0.8, 0.6, tau=2.0)]
 RUN = {"draws": 5, "tune": 30, "chains": 1, "rng": 3}

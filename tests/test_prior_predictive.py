@@ -15,10 +15,10 @@ from scipy import integrate, stats
 from scipy.special import betaln, digamma, gammaln
 
 import nrmmix as nm
-from nrmmix import cluster_laws
-from nrmmix.cluster_laws import cluster_law
-from nrmmix.kernels.prior import log_integrals, next_ratios, seat
-from nrmmix.prior_predictive import expected_clusters
+from nrmmix.kernels.measure.prior import log_integrals, next_ratios, seat
+from nrmmix.model.prior_predictive import expected_clusters
+from nrmmix.model.priors import n_clusters as cluster_laws
+from nrmmix.model.priors.n_clusters import cluster_law
 
 SIGMAS = [0.0, 1e-6, 0.3, 0.9]
 MASSES = [1.3, nm.Gamma(2.0, 0.7), nm.LogNormal(0.2, 0.8)]
@@ -331,14 +331,14 @@ def test_bad_arguments(draws, rng, message):
 def test_distributions_of_hyperpriors(prior):
     assert prior.distribution.mean() == pytest.approx(prior.mean)
     x = np.array([0.1, 0.4, 0.7])
-    from nrmmix.kernels.nrm import log_hyperprior
+    from nrmmix.kernels.measure.nrm import log_hyperprior
 
     density = [log_hyperprior(np.array(prior.row()), value) for value in x]
     np.testing.assert_allclose(np.diff(density), np.diff(prior.distribution.logpdf(x)))
 
 
 def test_a_hyperprior_without_a_distribution():
-    from nrmmix.priors import Hyperprior
+    from nrmmix.model.priors.hyperpriors import Hyperprior
 
     with pytest.raises(TypeError, match="Hyperprior cannot be used as a hyperprior"):
         _ = Hyperprior().distribution

@@ -13,8 +13,8 @@ from scipy import stats
 
 import nrmmix as nm
 from nrmmix.kernels import chain
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.clusters import empty_column, marginal_column, score_columns, update_column
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.clusters import empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_new, predictive_scores
 
 N = 12
@@ -243,7 +243,7 @@ def test_defaults_are_what_the_documentation_says():
     X, y = design(data), data["y"].to_numpy()
     assert family.b == pytest.approx([y.mean(), 0, 0], abs=1e-12)
     assert family.factor.T @ family.factor == pytest.approx(family.r * X.T @ X / N)
-    from nrmmix.families import regression
+    from nrmmix.model.families import regression
 
     assert (family.r, family.nu) == (regression.R, regression.NU)
     assert family.scale == pytest.approx(regression.SPREAD * regression.NU * y.var(ddof=1))

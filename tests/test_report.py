@@ -221,7 +221,7 @@ def test_report_shows_the_clusters_whatever_the_size(regression, tmp_path, monke
 
 
 def run_of(fit):
-    from nrmmix.sampling import Run
+    from nrmmix.inference.mcmc.sampling import Run
 
     return Run(fit.draws, fit.method, fit.tune, fit.thin, fit.seed, fit.seconds, fit.moved, fit.interrupted, fit.standings)
 

@@ -10,15 +10,15 @@ import pytest
 from scipy import stats
 
 import nrmmix as nm
-from nrmmix import diagnostics
-from nrmmix.convergence import converged, verdict
-from nrmmix.draws import Draws
+from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.kernels.chain import start
+from nrmmix.posterior import diagnostics
+from nrmmix.posterior.convergence import converged, verdict
+from nrmmix.posterior.draws import Draws
 from nrmmix.report import clusters
 from nrmmix.report.summary import rounded
 from nrmmix.report.tables import escape_latex
-from nrmmix.results import MCMCResult
-from nrmmix.sampling import Run
+from nrmmix.results.mcmc import MCMCResult
 
 RUN = {"draws": 60, "tune": 20, "chains": 2, "rng": 1, "cores": 1}
 
@@ -79,7 +79,7 @@ def test_predictions_are_those_of_the_predict_module(mixture, monkeypatch):
         predict=lambda *args, **options: seen.append((args, options)) or "table",
         log_density=lambda *args: seen.append((args, {})) or "series",
     )
-    monkeypatch.setitem(__import__("sys").modules, "nrmmix.predict", module)
+    monkeypatch.setitem(__import__("sys").modules, "nrmmix.posterior.predict.tables", module)
     assert mixture.predict("rows", "density", at=[1.0], q=0.3, interval=0.5, draws=9, rng=3) == "table"
     assert mixture.log_density("rows") == "series"
     assert seen == [
@@ -352,7 +352,7 @@ def test_verdict_mentions_one_chain_and_an_interrupt(model):
 
 
 def test_partition_is_the_estimate_from_all_draws(mixture):
-    from nrmmix.partition import estimate, expected_loss
+    from nrmmix.posterior.partition import estimate, expected_loss
 
     found = mixture.partition("binder", rng=3)
     draws = mixture.draws.flat("labels")

@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix import files, saving
-from nrmmix.draws import Draws
+from nrmmix.common import files
+from nrmmix.posterior.draws import Draws
+from nrmmix.results import saving
 
 RUN = {"draws": 12, "tune": 9, "thin": 2, "chains": 2, "rng": 5, "cores": 1}
 

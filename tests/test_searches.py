@@ -17,11 +17,12 @@ from scipy.sparse import csr_array
 
 import nrmmix as nm
 from nrmmix import cli
-from nrmmix.chain import INITS, initial_labels, new_chain
 from nrmmix.defaults import given
-from nrmmix.kernels import ibhc
-from nrmmix.methods import METHODS, cycle_of
-from nrmmix.searches import STARTS, Wood, first_labels
+from nrmmix.inference.mcmc.chain import new_chain
+from nrmmix.inference.mcmc.cycle import METHODS, cycle_of
+from nrmmix.inference.mcmc.start import INITS, initial_labels
+from nrmmix.inference.search.grower import STARTS, Wood, first_labels
+from nrmmix.kernels.trees import ibhc
 
 BASE = naive.Base(np.array([0.2, -0.3]), 0.3, 4.5, np.array([[1.0, 0.3], [0.3, 0.8]]))
 FAMILY = nm.Gaussian(m=BASE.m, r=BASE.r, nu=BASE.nu, scale=BASE.scale)
@@ -108,9 +109,9 @@ def test_greedy_trees_are_those_of_plain_python(prior):
 def test_greedy_trees_in_small_steps(monkeypatch):
     model = model_of(scattered(60))
     whole = joined(model).tree()
-    monkeypatch.setattr("nrmmix.searches.UNIONS", 1)
+    monkeypatch.setattr("nrmmix.inference.search.grower.UNIONS", 1)
     assert all(np.array_equal(a, b) for a, b in zip(vars(whole).values(), vars(joined(model).tree()).values(), strict=True))
-    monkeypatch.setattr("nrmmix.searches.ROWS", 1)
+    monkeypatch.setattr("nrmmix.inference.search.grower.ROWS", 1)
     order = np.random.default_rng(0).permutation(60)
     small = grown(model, order).tree()
     monkeypatch.undo()
@@ -367,10 +368,10 @@ def test_options_that_are_refused(monkeypatch):
     assert str(nm.IBHC(passes=3)) == "IBHC(passes=3)" and str(nm.BHC()) == "BHC()"
     with pytest.raises(ValueError, match="time_limit must be greater than 0"):
         model_of(scattered(9)).fit("bhc", time_limit=-1)
-    monkeypatch.setattr("nrmmix.searches.MOST_ROWS", 8)
+    monkeypatch.setattr("nrmmix.inference.search.options.MOST_ROWS", 8)
     with pytest.raises(ValueError, match=r"nm\.BHC\(\): it compares all pairs of rows, and 9 rows have 4e\+01 pairs.*nm\.IBHC\(\)"):
         model_of(scattered(9)).fit("bhc")
-    monkeypatch.setattr("nrmmix.searches.MOST_BANK", 8)
+    monkeypatch.setattr("nrmmix.inference.search.grower.MOST_BANK", 8)
     with pytest.raises(ValueError, match="the statistics of the tree's 9 nodes would take"):
         model_of(scattered(9)).fit("ibhc")
     with pytest.raises(ValueError, match='init="ibhc": the statistics of the tree'):

@@ -12,13 +12,13 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import nrmmix as nm
-from nrmmix.families.laws import NormalGamma
 from nrmmix.kernels import chain
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.clusters import empty_column, marginal_column, score_columns, update_column
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.clusters import empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.families.semiconjugate import log_normal_gamma
-from nrmmix.kernels.held import redraw, redraw_column
+from nrmmix.kernels.moves.algorithm8 import redraw, redraw_column
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_new, predictive_scores
+from nrmmix.model.families.distributions import NormalGamma
 
 M, VARIANCE = np.array([0.2, -1.0]), np.array([1.3, 4.0])
 GAMMAS = (nm.Gamma(1.5, 0.4), nm.Gamma(0.7, 2.0))
@@ -339,7 +339,7 @@ def _jacobian(fit, log_unit):
 
 
 def test_defaults_are_what_the_documentation_says():
-    from nrmmix.families import semiconjugate
+    from nrmmix.model.families import semiconjugate
 
     data = galaxy()
     y = data["velocity_km_s"].to_numpy()

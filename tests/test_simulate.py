@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 import nrmmix as nm
-from nrmmix import replay, simulate
-from nrmmix.replay import Replay, new_components, random_measure
+from nrmmix.posterior.predict import rows, simulate
+from nrmmix.posterior.predict.states import Replay, new_components, random_measure
 
 RUN = {"draws": 100, "tune": 100, "chains": 2, "rng": 1}
 
@@ -126,7 +126,7 @@ def test_seeds(which, request):
 def test_replicates_do_not_depend_on_the_memory(which, memory, request, monkeypatch):
     fit = request.getfixturevalue(which)
     whole = fit.simulate(draws=2, rng=5)
-    monkeypatch.setattr(replay, "MEMORY", memory)
+    monkeypatch.setattr(rows, "MEMORY", memory)
     np.testing.assert_allclose(fit.simulate(draws=2, rng=5), whole, rtol=1e-9)
 
 

@@ -7,9 +7,9 @@ import numba
 import numpy as np
 import pytest
 
-from nrmmix.kernels.jit import JIT
-from nrmmix.kernels.nrm import power_of_tau, psi1_at
-from nrmmix.kernels.special import draw_index, draw_log_gamma, exp_any, log1p_pos, log_pos, log_rising
+from nrmmix.kernels.core.jit import JIT
+from nrmmix.kernels.core.special import draw_index, draw_log_gamma, exp_any, log1p_pos, log_pos, log_rising
+from nrmmix.kernels.measure.nrm import power_of_tau, psi1_at
 
 EPS = np.finfo(float).eps
 compiled_only = pytest.mark.skipif(not JIT, reason="without compilation these are the C library's")

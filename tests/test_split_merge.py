@@ -14,10 +14,12 @@ from exact.enumeration import dirichlet_log_eppf, gaussian_log_marginal, nrm_log
 from test_kernels import check_columns, copy_of, far_away, mixture, point_of, problem_of, same_draws, subprocess_of
 
 import nrmmix as nm
-from nrmmix import methods, sampling
-from nrmmix.kernels import chain, clusters
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.state import ACCEPTED, PROPOSED, TALLY
+from nrmmix.inference.mcmc import cycle as methods
+from nrmmix.inference.mcmc import sampling
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 
 PROPOSALS = {
     "no scans": nm.SplitMerge(scans=0),

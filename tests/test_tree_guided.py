@@ -18,10 +18,13 @@ from test_split_merge import draws_of, spread, started
 from test_trees import shape_of
 
 import nrmmix as nm
-from nrmmix.kernels import chain, guide_tree, tree_cycle, tree_splits
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.state import ACCEPTED, TALLY, Memory
-from nrmmix.tree_moves import TreeGuided
+from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.state import ACCEPTED, TALLY, Memory
+from nrmmix.kernels.trees import guide_tree
+from nrmmix.kernels.trees import splits as tree_splits
+from nrmmix.kernels.trees import sweep as tree_cycle
 
 MOVES = {
     "both": TreeGuided(global_moves=5),
@@ -419,7 +422,7 @@ def test_models_that_it_does_not_suit(model, message):
 
 
 def test_trees_that_would_not_fit(monkeypatch):
-    monkeypatch.setattr("nrmmix.tree_moves.MOST_COLUMNS", 1000)
+    monkeypatch.setattr("nrmmix.inference.mcmc.moves.tree_guided.MOST_COLUMNS", 1000)
     with pytest.raises(ValueError, match=r"statistics of its trees would take .* GiB in each chain"):
         mixture(50, 2).fit(TreeGuided(), draws=1)
 

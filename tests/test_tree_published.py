@@ -15,9 +15,11 @@ from test_split_merge import draws_of, started
 from test_trees import Case, check, check_free, shape_of
 
 import nrmmix as nm
-from nrmmix.kernels import chain, nrm, published_trees
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.state import ACCEPTED, PROPOSED, TALLY, Memory
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY, Memory
+from nrmmix.kernels.measure import nrm
+from nrmmix.kernels.trees import published_trees
 
 REPAIRS = ("subset", "tree", "first_pick")
 MOVES = {

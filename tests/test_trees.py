@@ -17,8 +17,10 @@ from scipy.sparse import csr_array
 from test_kernels import subprocess_of
 
 import nrmmix as nm
-from nrmmix.kernels import chain, clusters, trees
-from nrmmix.kernels import state as layout
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.trees import forest as trees
 
 LOG_CLUSTER, SIGMA = -0.7, 0.3  # of the guide
 BASE = naive.Base(np.array([0.2, -0.3]), 0.3, 4.5, np.array([[1.0, 0.3], [0.3, 0.8]]))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.clusters import attach, empty_column, rebuild, score_columns_and_new
-from nrmmix.kernels.entry import call_covariate, call_move, call_step
-from nrmmix.kernels.jit import kernel, variable
-from nrmmix.kernels.nrm import evaluate_kernel, log_joint, recompute_A, refresh
-from nrmmix.kernels.state import (
+from nrmmix.kernels.core.clusters import attach, empty_column, rebuild, score_columns_and_new
+from nrmmix.kernels.core.entry import call_covariate, call_move, call_step
+from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.state import (
     BY_WORK,
     CALLS,
     CURSOR,
@@ -25,6 +24,7 @@ from nrmmix.kernels.state import (
     WIDTH,
     Memory,
 )
+from nrmmix.kernels.measure.nrm import evaluate_kernel, log_joint, recompute_A, refresh
 
 # control: shared with the main thread while the chain runs
 ITERATION = 0  # iterations done

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nrmmix.kernels.jit import fast, kernel
+from nrmmix.kernels.core.jit import fast, kernel
 
 # ---- partitions side by side
 

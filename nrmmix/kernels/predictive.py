@@ -6,25 +6,11 @@ import math
 
 import numpy as np
 
-from nrmmix.kernels.clusters import empty_column, score_columns_and_new, update_column
-from nrmmix.kernels.crm import expected_count, jumps_above, mass_below
-from nrmmix.kernels.entry import call_density, call_mean, call_sample
-from nrmmix.kernels.jit import allocating, fast, kernel, variable
-from nrmmix.kernels.nrm import (
-    evaluate_kernel,
-    exponents,
-    growth_sums,
-    is_integrated,
-    log_table,
-    mass_of_new,
-    power_of_tau,
-    psi1_at,
-    recompute_A,
-    refresh,
-    total_growth,
-)
-from nrmmix.kernels.special import exp_any, log_pos
-from nrmmix.kernels.state import (
+from nrmmix.kernels.core.clusters import empty_column, score_columns_and_new, update_column
+from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
+from nrmmix.kernels.core.jit import allocating, fast, kernel, variable
+from nrmmix.kernels.core.special import exp_any, log_pos
+from nrmmix.kernels.core.state import (
     COMPONENTS,
     DENSITY,
     EXPLICIT,
@@ -40,6 +26,20 @@ from nrmmix.kernels.state import (
     TABLE,
     TAU,
     TINY,
+)
+from nrmmix.kernels.measure.crm import expected_count, jumps_above, mass_below
+from nrmmix.kernels.measure.nrm import (
+    evaluate_kernel,
+    exponents,
+    growth_sums,
+    is_integrated,
+    log_table,
+    mass_of_new,
+    power_of_tau,
+    psi1_at,
+    recompute_A,
+    refresh,
+    total_growth,
 )
 
 STEP = 0.5  # of the trapezoid in log v: its error is 2e-8

@@ -17,7 +17,7 @@ from nrmmix.plots.profiles import components, profiles
 from nrmmix.plots.regressions import conditional, mean, quantiles, slices
 
 if TYPE_CHECKING:
-    from nrmmix.results import MCMCResult
+    from nrmmix.results.mcmc import MCMCResult
 
 __all__ = [
     "autocorrelation", "available", "check", "clusters", "components", "conditional", "density", "mean", "n_clusters", "plot", "ppc",

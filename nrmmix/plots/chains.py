@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrmmix import diagnostics
+from nrmmix.model.priors.hyperpriors import Hyperprior
 from nrmmix.plots import style
 from nrmmix.plots.kinds import check, kind, one_of, quantities, suits_all
-from nrmmix.priors import Hyperprior
+from nrmmix.posterior import diagnostics
 
 if TYPE_CHECKING:
-    from nrmmix.model import Model
-    from nrmmix.results import MCMCResult
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
 
 NEGLIGIBLE = 1e-3  # prior probability beyond the axis that need not be mentioned
 WIDEST = 3  # of the axis of a number of clusters, in lengths of the posterior

@@ -9,13 +9,13 @@ import pandas as pd
 
 from nrmmix.plots import style
 from nrmmix.plots.kinds import LEVELS, Bands, levels_of, shapes, values_of
-from nrmmix.points import grid, label
+from nrmmix.posterior.predict.points import grid, label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nrmmix.model import Model
-    from nrmmix.results import MCMCResult
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
 
 FEW = 60  # values with a mark of their own; more are a curve
 MOST_ROWS = 60  # over whose inputs a density is averaged

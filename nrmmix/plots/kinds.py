@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 
-from nrmmix.arrays import column as read_column
+from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.plots.style import GOLDEN, jitter
-from nrmmix.replay import prior_laws
+from nrmmix.posterior.predict.states import prior_laws
 
 if TYPE_CHECKING:
-    from nrmmix.model import Model
-    from nrmmix.results import MCMCResult
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
 
 # The data first, the chains last.
 ORDER = (

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix.common.messages import count
 from nrmmix.plots import style
 from nrmmix.plots.frequencies import bars, over_rows
 from nrmmix.plots.kinds import LEVELS, NUMBER, SHARE, Bands, check, kind, levels_of, responses, scattered, shapes, values_of
-from nrmmix.sampling import count
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from matplotlib.axes import Axes
 
-    from nrmmix.model import Model
-    from nrmmix.results import MCMCResult
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
 
 MASSES = (0.5, 0.8, 0.95)  # posterior mean probability inside the contours
 MOST = 6  # responses of a picture of pairs

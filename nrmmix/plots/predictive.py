@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common.messages import count
 from nrmmix.plots import style
 from nrmmix.plots.frequencies import counted, shares, value_axis
 from nrmmix.plots.kinds import COUNT, LEVELS, check, kind, one_of, responses, shapes, values_of
-from nrmmix.sampling import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nrmmix.model import Model
-    from nrmmix.results import MCMCResult
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
 
 CURVES = ("density", "ecdf")
 CELLS = 512  # of the grid on which densities are smoothed

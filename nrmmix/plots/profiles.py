@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrmmix.arrays import column as read_column
-from nrmmix.compiling import announced
+from nrmmix.common.compiling import announced
+from nrmmix.common.messages import count
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.predictive import cluster_means
+from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
 from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
-from nrmmix.replay import Replay
-from nrmmix.sampling import count
+from nrmmix.posterior.predict.states import Replay
 
 if TYPE_CHECKING:
-    from nrmmix.model import Model
-    from nrmmix.results import MCMCResult
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
 FEW = 6  # means that pictures of the data show as well

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common.messages import count
 from nrmmix.plots import style
 from nrmmix.plots.frequencies import counted
 from nrmmix.plots.kinds import (
@@ -30,15 +31,14 @@ from nrmmix.plots.kinds import (
     typical_inputs,
     values_of,
 )
-from nrmmix.sampling import count
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from matplotlib.axes import Axes
 
-    from nrmmix.model import Model
-    from nrmmix.results import MCMCResult
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
 
 POINTS = 100  # along the covariate, and along the response in an image
 QUANTILE_POINTS = 60  # along the covariate: quantiles take much longer than means

@@ -11,8 +11,8 @@ from nrmmix.plots import style
 from nrmmix.plots.clustering import rank_by_size
 
 if TYPE_CHECKING:
-    from nrmmix.search_result import SearchResult
-    from nrmmix.searches import Tree
+    from nrmmix.inference.search.tree import Tree
+    from nrmmix.results.search import SearchResult
 
 MOST_LEAVES = 120  # rows that have a place each; of more, the trees below the cut are triangles
 LINEAR = 10.0  # log d up to which the axis is linear

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nrmmix.compiling import announced
+from nrmmix.common.compiling import announced
 from nrmmix.kernels.chain import start
 
 if TYPE_CHECKING:
-    from nrmmix.families import Parameter
-    from nrmmix.model import Model
-    from nrmmix.partition import Partition
-    from nrmmix.results import MCMCResult
+    from nrmmix.model.families import Parameter
+    from nrmmix.model.specification import Model
+    from nrmmix.posterior.partition import Partition
+    from nrmmix.results.mcmc import MCMCResult
 
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under

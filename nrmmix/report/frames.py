@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nrmmix import diagnostics
-from nrmmix.convergence import converged, inexact, smallest_ess, trouble
-from nrmmix.tables import as_frame, listed
-from nrmmix.warn import warn
+from nrmmix.common.warnings import warn
+from nrmmix.model.frame.tables import as_frame, listed
+from nrmmix.posterior import diagnostics
+from nrmmix.posterior.convergence import converged, inexact, smallest_ess, trouble
 
 if TYPE_CHECKING:
-    from nrmmix.results import MCMCResult
+    from nrmmix.results.mcmc import MCMCResult
 
 LEAST_DRAWS, RELIABLE = 50, 0.7  # of Pareto smoothing, and the shape up to which it is reliable (Vehtari et al. 2024)
 
@@ -204,7 +204,7 @@ def _standard_error(scores: np.ndarray) -> np.ndarray:
 
 
 def _named(fits: tuple[Any, ...]) -> dict[str, MCMCResult]:
-    from nrmmix.posterior import Posterior
+    from nrmmix.results.base import Posterior
 
     if len(fits) == 1 and isinstance(fits[0], dict):
         named = {str(name): fit for name, fit in fits[0].items()}

@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrmmix import files, plots
-from nrmmix.convergence import converged, inexact, trouble, verdict
-from nrmmix.encoding import ARGUMENTS
-from nrmmix.methods import code_of
+from nrmmix import plots
+from nrmmix.common import files
+from nrmmix.inference.mcmc.cycle import code_of
+from nrmmix.model.encoding import ARGUMENTS
+from nrmmix.model.frame.tables import listed
+from nrmmix.model.priors.gibbs_type import GibbsType
 from nrmmix.plots.kinds import KINDS
-from nrmmix.priors import GibbsType
+from nrmmix.posterior.convergence import converged, inexact, trouble, verdict
 from nrmmix.report.frames import quantities
 from nrmmix.report.summary import summary
-from nrmmix.tables import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from nrmmix.results import MCMCResult
+    from nrmmix.results.mcmc import MCMCResult
 
 DPI = 110
 HEADINGS = {"ppc": "posterior predictive check"}  # of kinds that are abbreviations

@@ -9,7 +9,7 @@ from nrmmix.report.summary import WIDTH, cluster_tables, model_table, prior_tabl
 from nrmmix.report.tables import Report, Table
 
 if TYPE_CHECKING:
-    from nrmmix.search_result import SearchResult
+    from nrmmix.results.search import SearchResult
 
 
 def summary(fit: SearchResult) -> Report:

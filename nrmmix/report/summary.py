@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nrmmix.convergence import format_rhat, verdict
-from nrmmix.moves import Gibbs
+from nrmmix.inference.mcmc.moves.gibbs import Gibbs
+from nrmmix.model.frame.tables import listed
+from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
-from nrmmix.tables import listed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nrmmix.results import MCMCResult
-    from nrmmix.search_result import SearchResult
+    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.results.search import SearchResult
 
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own

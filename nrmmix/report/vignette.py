@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nrmmix import files
+from nrmmix.common import files
 
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>\w+)\])?(?P<rest>.*)$")
 KINDS = ("markdown", "bash")

@@ -29,7 +29,7 @@ from scipy.sparse import csr_array
 from scipy.special import multigammaln
 
 import nrmmix as nm
-from nrmmix.tree_moves import TreeGuided
+from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
 
 Y = np.array([[-1.2, 0.3], [-0.9, 0.8], [0.1, -0.4], [1.4, 1.1], [1.1, 0.2], [0.4, 2.0], [2.2, -1.0]])
 COUNTS = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [0, 2, 3], [1, 1, 1], [5, 0, 0], [0, 0, 2]])

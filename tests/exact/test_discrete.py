@@ -13,9 +13,9 @@ from scipy import integrate, stats
 from scipy.sparse import csr_array
 
 import nrmmix as nm
-from nrmmix.kernels.entry import SCORE_T, entry
+from nrmmix.kernels.core.entry import SCORE_T, entry
+from nrmmix.kernels.core.state import DONE
 from nrmmix.kernels.families import poisson
-from nrmmix.kernels.state import DONE
 
 CHAINS, DRAWS = 16, 10_000
 NAN = np.nan

@@ -16,10 +16,10 @@ from exact.marginals import (
 )
 
 import nrmmix as nm
-from nrmmix.kernels.clusters import copy_column
-from nrmmix.kernels.entry import IMPUTE_T, call_update, entry
-from nrmmix.kernels.families.gaussian_patterns import has_gaps, impute_pattern
-from nrmmix.kernels.state import DONE, UPDATE
+from nrmmix.kernels.core.clusters import copy_column
+from nrmmix.kernels.core.entry import IMPUTE_T, call_update, entry
+from nrmmix.kernels.core.state import DONE, UPDATE
+from nrmmix.kernels.families.gaussian.missing import has_gaps, impute_pattern
 
 CHAINS, DRAWS, TUNE = 16, 6_000, 100
 LIMIT = 0.025

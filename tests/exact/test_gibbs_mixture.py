@@ -19,12 +19,12 @@ from scipy import stats
 from scipy.special import gammaln
 
 import nrmmix as nm
-from nrmmix.kernels.clusters import attach, detach, score_columns
-from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.gibbs import prior_weights
-from nrmmix.kernels.jit import kernel
-from nrmmix.kernels.special import draw_index
-from nrmmix.kernels.state import DONE, N_CLUSTERS
+from nrmmix.kernels.core.clusters import attach, detach, score_columns
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.special import draw_index
+from nrmmix.kernels.core.state import DONE, N_CLUSTERS
+from nrmmix.kernels.moves.gibbs import prior_weights
 
 CHAINS, DRAWS = 16, 25_000
 

@@ -18,8 +18,8 @@ from test_extending import Mixtures
 from test_extending import log_eppf as log_eppf_of_mixtures
 
 import nrmmix as nm
-from nrmmix.kernels import split_merge
-from nrmmix.kernels.state import ACCEPTED, CALLS, PROPOSED, TALLY
+from nrmmix.kernels.core.state import ACCEPTED, CALLS, PROPOSED, TALLY
+from nrmmix.kernels.moves import split_merge
 
 CHAINS, DRAWS = 16, 2500
 MOVES = {

@@ -12,9 +12,9 @@ from exact.test_gibbs_mixture import HYPER, base, hyper_posterior, observations
 from scipy.special import gammaln, logsumexp
 
 import nrmmix as nm
-from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.permutation import LAST, move
-from nrmmix.kernels.state import N_CLUSTERS, TUNING
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.state import N_CLUSTERS, TUNING
+from nrmmix.kernels.moves.permutation.permutation import LAST, move
 
 CHAINS = 16
 CASES = families()

@@ -13,9 +13,10 @@ from scipy import special, stats
 from scipy.special import logsumexp
 
 import nrmmix as nm
-from nrmmix.datatree import pointwise
-from nrmmix.kernels.crm import jumps_above, mass_below
-from nrmmix.replay import Reach, Replay, random_measure, targets
+from nrmmix.kernels.measure.crm import jumps_above, mass_below
+from nrmmix.posterior.predict.rows import targets
+from nrmmix.posterior.predict.states import Reach, Replay, random_measure
+from nrmmix.results.datatree import pointwise
 
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
 Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4])

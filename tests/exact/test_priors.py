@@ -29,15 +29,16 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import nrmmix as nm
-from nrmmix.kernels.clusters import attach, detach, score_columns
-from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.gibbs import prior_weights
-from nrmmix.kernels.jit import kernel
+from nrmmix.kernels.core.clusters import attach, detach, score_columns
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.special import draw_index
+from nrmmix.kernels.core.state import DONE, N_CLUSTERS
+from nrmmix.kernels.moves.gibbs import prior_weights
 from nrmmix.kernels.predictive import component_means, draw_measure, predictive_weights
-from nrmmix.kernels.special import draw_index
-from nrmmix.kernels.state import DONE, N_CLUSTERS
-from nrmmix.prior_predictive import _partitions
-from nrmmix.replay import Reach, Replay, random_measure, targets
+from nrmmix.model.prior_predictive import _partitions
+from nrmmix.posterior.predict.rows import targets
+from nrmmix.posterior.predict.states import Reach, Replay, random_measure
 
 CHAINS, DRAWS = 16, 8000
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}

@@ -14,9 +14,9 @@ from test_extending import FAMILY, Mixtures, Y
 from test_extending import log_eppf as mixtures_log_eppf
 
 import nrmmix as nm
-from nrmmix.kernels import ibhc
-from nrmmix.kernels import state as layout
-from nrmmix.searches import Wood
+from nrmmix.inference.search.grower import Wood
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.trees import ibhc
 
 CONJUGATE = [name for name in families() if not name.startswith("semiconjugate") and name != "Gaussian, full, cells missing"]
 CONTINUOUS = [name for name in CONJUGATE if name.startswith(("Gaussian", "Regression")) and "missing" not in name]

@@ -23,10 +23,10 @@ from exact.marginals import regression_log_marginal, semiconjugate_log_marginal
 from scipy import stats
 
 import nrmmix as nm
-from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.gibbs import gibbs_one
-from nrmmix.kernels.held import AUXILIARY
-from nrmmix.kernels.state import DONE
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.state import DONE
+from nrmmix.kernels.moves.algorithm8 import AUXILIARY
+from nrmmix.kernels.moves.gibbs import gibbs_one
 
 CHAINS, DRAWS = 16, 25_000
 Y = np.array([[-1.1, 0.2], [0.9, 1.3], [0.2, -0.7], [0.6, 0.4], [1.9, 1.6]])

@@ -29,12 +29,12 @@ from scipy import stats
 from scipy.special import gammaln
 
 import nrmmix as nm
-from nrmmix.chain import Record, new_chain
-from nrmmix.kernels import state as layout
-from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.slice_sampler import draw_partition, draw_sizes, sort_atoms
-from nrmmix.kernels.state import N_CLUSTERS
-from nrmmix.methods import cycle_of, update_addresses
+from nrmmix.inference.mcmc.chain import Record, new_chain
+from nrmmix.inference.mcmc.cycle import cycle_of, update_addresses
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.moves.slice import draw_partition, draw_sizes, sort_atoms
 
 CHAINS = 16
 

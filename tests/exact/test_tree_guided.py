@@ -16,10 +16,12 @@ from test_extending import Mixtures
 from test_extending import log_eppf as log_eppf_of_mixtures
 
 import nrmmix as nm
-from nrmmix.kernels import tree_cycle, tree_guided, tree_splits
-from nrmmix.kernels.entry import MOVE_T, entry
-from nrmmix.kernels.state import ACCEPTED, CURSOR, DONE, PROPOSED, TALLY
-from nrmmix.tree_moves import TreeGuided
+from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.state import ACCEPTED, CURSOR, DONE, PROPOSED, TALLY
+from nrmmix.kernels.trees import guided as tree_guided
+from nrmmix.kernels.trees import splits as tree_splits
+from nrmmix.kernels.trees import sweep as tree_cycle
 
 CHAINS = 16
 FULL, CELLS_MISSING, LONGEST = "Gaussian, full, d = 2", "Gaussian, full, cells missing", "Regression"

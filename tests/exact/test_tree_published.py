@@ -20,7 +20,7 @@ from naive_trees import Tree, Trees, log_product_form
 from scipy import sparse
 
 import nrmmix as nm
-from nrmmix.kernels.state import ACCEPTED, PROPOSED, TALLY
+from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 
 MASS, POINTS = 1.3, np.array([-2.1, -1.7, -0.2, 0.1, 1.6, 2.4])
 REPAIRS = ("subset", "tree", "first_pick")

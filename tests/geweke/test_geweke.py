@@ -15,15 +15,15 @@ from exact.test_gibbs_mixture import BiasedGibbs
 from scipy import stats
 
 import nrmmix as nm
-from nrmmix.chain import Record, new_chain
+from nrmmix.inference.mcmc.chain import Record, new_chain
+from nrmmix.inference.mcmc.cycle import cycle_of, update_addresses
+from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.clusters import rebuild
-from nrmmix.kernels.jit import allocating
+from nrmmix.kernels.core.clusters import rebuild
+from nrmmix.kernels.core.jit import allocating
+from nrmmix.kernels.core.state import N_CLUSTERS
 from nrmmix.kernels.predictive import draw_component
-from nrmmix.kernels.state import N_CLUSTERS
-from nrmmix.methods import cycle_of, update_addresses
-from nrmmix.prior_predictive import _partitions
-from nrmmix.tree_moves import TreeGuided
+from nrmmix.model.prior_predictive import _partitions
 
 N, CHAINS, BURN = 8, 8, 200
 ITERATIONS = int(os.environ.get("NRMMIX_GEWEKE_ITERATIONS", "2000"))  # of each chain; the tests at length take 30,000

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import AFFINITY_T, COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import AFFINITY_T, COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.special import draw_log_gamma, exp_any, log_rising
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, MEANS, STAT, THETA
 from nrmmix.kernels.families.rising import LANES, gather, ones, take_logs
-from nrmmix.kernels.jit import fast, kernel
-from nrmmix.kernels.special import draw_log_gamma, exp_any, log_rising
-from nrmmix.kernels.state import CONSTANT, DONE, FIRST, MEANS, STAT, THETA
 
 WORDS, TOTAL, ALPHA = 0, 1, 2  # in Rows.constant
 

@@ -14,11 +14,11 @@ import math
 
 import numpy as np
 
-from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.special import draw_log_gamma, log1p_pos, log_pos, log_rising
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STAT, THETA
 from nrmmix.kernels.families.rising import LANES, SMALL, gather, ones, take_logs
-from nrmmix.kernels.jit import fast, kernel
-from nrmmix.kernels.special import draw_log_gamma, log1p_pos, log_pos, log_rising
-from nrmmix.kernels.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STAT, THETA
 
 EACH = 4  # rows of stat for each response
 LOST = 1e-5  # where less than this is left of a sum of exposures, it is added up anew

@@ -1,6 +1,6 @@
 """Regression components: one response, linear in its inputs, normal-inverse-gamma prior.
 
-Responses and inputs come whitened by the prior (`nrmmix.families.Regression`): y = z'g + e with g | s2 ~ N(g0, s2 I) and
+Responses and inputs come whitened by the prior (`nrmmix.model.families.Regression`): y = z'g + e with g | s2 ~ N(g0, s2 I) and
 1/s2 ~ Gamma(nu/2, rate 1/2).  Rows that miss the response count for nothing.
 
 Rows of stat: n; c of the predictive; S_n; the mean g_n (q); the Cholesky factor of P_n = I + sum z z' packed by rows, its diagonal as
@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.families.pooling import LOST, rotate
-from nrmmix.kernels.jit import fast, inlined, kernel
-from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
 
 MEAN = 3  # first row of the mean
 NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of g0

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nrmmix.kernels.jit import fast
-from nrmmix.kernels.special import log_pos, log_rising
+from nrmmix.kernels.core.jit import fast
+from nrmmix.kernels.core.special import log_pos, log_rising
 
 SMALL = 32  # counts up to this enter by products
 ROOM = 600.0  # of |log| of a product, 708 at most

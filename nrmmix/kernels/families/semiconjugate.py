@@ -1,7 +1,7 @@
 """Independent normal responses, mean and precision independent a priori: mu_j ~ N(m_j, v_j), lambda_j ~ Gamma(shape_j, rate_j).
 
-The parameters of a column are held in it and drawn given its members (`nrmmix.kernels.held`).  Precisions are those of each cluster, or
-one for all clusters: then they stand in the constants, drawn (SHARED) or known (KNOWN).  Missing cells, NaN, count for nothing.
+The parameters of a column are held in it and drawn given its members (`nrmmix.kernels.moves.algorithm8`).  Precisions are those of each
+cluster, or one for all clusters: then they stand in the constants, drawn (SHARED) or known (KNOWN).  Missing cells, NaN, count for nothing.
 
 Rows of stat, d responses: mu (d); lambda (d), a copy of the constants where they are not OWN; the number of members; of each response
 its number of observed members (d), their mean (d) and sum of squares about it (d); sum_j log(lambda_j / 2 pi) / 2.
@@ -13,21 +13,10 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.entry import (
-    ALONE_T,
-    DENSITY_T,
-    EMPTY_T,
-    MARGINAL_T,
-    MEAN_T,
-    REDRAW_T,
-    SAMPLE_T,
-    SCORE_T,
-    UPDATE_T,
-    entry,
-)
-from nrmmix.kernels.jit import fast, inlined, kernel
-from nrmmix.kernels.special import log_pos
-from nrmmix.kernels.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA, TINY
+from nrmmix.kernels.core.entry import ALONE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA, TINY
 
 OWN, SHARED, KNOWN = 0, 1, 2
 LOST = 1e-5  # a removal that leaves less of a sum of squares than this is not trusted

@@ -1,0 +1,28 @@
+"""Seeds: one sequence from whatever a caller gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    pass
+
+def seed_sequence(rng: Any) -> np.random.SeedSequence:
+    """A seed sequence of one's own from an int, SeedSequence, Generator or None.
+
+    Raises
+    ------
+    ValueError
+        If rng is none of these.
+    """
+    if rng is None:
+        return np.random.SeedSequence()
+    if isinstance(rng, np.random.SeedSequence):  # reduced to one integer: spawning would change the caller's
+        return np.random.SeedSequence(int.from_bytes(rng.generate_state(4).tobytes(), "little"))
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence(int.from_bytes(rng.bytes(16), "little"))
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.SeedSequence(int(rng))
+    raise ValueError(f"rng must be a non-negative int, a SeedSequence, a Generator or None, not {rng!r}.")

@@ -1,0 +1,175 @@
+"""One Markov chain: its start, its arrays, and where it stands when a run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nrmmix.inference.mcmc.cycle import Cycle, program, scratch
+from nrmmix.inference.mcmc.moves.base import only_with_unions
+from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_start
+from nrmmix.inference.search.grower import first_labels, too_large
+from nrmmix.kernels import chain as loop
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.moves.algorithm8 import redraw
+from nrmmix.kernels.moves.gibbs import allocate
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Model
+
+PROGRAM = ("kept", "tally", "work")  # of the memories of moves: what they have learnt and counted
+# Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
+BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num")
+
+
+class Record(NamedTuple):
+    """Draws as the kernels write them: of one chain, or with a leading axis of several."""
+
+    labels: np.ndarray  # (draws, n) int32
+    location: np.ndarray  # (draws, n) int32, of each observation's cluster; n = 0 where there is one location
+    v: np.ndarray  # (draws, G); G = 0 where the joint has none
+    scalars: np.ndarray  # (draws, R_WIDTH + widths)
+    held: np.ndarray  # (draws, n, H) parameters held by cluster, the first n_clusters rows of each draw; n = 0 where none are
+    shared: np.ndarray  # (draws, S) parameters that all clusters share
+    imputed: np.ndarray  # (draws, cells) missing cells that are drawn, in the kernels' coordinates and order
+
+    @classmethod
+    def room(cls, model: Model, chains: int, draws: int) -> Record:
+        data, _ = model.arrays(1)
+        n, (G, P) = model.n_obs, data.distance.shape[1:]
+        return cls(
+            np.zeros((chains, draws, n), np.int32),
+            np.zeros((chains, draws, n if P > 1 else 0), np.int32),
+            np.zeros((chains, draws, G if data.setup[layout.JOINT_WITH_V] else 0)),
+            np.zeros((chains, draws, loop.R_WIDTH + len(model.widths))),
+            np.zeros((chains, draws, n if len(data.held) else 0, len(data.held))),
+            np.zeros((chains, draws, len(data.shared))),
+            np.zeros((chains, draws, np.count_nonzero(data.rows.missing))),
+        )
+
+    def part(self, which: Any) -> Record:
+        """The same part of every array."""
+        return Record(*(array[which] for array in self))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a chain stands: a run goes on from here as if it had never stopped."""
+
+    iteration: int
+    generator: dict[str, Any]  # state of the bit generator
+    state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters, `imputed` cells, PROGRAM
+    spare: Record  # draws recorded beyond those of the shortest chain
+
+
+@dataclass
+class Chain:
+    """A chain on the way, and the control array that it shares with the main thread."""
+
+    data: layout.Data
+    state: layout.State
+    rng: np.random.Generator
+    order: np.ndarray  # observations that enter one by one at the start; empty for other starts
+    program: layout.Program
+    record: Record
+    control: np.ndarray
+    enter: Callable[[np.ndarray], np.ndarray] | None = None  # labels of those in an order, where trees tell them
+
+    @property
+    def iteration(self) -> int:
+        return int(self.control[loop.ITERATION])
+
+    def run(self, updates: np.ndarray, tune: int, thin: int) -> None:
+        """Up to the control's limit; the draw of iteration i, counted from 1, goes to row (i - tune) / thin - 1."""
+        if self.enter is not None and len(self.order) and not self.control[loop.STOP]:
+            labels = self.enter(self.order)
+            while labels.max() + 1 > self.state.size.shape[0] - 3:
+                self.state = layout.enlarged(self.state)
+            loop.start(self.data, self.state, labels)
+            self.order = self.order[:0]
+        while len(self.order) and not self.control[loop.STOP]:
+            status = allocate(self.data, self.state, self.order, self.rng)
+            if status != layout.NEED_ROOM:
+                self.control[loop.STATUS] = 0 if status == layout.DONE else status
+                self.order = self.order[:0]
+                break
+            self.state = layout.enlarged(self.state)
+        while not self.control[loop.STATUS]:
+            loop.run(self.data, self.state, self.rng, self.program, updates, tune, thin, *self.record, self.control)
+            if self.control[loop.STATUS] != layout.NEED_ROOM:
+                break
+            self.control[loop.STATUS] = 0
+            self.state = layout.enlarged(self.state)
+
+    def standing(self, spare: Record) -> Standing:
+        K = int(self.state.num[layout.N_CLUSTERS])
+        kept = {name: getattr(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
+        kept |= {name: getattr(self.state, name).copy() for name in WHOLE}
+        kept["shared"] = self.data.rows.constant[self.data.shared]
+        kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
+        kept |= {name: getattr(self.program, name).copy() for name in PROGRAM}
+        return Standing(self.iteration, self.rng.bit_generator.state, kept, spare)
+
+
+
+
+
+
+
+
+def new_chain(model: Model, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
+    """A chain that starts from labels, as those of `initial_labels`."""
+    n_clusters = int(labels.max(initial=-1)) + 1
+    data, state = model.arrays(max(n_clusters, 8), *scratch(cycle, model))
+    check_start(model, data, labels, state.hyper[layout.WIDTH :])
+    loop.start(data, state, labels)
+    check_rows(model, data)
+    if n_clusters and len(data.held):
+        redraw(data, state, rng)
+    enter = None
+    for way, label in BY_TREES.items():
+        if labels.min(initial=UNASSIGNED) == label:
+            if why := only_with_unions(model) or too_large(model):
+                raise ValueError(f'init="{way}": {why}; other starts are "sequential", "one", "each" or labels.')
+            enter = partial(first_labels, model, way)
+            enter(np.zeros(0, np.int64))  # kernels are compiled in this thread
+    control = np.zeros(loop.CONTROL, np.int64)
+    control[loop.LIMIT] = np.iinfo(np.int64).max
+    order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
+    return Chain(data, state, rng, order, program(cycle, model), record, control, enter)
+
+
+def resumed_chain(model: Model, cycle: Cycle, standing: Standing, record: Record) -> Chain:
+    """A chain that goes on from where another stood; its spare draws are the first of the record."""
+    nobody = np.full(model.n_obs, -1, np.int64)
+    chain = new_chain(model, cycle, nobody, generator(standing.generator), record)
+    chain.order = chain.order[:0]
+    _, state = model.arrays(standing.state["size"].shape[0], *scratch(cycle, model))
+    for name in BY_CLUSTER:
+        kept = standing.state[name]
+        getattr(state, name)[..., : kept.shape[-1]] = kept
+    for name in WHOLE:
+        getattr(state, name)[:] = standing.state[name]
+    chain.data.rows.constant[chain.data.shared] = standing.state["shared"]
+    chain.data.rows.y[layout.drawn(chain.data.rows)] = standing.state["imputed"]
+    for name in PROGRAM:
+        getattr(chain.program, name)[:] = standing.state[name]
+    loop.resume(chain.data, state)
+    chain.state = state
+    # nobody enters one by one: the permutation that `new_chain` drew does not count
+    chain.rng = generator(standing.generator)
+    chain.control[loop.ITERATION] = standing.iteration
+    for array, spare in zip(record, standing.spare, strict=True):
+        array[: len(spare)] = spare
+    return chain
+
+
+def generator(state: dict[str, Any]) -> np.random.Generator:
+    """A generator in a given state."""
+    rng = np.random.default_rng(0)
+    rng.bit_generator.state = state
+    return rng

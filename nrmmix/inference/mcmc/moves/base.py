@@ -1,0 +1,106 @@
+"""Moves on the partition: the options of each, which models each one suits, and lists of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from nrmmix.kernels.core.entry import Entry
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nrmmix.model.specification import Model
+
+
+MOST = 10**6  # proposals, scans and atoms of one call, which is not interrupted
+MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
+MOST_COLUMNS = 2**32  # and of its columns of statistics
+
+
+class Room(NamedTuple):
+    """Scratch that a move needs: floats, integers, columns of statistics, and whether parameters of atoms."""
+
+    number: int = 0
+    whole: int = 0
+    side: int = 0
+    theta: bool = False
+
+
+@dataclass(frozen=True)
+class Move:
+    """What all moves have in common."""
+
+    name: ClassVar[str]
+    entry: ClassVar[Entry]
+    exact: ClassVar[bool] = True  # whether it leaves the posterior invariant
+    runs_alone: ClassVar[bool] = False  # whether it keeps what other moves would not keep up
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of proposals that are counted; none where every one is accepted."""
+        return ()
+
+    def options(self, model: Model) -> tuple[float, ...]:
+        """What the kernel reads, in its order."""
+        return ()
+
+    def room(self, model: Model) -> Room:
+        return Room()
+
+    def refusal(self, model: Model) -> str:
+        """Why the move cannot run on a model; empty where it can."""
+        return ""
+
+    def complaint(self, model: Model) -> str:
+        """What is wrong with its options on a model that it suits; empty if nothing."""
+        return ""
+
+    def needs_tune(self) -> str:
+        """Why the move cannot run without tuning; empty where it can."""
+        return ""
+
+    def is_irreducible(self) -> bool:
+        """Whether the move alone reaches every partition."""
+        return True
+
+    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+        """Whether it may have learnt this, finite numbers that a file says, in tuning."""
+        return True
+
+    def __str__(self) -> str:
+        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
+
+
+
+
+
+
+_ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
+
+
+def only_conjugate_mixtures(model: Model) -> str:
+    if model.is_regression:
+        return _ONLY_MIXTURES
+    if len(model.packed.held):
+        return "it needs component parameters that are integrated out, and the family's are not"
+    return ""
+
+
+def only_with_unions(model: Model) -> str:
+    """Why clusters of a model cannot be joined, as trees need it; empty where they can."""
+    if why := only_conjugate_mixtures(model):
+        return why
+    for block, entries in zip(model.blocks.blocks, model.packed.entries, strict=True):
+        if entries.combine is None:
+            return f"it adds clusters to one another, and {type(block.family).__name__} has no entry `combine`"
+    return ""
+
+
+
+
+
+
+
+

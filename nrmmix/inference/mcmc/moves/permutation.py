@@ -1,0 +1,127 @@
+"""The permutation-augmented sampler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, ClassVar
+
+from nrmmix.common.messages import one_of
+from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, Room, only_conjugate_mixtures
+from nrmmix.kernels.core.entry import Entry
+from nrmmix.kernels.moves.permutation import permutation
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nrmmix.model.specification import Model
+
+ORDERS = ("uniform", "markov", "projection")
+
+
+@dataclass(frozen=True)
+class Permutation(Move):
+    """Permutation-augmented sampler: given an ordering of the data, a partition into segments of it is drawn as a whole.
+
+    An ordering is drawn in which the members of every cluster stand together; given it, all partitions into segments are summed over by a
+    dynamic program and one is drawn (Liang, Jordan & Taskar 2007).  For mixtures by every prior whose component parameters are integrated
+    out.
+
+    Parameters
+    ----------
+    dynamic_program : {"metropolis", "table"}
+        "table": one table entry for each number of observations and of clusters; exact draws, n^3 operations and n^2 memory.
+        "metropolis": the factor of the prior that depends on the number of clusters is replaced by beta^-K, and the draw accepted
+        or not; n^2 operations.  beta follows the number of clusters in tuning, and is kept afterwards; without tuning it is that of the
+        start, where few proposals may be accepted.
+    beam : float, optional
+        With "metropolis": at each position keep only the segments that hold all but this share of the sum.  The old partition must be
+        within the beam, or the move stays.  A beam needs another move beside it that reaches every partition, such as `Gibbs`.  A
+        segment that begins a cluster in many dimensions is light at first: the share should be small enough to keep it, such as 1e-32.
+    order : {"uniform", "markov", "projection"}
+        How the members of a cluster are put in order: uniformly; each with the probability of its predictive given the one before it
+        (n^2 more operations); or along a random direction.  A random projection has no known probability: such moves search, and are made
+        in tuning only.  After it the order is uniform.
+    integrate_mass : bool, default False
+        Integrate the mass out of the draw of a partition, and draw it after that; needs a mass with a gamma prior, of a Dirichlet process
+        or another normalised random measure with a mass of its own.
+
+    Raises
+    ------
+    ValueError
+        If an option is unknown, the beam is not in [0, 1), or it is given with dynamic_program="table".
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> galaxy = nm.datasets.load_galaxy()
+    >>> moves = [nm.Permutation(order="projection", beam=1e-32), nm.Gibbs()]
+    >>> nm.fit("velocity_km_s ~ 1", galaxy, method=moves, draws=50, tune=50, chains=2, rng=1).method
+    'permutation + gibbs'
+    """
+
+    name: ClassVar[str] = "permutation"
+    entry: ClassVar[Entry] = permutation.permutation
+    dynamic_program: str = "metropolis"
+    beam: float | None = None
+    order: str = "uniform"
+    integrate_mass: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("dynamic_program", self.dynamic_program, ("metropolis", "table"))
+        one_of("order", self.order, ORDERS)
+        if not isinstance(self.integrate_mass, bool):
+            raise ValueError(f"integrate_mass must be True or False, not {self.integrate_mass!r}.")
+        if self.beam is None:
+            return
+        if isinstance(self.beam, bool) or not isinstance(self.beam, Real) or not 0 <= self.beam < 1:
+            raise ValueError(f"beam must be None or a number in [0, 1), the share of the sum that may be lost, not {self.beam!r}.")
+        if self.dynamic_program == "table":
+            raise ValueError('a beam needs dynamic_program="metropolis"; the table is exact and has none.')
+        object.__setattr__(self, "beam", float(self.beam))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("partition",)
+
+    def options(self, model: Model) -> tuple[float, ...]:
+        return (
+            float(self.dynamic_program == "table"), -1.0 if self.beam is None else self.beam, float(ORDERS.index(self.order)),
+            float(self.integrate_mass),
+        )
+
+    def room(self, model: Model) -> Room:
+        rows = model.packed.rows
+        directions = rows.y.shape[1] + int(rows.indices.max(initial=-1)) + 1 if self.order == "projection" else 0
+        return Room(*permutation.room(model.n_obs, directions, self.dynamic_program == "table", self.order == "markov"))
+
+    def is_irreducible(self) -> bool:
+        return self.beam is None  # one of 0 loses what rounds to 0
+
+    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+        return bool((kept >= 0).all()) and kept[permutation.USUAL] <= model.n_obs
+
+    def needs_tune(self) -> str:
+        return "random projections run in tuning only" if self.order == "projection" else ""
+
+    def refusal(self, model: Model) -> str:
+        return only_conjugate_mixtures(model)
+
+    def complaint(self, model: Model) -> str:
+        n = model.n_obs
+        needed = 8 * permutation.room(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
+        if needed > MOST_TABLE:
+            return (
+                f"the table of {n} observations would take {needed / 2**30:.1f} GiB in each chain, and {MOST_TABLE / 2**30:g} GiB is the "
+                'limit; take dynamic_program="metropolis"'
+            )
+        markov = self.order == "markov"
+        columns = 8 * n * model.packed.n_stat * ((self.beam is None) + markov)
+        if columns > MOST_COLUMNS:
+            return (
+                f"its columns of statistics would take {columns / 2**30:.1f} GiB in each chain, and {MOST_COLUMNS / 2**30:g} GiB is the "
+                f"limit; give a beam{' and order=' + repr('uniform') if markov else ''}"
+            )
+        if self.integrate_mass and not model.has_gamma_mass:
+            return f"integrate_mass needs a mass with a gamma prior, of a normalised random measure, and the prior is {model.prior}"
+        return ""

@@ -1,0 +1,131 @@
+"""Tree-guided moves of mixtures that are exact."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nrmmix.common.messages import count
+from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, Room, only_with_unions
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.entry import Entry
+from nrmmix.kernels.moves import gibbs
+from nrmmix.kernels.trees import guide_tree
+from nrmmix.kernels.trees import guided as tree_guided
+from nrmmix.kernels.trees import splits as tree_splits
+from nrmmix.kernels.trees import sweep as tree_cycle
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from nrmmix.model.specification import Model
+
+
+LEAST_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
+
+
+def _number(name: str, value: Any, least: float, most: float, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:
+        raise ValueError(f"{name} must be {what}, not {value!r}.")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class TreeGuided(Move):
+    """Tree-guided MCMC that leaves the posterior invariant: clusters are split along trees, and like ones merged, by Metropolis-Hastings.
+
+    After Lee & Choi (2015), whose sampler does not converge to the posterior (see `PublishedTreeGuided`).  Here all trees are
+    restrictions of one guide tree, which is made from the data in a random order and never from the partition; so every proposal
+    probability is an ordinary function of partitions.  In each iteration there are `global_moves` proposals, then Gibbs on the leaves
+    of a subtree of the guide tree.  For mixtures by every prior, of families whose component parameters are integrated out.
+
+    `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=3, depth=5), nm.Gibbs()], share="work")`, which divides the
+    work between global moves and sweeps.
+
+    Parameters
+    ----------
+    global_moves : int, default 20
+        Splits and merges proposed in each iteration.
+    depth : int, default 2
+        The subtree whose leaves are visited is drawn from the whole tree, then from what was drawn, so many times: the larger, the fewer
+        observations.
+    scan_share : float, default 0.95
+        Share of the global moves in which a split is a restricted Gibbs scan of two clusters that begin at two places of the tree; in
+        the others whole subtrees are distributed over two or more clusters.
+    scans : int, default 1
+        Restricted Gibbs scans of such a split, the last of which counts.
+    refresh : int, optional
+        Global moves after which the guide tree is made anew, in another order; default as many as there are rows, and at least 2000.
+    eta : float, default 0.5
+        Clusters join the one that is picked with odds proportional to d^-eta, d their dissimilarity (1 in the paper).
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range: counts must be 1 or more and at most 10^6, scan_share in [0, 1], eta in [0.01, 10].
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> galaxy = nm.datasets.load_galaxy()
+    >>> fit = nm.fit("velocity_km_s ~ 1", galaxy, method=[nm.TreeGuided(), nm.Gibbs()], draws=50, tune=50, chains=2, rng=1)
+    >>> fit.method
+    'tree + gibbs'
+    """
+
+    name: ClassVar[str] = "tree"
+    entry: ClassVar[Entry] = tree_cycle.tree_guided
+    global_moves: int = 20
+    depth: int = 2
+    scan_share: float = 0.95
+    scans: int = 1
+    refresh: int | None = None
+    eta: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("global_moves", "depth", "scans", "refresh"):
+            if name != "refresh" or self.refresh is not None:
+                object.__setattr__(self, name, count(name, getattr(self, name), 1, MOST))
+        object.__setattr__(self, "scan_share", _number("scan_share", self.scan_share, 0.0, 1.0, "a number from 0 to 1"))
+        object.__setattr__(self, "eta", _number("eta", self.eta, 0.01, 10.0, "a number from 0.01 to 10"))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return ("split", "merge")
+
+    def options(self, model: Model) -> tuple[float, ...]:
+        _, start = model.arrays(1)
+        mass, sigma, tau = (float(start.hyper[place]) for place in (layout.MASS, layout.SIGMA, layout.TAU))
+        # the guide's constants without tuning: u is about n
+        log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)
+        parts = (tree_cycle.begin, tree_guided.split, tree_guided.merge, gibbs.gibbs)
+        return (
+            float(self.global_moves), float(self.depth), float(self.scans), float(self.refresh or max(LEAST_REFRESH, model.n_obs)),
+            self.eta, log_cluster, sigma, self.scan_share, *(float(part.address) for part in parts),
+        )
+
+    def room(self, model: Model) -> Room:
+        rows = model.packed.rows
+        width = rows.y.shape[1] if rows.missing.shape[0] else 0
+        return Room(*tree_splits.room(model.n_obs, model.packed.n_stat, width), side=tree_splits.SIDE)
+
+    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+        tree = kept[tree_cycle.TREE]
+        return bool(
+            kept[tree_cycle.GUIDE_SIGMA] < 1 and tree_cycle.LOWEST_LOG_RHO <= kept[tree_cycle.LOG_RHO] <= 0
+            and (tree == 0 or (tree == math.floor(tree) and 1 <= tree // tree_cycle.AGES <= guide_tree.ORDERS))
+        )
+
+    def refusal(self, model: Model) -> str:
+        return only_with_unions(model)
+
+    def complaint(self, model: Model) -> str:
+        size = 8 * model.n_obs * model.packed.n_stat
+        if size > MOST_COLUMNS:
+            return (
+                f"the statistics of its trees would take {size / 2**30:.1f} GiB in each chain, and {MOST_COLUMNS / 2**30:g} GiB is the "
+                "limit; take nm.SplitMerge()"
+            )
+        return ""

@@ -1,0 +1,92 @@
+"""What became of the proposals of moves: acceptance rates and log ratios, pooled over chains."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.kernels.core import state as layout
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nrmmix.results.mcmc import MCMCResult
+
+
+def table(fit: MCMCResult) -> pd.DataFrame:
+    """Counts of every move since the end of tuning, pooled over chains.
+
+    Parameters
+    ----------
+    fit : MCMCResult
+
+    Returns
+    -------
+    DataFrame
+        One row for each move and kind of proposal.  `move`, `kind` ("" where every label drawn is taken), `calls` in each iteration
+        (mean over chains), `proposed` (labels of Gibbs and slice sampling, else proposals), `accepted` (share of them; of labels: that
+        changed), `log_ratio` and `log_ratio_sd` (mean and standard deviation of the logarithms of Metropolis-Hastings ratios that were
+        computed and are finite: most merges are refused before), and `skipped` (those of the calls that left the partition as it was:
+        of slice sampling for want of atoms, of a permutation move because the old partition was outside the beam).
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method=[nm.SplitMerge(), nm.Gibbs()], draws=9, tune=9, rng=1)
+    >>> table(fit)[["move", "kind"]].values.tolist()
+    [['split_merge', 'split'], ['split_merge', 'merge'], ['gibbs', '']]
+    """
+    import pandas as pd
+
+    columns = ["move", "kind", "calls", "proposed", "accepted", "log_ratio", "log_ratio_sd", "skipped"]
+    if not fit.standings:  # of a run that was put together, not sampled
+        return pd.DataFrame(columns=columns)
+    tally = np.sum([standing.state["tally"] for standing in fit.standings], axis=0)
+    calls = np.mean([standing.state["work"][:, layout.CALLS] for standing in fit.standings], axis=0)
+    rows: list[tuple[Any, ...]] = []
+    for j, move in enumerate(fit.cycle.moves):
+        for k, kind in enumerate(move.kinds or ("",)):
+            count = tally[j, k * layout.TALLY : (k + 1) * layout.TALLY]
+            mean, sd = _moments(*count[[layout.FINITE_RATIOS, layout.LOG_RATIO, layout.LOG_RATIO_2]])
+            proposed = int(count[layout.PROPOSED])
+            share = count[layout.ACCEPTED] / proposed if proposed else math.nan
+            rows.append((move.name, kind, calls[j], proposed, share, mean, sd, int(count[layout.SKIPPED])))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _moments(n: float, total: float, squares: float) -> tuple[float, float]:
+    """Mean and standard deviation from sums."""
+    if n == 0:
+        return math.nan, math.nan
+    mean = total / n
+    return mean, math.sqrt(max(squares / n - mean * mean, 0.0) * n / (n - 1)) if n > 1 else math.nan
+
+
+def rows(fit: MCMCResult) -> pd.DataFrame:
+    """Acceptance rates, log ratios and skipped calls as rows of `MCMCResult.diagnostics`: mean and sd, the other columns NaN."""
+    import pandas as pd
+
+    from nrmmix.posterior.diagnostics import COLUMNS
+
+    found: dict[str, tuple[float, float]] = {}
+    for row in table(fit).itertuples():
+        if row.kind:
+            found[_free(f"{row.kind} accepted", found)] = (row.accepted, math.nan)
+            found[_free(f"{row.kind} log ratio", found)] = (row.log_ratio, row.log_ratio_sd)
+        if row.skipped:
+            found[_free(f"{row.move} skipped", found)] = (skipped_share(fit, row.move, row.proposed, row.skipped), math.nan)
+    out = pd.DataFrame(math.nan, index=list(found), columns=list(COLUMNS), dtype=np.float64)
+    out[["mean", "sd"]] = np.array(list(found.values()), dtype=float).reshape(-1, 2)
+    return out
+
+
+def skipped_share(fit: MCMCResult, move: str, proposed: int, skipped: int) -> float:
+    """Share of the calls of a move that were skipped."""
+    return skipped / (proposed / fit.model.n_obs if move == "slice" else proposed)
+
+
+def _free(name: str, taken: dict[str, Any]) -> str:
+    """A name for the row of a second move of the same kind."""
+    return name if name not in taken else next(f"{name} ({k})" for k in range(2, len(taken) + 3) if f"{name} ({k})" not in taken)

@@ -1,0 +1,270 @@
+"""Chains in threads: turns, progress, interrupts, and status codes turned into exceptions."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.common.compiling import announced
+from nrmmix.common.interrupts import held
+from nrmmix.common.messages import count
+from nrmmix.common.progress import Progress
+from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.warnings import warn
+from nrmmix.inference.mcmc.chain import Chain, Record, Standing, new_chain, resumed_chain
+from nrmmix.inference.mcmc.cycle import METHODS, Cycle, check, choose, cycle_of, update_addresses
+from nrmmix.inference.mcmc.start import initial_labels
+from nrmmix.kernels import chain as loop
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.moves.gibbs import allocate
+from nrmmix.posterior.draws import Draws
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
+
+MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
+TURNS = 40  # of the chains within a run, the first ones short: every chain soon has draws
+
+
+@dataclass
+class Run:
+    """What sampling gives back."""
+
+    draws: Draws
+    method: str
+    tune: int
+    thin: int
+    seed: int
+    seconds: float  # wall clock of sampling, compilation left out
+    moved: float  # label changes for each observation and iteration
+    interrupted: bool
+    standings: tuple[Standing, ...] = ()  # of the chains at the end
+    cycle: Cycle = METHODS["gibbs"]
+
+
+
+
+
+
+def sample(
+    model: Model,
+    method: Any,
+    *,
+    draws: int,
+    tune: int,
+    thin: int,
+    chains: int,
+    init: Any,
+    rng: Any,
+    cores: int | None,
+    progress: bool | None,
+    time_limit: float | None,
+) -> Run:
+    """Run the chains of a model; see `Model.fit`."""
+    name, cycle = cycle_of(choose(model) if method == "auto" else method)
+    draws, tune = count("draws", draws, 1), count("tune", tune, 0)
+    thin, chains = count("thin", thin, 1), count("chains", chains, 1)
+    limits = _limits(chains, cores, time_limit)
+    check(cycle, model, tune)
+    seeds = seed_sequence(rng)
+    if tune + draws * thin > MOST:
+        raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
+    with announced(), held():  # kernels must not be loaded halfway
+        record = _record(model, chains, draws)
+        starts = initial_labels(init, model.n_obs, chains)
+        runs = [
+            new_chain(model, cycle, labels, np.random.default_rng(seed), record.part(c))
+            for c, (labels, seed) in enumerate(zip(starts, seeds.spawn(chains), strict=True))
+        ]
+        updates = _compiled(model, cycle)
+    seconds, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
+    done = _recorded(model, runs, tune, thin, draws, stopped)
+    if max(done) == 0:
+        if stopped == "time limit":
+            raise TimeoutError("time_limit was over before the first draw was recorded; give more seconds, or less tune.")
+        raise KeyboardInterrupt("stopped before the first draw was recorded")
+    if min(done) == 0:
+        missing = [number for number, recorded in enumerate(done) if recorded == 0]
+        warn(f"stopped before chains {missing} had recorded a draw; they are left out")
+        record = record.part([number for number, recorded in enumerate(done) if recorded])
+        runs = [run for run, recorded in zip(runs, done, strict=True) if recorded]
+        done = [recorded for recorded in done if recorded]
+    kept = min(done)
+    return Run(
+        Draws(_named(model, record.part(np.s_[:, :kept]))), name, tune, thin, int(seeds.entropy), seconds,
+        _moved(model, runs), bool(stopped), _standings(runs, record, kept, done), cycle,
+    )
+
+
+def extend(fit: MCMCResult, draws: int, *, cores: int | None, progress: bool | None, time_limit: float | None) -> Run:
+    """Go on with the chains of a fit; see `MCMCResult.extend`."""
+    model, thin, before = fit.model, fit.thin, fit.draws.n_draws
+    draws, chains = count("draws", draws, 1), fit.draws.n_chains
+    limits = _limits(chains, cores, time_limit)
+    # draws that some chains have recorded already come first
+    record = _record(model, chains, max([draws, *(len(standing.spare.labels) for standing in fit.standings)]))
+    tune = fit.tune + before * thin
+    with announced(), held():
+        runs = [resumed_chain(model, fit.cycle, standing, record.part(c)) for c, standing in enumerate(fit.standings)]
+        updates = _compiled(model, fit.cycle)
+    seconds, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
+    done = _recorded(model, runs, tune, thin, draws, stopped)
+    kept = min(*done, draws)
+    new = _named(model, record.part(np.s_[:, :kept]))
+    joined = {name: np.concatenate(_alike(fit.draws[name], values), axis=1) for name, values in new.items()}
+    return Run(
+        Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + seconds, _moved(model, runs), bool(stopped),
+        _standings(runs, record, kept, done), fit.cycle,
+    )
+
+
+def _alike(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+    """Arrays of draws that may have parameters of different numbers of clusters, with NaN for those that are not there."""
+    if a.ndim < 4 or a.shape[2] == b.shape[2]:
+        return [a, b]
+    size = max(a.shape[2], b.shape[2])
+    return [np.pad(x, ((0, 0), (0, 0), (0, size - x.shape[2]), (0, 0)), constant_values=np.nan) for x in (a, b)]
+
+
+def _limits(chains: int, cores: Any, time_limit: Any) -> tuple[int, float | None]:
+    """Checked number of threads and seconds."""
+    if time_limit is not None and (isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not time_limit > 0):
+        raise ValueError(f"time_limit must be greater than 0 seconds, not {time_limit!r}.")
+    return min(chains, os.cpu_count() or 1) if cores is None else count("cores", cores, 1), time_limit
+
+
+def _record(model: Model, chains: int, draws: int) -> Record:
+    """Room for the draws, if this machine has it: pages are taken only as they are written, too late to complain."""
+    each = sum(array.nbytes for array in Record.room(model, 1, 1))
+    needed, memory = chains * draws * each, _memory()
+    if needed > memory:
+        raise ValueError(
+            f"draws={draws} of {chains} chains would take {needed / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f} GB; "
+            f"take fewer draws, with thin= to spread them over as many iterations."
+        )
+    return Record.room(model, chains, draws)
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine; where the system does not say, what an array may have at most."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return float(sys.maxsize)
+
+
+def _compiled(model: Model, cycle: Cycle) -> np.ndarray:
+    """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
+    updates = update_addresses(model)
+    nobody = np.full(model.n_obs, -1, np.int64)
+    chain = new_chain(model, cycle, nobody, np.random.default_rng(0), Record.room(model, 1, 1).part(0))
+    chain.order = chain.order[:0]
+    chain.control[loop.STOP] = 1  # a run of no iterations
+    allocate(chain.data, chain.state, chain.order, chain.rng)
+    chain.run(updates, 0, 1)
+    return updates
+
+
+def _drive(
+    runs: list[Chain], updates: np.ndarray, tune: int, thin: int, draws: int, progress: bool | None, cores: int,
+    time_limit: float | None,
+) -> tuple[float, str]:
+    """Run all chains, in turns, so that none is far behind when they are stopped.
+
+    Seconds, and why they were stopped: "", "interrupt" or "time limit".
+    """
+    began, end = min(run.iteration for run in runs), tune + thin * draws
+    started = time.perf_counter()
+    line = Progress(progress, len(runs) * (end - began), len(runs))
+    deadline = None if time_limit is None else started + time_limit
+    stopped = ""
+    with ThreadPoolExecutor(cores) as pool:
+        for turn in range(1, TURNS + 1):
+            for run in runs:
+                run.control[loop.LIMIT] = began + (end - began) * turn**2 // TURNS**2
+            pending: set[Future[None]] = {pool.submit(run.run, updates, tune, thin) for run in runs}
+            futures = set(pending)
+            while pending:
+                reason = ""
+                try:
+                    _, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
+                    line.update(sum(run.iteration - began for run in runs))
+                    if deadline is not None and time.perf_counter() > deadline:
+                        reason = "time limit"
+                except KeyboardInterrupt:
+                    reason = "interrupt"
+                if reason and not stopped:
+                    stopped = reason
+                    for run in runs:
+                        run.control[loop.STOP] = 1
+            for future in futures:
+                future.result()
+            if stopped or any(run.control[loop.STATUS] for run in runs):
+                break
+    line.close()
+    return time.perf_counter() - started, "" if all(run.iteration >= end for run in runs) else stopped
+
+
+def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int, stopped: str) -> list[int]:
+    """Draws that each chain has recorded; an exception where one broke."""
+    for number, run in enumerate(runs):
+        if run.control[loop.STATUS] == layout.BROKEN:
+            row = int(run.state.num[layout.BAD_ROW])
+            raise FloatingPointError(
+                f"chain {number}, iteration {run.iteration}: row {model.frame.index[row]!r} has no finite score in any cluster; "
+                "rescale the data or widen the prior."
+            )
+        if run.control[loop.STATUS] != 0 or (not stopped and run.iteration < tune + draws * thin):
+            raise RuntimeError(
+                f"chain {number} broke off at iteration {run.iteration}: a move failed with status "
+                f"{int(run.control[loop.STATUS])}; the message above, if any, says where."
+            )
+    return [max(run.iteration - tune, 0) // thin for run in runs]
+
+
+def _moved(model: Model, runs: list[Chain]) -> float:
+    """Label changes for each observation and iteration, since the start."""
+    return sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(sum(run.iteration for run in runs) * model.n_obs, 1)
+
+
+def _standings(runs: list[Chain], record: Record, kept: int, done: list[int]) -> tuple[Standing, ...]:
+    return tuple(
+        run.standing(Record(*(array[c, kept:recorded].copy() for array in record)))
+        for c, (run, recorded) in enumerate(zip(runs, done, strict=True))
+    )
+
+
+def _named(model: Model, record: Record) -> dict[str, np.ndarray]:
+    """Arrays (chain, draw, ...) by the names of `Draws`."""
+    scalars = record.scalars
+    values = {
+        "n_clusters": scalars[..., loop.R_CLUSTERS].astype(np.int64),
+        "log_joint": scalars[..., loop.R_JOINT],
+        "mass": scalars[..., loop.R_MASS],
+        "sigma": scalars[..., loop.R_SIGMA],
+    }
+    for j, name in enumerate(model.width_names):
+        values[name] = scalars[..., loop.R_WIDTH + j]
+    if model.is_regression:
+        values["v"] = record.v
+    elif model.has_u:
+        values["u"] = record.v[..., 0]
+    values["labels"] = record.labels
+    if model.is_regression:
+        values["locations"] = record.location if record.location.shape[-1] else np.zeros_like(record.labels)
+    if record.held.shape[-1]:
+        K = values["n_clusters"]
+        values["theta"] = np.where(np.arange(K.max()) < K[..., None], 0.0, np.nan)[..., None] + record.held[:, :, : K.max()]
+    if record.shared.shape[-1]:
+        values["precision"] = record.shared
+    if record.imputed.shape[-1]:
+        values["imputed"] = model.blocks.in_units(record.imputed, model.packed)
+    return values

@@ -1,0 +1,68 @@
+"""How chains start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.inference.search.grower import STARTS
+from nrmmix.kernels.core import state as layout
+from nrmmix.model.frame import arrays
+from nrmmix.posterior.partition import canonical
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Model
+
+TOO_FAR = 1e100  # squares must not overflow
+UNASSIGNED = -1
+BY_TREES = {name: UNASSIGNED - 1 - j for j, name in enumerate(STARTS)}  # labels of observations that enter by trees
+INITS = ("sequential", "one", "each", *STARTS)
+
+
+def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
+    """Labels (chains, n) of the starts; UNASSIGNED for observations that enter one by one, others below it where they do by trees."""
+    if isinstance(init, str):
+        if init not in INITS:
+            raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or labels, not {init!r}.")
+        first = {"one": np.zeros(n, int), "each": np.arange(n)}.get(init, np.full(n, BY_TREES.get(init, UNASSIGNED)))
+        return np.tile(first.astype(np.int64), (chains, 1))
+    given = arrays.reals(init, "init")
+    if given.ndim == 2 and given.shape[0] != chains:
+        raise ValueError(f"init has labels for {given.shape[0]} chains but chains={chains}.")
+    each = given if given.ndim == 2 else np.broadcast_to(given, (chains, *given.shape))
+    return np.stack([canonical(arrays.labels(row, n, what="init"))[0] for row in each])
+
+
+def check_start(model: Model, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:
+    """There may not be more clusters than components, and each starting cluster must have a location that reaches all its members."""
+    n_clusters = int(labels.max(initial=-1)) + 1
+    if 0 < model.prior.components < n_clusters:
+        raise ValueError(
+            f"init has {n_clusters} clusters, but {model.prior} has {model.prior.components} components; "
+            'use init="sequential" or "one", or labels of at most so many clusters.'
+        )
+    if not model.is_regression or n_clusters == 0:
+        return
+    log_K = model.kernel.log_kernel(data.distance, width)
+    total = np.zeros((n_clusters, log_K.shape[1]))
+    np.add.at(total, labels[labels >= 0], log_K[data.group[labels >= 0]])
+    if not np.isfinite(total.max(axis=1)).all():
+        cluster = int(np.flatnonzero(~np.isfinite(total.max(axis=1)))[0])
+        raise ValueError(
+            f"init puts observations into cluster {cluster} that no location of {model.kernel} reaches together; "
+            'use init="sequential" or "each".'
+        )
+
+
+def check_rows(model: Model, data: layout.Data) -> None:
+    """Every row must be near enough for squares, and have a density, data.alone."""
+    far = (np.abs(model.packed.rows.y) > TOO_FAR).any(axis=1)
+    if far.any():
+        row = int(np.flatnonzero(far)[0])
+        raise ValueError(
+            f"row {model.frame.index[row]!r} lies more than {TOO_FAR:g} prior standard deviations out; correct it, or rescale."
+        )
+    if not np.isfinite(data.alone).all():
+        row = int(np.flatnonzero(~np.isfinite(data.alone))[0])
+        raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")

@@ -1,0 +1,168 @@
+"""Searches for one good partition by trees: what users write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from nrmmix.common.messages import count
+from nrmmix.inference.mcmc.moves.base import only_with_unions
+from nrmmix.inference.search.grower import Wood, too_large
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nrmmix.model.specification import Model
+
+MOST_PASSES = 10**6
+MOST_ROWS = 20_000  # of BHC, which tries about n^2 unions in a pass
+
+@dataclass(frozen=True)
+class Search:
+    """What the searches have in common."""
+
+    name: ClassVar[str]
+    is_random: ClassVar[bool] = True  # whether passes at the same u and hyperparameters differ
+    passes: int = 1
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, count(one.name, getattr(self, one.name), 1, MOST_PASSES))
+
+    def refusal(self, model: Model) -> str:
+        """Why it cannot run on a model; empty where it can."""
+        if why := only_with_unions(model):
+            return why
+        if model.packed.rows.missing.any():
+            return "missing cells of the family are drawn, not integrated out, and a search draws nothing"
+        return ""
+
+    def complaint(self, model: Model) -> str:
+        """What is too large; empty if nothing."""
+        return too_large(model)
+
+    def __str__(self) -> str:
+        given = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if getattr(self, one.name) != one.default]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+@dataclass(frozen=True)
+class BHC(Search):
+    """Bayesian hierarchical clustering (Heller & Ghahramani 2005; for normalized random measures Lee & Choi 2015, section 2.3).
+
+    All pairs of trees are compared and those with the smallest dissimilarity joined, from single rows to one tree; where the
+    dissimilarity d exceeds 1, the tree is cut.  A search for one partition: nothing is sampled from the posterior.
+
+    Passes alternate with one update each of u and the hyperparameters given the partition, and the tree with the highest
+    lower bound is kept (see `SearchResult`).  A pass takes about n^2 unions of clusters; at most 20,000 rows.
+
+    Parameters
+    ----------
+    passes : int, default 5
+        Trees built.  Where nothing changes from one to the next it is only one.
+
+    Raises
+    ------
+    ValueError
+        If passes is less than 1.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method=nm.BHC(passes=2), rng=1).labels.shape
+    (82,)
+    """
+
+    name: ClassVar[str] = "bhc"
+    is_random: ClassVar[bool] = False
+    passes: int = 5
+
+    def complaint(self, model: Model) -> str:
+        n = model.n_obs
+        if n > MOST_ROWS:
+            return (
+                f"it compares all pairs of rows, and {n:,} rows have {n * (n - 1) / 2:.1g} pairs, of which a core tries some millions in a "
+                f"second; at most {MOST_ROWS:,} rows can be joined so, nm.IBHC() takes more"
+            )
+        return super().complaint(model)
+
+    def build(self, wood: Wood, rng: np.random.Generator) -> Iterator[None]:
+        """Grow trees; hands back from time to time, so that it can be stopped."""
+        wood.plant()
+        return wood.joined(np.arange(wood.n))
+
+
+@dataclass(frozen=True)
+class IBHC(Search):
+    """Incremental Bayesian hierarchical clustering for normalized random measures (Lee & Choi 2015, section 2.3).
+
+    Rows enter trees one by one in random order: into the tree with the smallest dissimilarity d, or a new tree where d > 1; there on top
+    or, where that is nearer, into one of the subtrees.  Where d then exceeds 1 at a node above the row its tree is split along the path
+    from there to the root, and the parts enter anew.  Parts of one row may cause 16 splits; what then still waits enters without
+    splitting, so that it comes to an end.  At last the trees are joined by the smallest dissimilarities to one, which is cut where d > 1.
+    A search for one partition: nothing is sampled from the posterior.
+
+    Passes have new orders and alternate with one update each of u and the hyperparameters given the partition; the tree with the
+    highest lower bound is kept (see `SearchResult`).  Trees of clusters may be as deep as they have rows: a pass takes time in
+    proportion to the square of the size of the largest clusters.
+
+    Parameters
+    ----------
+    passes : int, default 10
+        Trees built.
+
+    Raises
+    ------
+    ValueError
+        If passes is less than 1.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method=nm.IBHC(passes=3), rng=1)
+    >>> fit.n_clusters
+    2
+    """
+
+    name: ClassVar[str] = "ibhc"
+    passes: int = 10
+
+    def build(self, wood: Wood, rng: np.random.Generator) -> Iterator[None]:
+        """Grow trees; hands back from time to time, so that it can be stopped."""
+        yield from wood.grown(rng.permutation(wood.n).astype(np.int64))
+        yield from wood.joined(wood.roots_grown)
+
+
+SEARCHES: dict[str, Search] = {"bhc": BHC(), "ibhc": IBHC()}
+
+
+def search_of(method: Any) -> Search | None:
+    """The search that is meant by what `Model.fit` was given; None where it is another method.
+
+    Raises
+    ------
+    ValueError
+        If it is the class of a search, or a list with one.
+    """
+    if isinstance(method, type) and issubclass(method, Search):
+        raise ValueError(f"method is the class {method.__name__}; make an object of it, nm.{method.__name__}().")
+    if isinstance(method, (list, tuple)) and any(isinstance(one, Search) for one in method):
+        raise ValueError("a search runs alone, not in a list of moves: method=nm.IBHC(); chains can start from one, init=\"ibhc\".")
+    if isinstance(method, str):
+        return SEARCHES.get(method)
+    return method if isinstance(method, Search) else None
+
+
+
+
+
+
+# ---- how trees are grown
+
+
+
+
+
+

@@ -1,0 +1,119 @@
+"""How a search is run: trees in passes, u and the hyperparameters in between."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nrmmix.common.compiling import announced
+from nrmmix.common.interrupts import held
+from nrmmix.common.seeds import seed_sequence
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.mcmc.start import check_rows
+from nrmmix.inference.search.grower import Wood
+from nrmmix.inference.search.options import Search
+from nrmmix.inference.search.tree import Tree
+from nrmmix.kernels.core import state as layout
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Model
+
+@dataclass(frozen=True)
+class Found:
+    """A tree, and the values that it was built at."""
+
+    tree: Tree
+    labels: np.ndarray
+    lower_bound: float
+    score: float  # the bound with the log density of the hyperparameters
+    values: dict[str, float]  # of hyperparameters and u
+
+
+class SearchOutcome(NamedTuple):
+    """What a search gives back."""
+
+    found: Found
+    bounds: list[float]  # of each pass, the log density of the hyperparameters added up to a constant
+    seed: int
+    seconds: float
+    interrupted: bool
+
+
+def run_search(model: Model, search: Search, *, rng: Any, progress: bool | None, time_limit: float | None) -> SearchOutcome:
+    """Run a search on a model; see `Model.fit`.
+
+    Raises
+    ------
+    ValueError
+        If the search does not suit the model, or an argument is out of range.
+    """
+    for why in (search.refusal(model), search.complaint(model)):
+        if why:
+            raise ValueError(f"nm.{search}: {why}.")
+    if time_limit is not None and (isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not time_limit > 0):
+        raise ValueError(f"time_limit must be greater than 0 seconds, not {time_limit!r}.")
+    seeds = seed_sequence(rng)
+    random = np.random.default_rng(seeds.spawn(1)[0])
+    show = sys.stderr.isatty() if progress is None else bool(progress)
+    with announced(), held():
+        wood, updates = Wood(model), update_addresses(model)
+        check_rows(model, wood.data)
+        wood.compile(updates)
+    started = time.perf_counter()
+    best, bounds, stopped = None, [], ""
+    for number in range(search.passes):
+        before = _changing(wood)
+        try:
+            for _ in search.build(wood, random):
+                if time_limit is not None and time.perf_counter() - started > time_limit:
+                    stopped = "time limit"
+                    break
+            if stopped:
+                break
+            found = _found(wood)
+            bounds.append(found.score)
+            if best is None or found.score > best.score:
+                best = found
+            if show:
+                sys.stderr.write(f"\rpass {number + 1} of {search.passes}, {time.perf_counter() - started:.0f} s      ")
+                sys.stderr.flush()
+            if number + 1 < search.passes:
+                wood.resample(found.labels, updates, random)
+        except KeyboardInterrupt:
+            stopped = "interrupt"
+            break
+        if not search.is_random and np.array_equal(before, _changing(wood)):
+            break  # the next tree would be the same
+        if time_limit is not None and time.perf_counter() - started > time_limit and number + 1 < search.passes:
+            stopped = "time limit"
+            break
+    if show:
+        sys.stderr.write("\n")
+    if best is None:
+        if stopped == "time limit":
+            raise TimeoutError("time_limit was over before the first tree was built; give more seconds.")
+        raise KeyboardInterrupt("stopped before the first tree was built")
+    return SearchOutcome(best, bounds, int(seeds.entropy), time.perf_counter() - started, bool(stopped))
+
+
+def _changing(wood: Wood) -> np.ndarray:
+    """What potentials depend on beside the data."""
+    return np.array([*wood.state.hyper, *wood.state.v, wood.forest.guide[0]])
+
+
+def _found(wood: Wood) -> Found:
+    tree, hyper = wood.tree(), wood.state.hyper
+    bound = wood.lower_bound(tree)
+    if not math.isfinite(bound):
+        raise FloatingPointError("the potentials of the tree are no finite numbers; rescale the data or widen the prior.")
+    kind = wood.data.setup[layout.MEASURE]
+    values = {"mass": float(hyper[layout.MASS]), "sigma": 0.0 if kind == layout.FINITE else float(hyper[layout.SIGMA])}
+    if wood.model.has_u and kind != layout.STABLE:
+        values["u"] = float(wood.state.v[0])
+    return Found(tree, tree.labels(wood.most), bound, bound + wood.log_hyperprior(), values)

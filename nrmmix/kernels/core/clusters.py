@@ -1,0 +1,211 @@
+"""Columns of cluster statistics: the sums over a model's blocks, and observations entering and leaving clusters.
+
+Invariants between moves: columns 0..K-1 are the clusters, none of them empty; `size`, `stat`, `location` and `log_weight`
+of a column belong together; every label is in 0..K-1.
+"""
+
+from __future__ import annotations
+
+from nrmmix.kernels.core.entry import call_affinity, call_alone, call_combine, call_empty, call_marginal, call_score, call_update
+from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.locations import add_row, weigh_locations
+from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.state import AFFINITY, ALONE, COMBINE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, TAU, UPDATE
+
+
+@kernel
+def empty_column(data, stat, k):
+    for b in range(data.block.shape[0]):
+        call_empty(data.block[b, EMPTY], data.rows, stat, data.block[b], k)
+
+
+@kernel
+def update_column(data, stat, k, i, sign):
+    """Add or remove observation i; False when a removal lost its digits and the column must be rebuilt."""
+    sound = True
+    for b in range(data.block.shape[0]):
+        if call_update(data.block[b, UPDATE], data.rows, stat, data.block[b], k, i, sign) != DONE:
+            sound = False
+    return sound
+
+
+@kernel
+def score_columns(data, stat, work, out, K, i, own):
+    """Add to out[:K] the log predictive of observation i in each column, without i itself in column `own` (or -1).
+
+    What stands in out[K:] may be overwritten.  A family that cannot take i out of `own` to full accuracy gives NaN there.
+    """
+    for b in range(data.block.shape[0]):
+        call_score(data.block[b, SCORE], data.rows, stat, work, out, data.block[b], K, i, own)
+
+
+@kernel
+def score_columns_and_new(data, stat, work, out, K, i):
+    """Add to out[:K] the log predictive of i in each column, and to out[K] log p(y_i); column K must be empty."""
+    for b in range(data.block.shape[0]):
+        block = data.block[b]
+        if block[ALONE] == 0:
+            call_score(block[SCORE], data.rows, stat, work, out, block, K + 1, i, variable(-1))
+        else:
+            new = out[K]
+            call_score(block[SCORE], data.rows, stat, work, out, block, variable(K), i, variable(-1))
+            out[K] = new + call_alone(block[ALONE], data.rows, block, i)
+
+
+@kernel
+def marginal_column(data, stat, k):
+    total = 0.0
+    for b in range(data.block.shape[0]):
+        total += call_marginal(data.block[b, MARGINAL], data.rows, stat, data.block[b], k)
+    return total
+
+
+@kernel
+def combine_columns(data, source_stat, target_stat, source, target):
+    """Add the observations of column `source` to those of another column `target`."""
+    for b in range(data.block.shape[0]):
+        call_combine(data.block[b, COMBINE], data.rows, source_stat, target_stat, data.block[b], source, target)
+
+
+@kernel
+def log_union(data, stat, k, other, m, side, spare):
+    """log p of the observations in column k of `stat` together with those in column m of `other`; column `spare` of `side` is lost."""
+    copy_column(stat, side, k, spare)
+    combine_columns(data, other, side, m, spare)
+    return marginal_column(data, side, spare)
+
+
+@kernel
+def affinities(data, stat, k, other, K, out):
+    """out[:K] = log p(y_a, y_b) - log p(y_a) - log p(y_b), a in column k of `stat` and b in each column of `other`, if families have it.
+
+    False if one has not; then log unions say the same, as they do where the sum is NaN.
+    """
+    for b in range(data.block.shape[0]):
+        if data.block[b, AFFINITY] == 0:
+            return False
+    for m in range(K):
+        out[m] = 0.0
+    for b in range(data.block.shape[0]):
+        call_affinity(data.block[b, AFFINITY], data.rows, stat, other, out, data.block[b], k, K)
+    return True
+
+
+@kernel
+def copy_column(source_stat, target_stat, source, target):
+    for r in range(source_stat.shape[0]):
+        target_stat[r, target] = source_stat[r, source]
+
+
+@kernel
+def fill_column(data, state, column, k, without):
+    """Statistics of the members of cluster k, `without` one of them (or -1), into a column."""
+    empty_column(data, state.stat, column)
+    for j in range(state.labels.shape[0]):
+        if state.labels[j] == k and j != without:
+            update_column(data, state.stat, column, j, 1.0)
+
+
+@kernel
+def rebuild(data, state):
+    """All statistics from the observations: rounding does not accumulate over a long run."""
+    for k in range(state.num[N_CLUSTERS]):
+        empty_column(data, state.stat, k)
+    for i in range(state.labels.shape[0]):
+        if state.labels[i] >= 0:
+            update_column(data, state.stat, state.labels[i], i, 1.0)
+
+
+@kernel
+def weigh(state, k):
+    """Refresh log (n_c - sigma) - log (tau + u) of a mixture's cluster."""
+    state.log_weight[k] = state.log_size[state.size[k]] - log_pos(state.hyper[TAU] + state.A[0])
+
+
+@kernel
+def shift_reach(data, state, i, k, sign):
+    if state.where.shape[1] > 0:
+        g = data.group[i]
+        add_row(state.reach[k], state.log_K[g], sign)
+        weigh_locations(state, k, g)
+
+
+@kernel
+def drop_cluster(state, k):
+    """The last cluster moves into the place of k, which nobody is in."""
+    last = state.num[N_CLUSTERS] - 1
+    state.num[N_CLUSTERS] = last
+    if k != last:
+        copy_column(state.stat, state.stat, last, k)
+        state.size[k] = state.size[last]
+        state.location[k] = state.location[last]
+        state.log_weight[k] = state.log_weight[last]
+        for p in range(state.reach.shape[1]):
+            state.reach[k, p] = state.reach[last, p]
+            state.where[k, p] = state.where[last, p]
+        left = state.size[k]
+        for j in range(state.labels.shape[0]):
+            if state.labels[j] == last:
+                state.labels[j] = k
+                left -= 1
+                if left == 0:
+                    break
+    state.size[last] = 0
+
+
+@kernel
+def detach(data, state, i):
+    """Take observation i out of its cluster; the last cluster moves into the place of one left empty."""
+    k = state.labels[i]
+    state.labels[i] = -1
+    state.size[k] -= 1
+    if state.size[k] > 0:
+        if not update_column(data, state.stat, k, i, -1.0):
+            fill_column(data, state, k, k, variable(-1))
+        weigh(state, k)
+        shift_reach(data, state, i, k, -1.0)
+    else:
+        drop_cluster(state, k)
+
+
+@kernel
+def attach(data, state, i, k):
+    """Put observation i into cluster k; k = K opens a new one."""
+    if k == state.num[N_CLUSTERS]:
+        empty_column(data, state.stat, k)
+        state.size[k] = 0
+        for p in range(state.reach.shape[1]):
+            state.reach[k, p] = 0.0
+        state.num[N_CLUSTERS] = k + 1
+    state.labels[i] = k
+    state.size[k] += 1
+    update_column(data, state.stat, k, i, 1.0)
+    weigh(state, k)
+    shift_reach(data, state, i, k, 1.0)
+
+
+@kernel
+def relocate(data, state, i, k):
+    """Observation i, which may be unassigned (-1), goes to cluster k, another than its own; k = K opens a new one."""
+    state.num[N_MOVED] += 1
+    k_old = state.labels[i]
+    if k_old >= 0:
+        last = state.num[N_CLUSTERS] - 1
+        alone = state.size[k_old] == 1
+        detach(data, state, i)
+        if alone and k == last:  # the last cluster took the place of the emptied one
+            k = k_old
+    attach(data, state, i, k)
+
+
+@kernel
+def score_without(data, state, i, k):
+    """Log predictive of member i of cluster k given the other members, from statistics without it."""
+    spare = state.num[N_CLUSTERS] + 2  # behind the columns of new clusters
+    copy_column(state.stat, state.stat, k, spare)
+    if not update_column(data, state.stat, spare, i, -1.0):
+        fill_column(data, state, spare, k, i)
+    out = state.work[state.work.shape[0] - 1]
+    out[spare] = 0.0
+    score_columns(data, state.stat, state.work, out, spare + 1, i, variable(-1))
+    return out[spare]

@@ -1,0 +1,44 @@
+"""Covariate kernels as entry points: log K(x_g, p) from the distances by covariate, (D, G, P)."""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.entry import COVARIATE_T, entry
+from nrmmix.kernels.core.state import DONE
+
+EDGE = 1.0 - 1e-9  # a distance that equals the width up to rounding is outside
+
+
+@entry(COVARIATE_T)
+def squared_exponential(distance, width, log_K):
+    """exp(-sum_j d_j^2 / (2 w_j^2))"""
+    for g in range(log_K.shape[0]):
+        for p in range(log_K.shape[1]):
+            total = 0.0
+            for j in range(distance.shape[0]):
+                z = distance[j, g, p] / width[j]
+                total += z * z
+            log_K[g, p] = -0.5 * total
+    return DONE
+
+
+@entry(COVARIATE_T)
+def box(distance, width, log_K):
+    """1 where every d_j < w_j, else 0"""
+    for g in range(log_K.shape[0]):
+        for p in range(log_K.shape[1]):
+            inside = True
+            for j in range(distance.shape[0]):
+                inside = inside and distance[j, g, p] < width[j] * EDGE
+            log_K[g, p] = 0.0 if inside else -math.inf
+    return DONE
+
+
+@entry(COVARIATE_T)
+def constant(distance, width, log_K):
+    """K = 1: the mixture"""
+    for g in range(log_K.shape[0]):
+        for p in range(log_K.shape[1]):
+            log_K[g, p] = 0.0
+    return DONE

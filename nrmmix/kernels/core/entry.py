@@ -1,0 +1,141 @@
+"""Entry points: functions compiled apart with fixed signatures, cached on disk, called by address.
+
+Families, covariate kernels and moves are entry points.  So the chain is compiled once, whatever is plugged into it, and a
+family or move from outside the package is one more address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from nrmmix.kernels.core.jit import JIT
+from nrmmix.kernels.core.state import Data, Memory, Rows, State
+
+_f8, _i8 = types.float64, types.int64
+_F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))
+_I1, _I2 = (types.Array(_i8, d, "C") for d in (1, 2))
+_RNG = numba.typeof(np.random.default_rng(0))
+_U2 = types.Array(types.uint8, 2, "C")
+_ROWS = types.NamedTuple((_F2, _U2, _I1, _I1, _F1, _F1), Rows)
+_DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I1, _F2), Data)
+_STATE = types.NamedTuple(
+    (
+        _I1, _I1, _F2, _F2, _F2, _I1, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F2, _F1, _I1, _F1, _F2, _F2,
+        _F2, _F2, _I1, _I1, _F2,
+    ),
+    State,
+)
+_MEMORY = types.NamedTuple((_F1, _F1, _F1, _F1, _I1), Memory)
+
+# (rows, stat, block, k): make column k the statistics of no observation; parameters held in it stay
+EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
+# (rows, stat, block, k, i, sign): add (+1) or remove (-1) observation i; LOST_DIGITS when a removal has
+UPDATE_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _f8)
+# (rows, stat, work, out, block, K, i, own): add to out[:K] the log predictives of i, without i itself in column `own` (or -1);
+# out[K:] may be overwritten
+SCORE_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8, _i8)
+# (rows, stat, block, k): log p(y_c)
+MARGINAL_T = _f8(_ROWS, _F2, _I1, _i8)
+# (rows, stat, theta, block, k, m, rng): theta[:, m] ~ p(theta | y_c) of column k
+SAMPLE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8, _RNG)
+# (rows, theta, work, out, block, M, i): add to out[:M] the log densities of i under M parameters
+DENSITY_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8)
+# (rows, stat or theta, out, block, k, i): the expected responses of column k into out, at the inputs of row i
+MEAN_T = _i8(_ROWS, _F2, _F1, _I1, _i8, _i8)
+# (rows, block, i): log p(y_i)
+ALONE_T = _f8(_ROWS, _I1, _i8)
+# (rows, stat, work, block, k, i, rng): draw the missing cells of i, which is not in column k, from that column's predictive
+IMPUTE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8, _RNG)
+# (rows, stat, block, k, rng): draw the parameters held in column k given its members, from the prior where it has none; k < 0: those
+# that columns 0..-k-2 share, given all of them
+REDRAW_T = _i8(_ROWS, _F2, _I1, _i8, _RNG)
+# (rows, source, target, block, k, m): add the observations in column k of `source` to those in column m of `target`, two columns
+# that may belong to one array
+COMBINE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8)
+# (rows, stat, other, out, block, k, K): add to out[:K] what `nrmmix.kernels.core.clusters.affinities` says; columns that share observations
+# may get any number
+AFFINITY_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8)
+# (distance, width, log_K): covariate kernel of all groups and locations
+COVARIATE_T = _i8(_F3, _F1, _F2)
+# (data, state, which, z): a log density at z
+SCALAR_T = _f8(_DATA, _STATE, _i8, _f8)
+# (data, state, memory, rng): status
+MOVE_T = _i8(_DATA, _STATE, _MEMORY, _RNG)
+# (data, state, rng): status of an update of all else than the partition
+STEP_T = _i8(_DATA, _STATE, _RNG)
+
+_python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, when nothing is compiled
+
+
+class Entry:
+    """A function with an address.  Compiled when the address is first asked for."""
+
+    def __init__(self, signature: Any, function: Callable[..., Any]):
+        self.signature = signature
+        self.function = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+        self._compiled: Any = None
+
+    @property
+    def address(self) -> int:
+        if not JIT:
+            _python_functions[id(self)] = self.function
+            return id(self)
+        if self._compiled is None:
+            options = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+            try:
+                self._compiled = cfunc(self.signature, cache=True, **options)(self.function)
+            except RuntimeError:  # no directory in which a cache could be written
+                self._compiled = cfunc(self.signature, **options)(self.function)
+        return self._compiled.address
+
+
+def entry(signature: Any) -> Callable[[Callable[..., Any]], Entry]:
+    """Decorator: make a function an entry point with one of the signatures of this module."""
+    return lambda function: Entry(signature, function)
+
+
+def _caller(wanted: Any) -> Any:
+    """A function (address, *args) for kernels that calls an entry point."""
+    if not JIT:
+        return lambda address, *args: _python_functions[int(address)](*args)
+
+    @intrinsic
+    def call(typingctx, address, *args):
+        def codegen(context, builder, signature, values):
+            function = ir.FunctionType(
+                context.get_value_type(wanted.return_type), [context.get_value_type(t) for t in wanted.args]
+            )
+            pointer = builder.inttoptr(values[0], function.as_pointer())
+            return builder.call(pointer, cgutils.unpack_tuple(builder, values[1]))
+
+        return wanted.return_type(types.int64, types.StarArgTuple(wanted.args)), codegen
+
+    return call
+
+
+call_empty = _caller(EMPTY_T)
+call_update = _caller(UPDATE_T)
+call_score = _caller(SCORE_T)
+call_marginal = _caller(MARGINAL_T)
+call_sample = _caller(SAMPLE_T)
+call_density = _caller(DENSITY_T)
+call_mean = _caller(MEAN_T)
+call_alone = _caller(ALONE_T)
+call_impute = _caller(IMPUTE_T)
+call_redraw = _caller(REDRAW_T)
+call_combine = _caller(COMBINE_T)
+call_affinity = _caller(AFFINITY_T)
+call_covariate = _caller(COVARIATE_T)
+call_scalar = _caller(SCALAR_T)
+call_move = _caller(MOVE_T)
+call_step = _caller(STEP_T)

@@ -1,0 +1,109 @@
+"""Locations of the atoms, integrated out of every move on the partition.
+
+Given v, a cluster c of density regression has the weight
+
+    h(c) = mass Gamma(n_c - sigma)/Gamma(1 - sigma) sum_p R0(p) (tau + A_p)^-(n_c - sigma) prod_(i in c) K(x_i, p),
+
+in place of kappa(n_c, u): the terms of its sum are the posterior of the location.  `reach` holds sum_i log K(x_i, p), `where` the
+normalised terms.  In a mixture both are empty.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.entry import STEP_T, entry
+from nrmmix.kernels.core.jit import fast, kernel, variable
+from nrmmix.kernels.core.special import draw_index, exp_any, log_pos
+from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
+
+
+@fast
+def add_row(target, row, sign):
+    for p in range(row.shape[0]):
+        target[p] += sign * row[p]
+
+
+@fast
+def log_terms(reach, log_K_row, sign, log_R0, log_b, power, out):
+    """out_p = log R0(p) + reach_p + sign log K_p - power log(tau + A_p); their maximum."""
+    top = -math.inf
+    for p in range(out.shape[0]):
+        out[p] = log_R0[p] + reach[p] + sign * log_K_row[p] - power * log_b[p]
+        top = max(top, out[p])
+    return top
+
+
+@fast
+def normalise(terms, top):
+    total = 0.0
+    for p in range(terms.shape[0]):
+        terms[p] = exp_any(terms[p] - top)
+        total += terms[p]
+    total = 1.0 / total
+    for p in range(terms.shape[0]):
+        terms[p] *= total
+
+
+@kernel
+def weigh_locations(state, k, g):
+    """Refresh `where` of cluster k; g is any group."""
+    power = state.size[k] - state.hyper[SIGMA]
+    top = log_terms(state.reach[k], state.log_K[g], 0.0, state.log_R0, state.log_b, power, state.where[k])
+    normalise(state.where[k], top)
+
+
+@kernel
+def refresh_reach(data, state):
+    """`reach` and `where` of all clusters, and K/(tau + A), after any change of v or the kernel."""
+    G, P = state.K.shape
+    for p in range(P):
+        state.log_R0[p] = math.log(data.R0[p])
+        state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
+    for g in range(G):
+        for p in range(P):
+            state.exposure[g, p] = state.K[g, p] / max(state.hyper[TAU] + state.A[p], TINY)
+    K = state.num[N_CLUSTERS]
+    for k in range(K):
+        for p in range(P):
+            state.reach[k, p] = 0.0
+    for i in range(state.labels.shape[0]):
+        if state.labels[i] >= 0:
+            add_row(state.reach[state.labels[i]], state.log_K[data.group[i]], 1.0)
+    for k in range(K):
+        weigh_locations(state, k, variable(0))
+
+
+@fast
+def location_weights(out, K, where, exposure_row, log_size, size):
+    """out[k] = log (n_k - sigma) sum_p where_p K(x_g, p)/(tau + A_p): the prior weight of joining cluster k."""
+    for k in range(K):
+        total = 0.0
+        for p in range(exposure_row.shape[0]):
+            total += where[k, p] * exposure_row[p]
+        out[k] = log_size[size[k]] + (log_pos(total) if total > TINY else -math.inf)
+
+
+@kernel
+def location_weight_without(state, k, g):
+    """The same for the cluster of a member of group g, without that member; the cluster has others."""
+    n = state.size[k] - 1
+    terms = state.plane[0]
+    top = log_terms(state.reach[k], state.log_K[g], -1.0, state.log_R0, state.log_b, n - state.hyper[SIGMA], terms)
+    normalise(terms, top)
+    total = 0.0
+    for p in range(terms.shape[0]):
+        total += terms[p] * state.exposure[g, p]
+    return state.log_size[n] + (math.log(total) if total > TINY else -math.inf)
+
+
+@entry(STEP_T)
+def update_locations(data, state, rng):
+    """mu_m: p with probability proportional to R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma)."""
+    P = state.A.shape[0]
+    terms = state.plane[0]
+    for k in range(state.num[N_CLUSTERS]):
+        power = state.size[k] - state.hyper[SIGMA]
+        log_terms(state.reach[k], state.log_K[0], 0.0, state.log_R0, state.log_b, power, terms)
+        state.location[k] = draw_index(terms, P, rng.random())
+    return DONE

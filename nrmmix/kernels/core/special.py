@@ -1,0 +1,202 @@
+"""Elementary functions written so that LLVM vectorises loops over them, and small numeric helpers.
+
+`log_pos` and `exp_any` agree with the C library to 2 units in the last place; `log_rising` is the log-gamma of counts that grow.
+Tested in tests/test_special.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from nrmmix.kernels.core.jit import JIT, fast, inlined, kernel
+
+_LN2_HIGH = 6.93147180369123816490e-01  # ln 2 with 21 trailing zero bits: k * _LN2_HIGH is exact
+_LN2_LOW = 1.90821492927058770002e-10
+_LOG2_E = 1.4426950408889634
+_ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest integer in the low bits
+_ONE_BITS = 0x3FF0000000000000
+_MANTISSA = 0x000FFFFFFFFFFFFF
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
+_TWO_52_BITS = 0x4330000000000000
+_BIASED_TWO_52 = 4503599627370496.0 + 1023.0
+
+
+@intrinsic
+def _bits(typingctx, x):
+    """The 64 bits of a float as an integer."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@intrinsic
+def _float(typingctx, b):
+    """The float with these 64 bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+if JIT:
+
+    @inlined
+    def log_pos(x):
+        """log x for finite normal x > 0: x = 2^k m with m in [sqrt 1/2, sqrt 2), log m by the series of artanh."""
+        t = _bits(x) + (_ONE_BITS - _SQRT_HALF_BITS)
+        k = _float(_TWO_52_BITS | (t >> 52)) - _BIASED_TWO_52
+        f = _float((t & _MANTISSA) + _SQRT_HALF_BITS) - 1.0
+        s = f / (2.0 + f)
+        z = s * s
+        p = 2.0 / 21.0
+        p = p * z + 2.0 / 19.0
+        p = p * z + 2.0 / 17.0
+        p = p * z + 2.0 / 15.0
+        p = p * z + 2.0 / 13.0
+        p = p * z + 2.0 / 11.0
+        p = p * z + 2.0 / 9.0
+        p = p * z + 2.0 / 7.0
+        p = p * z + 2.0 / 5.0
+        p = p * z + 2.0 / 3.0
+        # 2s = f - s f, and s f is small: the leading term f stays exact.
+        return k * _LN2_HIGH + (f - (s * (f - z * p) - k * _LN2_LOW))
+
+    @inlined
+    def exp_any(x):
+        """exp x, exactly 0 below -708 (so for minus infinity); x at most 709."""
+        c = x if x > -708.0 else -708.0
+        shifted = c * _LOG2_E + _ROUND
+        n = shifted - _ROUND
+        r = (c - n * _LN2_HIGH) - n * _LN2_LOW
+        p = 1.0 / 6227020800.0
+        p = p * r + 1.0 / 479001600.0
+        p = p * r + 1.0 / 39916800.0
+        p = p * r + 1.0 / 3628800.0
+        p = p * r + 1.0 / 362880.0
+        p = p * r + 1.0 / 40320.0
+        p = p * r + 1.0 / 5040.0
+        p = p * r + 1.0 / 720.0
+        p = p * r + 1.0 / 120.0
+        p = p * r + 1.0 / 24.0
+        p = p * r + 1.0 / 6.0
+        p = p * r + 0.5
+        p = p * (r * r) + r + 1.0
+        e = p * _float((_bits(shifted) << 52) + _ONE_BITS)
+        return e if x > -708.0 else 0.0
+
+else:  # plain Python in place of bit patterns
+
+    def log_pos(x):
+        return math.log(x)
+
+    def exp_any(x):
+        return math.exp(x) if x > -708.0 else 0.0
+
+
+@inlined
+def log1p_pos(x):
+    """log(1 + x) for x >= 0, small x to all digits."""
+    y = 1.0 + x
+    return log_pos(y) + (x - (y - 1.0)) / y
+
+
+@kernel
+def log_sigmoid(x):
+    """log of 1 / (1 + exp -x), for any x."""
+    return -math.log1p(math.exp(-x)) if x > 0.0 else x - math.log1p(math.exp(x))
+
+
+LEAST_PRODUCT = 1e-100
+
+
+@inlined
+def with_factor(log_p, product, log_odds, p):
+    """log_p + log product with a factor p = 1 / (1 + exp -log_odds) more: few logarithms are taken, and no product is lost.
+
+    Begins with 0 and 1, and ends with log_p + log product.
+    """
+    if p < LEAST_PRODUCT:
+        return log_p + log_odds, product
+    product *= p
+    if product < LEAST_PRODUCT:
+        return log_p + math.log(product), 1.0
+    return log_p, product
+
+
+_SHIFT = 8.0  # Stirling's series is used from here on
+
+
+@inlined
+def _stirling(x):
+    """log Gamma(x) - (x - 1/2) log x + x - log(2 pi)/2 for x >= 8, to 1e-15."""
+    z = 1.0 / (x * x)
+    p = 1.0 / 156.0
+    p = p * z - 691.0 / 360360.0
+    p = p * z + 1.0 / 1188.0
+    p = p * z - 1.0 / 1680.0
+    p = p * z + 1.0 / 1260.0
+    p = p * z - 1.0 / 360.0
+    p = p * z + 1.0 / 12.0
+    return p / x
+
+
+@inlined
+def log_rising(a, c):
+    """log Gamma(a + c) - log Gamma(a) for a in [1e-60, 1e60] and c >= 0; exactly 0 at c = 0.
+
+    A difference of two log-gammas would lose the digits of a that is large against c.
+    """
+    b = a + c
+    x, y = a + _SHIFT, b + _SHIFT
+    low = (a * (a + 1.0) * (a + 2.0) * (a + 3.0)) / (b * (b + 1.0) * (b + 2.0) * (b + 3.0))
+    high = ((a + 4.0) * (a + 5.0) * (a + 6.0) * (a + 7.0)) / ((b + 4.0) * (b + 5.0) * (b + 6.0) * (b + 7.0))
+    # of x, to x + c by Stirling's series; the factors that a has below x, and b below y, go in and out
+    return (x - 0.5) * log1p_pos(c / x) + c * (log_pos(y) - 1.0) + (_stirling(y) - _stirling(x)) + log_pos(low * high)
+
+
+@kernel
+def draw_log_gamma(shape, rng):
+    """Logarithm of a gamma variate with rate 1; a small shape, whose variates underflow, has one too."""
+    if shape >= 1.0:
+        return math.log(rng.standard_gamma(shape))
+    return math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
+
+
+@fast
+def draw_index(weight, m, r):
+    """Index with probability proportional to exp(weight[:m]), by one uniform r; -1 if a weight is not a number, or all are 0.
+
+    The weights are overwritten.
+    """
+    top, wrong = -math.inf, 0
+    for k in range(m):
+        top = max(top, weight[k])
+        wrong += weight[k] != weight[k]
+    if wrong > 0:
+        return -1
+    total = 0.0
+    for k in range(m):
+        weight[k] = exp_any(weight[k] - top)
+        total += weight[k]
+    r *= total
+    for k in range(m - 1):
+        r -= weight[k]
+        if r < 0.0:
+            return k
+    for k in range(m - 1, -1, -1):  # rounding: the last index of positive weight
+        if weight[k] > 0.0:
+            return k
+    return -1
+
+
+@kernel
+def draw_integer(n, rng):
+    """An integer in 0..n-1, each as likely up to 2^-53 (`Generator.integers` would allocate)."""
+    return min(int(rng.random() * n), n - 1)

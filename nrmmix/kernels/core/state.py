@@ -1,0 +1,185 @@
+"""What a chain holds.  Plain arrays in named tuples: one compiled signature for every model.
+
+Letters are those of the mathematics: n observations, K clusters, G covariate groups, P locations, D covariates.
+Arrays over clusters have room for `cap` of them, the cluster index last.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+TINY = 1e-300
+LOG_V_MAX = 600.0  # v is truncated to e^-600 .. e^600, beyond which it would under- or overflow
+
+# Status codes of moves.
+DONE = 1  # an exception inside an entry point returns 0
+NEED_ROOM = 2  # nothing was changed; more columns, please
+BROKEN = 3  # a score was not a number
+LOST_DIGITS = 4  # of families' updates: build the statistics anew
+
+# State.num
+N_CLUSTERS = 0
+CURSOR = 1  # where an interrupted move goes on
+BAD_ROW = 2  # the observation that has no finite score
+N_MOVED = 3  # label changes since the start
+N_SCORED = 4  # (observation, cluster) pairs scored since the start
+TUNING = 5  # 1 before the first draw: moves may still adapt
+NUM = 8
+
+# State.hyper
+MASS = 0
+SIGMA = 1
+TAU = 2
+WIDTH = 3  # and following, one per covariate
+# Data.hyperprior has a row for each entry of hyper: kind and two parameters.
+FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
+
+# Data.setup
+JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
+SHARED_WIDTH = 1
+COVARIATE = 2  # entry point of the covariate kernel
+# entry points of log densities; 0 where they are not used
+SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
+MEASURE = 8  # one of the following
+COMPONENTS = 9  # of a finite mixture
+SETUP = 10
+# The random measure.  EXPLICIT: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
+# PITMAN_YOR: its mass a gamma variable, integrated out; FINITE: the same with sigma = -mass / COMPONENTS.  TABLE: Data.log_V.
+EXPLICIT, PITMAN_YOR, FINITE, STABLE, TABLE = 0, 1, 2, 3, 4
+
+# Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
+# inputs; then where its part begins of means, stat, theta and constant.
+FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7
+# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last five are 0 where a family does without.
+EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
+COMBINE, AFFINITY = 19, 20
+BLOCK = 21
+
+
+class Rows(NamedTuple):
+    """What component families read: the observations, and their own constants."""
+
+    y: np.ndarray  # (n, d + e): responses in the coordinates of the kernels, NaN where missing, then inputs
+    missing: np.ndarray  # (n, d + e) uint8, 1 in cells that the chain draws; (0, 0) where there are none
+    indptr: np.ndarray  # sparse counts by row; empty where there are none
+    indices: np.ndarray
+    counts: np.ndarray
+    constant: np.ndarray  # hyperparameters and tables of all blocks
+
+
+class Data(NamedTuple):
+    """Constant during a run."""
+
+    rows: Rows
+    block: np.ndarray  # (blocks, BLOCK) int64
+    alone: np.ndarray  # (n,) log p(y_i)
+    group: np.ndarray  # (n,) covariate group
+    group_size: np.ndarray  # (G,) float64
+    distance: np.ndarray  # (D, G, P)
+    R0: np.ndarray  # (P,)
+    hyperprior: np.ndarray  # (3 + D, 3)
+    setup: np.ndarray  # (SETUP,) int64
+    held: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
+    shared: np.ndarray  # places in rows.constant of parameters that all clusters share, drawn like the held ones
+    log_V: np.ndarray  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
+
+
+# Memory.tally: for each kind of proposal of a move so many columns, counted since the end of tuning.
+PROPOSED, ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, SKIPPED = 0, 1, 2, 3, 4, 5
+TALLY = 6
+KINDS = 2  # of proposals that one move may count apart
+OPTIONS, KEPT = 12, 4
+
+
+class Memory(NamedTuple):
+    """What one move of a chain has to itself; `nrmmix.moves` says what each puts where."""
+
+    option: np.ndarray  # (OPTIONS,) constant
+    kept: np.ndarray  # (KEPT,) what it has learnt in tuning; saved with the chain
+    tally: np.ndarray  # (KINDS * TALLY,) counts; saved with the chain
+    number: np.ndarray  # scratch, lost between calls unless a call returned NEED_ROOM
+    whole: np.ndarray  # int64 scratch; likewise
+
+
+class Program(NamedTuple):
+    """The list of moves of a chain, and their memories one after the other."""
+
+    address: np.ndarray  # (moves,) int64
+    place: np.ndarray  # (moves, 4) int64: where each one's part of `number` and `whole` begins and ends
+    option: np.ndarray  # (moves, OPTIONS)
+    kept: np.ndarray  # (moves, KEPT)
+    tally: np.ndarray  # (moves, KINDS * TALLY)
+    work: np.ndarray  # (moves, WORK)
+    number: np.ndarray
+    whole: np.ndarray
+
+
+# Columns of Program.work: calls in each iteration; pairs scored by one call, averaged in tuning, and in this iteration; 1 where the
+# calls of all moves are to score alike.
+CALLS, EACH, SCORED, BY_WORK = 0, 1, 2, 3
+WORK = 4
+
+
+class State(NamedTuple):
+    """Changed by every move; invariants are in `nrmmix.kernels.core.clusters`."""
+
+    labels: np.ndarray  # (n,) cluster of each observation, -1 while unassigned
+    size: np.ndarray  # (cap,)
+    stat: np.ndarray  # (S, cap) sufficient statistics
+    side: np.ndarray  # (S, some) scratch columns of moves that try other clusters
+    theta: np.ndarray  # (T, cap) parameters of atoms, scratch of moves that draw them; T = 0 for others
+    location: np.ndarray  # (cap,) drawn after each sweep of moves
+    reach: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); P = 0 here in a mixture
+    where: np.ndarray  # (cap, P) posterior of the location; likewise
+    log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
+    log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
+    log_grown: np.ndarray  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
+    log_next: np.ndarray  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
+    v: np.ndarray  # (G,)
+    A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
+    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.nrm.refresh`
+    log_R0: np.ndarray  # (P,)
+    log_b: np.ndarray  # (P,) log (tau + A)
+    exposure: np.ndarray  # (G, P) K / (tau + A)
+    K: np.ndarray  # (G, P)
+    log_K: np.ndarray  # (G, P)
+    hyper: np.ndarray  # (3 + D,)
+    num: np.ndarray  # (NUM,) int64
+    score: np.ndarray  # (cap,) scratch
+    work: np.ndarray  # (W, cap) scratch of families, and one row more
+    plane: np.ndarray  # (3, P) scratch of the measure's updates
+    trial: np.ndarray  # (G, P) scratch of the width update: K
+    log_trial: np.ndarray  # (G, P) and log K
+    region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
+    chosen: np.ndarray  # (G,) int64 scratch: groups that a scale move takes
+    carried: np.ndarray  # (4, G) scratch of moves of many V_g at once
+
+
+def drawn(rows: Rows) -> tuple[np.ndarray, ...]:
+    """Rows and columns of the missing cells that the chain draws."""
+    return np.nonzero(rows.missing)
+
+
+def capacity(n_clusters: int) -> int:
+    """Room for so many clusters and a few more; never a power of two, whose columns would share cache sets."""
+    cap = 32
+    while cap - 8 < n_clusters + 3:
+        cap *= 2
+    return cap - 8
+
+
+def enlarged(state: State) -> State:
+    """A copy with about twice the room."""
+    old = state.size.shape[0]
+    cap = 2 * old + 8
+
+    def wider(a: np.ndarray) -> np.ndarray:
+        out = np.zeros(a.shape[:-1] + (cap,), a.dtype)
+        out[..., :old] = a
+        return out
+
+    last = {name: wider(getattr(state, name)) for name in ("size", "stat", "theta", "location", "log_weight", "score", "work")}
+    first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in ("reach", "where")}
+    return state._replace(**last, **first)

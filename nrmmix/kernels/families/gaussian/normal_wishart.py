@@ -1,0 +1,418 @@
+"""Gaussian components, full covariance, normal-Wishart prior.
+
+Responses come centred and scaled one by one (`nrmmix.model.families.gaussian.normal_wishart`): y_j = (x_j - m_j)/s_j with s_j^2 =
+scale_jj, so that the prior is Lambda ~ Wishart(nu, Psi_0^-1), mu | Lambda ~ N(0, (r Lambda)^-1) with Psi_0 the scale's correlations, and
+the constants carry log |dy/dx| = -sum log s_j.  A known mean is r = 1e300: then r_n/(r_n + 1) = 1, and means stay 0.  A row that has none
+of its cells is NaN and counts for nothing; of a row that misses some the chain draws them (`nrmmix.kernels.moves.imputation`), and they
+count in the statistics, not in scores.
+
+Rows of stat: n; c, h, f of the predictive c - h log(1 + f q); the mean mu_n (d); the Cholesky factor of Psi_n packed by rows, its
+diagonal as reciprocals; d of scratch.  With r_n = r + n and q = (y - mu_n)' Psi_n^-1 (y - mu_n) the predictive is a multivariate t with
+nu + n - d + 1 degrees of freedom: c = predictive[n] - log|Psi_n|/2, h = (nu + n + 1)/2, f = r_n/(r_n + 1).
+
+Constants: r, nu, -sum log s_j, the length N of the tables, then predictive[0..N-1] and marginal[0..N-1]: all that depends on n alone;
+log s_j (d); the factor of Psi_0, packed as that of Psi_n, and Psi_0, packed likewise.
+Rows of theta: log |W|, mean (d), W (d x d) with Lambda = W'W.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, IMPUTE_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.families.gaussian.missing import density_pattern, has_gaps, impute_pattern, score_pattern
+from nrmmix.kernels.families.gaussian.pooling import LOST, local_numbers, pool, rotate
+
+MEAN = 4  # first row of the mean
+R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
+LOG_TWO_PI = math.log(2.0 * math.pi)
+MOST = 32  # responses for whose matrices there is room
+ROOM = MOST * (MOST + 1) // 2
+LANES = 8  # doubles in the widest vector register
+
+
+def n_stat(d):
+    return MEAN + 2 * d + d * (d + 1) // 2
+
+
+def n_theta(d):
+    return 1 + d + d * d
+
+
+@inlined
+def spreads(rows, o):
+    """Where log s_j begin in the constants; behind them are the factor of Psi_0 and Psi_0."""
+    return o + TABLES + 2 * int(rows.constant[o + LENGTH])
+
+
+@kernel
+def _refresh(rows, stat, block, k):
+    """Predictive constants from n and the factor's diagonal."""
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    o = block[CONSTANT]
+    n = stat[s, k]
+    product, total = 1.0, 0.0
+    p = s + MEAN + d
+    for j in range(d):
+        p += j
+        product *= stat[p, k]
+        if not 1e-200 < product < 1e200:
+            total += math.log(product)
+            product = 1.0
+        p += 1
+    r_n = rows.constant[o + R] + n
+    stat[s + 1, k] = rows.constant[o + TABLES + int(n)] + total + log_pos(product)
+    stat[s + 2, k] = 0.5 * (rows.constant[o + NU] + n + 1.0)
+    stat[s + 3, k] = r_n / (r_n + 1.0)
+
+
+@entry(EMPTY_T)
+def gaussian_empty(rows, stat, block, k):
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    for r in range(s, s + MEAN + d):
+        stat[r, k] = 0.0
+    prior = spreads(rows, block[CONSTANT]) + d
+    for p in range(d * (d + 1) // 2):
+        stat[s + MEAN + d + p, k] = rows.constant[prior + p]
+    _refresh(rows, stat, block, k)
+    return DONE
+
+
+@entry(UPDATE_T)
+def gaussian_update(rows, stat, block, k, i, sign):
+    """Rank-one update of the factor of Psi_n."""
+    s = block[STAT]
+    first = block[FIRST]
+    d = block[LAST] - first
+    if math.isnan(rows.y[i, first]):
+        return DONE
+    n = stat[s, k] + sign
+    r_n = rows.constant[block[CONSTANT] + R] + n
+    stat[s, k] = n
+    # Psi changes by +-(r_m / (r_m + 1)) e e', e = y - mu_m, with m the smaller of the two sizes.
+    root = math.sqrt((r_n - 1.0) / r_n) if sign > 0.0 else math.sqrt(r_n / (r_n + 1.0))
+    base = s + MEAN + d
+    e_row = base + d * (d + 1) // 2
+    for j in range(d):
+        e = rows.y[i, first + j] - stat[s + MEAN + j, k]
+        if sign > 0.0:
+            stat[s + MEAN + j, k] += e / r_n
+        else:
+            stat[s + MEAN + j, k] -= e / r_n
+            e += e / r_n
+        stat[e_row + j, k] = e * root
+    left, least = rotate(stat, base, e_row, d, k, sign, 0)
+    _refresh(rows, stat, block, k)
+    return DONE if left >= LOST and least >= LOST else LOST_DIGITS
+
+
+@kernel
+def _combine_factors(rows, source, target, block, k, m, lift, w, c):
+    """The factor of Psi_12 by rank-one updates of the target's; see `pooling`."""
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    mean, L = s + MEAN, s + MEAN + d
+    row = L + d * (d + 1) // 2
+    prior = spreads(rows, block[CONSTANT]) + d
+    for j in range(d):
+        for a in range(j, d):
+            x = source[L + a * (a + 1) // 2 + j, k]
+            target[row + a, m] = 1.0 / x if a == j else x
+        rotate(target, L, row, d, m, 1.0, j)
+    root = math.sqrt(w)
+    for a in range(d):
+        target[row + a, m] = root * (source[mean + a, k] * lift - target[mean + a, m])
+    rotate(target, L, row, d, m, 1.0, 0)
+    for j in range(d):
+        for a in range(j, d):
+            x = rows.constant[prior + a * (a + 1) // 2 + j]
+            target[row + a, m] = 1.0 / x if a == j else x
+        rotate(target, L, row, d, m, -1.0, j)
+    root = math.sqrt(c)
+    for a in range(d):
+        target[row + a, m] = root * source[mean + a, k] * lift
+    rotate(target, L, row, d, m, -1.0, 0)
+
+
+@inlined
+def _combine_products(rows, source, target, block, k, m, lift, w, c):
+    """The factor of Psi_12 from Psi_12 itself; False, nothing changed, where it would lose digits.
+
+    Psi_12 is more than Psi_1 and Psi_2, and so are its pivots: no more is lost in them than the diagonal is larger.
+    """
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    mean, L = s + MEAN, s + MEAN + d
+    prior = spreads(rows, block[CONSTANT]) + d + d * (d + 1) // 2
+    first, second, psi = local_numbers(ROOM), local_numbers(ROOM), local_numbers(ROOM)
+    b, e, inverse, root = local_numbers(MOST), local_numbers(MOST), local_numbers(MOST), local_numbers(MOST)
+    trusted = True
+    begin = 0
+    for a in range(d):
+        b_a = source[mean + a, k] * lift
+        e_a = b_a - target[mean + a, m]
+        b[a], e[a] = b_a, e_a
+        for p in range(begin, begin + a):
+            first[p], second[p] = source[L + p, k], target[L + p, m]
+        last = begin + a
+        x, y = 1.0 / source[L + last, k], 1.0 / target[L + last, m]
+        first[last], second[last] = x, y
+        other = 0
+        e_a, b_a = w * e_a, c * b_a
+        for j in range(a + 1):
+            total = e_a * e[j] - b_a * b[j] - rows.constant[prior + begin + j]
+            for i in range(j + 1):
+                total += first[begin + i] * first[other + i] + second[begin + i] * second[other + i]
+            other += j + 1
+            psi[begin + j] = total
+        trusted = trusted and (a == 0 or max(x * x, y * y) >= LOST * psi[last])
+        begin += a + 1
+    if not trusted:
+        return False
+    begin = 0
+    for a in range(d):  # Psi_12 = X D^-1 X' with D the diagonal of X: no square root is waited for; X D^-1 into the place of `first`
+        other = 0
+        total = psi[begin + a]
+        for j in range(a):
+            x = psi[begin + j]
+            for i in range(j):
+                x -= psi[begin + i] * first[other + i]
+            other += j + 1
+            y = x * inverse[j]
+            psi[begin + j], first[begin + j] = x, y
+            total -= x * y
+            target[L + begin + j, m] = x * root[j]
+        inverse[a] = 1.0 / total
+        root[a] = math.sqrt(inverse[a])
+        target[L + begin + a, m] = root[a]
+        begin += a + 1
+    return True
+
+
+@entry(COMBINE_T)
+def gaussian_combine(rows, source, target, block, k, m):
+    """See `pooling`."""
+    s = block[STAT]
+    d = block[LAST] - block[FIRST]
+    n_source, n_target = source[s, k], target[s, m]
+    if n_source == 0.0:
+        return DONE
+    if n_target == 0.0:
+        for r in range(s, s + MEAN + d + d * (d + 1) // 2):
+            target[r, m] = source[r, k]
+        return DONE
+    lift, gain, w, c = pool(rows.constant[block[CONSTANT] + R], n_source, n_target)
+    if d > MOST or not _combine_products(rows, source, target, block, k, m, lift, w, c):
+        _combine_factors(rows, source, target, block, k, m, lift, w, c)
+    target[s, m] = n_source + n_target
+    for j in range(s + MEAN, s + MEAN + d):
+        target[j, m] += gain * (source[j, k] * lift - target[j, m])
+    _refresh(rows, target, block, m)
+    return DONE
+
+
+@kernel
+def _quadratic(rows, stat, work, block, k, i):
+    """q = (y_i - mu_n)' Psi_n^-1 (y_i - mu_n) for one column."""
+    s = block[STAT]
+    first = block[FIRST]
+    d = block[LAST] - first
+    q = 0.0
+    p = s + MEAN + d
+    for a in range(d):
+        z = rows.y[i, first + a] - stat[s + MEAN + a, k]
+        for j in range(a):
+            z -= stat[p, k] * work[j, k]
+            p += 1
+        z *= stat[p, k]
+        p += 1
+        work[a, k] = z
+        q += z * z
+    return q
+
+
+@fast
+def _score(y, stat, work, out, s, first, d, K, i):
+    """out[:K] += c - h log(1 + f q), the loops over clusters innermost.
+
+    Loops run on to a multiple of the vector length: what they leave in out[K:] means nothing.
+    """
+    K = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
+    c, h, f, mean = s + 1, s + 2, s + 3, s + MEAN
+    if d == 1:
+        x, D = y[i, first], mean + 1
+        for k in range(K):
+            z = (x - stat[mean, k]) * stat[D, k]
+            out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + z * z * stat[f, k])
+        return
+    if d == 2:
+        x0, x1 = y[i, first], y[i, first + 1]
+        for k in range(K):
+            z0 = (x0 - stat[mean, k]) * stat[mean + 2, k]
+            z1 = (x1 - stat[mean + 1, k] - stat[mean + 3, k] * z0) * stat[mean + 4, k]
+            work[2, k] = z0 * z0 + z1 * z1
+        # a second loop: with more rows in one the compiler gives up telling reads from writes apart
+        for k in range(K):
+            out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[2, k])
+        return
+    for k in range(K):
+        work[d, k] = 0.0
+    p = mean + d
+    for a in range(d):
+        x = y[i, first + a]
+        for k in range(K):
+            work[a, k] = x - stat[mean + a, k]
+        for j in range(a):
+            for k in range(K):
+                work[a, k] -= stat[p, k] * work[j, k]
+            p += 1
+        for k in range(K):
+            z = work[a, k] * stat[p, k]
+            work[a, k] = z
+            work[d, k] += z * z
+        p += 1
+    for k in range(K):
+        out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[d, k])
+
+
+@kernel
+def _without(rows, stat, work, block, k, i):
+    """Log predictive of member i given the other members: |Psi_(n-1)| = t |Psi_n|; NaN when t keeps too few digits."""
+    s = block[STAT]
+    o = block[CONSTANT]
+    n = stat[s, k]
+    r_n = rows.constant[o + R] + n
+    t = 1.0 - _quadratic(rows, stat, work, block, k, i) * r_n / (r_n - 1.0)
+    if not t > LOST:
+        return math.nan
+    at_n = rows.constant[o + TABLES + int(n)]
+    before = rows.constant[o + TABLES + int(n) - 1]
+    return stat[s + 1, k] - at_n + before + 0.5 * (rows.constant[o + NU] + n - 1.0) * log_pos(t)
+
+
+@entry(SCORE_T)
+def gaussian_score(rows, stat, work, out, block, K, i, own):
+    before = out[own] if own >= 0 else 0.0
+    first = block[FIRST]
+    if math.isnan(rows.y[i, first]):
+        return DONE
+    if has_gaps(rows, block, i):
+        score_pattern(rows, stat, work, out, block, K, i)
+        if own >= 0:
+            out[own] = math.nan  # the column has the cells that were drawn: they go with the row
+        return DONE
+    _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
+    if own >= 0:
+        out[own] = before + _without(rows, stat, work, block, own, i)
+    return DONE
+
+
+@entry(MARGINAL_T)
+def gaussian_marginal(rows, stat, block, k):
+    """marginal[n] - (nu + n)/2 log|Psi_n|, the determinant from c."""
+    s = block[STAT]
+    o = block[CONSTANT]
+    n = int(stat[s, k])
+    log_det = 2.0 * (rows.constant[o + TABLES + n] - stat[s + 1, k])
+    marginal = rows.constant[o + TABLES + int(rows.constant[o + LENGTH]) + n]
+    return marginal - 0.5 * (rows.constant[o + NU] + n) * log_det
+
+
+@entry(SAMPLE_T)
+def gaussian_sample(rows, stat, theta, block, k, m, rng):
+    """Lambda = L^-T A A' L^-1 by Bartlett's decomposition, mu = mu_n + L A^-T z / sqrt(r_n); W = A' L^-1."""
+    s = block[STAT]
+    t = block[THETA]
+    d = block[LAST] - block[FIRST]
+    n = stat[s, k]
+    r_n = rows.constant[block[CONSTANT] + R] + n
+    nu_n = rows.constant[block[CONSTANT] + NU] + n
+    L = s + MEAN + d
+    W = t + 1 + d
+    log_det = 0.0
+    for a in range(d):  # A' into the place of W
+        for j in range(a):
+            theta[W + a * d + j, m] = 0.0
+        root = math.sqrt(2.0 * rng.standard_gamma(0.5 * (nu_n - a)))
+        theta[W + a * d + a, m] = root
+        log_det += math.log(root * stat[L + a * (a + 1) // 2 + a, k])
+        for j in range(a + 1, d):
+            theta[W + a * d + j, m] = rng.standard_normal()
+    theta[t, m] = log_det
+    for a in range(d - 1, -1, -1):  # w = A'^-1 z
+        z = rng.standard_normal() / math.sqrt(r_n)
+        for j in range(a + 1, d):
+            z -= theta[W + a * d + j, m] * theta[t + 1 + j, m]
+        theta[t + 1 + a, m] = z / theta[W + a * d + a, m]
+    for a in range(d - 1, -1, -1):  # mean = mu_n + L w
+        row = L + a * (a + 1) // 2
+        total = theta[t + 1 + a, m] / stat[row + a, k]
+        for j in range(a):
+            total += stat[row + j, k] * theta[t + 1 + j, m]
+        theta[t + 1 + a, m] = stat[s + MEAN + a, k] + total
+    for a in range(d):  # W L = A'
+        for j in range(d - 1, -1, -1):
+            w = theta[W + a * d + j, m]
+            for i in range(j + 1, d):
+                w -= theta[W + a * d + i, m] * stat[L + i * (i + 1) // 2 + j, k]
+            theta[W + a * d + j, m] = w * stat[L + j * (j + 1) // 2 + j, k]
+    return DONE
+
+
+@fast
+def _density(rows, theta, work, out, block, M, i):
+    t = block[THETA]
+    first = block[FIRST]
+    d = block[LAST] - first
+    constant = rows.constant[block[CONSTANT] + JACOBIAN] - 0.5 * d * LOG_TWO_PI
+    for m in range(M):
+        out[m] += constant + theta[t, m]
+    z = work[d]
+    for a in range(d):
+        for m in range(M):
+            z[m] = 0.0
+        for j in range(d):
+            x = rows.y[i, first + j]
+            w, mean = theta[t + 1 + d + a * d + j], theta[t + 1 + j]
+            for m in range(M):
+                z[m] += w[m] * (x - mean[m])
+        for m in range(M):
+            out[m] -= 0.5 * z[m] * z[m]
+
+
+@entry(DENSITY_T)
+def gaussian_density(rows, theta, work, out, block, M, i):
+    if math.isnan(rows.y[i, block[FIRST]]):
+        return DONE
+    if has_gaps(rows, block, i):
+        density_pattern(rows, theta, work, out, block, M, i)
+    else:
+        _density(rows, theta, work, out, block, M, i)
+    return DONE
+
+
+@entry(IMPUTE_T)
+def gaussian_impute(rows, stat, work, block, k, i, rng):
+    if has_gaps(rows, block, i):
+        impute_pattern(rows, stat, work, block, k, i, rng)
+    return DONE
+
+
+@entry(MEAN_T)
+def gaussian_mean(rows, stat, out, block, k, i):
+    """Mean of the predictive."""
+    for j in range(block[LAST] - block[FIRST]):
+        out[block[MEANS] + j] = stat[block[STAT] + MEAN + j, k]
+    return DONE
+
+
+@entry(MEAN_T)
+def gaussian_mean_theta(rows, theta, out, block, m, i):
+    for j in range(block[LAST] - block[FIRST]):
+        out[block[MEANS] + j] = theta[block[THETA] + 1 + j, m]
+    return DONE

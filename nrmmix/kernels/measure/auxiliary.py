@@ -1,0 +1,185 @@
+"""The auxiliary variables v given the partition, the locations and the hyperparameters.
+
+The mixture is the case G = P = 1, where V = A = u.  In density regression single V_g are followed by moves of many of them at once.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.locations import add_row
+from nrmmix.kernels.core.slicing import slice_step
+from nrmmix.kernels.core.state import DONE, LOG_V_MAX, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU
+from nrmmix.kernels.measure.nrm import draw_stable_u, exponents, growth_sums, is_mixture, mass_term, recompute_A
+
+FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
+
+
+@kernel
+def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c):
+    if x > ceiling or x < floor:
+        return -math.inf
+    logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c)
+    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth)
+
+
+@kernel
+def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, rng):
+    """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
+    start = max(floor, min(start, ceiling))
+    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c) - rng.standard_exponential()
+    width = 1.0 + 2.0 / math.sqrt(count)
+    lo = start - width * rng.random()
+    hi = lo + width
+    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c) > level:
+        lo -= width
+    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c) > level:
+        hi += width
+    while True:
+        x = lo + (hi - lo) * rng.random()
+        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c) >= level or not hi - lo > 1e-13:
+            return x
+        if x < start:
+            lo = x
+        else:
+            hi = x
+
+
+@entry(STEP_T)
+def update_v(data, state, rng):
+    """One slice step for each log V_g."""
+    if data.setup[MEASURE] == STABLE and is_mixture(data):
+        draw_stable_u(state, rng)
+        return DONE
+    G, P = state.K.shape
+    tau = state.hyper[TAU]
+    base, c = state.plane[0], state.plane[1]
+    exponents(state, c)
+    recompute_A(state)
+    for g in range(G):
+        K_row = state.K[g]
+        lost = False
+        for p in range(P):
+            rest = state.A[p] - state.v[g] * K_row[p]
+            lost = lost or rest < FORGET * state.A[p]
+            base[p] = tau + rest
+        if lost:
+            for p in range(P):
+                rest = 0.0
+                for h in range(G):
+                    if h != g:
+                        rest += state.v[h] * state.K[h, p]
+                base[p] = tau + rest
+        x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base, K_row, c, rng)
+        state.v[g] = math.exp(x)
+        for p in range(P):
+            state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
+    recompute_A(state)
+    return DONE
+
+
+@kernel
+def find_regions(data, state):
+    """region[g]: the first group whose first observation shares its cluster with that of group g."""
+    for k in range(state.num[N_CLUSTERS]):
+        state.score[k] = -1.0
+    for i in range(state.labels.shape[0] - 1, -1, -1):
+        state.region[data.group[i]] = state.labels[i]
+    for g in range(state.region.shape[0]):
+        k = state.region[g]
+        if state.score[k] < 0.0:
+            state.score[k] = g
+        state.region[g] = int(state.score[k])
+
+
+@entry(STEP_T)
+def update_levels(data, state, rng):
+    """The common scale of all V_g, that of each region, and the stretch of the regions' levels.
+
+    Where A is large against tau only ratios of the V_g matter much: then levels differ between regions by orders of magnitude, under a
+    heavy tail, and would move slowly by single V_g.  Regions do not depend on v, so each slice step leaves the posterior as it is.
+    """
+    G = state.v.shape[0]
+    c = state.plane[1]
+    exponents(state, c)
+    find_regions(data, state)
+    for g in range(G):
+        state.chosen[g] = 1
+    rescale(data, state, c, rng)
+    if state.num[N_CLUSTERS] > 1:
+        for r in range(G):
+            if state.region[r] == r:
+                for g in range(G):
+                    state.chosen[g] = 1 if state.region[g] == r else 0
+                rescale(data, state, c, rng)
+        stretch(data, state, rng)
+    recompute_A(state)
+    return DONE
+
+
+@kernel
+def rescale(data, state, c, rng):
+    """One slice step for the common log scale of the chosen V_g."""
+    G, P = state.K.shape
+    base, within = state.plane[0], state.plane[2]
+    for p in range(P):
+        base[p] = state.hyper[TAU]
+        within[p] = 0.0
+    count, largest, smallest = 0.0, 0.0, math.inf
+    for g in range(G):
+        add_row(within if state.chosen[g] else base, state.K[g], state.v[g])
+        if state.chosen[g]:
+            count += data.group_size[g]
+            largest = max(largest, state.v[g])
+            smallest = min(smallest, state.v[g])
+    floor, ceiling = min(-LOG_V_MAX - math.log(smallest), 0.0), max(LOG_V_MAX - math.log(largest), 0.0)
+    scale = math.exp(slice_v(data, state, count, 0.0, floor, ceiling, base, within, c, rng))
+    for g in range(G):
+        if state.chosen[g]:
+            state.v[g] *= scale
+
+
+@kernel
+def stretch(data, state, rng):
+    """One slice step for s in log V_g + (s - 1) l_r, l_r the log V of the first group of region r: Jacobian s^(number of regions)."""
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
+    for g in range(state.v.shape[0]):
+        r = state.region[g]
+        if r == g:
+            level[r] = math.log(state.v[g])
+            top[r], bottom[r] = level[r], level[r]
+            count[r] = 0.0
+            for p in range(part.shape[1]):
+                part[r, p] = 0.0
+        top[r] = max(top[r], math.log(state.v[g]))
+        bottom[r] = min(bottom[r], math.log(state.v[g]))
+        count[r] += data.group_size[g]
+        add_row(part[r], state.K[g], state.v[g])
+    s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, 0, 0.0, rng))
+    for g in range(state.v.shape[0]):
+        state.v[g] *= math.exp((s - 1.0) * level[state.region[g]])
+
+
+@entry(SCALAR_T)
+def log_density_stretch(data, state, which, z):
+    """Log density of z = log s, from what `stretch` has gathered of each region."""
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
+    base, c, A = state.plane[0], state.plane[1], state.plane[2]
+    if abs(z) > 50.0:
+        return -math.inf
+    for p in range(A.shape[0]):
+        base[p] = state.hyper[TAU]
+        A[p] = 0.0
+    value = 0.0
+    for r in range(state.region.shape[0]):
+        if state.region[r] == r:
+            shift = (math.exp(z) - 1.0) * level[r]
+            if (shift > 0.0 and shift + top[r] > LOG_V_MAX) or (shift < 0.0 and shift + bottom[r] < -LOG_V_MAX):
+                return -math.inf
+            value += z + count[r] * shift
+            add_row(A, part[r], math.exp(shift))
+    exponents(state, c)
+    logs, growth = growth_sums(data, state, base, A, 1.0, c)
+    return value + mass_term(data, state, state.hyper[SIGMA], growth) - logs

@@ -1,0 +1,325 @@
+"""The normalised random measure: v, locations, mass, sigma and the widths given the partition.
+
+The mixture is the case G = P = 1, K = 1, where V = A = u.  The part of the joint that the measure's total mass enters is
+exp(-mass * T) with T = sum_p R0(p) psi1(A_p); where the mass has a Gamma(a0, b0) prior it is integrated out of the updates of v, sigma
+and the widths, leaving (b0 + T)^-(a0 + K).  A Dirichlet process mixture has no u: its mass is drawn with u integrated out.
+
+The Pitman-Yor process with theta and sigma > 0 is the generalised gamma process with tau = 1 whose mass has the prior
+Gamma(theta / sigma, 1 / sigma) (Pitman & Yor 1997).  With the mass integrated out everywhere, mass^K exp(-mass T) becomes
+
+    prod_(k < K) (theta + k sigma) (1 + sigma T)^-(theta / sigma + K) = prod_(k < K) (theta + k sigma) exp(-(theta + sigma K) L),
+
+L = log (sum_p R0(p) (1 + A_p)^sigma) / sigma, the logarithm of the power mean of order sigma of 1 + A.  A finite measure of M atoms with
+sizes Gamma(theta / M, 1) is the same with sigma = -theta / M: nothing is left of the second factor when K = M.  In a mixture u cancels.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.clusters import marginal_column, weigh
+from nrmmix.kernels.core.entry import call_covariate
+from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.locations import refresh_reach
+from nrmmix.kernels.core.special import exp_any, log_pos
+from nrmmix.kernels.core.state import (
+    BETA,
+    COMPONENTS,
+    COVARIATE,
+    FINITE,
+    GAMMA,
+    JOINT_WITH_V,
+    LOG_V_MAX,
+    LOGNORMAL,
+    MASS,
+    MEASURE,
+    N_CLUSTERS,
+    PITMAN_YOR,
+    SIGMA,
+    STABLE,
+    TABLE,
+    TAU,
+    TINY,
+    WIDTH,
+)
+
+OUT_OF_REACH = -1e6  # log K of K = 0: sums of it can be taken back
+LOG_TINY = math.log(TINY)
+
+
+# ---- the Levy measure
+
+
+@inlined
+def psi1_at(log_b, sigma, log_tau, tau_power):
+    """psi / mass = ((A + tau)^sigma - tau^sigma) / sigma at log_b = log(A + tau), continuous at sigma = 0; sigma may be negative.
+
+    tau_power = tau^sigma, or 0 for tau = 0 (log_tau is then unused), where A = 0 is TINY.
+    """
+    if tau_power == 0.0:
+        return (exp_any(min(sigma * log_b, 700.0)) if log_b > LOG_TINY + 1e-9 else 0.0) / sigma
+    span = log_b - log_tau
+    z = min(sigma * span, 700.0)
+    # (e^z - 1)/z: the series where the difference would cancel
+    series = 1.0 + z / 2.0 * (1.0 + z / 3.0 * (1.0 + z / 4.0 * (1.0 + z / 5.0 * (1.0 + z / 6.0 * (1.0 + z / 7.0 * (
+        1.0 + z / 8.0 * (1.0 + z / 9.0 * (1.0 + z / 10.0 * (1.0 + z / 11.0 * (1.0 + z / 12.0))))))))))
+    direct = (exp_any(z) - 1.0) / (z if abs(z) > 0.3 else 1.0)
+    return tau_power * span * (direct if abs(z) > 0.3 else series)
+
+
+@kernel
+def power_of_tau(sigma, tau):
+    if tau == 0.0:
+        return 0.0
+    return math.exp(sigma * math.log(tau))
+
+
+@fast
+def weighted_sums(base, K_row, v, c, R0, sigma, tau):
+    """(sum_p c_p log b_p, sum_p R0(p) psi1) at b_p = base_p + v K_p."""
+    P = base.shape[0]
+    logs, total = 0.0, 0.0
+    if sigma == 0.0:
+        for p in range(P):
+            log_b = log_pos(max(base[p] + v * K_row[p], TINY))
+            logs += c[p] * log_b
+            total += R0[p] * log_b
+        total -= math.log(tau) * R0.sum()
+    else:
+        tau_power = power_of_tau(sigma, tau)
+        log_tau = math.log(tau) if tau > 0.0 else 0.0
+        for p in range(P):
+            log_b = log_pos(max(base[p] + v * K_row[p], TINY))
+            logs += c[p] * log_b
+            total += R0[p] * psi1_at(log_b, sigma, log_tau, tau_power)
+    return logs, total
+
+
+@fast
+def power_sums(base, K_row, v, c, R0, sigma, tau):
+    """(sum_p c_p log b_p, L) at b_p = tau + base_p + v K_p, L the logarithm of the power mean of order sigma of b."""
+    P = base.shape[0]
+    low, high = math.inf, 0.0
+    for p in range(P):
+        b = tau + base[p] + v * K_row[p]
+        low, high = min(low, b), max(high, b)
+    # from the largest term of the mean on: the terms of the sum then have one sign
+    log_top = math.log(max(high if sigma > 0.0 else low, TINY))
+    logs, total = 0.0, 0.0
+    for p in range(P):
+        log_b = log_pos(max(tau + base[p] + v * K_row[p], TINY))
+        logs += c[p] * log_b
+        total += R0[p] * psi1_at(log_b, sigma, log_top, 1.0)
+    return logs, log_top + (total if sigma == 0.0 else math.log1p(sigma * total) / sigma)
+
+
+@kernel
+def log_hyperprior(row, x):
+    """Log density of a hyperprior up to its constant; minus infinity outside its range."""
+    kind, a, b = row[0], row[1], row[2]
+    if kind == GAMMA:
+        return (a - 1.0) * math.log(x) - b * x if x > 0.0 else -math.inf
+    if kind == BETA:
+        return (a - 1.0) * math.log(x) + (b - 1.0) * math.log1p(-x) if 0.0 < x < 1.0 else -math.inf
+    if kind == LOGNORMAL:
+        return -math.log(x) - 0.5 * ((math.log(x) - a) / b) ** 2 if x > 0.0 else -math.inf
+    return 0.0
+
+
+# ---- what the total mass brings to the joint
+
+
+@kernel
+def is_mixture(data):
+    return data.distance.shape[0] == 0
+
+
+@kernel
+def is_integrated(data):
+    """Whether the total mass is integrated out of every move; it also is of a mixture by a stable process, together with u."""
+    kind = data.setup[MEASURE]
+    return kind == PITMAN_YOR or kind == FINITE or kind == TABLE or (kind == STABLE and is_mixture(data))
+
+
+@kernel
+def mass_of_new(data, mass, sigma, K):
+    """theta + sigma K, to which the weight of a new cluster beside K others is proportional; exactly 0 where there can be none."""
+    kind = data.setup[MEASURE]
+    if kind == FINITE:
+        M = data.setup[COMPONENTS]
+        return mass * (float(max(M - K, 0)) / M)
+    if kind == STABLE:
+        return sigma * K
+    return mass + sigma * K
+
+
+@kernel
+def log_rising(data, mass, sigma, K):
+    """log prod_(0 < k < K) (theta + sigma k)"""
+    total = 0.0
+    for k in range(1, K):
+        new = mass_of_new(data, mass, sigma, k)
+        total += math.log(new) if new > 0.0 else -math.inf
+    return total
+
+
+@kernel
+def log_table(data, row, K):
+    """log V(K + 1) - log V(K) of a Gibbs-type prior."""
+    after = data.log_V[row, K + 1]
+    return after - data.log_V[row, K] if after > -math.inf else -math.inf
+
+
+@kernel
+def growth_sums(data, state, base, K_row, v, c):
+    """(sum_p c_p log b_p, T or L) at b_p = base_p + v K_p, tau in the base."""
+    if is_integrated(data):
+        return power_sums(base, K_row, v, c, data.R0, state.hyper[SIGMA], 0.0)
+    return weighted_sums(base, K_row, v, c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
+
+
+@kernel
+def total_growth(data, state, sigma):
+    """T, or L where the mass is integrated out, at the current A."""
+    if is_integrated(data):
+        return power_sums(state.A, state.K[0], 0.0, data.R0, data.R0, sigma, state.hyper[TAU])[1]
+    return total_psi1(data, state, sigma)
+
+
+@kernel
+def mass_term(data, state, sigma, growth):
+    """log of exp(-mass T), or of its integral over a prior of the mass together with mass^K, up to what v and the widths do not enter."""
+    K = state.num[N_CLUSTERS]
+    if is_integrated(data):
+        return -mass_of_new(data, state.hyper[MASS], sigma, K) * growth
+    if data.setup[MEASURE] == STABLE:
+        return -sigma * growth
+    prior = data.hyperprior[MASS]
+    if prior[0] == GAMMA:
+        return -(prior[1] + K) * math.log(prior[2] + growth)
+    return -state.hyper[MASS] * growth
+
+
+@kernel
+def draw_stable_u(state, rng):
+    """u of a mixture by a stable process, u^sigma ~ Gamma(K): recorded, while no move depends on it."""
+    log_u = math.log(max(rng.standard_gamma(float(state.num[N_CLUSTERS])), TINY)) / state.hyper[SIGMA]
+    state.v[0] = math.exp(max(-LOG_V_MAX, min(LOG_V_MAX, log_u)))
+    recompute_A(state)
+
+
+# ---- what follows from v, locations and hyperparameters
+
+
+@fast
+def recompute_A(state):
+    G, P = state.K.shape
+    for p in range(P):
+        state.A[p] = 0.0
+    for g in range(G):
+        v, row = state.v[g], state.K[g]
+        for p in range(P):
+            state.A[p] += v * row[p]
+
+
+@kernel
+def refresh(data, state):
+    """Cached logarithms after any change of v, the hyperparameters or the locations.
+
+    A new cluster beside K others has the weight exp(log_new + log_next[K]).  Where the mass is integrated out, log_new has
+    1 / (1 + sigma T) = exp(-sigma L) in place of the mass, and log_next is log (theta + sigma K), or what a table says.
+    """
+    G, P = state.K.shape
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    for m in range(1, state.log_size.shape[0]):
+        state.log_size[m] = log_pos(m - sigma)
+    state.log_grown[1] = 0.0
+    for m in range(2, state.log_size.shape[0]):
+        state.log_grown[m] = state.log_grown[m - 1] + state.log_size[m - 1]
+    if is_integrated(data):
+        log_scale = -sigma * total_growth(data, state, sigma)
+        for K in range(1, state.log_next.shape[0]):  # beside no other cluster there is no choice
+            if data.setup[MEASURE] == TABLE:
+                state.log_next[K] = log_table(data, 0, K) if K < state.labels.shape[0] else -math.inf
+            else:
+                new = mass_of_new(data, mass, sigma, K)
+                state.log_next[K] = math.log(new) if new > 0.0 else -math.inf
+    else:
+        log_scale = math.log(mass)
+    for k in range(state.num[N_CLUSTERS]):
+        weigh(state, k)
+    rate = state.plane[0]
+    for p in range(P):
+        rate[p] = data.R0[p] * math.exp((sigma - 1.0) * math.log(max(tau + state.A[p], TINY)) + log_scale)
+    for g in range(G):
+        total = 0.0
+        for p in range(P):
+            total += rate[p] * state.K[g, p]
+        state.log_new[g] = math.log(total)
+    if state.where.shape[1] > 0:
+        refresh_reach(data, state)
+
+
+@kernel
+def evaluate_kernel(data, state, log_K, K):
+    """Covariate kernel at the current widths."""
+    call_covariate(data.setup[COVARIATE], data.distance, state.hyper[WIDTH:], log_K)
+    for g in range(K.shape[0]):
+        for p in range(K.shape[1]):
+            if log_K[g, p] == -math.inf:
+                log_K[g, p] = OUT_OF_REACH
+            K[g, p] = exp_any(log_K[g, p])
+
+
+@kernel
+def exponents(state, c):
+    """c_p = sum over clusters at p of (n_m - sigma)."""
+    for p in range(c.shape[0]):
+        c[p] = 0.0
+    for k in range(state.num[N_CLUSTERS]):
+        c[state.location[k]] += state.size[k] - state.hyper[SIGMA]
+
+
+@kernel
+def total_psi1(data, state, sigma):
+    total = 0.0
+    tau = state.hyper[TAU]
+    tau_power = power_of_tau(sigma, tau)
+    log_tau = math.log(tau) if tau > 0.0 else 0.0
+    for p in range(state.A.shape[0]):
+        total += data.R0[p] * psi1_at(math.log(max(tau + state.A[p], TINY)), sigma, log_tau, tau_power)
+    return total
+
+
+# ---- the joint
+
+
+@kernel
+def log_joint(data, state):
+    """log p(y, partition), with u or v where the prior's joint has them; see math of the random measure in the documentation."""
+    n = state.labels.shape[0]
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    K = state.num[N_CLUSTERS]
+    kind = data.setup[MEASURE]
+    rising = kind == PITMAN_YOR or kind == FINITE
+    value = 0.0
+    for k in range(K):
+        value += marginal_column(data, state.stat, k) + math.lgamma(state.size[k] - sigma) - math.lgamma(1.0 - sigma)
+    if kind == TABLE:
+        return value + data.log_V[0, K]
+    value += log_rising(data, mass, sigma, K) if rising else K * math.log(mass)
+    if data.setup[JOINT_WITH_V] == 0:
+        return value - math.lgamma(mass + n) + (math.lgamma(mass + 1.0) if rising else math.lgamma(mass))
+    for k in range(K):
+        p = state.location[k]
+        value += math.log(data.R0[p]) - (state.size[k] - sigma) * math.log(max(tau + state.A[p], TINY))
+    for g in range(state.v.shape[0]):
+        value += (data.group_size[g] - 1.0) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
+    for i in range(n):
+        log_K = state.log_K[data.group[i], state.location[state.labels[i]]]
+        if log_K <= OUT_OF_REACH:
+            return -math.inf
+        value += log_K
+    if rising:
+        return value + math.log(mass) + mass_term(data, state, sigma, total_growth(data, state, sigma))
+    return value - mass * total_psi1(data, state, sigma)

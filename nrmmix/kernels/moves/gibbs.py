@@ -1,0 +1,120 @@
+"""Collapsed marginal Gibbs: one observation at a time (Neal 2000, algorithm 3, for normalised random measures).
+
+Given v, observation i joins cluster c of a mixture with weight (n_c - sigma)/(tau + u) p(y_i | y_c), or opens a new one with mass (tau +
+u)^(sigma - 1) p(y_i).  In density regression the first factors are h(c + i)/h(c) and h(i) of `nrmmix.kernels.core.locations`. Where the
+total mass is integrated out, the weight of a new cluster depends on the number of other clusters too: `log_next`. Where parameters cannot
+be integrated out, see `nrmmix.kernels.moves.algorithm8`; where missing cells cannot, `nrmmix.kernels.moves.imputation`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.clusters import relocate, score_columns, score_without
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.locations import location_weight_without, location_weights
+from nrmmix.kernels.core.special import draw_index
+from nrmmix.kernels.core.state import ACCEPTED, BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED
+from nrmmix.kernels.moves.algorithm8 import held_one
+from nrmmix.kernels.moves.imputation import redraw_cells
+from nrmmix.kernels.moves.shared import random_subset
+
+
+@fast
+def copy(out, source, K):
+    for k in range(K):
+        out[k] = source[k]
+
+
+@kernel
+def prior_weights(state, K, g, own):
+    """state.score[:K] = log prior weight of each cluster, `own` (or -1) without the observation that is scored."""
+    p = state.score
+    if state.where.shape[1] == 0:  # a mixture
+        copy(p, state.log_weight, K)
+        if own >= 0:
+            n = state.size[own]
+            p[own] += state.log_size[n - 1] - state.log_size[n]
+    else:
+        location_weights(p, K, state.where, state.exposure[g], state.log_size, state.size)
+        if own >= 0:
+            p[own] = location_weight_without(state, own, g)
+
+
+@kernel
+def gibbs_one(data, state, i, rng):
+    """Redraw the cluster of observation i, which may be unassigned (-1)."""
+    K = state.num[N_CLUSTERS]
+    k_old = state.labels[i]
+    g = data.group[i]
+    alone = k_old >= 0 and state.size[k_old] == 1
+    own = -1 if alone else k_old
+    p = state.score
+    prior_weights(state, K, g, own)
+    if data.held.shape[0] > 0:
+        return held_one(data, state, i, own, rng)
+    weight = p[own] if own >= 0 else 0.0
+    score_columns(data, state.stat, state.work, p, K, i, own)
+    if own >= 0 and math.isnan(p[own]):
+        p[own] = weight + score_without(data, state, i, own)
+    new = k_old if alone else K  # a singleton's own column stands for the new cluster
+    m = K if alone else K + 1
+    p[new] = data.alone[i] + state.log_new[g] + state.log_next[m - 1]
+    state.num[N_SCORED] += m
+    k = draw_index(p, m, rng.random())
+    if k < 0:
+        state.num[BAD_ROW] = i
+        return BROKEN
+    if k == k_old:
+        return DONE
+    relocate(data, state, i, k)
+    return DONE
+
+
+@entry(MOVE_T)
+def gibbs(data, state, memory, rng):
+    """One sweep over all observations, or over a subset of option[0] of them that does not depend on the partition.
+
+    whole: where there is a subset, the numbers of all observations in some order (all 0 at first); if option[1] is 1 those to visit.
+    """
+    n = state.labels.shape[0]
+    order = memory.whole
+    room = state.size.shape[0] - 3
+    count = n
+    if order.shape[0] > 0:
+        count = int(memory.option[0])
+        if state.num[CURSOR] == 0 and memory.option[1] == 0.0:
+            for i in range(n):
+                order[i] = i
+            random_subset(order, count, rng)
+    moved = state.num[N_MOVED]
+    for t in range(state.num[CURSOR], count):
+        i = order[t] if order.shape[0] > 0 else t
+        if state.num[N_CLUSTERS] > room:
+            state.num[CURSOR] = t
+            memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
+            return NEED_ROOM
+        status = gibbs_one(data, state, i, rng)
+        if status != DONE:
+            return status
+        redraw_cells(data, state, i, rng)
+    memory.tally[PROPOSED] += count
+    memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
+    state.num[CURSOR] = 0
+    return DONE
+
+
+@kernel
+def allocate(data, state, order, rng):
+    """Sequential start: unassigned observations enter one by one, each drawn given those before it."""
+    for t in range(state.num[CURSOR], order.shape[0]):
+        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+            state.num[CURSOR] = t
+            return NEED_ROOM
+        status = gibbs_one(data, state, order[t], rng)
+        if status != DONE:
+            return status
+        redraw_cells(data, state, order[t], rng)
+    state.num[CURSOR] = 0
+    return DONE

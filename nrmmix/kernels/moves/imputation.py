@@ -1,0 +1,37 @@
+"""Missing cells that cannot be integrated out in closed form: they are part of the chain's state.
+
+When the cluster of row i is drawn its own missing cells are integrated out (families' scores leave them out); then they are drawn given
+its other cells and its cluster.  Together that is one Gibbs step for cluster and cells.
+"""
+
+from __future__ import annotations
+
+from nrmmix.kernels.core.clusters import empty_column, fill_column, update_column
+from nrmmix.kernels.core.entry import call_impute
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.state import IMPUTE
+
+
+@kernel
+def draws_cells(data, i):
+    """Whether cells of row i are drawn."""
+    for j in range(data.rows.missing.shape[1]):
+        if data.rows.missing[i, j] != 0:
+            return True
+    return False
+
+
+@kernel
+def redraw_cells(data, state, i, rng):
+    """Draw the missing cells of row i, which has a cluster, given that cluster's other members."""
+    if not draws_cells(data, i):
+        return
+    k = state.labels[i]
+    if state.size[k] == 1:
+        empty_column(data, state.stat, k)
+    elif not update_column(data, state.stat, k, i, -1.0):
+        fill_column(data, state, k, k, i)
+    for b in range(data.block.shape[0]):
+        if data.block[b, IMPUTE] != 0:
+            call_impute(data.block[b, IMPUTE], data.rows, state.stat, state.work, data.block[b], k, i, rng)
+    update_column(data, state.stat, k, i, 1.0)

@@ -1,0 +1,327 @@
+"""Permutation-augmented sampler of mixtures (Liang, Jordan & Taskar 2007): an order of the observations, then a partition into segments.
+
+An order is drawn in which the members of every cluster stand together; its probability given the partition is 1/K! times a factor of each
+cluster, 1/|c|! for uniform orders.  So given it, a partition into segments of the order has a probability proportional to
+
+    A(K) prod_c B(c),   A(K) = prod_(0 < k < K) exp(log_next[k]) / K!,   log B(c) = log_cluster + log_grown[|c|] + log p(y_c) - log |c|!
+
+at fixed u.  It is drawn exactly by a table over the number of segments, or from weights prod_c B(c) exp(slope) and accepted or not.
+The slope, log A(K + 1) - log A(K) at a usual number of clusters, has to be fixed: it follows the number of clusters in tuning only.
+
+With a Gamma(a0, b0) prior the mass may be integrated out: A(K) = Gamma(a0 + K) / (b0 + psi1)^(a0 + K) / K!, B without the mass.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.clusters import rebuild
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.special import draw_index, draw_log_gamma
+from nrmmix.kernels.core.state import (
+    BAD_ROW,
+    BROKEN,
+    CURSOR,
+    DONE,
+    JOINT_WITH_V,
+    MASS,
+    N_CLUSTERS,
+    N_MOVED,
+    NEED_ROOM,
+    PROPOSED,
+    SIGMA,
+    SKIPPED,
+    TUNING,
+)
+from nrmmix.kernels.measure.nrm import refresh, total_psi1
+from nrmmix.kernels.moves.imputation import redraw_cells
+from nrmmix.kernels.moves.permutation.orders import markov_order, projected_order, uniform_order
+from nrmmix.kernels.moves.permutation.segments import (
+    COUNT,
+    GROWTH,
+    LIVE,
+    LOG_CLUSTER,
+    OUTSIDE,
+    SLOPE,
+    VALUE,
+    Plan,
+    draw_from_table,
+    sum_forward,
+    tabulate,
+)
+from nrmmix.kernels.moves.shared import accept, log_cluster, take_over
+
+# Memory.option: whether there is a table; the beam, or -1; one of the orders; whether the mass is integrated out.
+TABLE, BEAM, ORDER, INTEGRATE_MASS = 0, 1, 2, 3
+MARKOV, PROJECTION = 1.0, 2.0  # 0 for uniform
+# Memory.kept: the usual number of clusters, the iterations of tuning that it is learnt from, and the number last proposed in tuning.
+USUAL, SEEN, LAST = 0, 1, 2
+
+
+def room(n, n_directions, table, markov):
+    """What `plan_of` cuts from a memory, and columns of statistics of single observations: Room(number, whole, side)."""
+    number = VALUE + 2 * (n + 1) + 2 * n + (3 * n if markov else 0) + n_directions + ((n + 1) * (n + 1) if table else 0)
+    return number, 5 * n + COUNT, n if markov else 0
+
+
+@kernel
+def plan_of(memory, n):
+    a, w = memory.number, memory.whole
+    t = VALUE + 2 * (n + 1) + 2 * n
+    scan = 3 if memory.option[ORDER] == MARKOV else 0
+    t_scan = t + scan * n
+    t_table = a.shape[0] - ((n + 1) * (n + 1) if memory.option[TABLE] == 1.0 else 0)
+    t_B = t_table + ((n + 1) * (n + 2) // 2 if memory.option[TABLE] == 1.0 else 0)
+    b = VALUE + n + 1
+    return Plan(
+        w[:n], w[n : 2 * n], w[2 * n : 3 * n], w[3 * n : 4 * n], w[4 * n : 5 * n], w[5 * n : 5 * n + COUNT],
+        a[:VALUE], a[VALUE:b], a[b : b + n], a[b + n : b + 2 * n + 1], a[b + 2 * n + 1 : t], a[t:t_scan].reshape((scan, n)),
+        a[t_scan:t_table], a[t_B:], a[t_table:t_B],
+    )
+
+
+@kernel
+def is_search(state, memory):
+    """Whether the order is along a random direction: the move then searches for partitions, and is accepted."""
+    return memory.option[ORDER] == PROJECTION and state.num[TUNING] == 1
+
+
+@kernel
+def digamma(x):
+    """For x >= 1: upwards to 8 and on, then the asymptotic series, to 1e-11."""
+    value = 0.0
+    while x < 8.0:
+        value -= 1.0 / x
+        x += 1.0
+    z = 1.0 / (x * x)
+    return value + math.log(x) - 0.5 / x - z * (1.0 / 12.0 - z * (1.0 / 120.0 - z * (1.0 / 252.0 - z * (1.0 / 240.0 - z / 132.0))))
+
+
+# ---- A(K)
+
+
+@kernel
+def log_A_ratio(data, state, memory, plan, K):
+    """log A(K + 1) - log A(K); without K! in a search."""
+    value = state.log_next[K]
+    if memory.option[INTEGRATE_MASS] == 1.0:
+        a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
+        value = math.log(a0 + K) - math.log(b0 + plan.value[GROWTH])
+    return value if is_search(state, memory) else value - math.log(K + 1.0)
+
+
+@kernel
+def slope_at(data, state, memory, plan, K):
+    """The slope of log A at K clusters, or at the most that there can be."""
+    value = 0.0
+    if memory.option[INTEGRATE_MASS] == 1.0:
+        a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
+        value = digamma(a0 + K) - math.log(b0 + plan.value[GROWTH])
+    else:
+        while K > 0 and state.log_next[K] == -math.inf:
+            K -= 1
+        value = state.log_next[K] if K > 0 else 0.0
+    return value if is_search(state, memory) else value - digamma(K + 1.0)
+
+
+@kernel
+def usual_number(state, memory):
+    """The number of clusters that the slope is taken at: in tuning the one last proposed, afterwards a mean with weights growing in tuning.
+
+    Taken at the present number a chain of one cluster would refuse all that it proposes for ever.
+    """
+    K, kept = state.num[N_CLUSTERS], memory.kept
+    if state.num[TUNING] == 1 or kept[SEEN] == 0.0:
+        kept[SEEN] += 1.0
+        kept[USUAL] += (K - kept[USUAL]) * 2.0 / (kept[SEEN] + 1.0)
+        kept[LAST] = K if kept[SEEN] == 1.0 else kept[LAST]
+    return max(1, min(state.labels.shape[0], int(kept[LAST if state.num[TUNING] == 1 else USUAL] + 0.5)))
+
+
+# ---- the move
+
+
+@kernel
+def draw_order(data, state, memory, plan, rng):
+    source, rank, first = plan.labels, plan.begin, plan.chosen  # scratch as yet
+    if memory.option[ORDER] == MARKOV:
+        return markov_order(data, state, plan.order, source, rank, first, plan.weight, rng)
+    if is_search(state, memory):
+        projected_order(data, state, plan.order, source, rank, first, plan.direction, plan.base, plan.weight, rng)
+    else:
+        uniform_order(state, plan.order, source, rank, first, rng)
+    return DONE
+
+
+@kernel
+def tabulate_sizes(state, memory, plan):
+    """What log B has of a cluster's size: its prior, and the probability of the order of its members."""
+    log_factorial = 0.0
+    for m in range(1, plan.by_size.shape[0]):
+        log_factorial += math.log(m)
+        order = log_factorial
+        if is_search(state, memory):
+            order = 0.0
+        elif memory.option[ORDER] == MARKOV:  # the first is uniform; for the others see segments.scan_from
+            order = math.log(m)
+        plan.by_size[m] = state.log_grown[m] - order
+
+
+@kernel
+def draw_growth(data, state, rng):
+    """psi1(u); of a Dirichlet process, which has no u, drawn: tau / (tau + u) ~ Beta(mass, n) given the mass."""
+    if data.setup[JOINT_WITH_V] == 1:
+        return total_psi1(data, state, state.hyper[SIGMA])
+    ratio = draw_log_gamma(float(state.labels.shape[0]), rng) - draw_log_gamma(state.hyper[MASS], rng)
+    return ratio + math.log1p(math.exp(-ratio)) if ratio > 0.0 else math.log1p(math.exp(ratio))
+
+
+@kernel
+def prepare(data, state, memory, plan, rng):
+    """All that the dynamic program needs: the order with the old clusters in it, and the parts of A and B."""
+    plan.value[LOG_CLUSTER] = log_cluster(state)
+    if memory.option[INTEGRATE_MASS] == 1.0:
+        plan.value[LOG_CLUSTER] -= math.log(state.hyper[MASS])
+        plan.value[GROWTH] = draw_growth(data, state, rng)
+    plan.value[SLOPE] = slope_at(data, state, memory, plan, usual_number(state, memory))
+    tabulate_sizes(state, memory, plan)
+    status = draw_order(data, state, memory, plan, rng)
+    begin = 0
+    for r in range(plan.order.shape[0]):
+        plan.old_begin[r] = -1
+        if r + 1 == begin + state.size[state.labels[plan.order[begin]]]:
+            plan.old_begin[r] = begin
+            begin = r + 1
+    plan.count[LIVE] = 0
+    plan.log_g[0] = 0.0
+    return status
+
+
+@kernel
+def draw_by_number(data, state, memory, plan, rng):
+    """The table; the number of clusters from it and A, and a partition into so many."""
+    n = plan.order.shape[0]
+    plan.value[SLOPE] = 0.0
+    for r in range(n):
+        plan.log_g[r] = 0.0
+    most = 1
+    while most < n and log_A_ratio(data, state, memory, plan, most) > -math.inf:
+        most += 1
+    tabulate(data, state, plan, most)
+    log_A = 0.0
+    for K in range(1, most + 1):
+        plan.weight[K - 1] = log_A + plan.table[n * (n + 1) // 2 + K]
+        if K < most:
+            log_A += log_A_ratio(data, state, memory, plan, K)
+    drawn = draw_index(plan.weight, most, rng.random())
+    if drawn < 0:
+        state.num[BAD_ROW] = plan.order[n - 1]
+        return BROKEN
+    return draw_from_table(state, plan, drawn + 1, rng)
+
+
+@kernel
+def follow_back(plan):
+    """Labels of the partition whose segments plan.chosen has; their number."""
+    K, last = 0, plan.order.shape[0] - 1
+    while last >= 0:
+        begin = plan.chosen[last]
+        for r in range(begin, last + 1):
+            plan.labels[plan.order[r]] = K
+        K += 1
+        last = begin - 1
+    return K
+
+
+@kernel
+def count_moved(plan):
+    """Members of the new clusters that are no old ones."""
+    moved, last = 0, plan.order.shape[0] - 1
+    while last >= 0:
+        begin = plan.chosen[last]
+        if plan.old_begin[last] != begin:
+            moved += last + 1 - begin
+        last = begin - 1
+    return moved
+
+
+@kernel
+def log_ratio(data, state, memory, plan, K_new):
+    """log of A(K_new) exp(-slope K_new) over the same of the old partition."""
+    K_old = state.num[N_CLUSTERS]
+    value = 0.0
+    for K in range(min(K_old, K_new), max(K_old, K_new)):
+        step = log_A_ratio(data, state, memory, plan, K) - plan.value[SLOPE]
+        value += step if K_new > K_old else -step
+    return value
+
+
+@kernel
+def is_possible(state, K):
+    """Whether the prior allows so many clusters; all smaller numbers are as well."""
+    return K == 1 or state.log_next[K - 1] > -math.inf
+
+
+@kernel
+def finish(data, state, memory, plan, is_within, rng):
+    """Accept the partition that was drawn, or stay; then draw what was integrated out."""
+    K = state.num[N_CLUSTERS]
+    accepted = False
+    if is_within:
+        K = follow_back(plan)
+        if K > state.size.shape[0] - 3:
+            state.num[CURSOR] = plan.order.shape[0]
+            return NEED_ROOM
+        memory.kept[LAST] = K
+        value = 0.0
+        if is_search(state, memory):
+            value = 0.0 if is_possible(state, K) else -math.inf
+        elif memory.option[TABLE] == 0.0:
+            value = log_ratio(data, state, memory, plan, K)
+        accepted = accept(memory, variable(0), value, rng)
+    else:
+        memory.tally[PROPOSED] += 1.0
+        memory.tally[SKIPPED] += 1.0
+    if accepted:
+        state.num[N_MOVED] += count_moved(plan)
+        take_over(data, state, plan.labels, K)
+    else:
+        rebuild(data, state)
+    if memory.option[INTEGRATE_MASS] == 1.0:
+        a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
+        state.hyper[MASS] = rng.standard_gamma(a0 + state.num[N_CLUSTERS]) / (b0 + plan.value[GROWTH])
+        refresh(data, state)
+    if data.rows.missing.shape[0] > 0:
+        for i in range(state.labels.shape[0]):
+            redraw_cells(data, state, i, rng)
+    state.num[CURSOR] = 0
+    return DONE
+
+
+@kernel
+def move(data, state, memory, holds_old, rng):
+    """The move, with `holds_old` as in `segments.sum_forward`."""
+    n = state.labels.shape[0]
+    plan = plan_of(memory, n)
+    beam = memory.option[BEAM]
+    status = DONE
+    if state.num[CURSOR] == 0:
+        wide = memory.option[TABLE] == 1.0 or memory.option[ORDER] == MARKOV or beam < 0.0
+        if wide and n > state.size.shape[0] - 4:
+            return NEED_ROOM
+        status = prepare(data, state, memory, plan, rng)
+        if status == DONE and memory.option[TABLE] == 1.0:
+            status = draw_by_number(data, state, memory, plan, rng)
+            state.num[CURSOR] = n
+    if status == DONE and state.num[CURSOR] < n:
+        status = sum_forward(data, state, plan, beam, holds_old and not is_search(state, memory), rng)
+    if status != DONE and status != OUTSIDE:
+        return status
+    return finish(data, state, memory, plan, status == DONE, rng)
+
+
+@entry(MOVE_T)
+def permutation(data, state, memory, rng):
+    """Options and what is kept: see the top of the module; number and whole: `room`."""
+    return move(data, state, memory, True, rng)

@@ -1,0 +1,66 @@
+"""What moves on the partition of a mixture share: its prior by clusters, the record of proposals, a partition taken over as a whole.
+
+Given u, the prior of a partition is proportional to prod_c exp(log_cluster + log_grown[n_c]) prod_(0 < k < K) exp(log_next[k]).
+Where the mass is integrated out log_cluster is 0; for other normalised random measures log_next is.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.clusters import rebuild, weigh
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.special import draw_integer, log_pos
+from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY, TAU
+
+
+@kernel
+def log_cluster(state):
+    """What every cluster of a mixture brings to the log prior at fixed u, its size apart: log of mass (tau + u)^sigma, or 0."""
+    return state.log_new[0] + log_pos(state.hyper[TAU] + state.A[0])
+
+
+@kernel
+def accept(memory, kind, log_ratio, rng):
+    """Whether a proposal with this log Metropolis-Hastings ratio is accepted; counts it."""
+    return exceeds(memory, kind, log_ratio, -rng.standard_exponential())
+
+
+@kernel
+def exceeds(memory, kind, log_ratio, log_uniform):
+    """The same with the logarithm of the uniform variable that has been drawn for it."""
+    tally, first = memory.tally, kind * TALLY
+    tally[first + PROPOSED] += 1.0
+    if log_ratio > -math.inf:
+        tally[first + FINITE_RATIOS] += 1.0
+        tally[first + LOG_RATIO] += log_ratio
+        tally[first + LOG_RATIO_2] += log_ratio * log_ratio
+    accepted = log_uniform < log_ratio
+    if accepted:
+        tally[first + ACCEPTED] += 1.0
+    return accepted
+
+
+@kernel
+def take_over(data, state, labels, n_clusters):
+    """Make labels (n,) in 0..n_clusters-1, none of them empty, the partition of a mixture; there must be room."""
+    for k in range(max(n_clusters, state.num[N_CLUSTERS])):
+        state.size[k] = 0
+    for i in range(labels.shape[0]):
+        state.labels[i] = labels[i]
+        state.size[labels[i]] += 1
+    state.num[N_CLUSTERS] = n_clusters
+    rebuild(data, state)
+    for k in range(n_clusters):
+        weigh(state, k)
+
+
+@kernel
+def random_subset(order, m, rng):
+    """A uniform subset of m of the entries of `order`, in random order, into its first m places; the others only change places."""
+    n = order.shape[0]
+    for t in range(m):
+        s = t + draw_integer(n - t, rng)
+        order[t], order[s] = order[s], order[t]
+
+

@@ -1,0 +1,246 @@
+"""Split-merge moves of mixtures: two observations drawn at random are parted, or their clusters joined, together with the others there.
+
+A split is proposed by restricted Gibbs scans from a random allocation (Jain & Neal 2004), or by adding the others one by one, in random
+order, to the two clusters that the pair begins (Dahl 2003).  A merge is accepted with the probability that the same proposal would have
+drawn the split it undoes.  All at fixed u, which is part of the state.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.clusters import copy_column, drop_cluster, empty_column, marginal_column, score_columns, update_column, weigh
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.jit import inlined, kernel, variable
+from nrmmix.kernels.core.special import draw_integer, with_factor
+from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED, TALLY
+from nrmmix.kernels.moves.imputation import redraw_cells
+from nrmmix.kernels.moves.shared import exceeds, log_cluster, random_subset
+
+# Columns of State.side: the two clusters, one of them without an observation, and both together.
+FIRST_PART, SECOND_PART, WITHOUT, WHOLE = 0, 1, 2, 3
+SIDE = 4
+SPLIT, MERGE = 0, 1  # kinds of the tally
+SEQUENTIAL = 1.0  # option[2]; 0 for restricted Gibbs
+
+
+@kernel
+def fill_part(data, side, column, members, part, which, without):
+    """Add to a column those members that are in part `which`, but for `without`."""
+    for t in range(members.shape[0]):
+        if part[t] == which and members[t] != without:
+            update_column(data, side, column, members[t], 1.0)
+
+
+@kernel
+def start_parts(data, side, i, j):
+    empty_column(data, side, variable(FIRST_PART))
+    update_column(data, side, variable(FIRST_PART), i, 1.0)
+    empty_column(data, side, variable(SECOND_PART))
+    update_column(data, side, variable(SECOND_PART), j, 1.0)
+
+
+@inlined
+def choose_part(score, wanted, rng):
+    """A part by the log weights score[:2], or the one that is wanted (not -1); its log odds and its probability."""
+    log_odds = score[1] - score[0]
+    if math.isnan(log_odds):  # neither can hold the observation: such a proposal is refused in the end
+        log_odds = 0.0
+    p = 1.0 / (1.0 + math.exp(min(-log_odds, 700.0)))
+    which = wanted
+    if which < 0:
+        which = 1 if rng.random() < p else 0
+    if which == 1:
+        return which, log_odds, p
+    return which, -log_odds, 1.0 / (1.0 + math.exp(min(log_odds, 700.0)))
+
+
+@kernel
+def score_own_part(data, state, members, part, i, j, sizes, m, own):
+    """state.score[own], where the family cannot take m out of its column to full accuracy."""
+    side, out = state.side, state.score
+    other = out[1 - own]
+    copy_column(side, side, own, variable(WITHOUT))
+    if not update_column(data, side, variable(WITHOUT), m, -1.0):
+        empty_column(data, side, variable(WITHOUT))
+        update_column(data, side, variable(WITHOUT), i if own == 0 else j, 1.0)
+        fill_part(data, side, variable(WITHOUT), members, part, own, m)
+    for which in range(3):
+        out[which] = 0.0
+    score_columns(data, side, state.work, out, variable(3), m, variable(-1))
+    out[own] = state.log_size[sizes[own] - 1] + out[WITHOUT]
+    out[1 - own] = other
+
+
+@inlined
+def score_parts(data, state, members, part, i, j, sizes, m, own):
+    """state.score[:2] = log weights of the two parts for observation m, without itself in `own` (or -1)."""
+    out = state.score
+    for which in range(2):
+        out[which] = state.log_size[sizes[which] - (1 if own == which else 0)]
+    score_columns(data, state.side, state.work, out, variable(2), m, own)
+    state.num[N_SCORED] += 2
+    if own >= 0 and math.isnan(out[own]):
+        score_own_part(data, state, members, part, i, j, sizes, m, own)
+
+
+@kernel
+def scan_parts(data, state, members, part, target, forced, i, j, sizes, rng):
+    """One restricted Gibbs scan, or the one that leads to `target` where it is forced; its log probability."""
+    side = state.side
+    log_q, product = 0.0, 1.0
+    for t in range(members.shape[0]):
+        m, own = members[t], part[t]
+        score_parts(data, state, members, part, i, j, sizes, m, own)
+        which, log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
+        log_q, product = with_factor(log_q, product, log_odds, p)
+        if which != own:
+            part[t] = which
+            sizes[own] -= 1
+            sizes[which] += 1
+            if not update_column(data, side, own, m, -1.0):
+                empty_column(data, side, own)
+                update_column(data, side, own, i if own == 0 else j, 1.0)
+                fill_part(data, side, own, members, part, own, variable(-1))
+            update_column(data, side, which, m, 1.0)
+    return log_q + math.log(product)
+
+
+@kernel
+def restricted_gibbs(data, state, members, part, target, forced, i, j, sizes, scans, rng):
+    """Random allocation, scans, and a last scan whose log probability counts."""
+    start_parts(data, state.side, i, j)
+    sizes[0], sizes[1] = 1, 1
+    for t in range(members.shape[0]):
+        part[t] = draw_integer(variable(2), rng)
+        sizes[part[t]] += 1
+        update_column(data, state.side, part[t], members[t], 1.0)
+    for _ in range(scans):
+        scan_parts(data, state, members, part, target, False, i, j, sizes, rng)
+    return scan_parts(data, state, members, part, target, forced, i, j, sizes, rng)
+
+
+@kernel
+def sequential_allocation(data, state, members, part, target, forced, i, j, sizes, rng):
+    """Members join the two parts one by one, in the order they come; log probability of the parts."""
+    side = state.side
+    start_parts(data, side, i, j)
+    sizes[0], sizes[1] = 1, 1
+    log_q, product = 0.0, 1.0
+    for t in range(members.shape[0]):
+        m = members[t]
+        score_parts(data, state, members, part, i, j, sizes, m, variable(-1))
+        part[t], log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
+        log_q, product = with_factor(log_q, product, log_odds, p)
+        sizes[part[t]] += 1
+        update_column(data, side, part[t], m, 1.0)
+    return log_q + math.log(product)
+
+
+@kernel
+def log_split_ratio(data, state, stat, first, second, n_first, n_second, others):
+    """log of p(two clusters) / p(one): columns of the two, their sizes, and the number of clusters beside which the second is new.
+
+    The column of both together is WHOLE.
+    """
+    return (
+        log_cluster(state) + state.log_next[others] + state.log_grown[n_first] + state.log_grown[n_second]
+        - state.log_grown[n_first + n_second] + marginal_column(data, stat, first) + marginal_column(data, stat, second)
+        - marginal_column(data, state.side, variable(WHOLE))
+    )
+
+
+@kernel
+def part_clusters(state, members, part, sizes, k, j):
+    """The two parts become clusters: the first in the place of k, the second, which j began, a new one."""
+    K = state.num[N_CLUSTERS]
+    copy_column(state.side, state.stat, variable(FIRST_PART), k)
+    copy_column(state.side, state.stat, variable(SECOND_PART), K)
+    state.size[k], state.size[K] = sizes[0], sizes[1]
+    state.num[N_CLUSTERS] = K + 1
+    state.labels[j] = K
+    for t in range(members.shape[0]):
+        if part[t] == 1:
+            state.labels[members[t]] = K
+    weigh(state, k)
+    weigh(state, K)
+
+
+@kernel
+def join_clusters(state, k, other):
+    """Both become cluster k."""
+    copy_column(state.side, state.stat, variable(WHOLE), k)
+    state.size[k] += state.size[other]
+    for m in range(state.labels.shape[0]):
+        if state.labels[m] == other:
+            state.labels[m] = k
+    weigh(state, k)
+    drop_cluster(state, other)
+
+
+@kernel
+def propose(data, state, memory, rng):
+    """A pair, and the split or merge that it asks for."""
+    n = state.labels.shape[0]
+    K = state.num[N_CLUSTERS]
+    i = draw_integer(n, rng)
+    j = draw_integer(n - 1, rng)
+    if j >= i:
+        j += 1
+    k_i, k_j = state.labels[i], state.labels[j]
+    splits = k_i == k_j
+    log_split, count = 0.0, 0
+    log_uniform = -rng.standard_exponential()
+    side = state.side
+    if not splits:
+        # the probability of the split that would undo it is at most 1: most merges are refused without it
+        copy_column(state.stat, side, k_i, variable(WHOLE))
+        for m in range(n):
+            if state.labels[m] == k_j:
+                update_column(data, side, variable(WHOLE), m, 1.0)
+                state.num[N_SCORED] += 1  # as much work
+        log_split = log_split_ratio(data, state, state.stat, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
+        if not -log_split > log_uniform:
+            memory.tally[MERGE * TALLY + PROPOSED] += 1.0
+            return
+    for m in range(n):
+        if (state.labels[m] == k_i or state.labels[m] == k_j) and m != i and m != j:
+            memory.whole[count] = m
+            count += 1
+    members, part = memory.whole[:count], memory.whole[n : n + count]
+    target, sizes = memory.whole[2 * n : 2 * n + count], memory.whole[3 * n : 3 * n + 2]
+    sequential = memory.option[2] == SEQUENTIAL
+    if sequential:
+        random_subset(members, count, rng)
+    for t in range(count):
+        target[t] = 0 if state.labels[members[t]] == k_i else 1
+    if sequential:
+        log_q = sequential_allocation(data, state, members, part, target, not splits, i, j, sizes, rng)
+    else:
+        log_q = restricted_gibbs(data, state, members, part, target, not splits, i, j, sizes, int(memory.option[1]), rng)
+    if splits:
+        copy_column(state.stat, side, k_i, variable(WHOLE))
+        log_split = log_split_ratio(data, state, side, variable(FIRST_PART), variable(SECOND_PART), sizes[0], sizes[1], K)
+    if not exceeds(memory, SPLIT if splits else MERGE, log_split - log_q if splits else log_q - log_split, log_uniform):
+        return
+    state.num[N_MOVED] += sizes[1]
+    if splits:
+        part_clusters(state, members, part, sizes, k_i, j)
+    else:
+        join_clusters(state, k_i, k_j)
+
+
+@entry(MOVE_T)
+def split_merge(data, state, memory, rng):
+    """option[0] proposals; option[1] scans; option[2] how splits are proposed.  whole: (3 n + 2,)."""
+    if state.labels.shape[0] < 2:
+        return DONE
+    for t in range(state.num[CURSOR], int(memory.option[0])):
+        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+            state.num[CURSOR] = t
+            return NEED_ROOM
+        propose(data, state, memory, rng)
+    for i in range(state.labels.shape[0]):
+        redraw_cells(data, state, i, rng)
+    state.num[CURSOR] = 0
+    return DONE

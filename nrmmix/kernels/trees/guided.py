@@ -1,0 +1,426 @@
+"""Tree-guided moves of mixtures that leave the posterior invariant (after Lee & Choi 2015).
+
+A cluster c is drawn, and every other one joins it with odds rho d^-eta, where log d(c, c') = log h(c) + log h(c') - log h(c u c') and h is
+the potential of a cluster under a guide of constants.  Where none joins, c is split along its tree, the restriction of the guide tree
+(`nrmmix.kernels.trees.guide_tree`); otherwise all of them are merged.  Every probability is an ordinary function of partitions, so that the
+Metropolis-Hastings ratio is exact.  A split is proposed in one of two ways, drawn beforehand:
+
+blocks: the path above an inner node is put into blocks by StocInsert (`nrmmix.kernels.trees.splits`), and the probability is a product.
+scan: two members are drawn, each with those nearest to it on its side of the tree; the others join one or the other, and restricted Gibbs
+scans follow (as in `nrmmix.kernels.moves.split_merge`).  All before the last scan depends on the union of the two clusters alone, and is
+drawn anew to undo a split: only of the last scan a probability is needed.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.clusters import affinities, combine_columns, copy_column, log_union, marginal_column, update_column, weigh
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.jit import inlined, kernel, variable
+from nrmmix.kernels.core.special import draw_integer, log_sigmoid, with_factor
+from nrmmix.kernels.core.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY
+from nrmmix.kernels.moves.shared import exceeds, log_cluster
+from nrmmix.kernels.moves.split_merge import (
+    FIRST_PART,
+    SECOND_PART,
+    WHOLE,
+    choose_part,
+    join_clusters,
+    log_split_ratio,
+    part_clusters,
+    scan_parts,
+    score_parts,
+    start_parts,
+)
+from nrmmix.kernels.trees.forest import log_add
+from nrmmix.kernels.trees.guide_tree import collect, grow
+from nrmmix.kernels.trees.splits import (
+    BLOCKS,
+    BY_SCAN,
+    JOINED,
+    LOG_Q,
+    MOST_BLOCKS,
+    PICKED,
+    SCANS,
+    SHARE,
+    UNION,
+    climb,
+    guide_of,
+    sample_sub,
+    split_probability,
+)
+
+SPLIT, MERGE = 0, 1  # kinds of the tally
+CORE = 8  # members of each part from which a split by a scan sets out
+# In pairs that a Gibbs sweep of a dozen clusters or more scores in up to twice the time: a member's part in a split by a scan (in one
+# into blocks twice that), an affinity that is found with many at once, a level of the guide tree that an observation descends, and a
+# union's statistics and log marginal.
+WORK_OF_MEMBER, WORK_OF_AFFINITY, WORK_OF_LEVEL = 33, 12, 65
+
+
+@inlined
+def work_of_union(state):
+    return 8 + 3 * state.stat.shape[0]
+
+
+@kernel
+def grow_chosen(data, state, guide):
+    """The tree of the members of the chosen clusters; how many there are."""
+    count = collect(guide.tree, state.labels, guide.chosen)
+    grow(data, state.side, guide.forest, guide.tree, count)
+    state.num[N_SCORED] += 2 * count * WORK_OF_MEMBER
+    return count
+
+
+@kernel
+def collect_chosen(state, guide):
+    """The members of the chosen clusters, for a split by a scan; how many there are."""
+    count = collect(guide.tree, state.labels, guide.chosen)
+    state.num[N_SCORED] += count * WORK_OF_MEMBER
+    return count
+
+
+@kernel
+def log_odds_of(guide, size, other_size, affinity):
+    """Log odds that two clusters join, by their sizes and what `affinities` says of them."""
+    grown = guide.forest.log_grown
+    log_d = guide.forest.guide[0] + grown[size] + grown[other_size] - grown[size + other_size] - affinity
+    return guide.pull[1] - guide.pull[0] * log_d
+
+
+@kernel
+def marginal_of(data, state, guide, m):
+    """log p(y_c) of cluster m, found when it is first asked for."""
+    if math.isnan(guide.marginal[m]):
+        guide.marginal[m] = marginal_column(data, state.stat, m)
+    return guide.marginal[m]
+
+
+@inlined
+def left_out(guide, own, m):
+    """Whether cluster m cannot join the column at hand, whose number among the clusters is `own`, or -1: the chosen are in it then."""
+    return m == own or (own < 0 and guide.chosen[m] != 0)
+
+
+@kernel
+def weigh_pairs(data, state, guide, stat, k, size, marginal, own):
+    """guide.odds of all clusters that are not left out: log odds to join column k of `stat`.
+
+    Its log marginal has to be given where it is none of the clusters.
+    """
+    K, odds = state.num[N_CLUSTERS], guide.odds
+    known = affinities(data, stat, k, state.stat, K, odds)
+    for m in range(K):
+        if not left_out(guide, own, m):
+            if not known or math.isnan(odds[m]):
+                alone = marginal_of(data, state, guide, own) if own >= 0 else marginal
+                union = log_union(data, stat, k, state.stat, m, state.side, variable(UNION))
+                odds[m] = union - alone - marginal_of(data, state, guide, m)
+            odds[m] = log_odds_of(guide, size, state.size[m], odds[m])
+    state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else work_of_union(state))
+
+
+@kernel
+def log_pick(data, state, guide, stat, k, size, marginal, own):
+    """log probability that just the chosen clusters join column k of `stat`, once it is drawn; the others as in `weigh_pairs`."""
+    weigh_pairs(data, state, guide, stat, k, size, marginal, own)
+    log_q, product = 0.0, 1.0
+    for m in range(state.num[N_CLUSTERS]):
+        if not left_out(guide, own, m):
+            odds = guide.odds[m] if guide.chosen[m] != 0 else -guide.odds[m]
+            log_q, product = with_factor(log_q, product, odds, 1.0 / (1.0 + math.exp(min(-odds, 700.0))))
+    return log_q + math.log(product)
+
+
+# ---- two ways to split, and to undo a merge
+
+
+@kernel
+def log_prior(state, size):
+    """What a cluster of so many brings to the log prior at fixed u."""
+    return log_cluster(state) + state.log_grown[size]
+
+
+@kernel
+def log_of_numbers(state, K, blocks):
+    """What the number of clusters brings when one of K becomes `blocks`."""
+    total = 0.0
+    for t in range(K, K + blocks - 1):
+        total += state.log_next[t]
+    return total
+
+
+@kernel
+def log_merge_back(data, state, guide, stat, first, blocks, K):
+    """log probability to pick one of the blocks, columns from `first` on, and just the others with it, when they are clusters.
+
+    guide.size and guide.union hold their sizes and log marginals; the cluster that they come from is chosen, alone of K.
+    """
+    total = -math.inf
+    for a in range(blocks):
+        log_p = log_pick(data, state, guide, stat, first + a, guide.size[a], guide.union[a], variable(-1))
+        for b in range(blocks):
+            if b != a:
+                union = log_union(data, stat, first + a, stat, first + b, state.side, variable(UNION))
+                affinity = union - guide.union[a] - guide.union[b]
+                log_p += log_sigmoid(log_odds_of(guide, guide.size[a], guide.size[b], affinity))
+        total = log_add(total, log_p)
+    return total - math.log(K - 1 + blocks)
+
+
+@kernel
+def into_blocks(data, state, guide, memory, k, count, log_q, rng):
+    """Split cluster k, whose tree is grown, into blocks; log_q is the log probability of having picked it alone."""
+    side, K = state.side, state.num[N_CLUSTERS]
+    log_uniform = -rng.standard_exponential()
+    v, log_node = sample_sub(guide, count, rng)
+    blocks, log_path = climb(data, state.side, guide, v, count, guide.target[:0], rng)
+    log_q += log_node + log_path
+    gain = log_of_numbers(state, K, blocks) - log_prior(state, state.size[k]) - marginal_of(data, state, guide, k)
+    for b in range(blocks):
+        guide.union[b] = marginal_column(data, side, BLOCKS + b)
+        gain += log_prior(state, guide.size[b]) + guide.union[b]
+    if gain - log_q + math.log(blocks) - math.log(K - 1 + blocks) <= log_uniform:  # the most that there can be
+        memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
+        return
+    log_back = log_merge_back(data, state, guide, side, variable(BLOCKS), blocks, K)
+    if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
+        return
+    for b in range(blocks):
+        place = k if b == 0 else K + b - 1
+        copy_column(side, state.stat, BLOCKS + b, place)
+        state.size[place], guide.marginal[place] = guide.size[b], guide.union[b]
+        weigh(state, place)
+    state.num[N_CLUSTERS] = K + blocks - 1
+    for t in range(count):
+        if guide.part[t] > 0:
+            state.labels[guide.tree.member[t]] = K + guide.part[t] - 1
+            state.num[N_MOVED] += 1
+
+
+@inlined
+def enter_part(data, state, guide, place, which):
+    guide.part[place] = which
+    guide.size[which] += 1
+    update_column(data, state.side, which, guide.tree.member[place], 1.0)
+
+
+@kernel
+def set_core(data, state, guide, at, low, high, which):
+    """The CORE members nearest to place `at` in the tree, of those in low..high, are one part; from where to where they are."""
+    between = guide.tree.between
+    first, last = at, at
+    while last - first + 1 < CORE and (first > low or last < high):
+        if last == high or (first > low and between[first - 1] > between[last]):
+            first -= 1
+            enter_part(data, state, guide, first, which)
+        else:
+            last += 1
+            enter_part(data, state, guide, last, which)
+    return first, last
+
+
+@kernel
+def set_out(data, state, guide, count, rng):
+    """Two parts of the collected members, in columns FIRST_PART and SECOND_PART, and the places of an anchor in each.
+
+    Two members are drawn, and those nearest to them in the two subtrees in which they part are the parts' cores.  The others join one or
+    the other by their predictive, the nearest in the tree first.  Depends on the members alone.
+    """
+    between, member = guide.tree.between, guide.tree.member
+    a, b = draw_integer(count, rng), draw_integer(count - 1, rng)
+    if b >= a:
+        b += 1
+    a, b = min(a, b), max(a, b)
+    at = a
+    for t in range(a, b):
+        if between[t] < between[at]:
+            at = t
+    low, high = at, at + 1
+    while low > 0 and between[low - 1] > between[at]:
+        low -= 1
+    while high < count - 1 and between[high] > between[at]:
+        high += 1
+    start_parts(data, state.side, member[a], member[b])
+    guide.size[0], guide.size[1] = 1, 1
+    guide.part[a], guide.part[b] = 0, 1
+    first, inner = set_core(data, state, guide, a, low, at, variable(0))
+    outer, last = set_core(data, state, guide, b, at + 1, high, variable(1))
+    while first > 0 or inner + 1 < outer or last < count - 1:  # places first..inner and outer..last are in a part
+        nearest, t = -1, -1
+        if first > 0:
+            nearest, t = between[first - 1], first - 1
+        if last < count - 1 and between[last] > nearest:
+            nearest, t = between[last], last + 1
+        if inner + 1 < outer and max(between[inner], between[outer - 1]) > nearest:
+            t = inner + 1 if between[inner] > between[outer - 1] else outer - 1
+        first, last = min(first, t), max(last, t)
+        if t == inner + 1:
+            inner = t
+        elif t == outer - 1:
+            outer = t
+        score_parts(data, state, member, guide.part, member[a], member[b], guide.size, member[t], variable(-1))
+        which, _, _ = choose_part(state.score, variable(-1), rng)
+        enter_part(data, state, guide, t, which)
+    return a, b
+
+
+@kernel
+def run_scans(data, state, guide, count, a, b, forced, scans, rng):
+    """Restricted Gibbs scans from where `set_out` arrived, with anchors at places a and b; the log probability of the last.
+
+    Forced, the last one leads to the clusters that the members are in.  guide.owner holds the members but for the anchors, and their parts.
+    """
+    n = guide.part.shape[0]
+    member = guide.tree.member
+    i, j = member[a], member[b]
+    members, part, target = guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.target[: count - 2]
+    t = 0
+    for s in range(count):
+        if s != a and s != b:
+            members[t], part[t] = member[s], guide.part[s]
+            target[t] = 0 if state.labels[member[s]] == state.labels[i] else 1
+            t += 1
+    for _ in range(scans - 1):
+        scan_parts(data, state, members, part, target, False, i, j, guide.size, rng)
+    return scan_parts(data, state, members, part, target, forced, i, j, guide.size, rng)
+
+
+@kernel
+def by_scan(data, state, guide, memory, k, count, log_q, rng):
+    """Split cluster k, whose members are collected, by a restricted Gibbs scan."""
+    side, K = state.side, state.num[N_CLUSTERS]
+    n = guide.part.shape[0]
+    log_uniform = -rng.standard_exponential()
+    a, b = set_out(data, state, guide, count, rng)
+    log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[SCANS]), rng)
+    copy_column(state.stat, side, k, variable(WHOLE))
+    gain = log_split_ratio(data, state, side, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
+    if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
+        memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
+        return
+    for part in range(2):
+        guide.union[part] = marginal_column(data, side, FIRST_PART + part)
+    log_back = log_merge_back(data, state, guide, side, variable(FIRST_PART), variable(2), K)
+    if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
+        return
+    state.num[N_MOVED] += guide.size[1]
+    part_clusters(state, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
+    guide.marginal[k], guide.marginal[K] = guide.union[0], guide.union[1]
+
+
+@kernel
+def log_split_back(data, state, guide, scan, scans, rng):
+    """log probability that the clusters that are chosen come from their union by a split of the kind at hand."""
+    if not scan:
+        count = grow_chosen(data, state, guide)
+        block_of = guide.target[: state.num[N_CLUSTERS]]
+        for m in range(block_of.shape[0]):
+            block_of[m] = -1
+        return split_probability(data, state.side, guide, state.labels, count, block_of, rng)
+    count, member = collect_chosen(state, guide), guide.tree.member
+    a, b = set_out(data, state, guide, count, rng)
+    if state.labels[member[a]] == state.labels[member[b]]:
+        return -math.inf
+    return run_scans(data, state, guide, count, a, b, True, scans, rng)
+
+
+# ---- proposals
+
+
+@entry(MOVE_T)
+def split(data, state, memory, rng):
+    """Part of a global move: split the cluster that was picked."""
+    guide = guide_of(memory, state)
+    k, log_q = memory.whole[PICKED], memory.number[LOG_Q]
+    if memory.whole[BY_SCAN] != 0:
+        by_scan(data, state, guide, memory, k, collect_chosen(state, guide), log_q, rng)
+    else:
+        into_blocks(data, state, guide, memory, k, grow_chosen(data, state, guide), log_q, rng)
+    return DONE
+
+
+@kernel
+def join_chosen(state, guide, marginal):
+    """The chosen clusters become one, the first of them; its statistics are in column WHOLE."""
+    chosen = guide.chosen
+    kept = 0
+    while chosen[kept] == 0:
+        kept += 1
+    for m in range(state.num[N_CLUSTERS] - 1, kept, -1):
+        if chosen[m] != 0:
+            state.num[N_MOVED] += state.size[m]
+            join_clusters(state, kept, m)  # the last cluster comes to m
+            last = state.num[N_CLUSTERS]
+            guide.marginal[m], chosen[m] = guide.marginal[last], chosen[last]
+    guide.marginal[kept] = marginal
+
+
+@entry(MOVE_T)
+def merge(data, state, memory, rng):
+    """Part of a global move: merge the cluster that was picked with those that are chosen to join it.
+
+    Refused as soon as it is clear that it will be: a probability is at most 1.
+    """
+    guide = guide_of(memory, state)
+    k, blocks, scan, log_q = memory.whole[PICKED], memory.whole[JOINED] + 1, memory.whole[BY_SCAN] != 0, memory.number[LOG_Q]
+    side, K, chosen = state.side, state.num[N_CLUSTERS], guide.chosen
+    log_uniform = -rng.standard_exponential()
+    possible = blocks <= (2 if scan else MOST_BLOCKS)
+    size, gain = 0, -log_of_numbers(state, K + 1 - blocks, blocks)
+    if possible:
+        copy_column(state.stat, side, k, variable(WHOLE))
+        for m in range(K):
+            if chosen[m] != 0:
+                if m != k:
+                    combine_columns(data, state.stat, side, m, variable(WHOLE))
+                size += state.size[m]
+                gain -= log_prior(state, state.size[m]) + marginal_of(data, state, guide, m)
+        marginal = marginal_column(data, side, variable(WHOLE))
+        gain += log_prior(state, size) + marginal - math.log(K + 1.0 - blocks)
+        possible = gain - log_q > log_uniform
+    if possible:
+        for m in range(K):
+            if chosen[m] != 0 and m != k:
+                log_other = log_pick(data, state, guide, state.stat, m, state.size[m], 0.0, m)
+                log_q = log_add(log_q, log_other - math.log(K))
+        gain += log_pick(data, state, guide, side, variable(WHOLE), size, marginal, variable(-1))
+        possible = gain - log_q > log_uniform
+    if not possible:
+        memory.tally[MERGE * TALLY + PROPOSED] += 1.0
+        return DONE
+    log_back = log_split_back(data, state, guide, scan, int(memory.option[SCANS]), rng)
+    if exceeds(memory, MERGE, gain + log_back - log_q, log_uniform):
+        join_chosen(state, guide, marginal)
+    return DONE
+
+
+@kernel
+def pick(data, state, guide, memory, rng):
+    """The cluster of a global move, and those that join it; how many do.
+
+    Each joins by itself, with probability p.  A uniform number says how long clusters are left behind: the next to join is the first at
+    which the probability that none has, the product of 1 - p since the last, is below it.
+    """
+    K = state.num[N_CLUSTERS]
+    memory.whole[BY_SCAN] = 1 if rng.random() < memory.option[SHARE] else 0
+    k = draw_integer(K, rng)
+    for m in range(K):
+        guide.chosen[m] = 0
+    weigh_pairs(data, state, guide, state.stat, k, state.size[k], 0.0, k)
+    joined, log_q = 0, -math.log(K)
+    none, until = 1.0, 1.0 - rng.random()
+    for m in range(K):
+        if m == k:
+            continue
+        product = none / (1.0 + math.exp(min(guide.odds[m], 700.0)))
+        if product < until:
+            guide.chosen[m] = 1
+            joined += 1
+            log_q += math.log(none) + log_sigmoid(guide.odds[m])
+            product, until = 1.0, 1.0 - rng.random()
+        none = product
+    guide.chosen[k] = 1
+    memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q + math.log(none)
+    return joined

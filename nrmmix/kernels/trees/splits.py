@@ -1,0 +1,262 @@
+"""Splits along a tree: SampleSub draws an inner node, and what hangs from the path above it is put into blocks by StocInsert.
+
+Given the tree and the blocks that path is unique: from the root on it leads into the one subtree whose leaves do not all belong to one
+block.  So the probability of the blocks is a product (Lee & Choi 2015, supplement A; the potential of a block that a subtree is put into is
+that of a tree with both below its root, for which no tree has to be built).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from nrmmix.kernels.core.clusters import combine_columns, copy_column, marginal_column
+from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.state import TALLY
+from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, log_add
+from nrmmix.kernels.trees.forest import room as forest_room
+from nrmmix.kernels.trees.guide_tree import GuideTree, node_weight
+
+MOST_BLOCKS = 12  # of one split; more are neither proposed nor undone
+UNION, MOVING, BLOCKS = 4, 5, 6  # columns of State.side; 0..3 are those of trees and of split-merge
+SIDE = BLOCKS + MOST_BLOCKS
+
+
+class Guide(NamedTuple):
+    """Scratch of the move."""
+
+    forest: Forest  # of the cluster at hand; its log_grown and guide[0] are the guide's constants
+    tree: GuideTree
+    marginal: np.ndarray  # (n + 1,) log p(y_c) of every cluster; NaN until it is asked for
+    odds: np.ndarray  # (n + 1,) log odds that a cluster joins the one at hand
+    chosen: np.ndarray  # (n + 1,) int64, 1 for clusters that join, and the one at hand
+    part: np.ndarray  # (n,) int64, block of each member
+    target: np.ndarray  # (n,) int64
+    owner: np.ndarray  # (2 n,) int64, by node: the cluster that all leaves belong to, or -1
+    size: np.ndarray  # (MOST_BLOCKS,) int64, of the blocks
+    phi: np.ndarray  # (MOST_BLOCKS,) their running log potentials
+    union: np.ndarray  # (MOST_BLOCKS,) log h of each with the subtree that is inserted
+    weight: np.ndarray  # (MOST_BLOCKS + 1,)
+    pull: np.ndarray  # (2,) eta and log rho
+
+
+# option
+GLOBAL_MOVES, DEPTH, SCANS, REFRESH, ETA, START_CLUSTER, START_SIGMA = 0, 1, 2, 3, 4, 5, 6
+SHARE = 7  # of the global moves that split by a scan
+PLANT, SPLIT_PART, MERGE_PART, LOCAL = 8, 9, 10, 11  # addresses of the entry points of its parts: each is compiled alone
+# Memory.whole begins with the number of the tree in the scratch; the leaves that local moves visit, and whether they are on the way; the
+# cluster that a global move picked, how many join it, and the way of a split; the sum of the depths of the tree's leaves.  Memory.number
+# begins with the log probability of the pick.
+PLANTED, FIRST_LEAF, LAST_LEAF, IS_LOCAL, PICKED, JOINED, BY_SCAN, LEVELS, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 8
+LOG_Q, ETA_AND_RHO, LOCAL_OPTION, LOCAL_TALLY, NUMBERS = 0, 1, 3, 5, 5 + TALLY
+
+
+def room(n, n_stat, width):
+    """Floats and integers of scratch for n observations, of `width` responses where cells are drawn, else 0."""
+    number, whole = forest_room(n, n, n_stat)
+    return NUMBERS + n + 2 + number + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + n * width, WORDS + whole + 11 * n + 3 + MOST_BLOCKS
+
+
+@kernel
+def guide_of(memory, state):
+    """The move's scratch, divided."""
+    n, n_stat = state.labels.shape[0], state.stat.shape[0]
+    m, t = 4 * n + 2 + n * n_stat, 9 * n + 1  # of the forest
+    grown = NUMBERS + n + 2
+    number, whole = memory.number[grown + m :], memory.whole[WORDS + t :]
+    forest = forest_of(memory.number[grown : grown + m], memory.whole[WORDS : WORDS + t], memory.number[NUMBERS:grown], n, n_stat)
+    tree = GuideTree(
+        whole[:n], whole[n : 2 * n], number[:n], whole[2 * n : 3 * n], whole[3 * n : 4 * n], whole[4 * n : 5 * n + 1],
+        whole[5 * n + 1 : 6 * n + 2],
+    )
+    whole, b = whole[6 * n + 2 :], 3 * n + 2
+    return Guide(
+        forest, tree, number[n : 2 * n + 1], number[2 * n + 1 : b], whole[: n + 1], whole[n + 1 : 2 * n + 1], whole[2 * n + 1 : 3 * n + 1],
+        whole[3 * n + 1 : 5 * n + 1], whole[5 * n + 1 : 5 * n + 1 + MOST_BLOCKS], number[b : b + MOST_BLOCKS],
+        number[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], number[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
+        memory.number[ETA_AND_RHO:LOCAL_OPTION],
+    )
+
+
+@kernel
+def first_fixed(state):
+    """Where Memory.number has (n * width,) scratch behind all that."""
+    n, n_stat = state.labels.shape[0], state.stat.shape[0]
+    return NUMBERS + n + 2 + 4 * n + 2 + n * n_stat + 3 * n + 2 + 3 * MOST_BLOCKS + 1
+
+
+@kernel
+def log_potential(guide, size, marginal):
+    """log h of a cluster under the guide's constants."""
+    return guide.forest.guide[0] + guide.forest.log_grown[size] + marginal
+
+
+@kernel
+def first_place(guide, v, count):
+    """Place among the collected members of the leftmost leaf below v."""
+    leaf = first_below(guide.forest, v)
+    for t in range(count):
+        if guide.tree.member[t] == leaf:
+            return t
+    return -1
+
+
+@kernel
+def total_weight(guide, count):
+    """Sum of the weights of the internal nodes of a tree with `count` leaves."""
+    n = guide.part.shape[0]
+    total = 0.0
+    for v in range(n, n + count - 1):
+        total += node_weight(guide.forest, v)
+    return total
+
+
+@kernel
+def sample_sub(guide, count, rng):
+    """An internal node of the tree of the members, and the log probability that it is drawn."""
+    n = guide.part.shape[0]
+    total = total_weight(guide, count)
+    r = rng.random() * total
+    for v in range(n, n + count - 2):
+        r -= node_weight(guide.forest, v)
+        if r < 0.0:
+            return v, math.log(node_weight(guide.forest, v) / total)
+    v = n + count - 2
+    return v, math.log(node_weight(guide.forest, v) / total)
+
+
+@kernel
+def mark(guide, first, last, block):
+    for t in range(first, last):
+        guide.part[t] = block
+
+
+@kernel
+def open_block(data, side, guide, b, v):
+    """Block b begins with the leaves below node v."""
+    load(data, side, guide.forest, v, BLOCKS + b)
+    guide.size[b], guide.phi[b] = guide.forest.count[v], guide.forest.log_phi[v]
+
+
+@kernel
+def weigh_blocks(data, side, guide, blocks, v):
+    """guide.weight[:blocks] = -log d of the blocks and node v, whose statistics come into column MOVING; 0 behind them for a new block."""
+    forest = guide.forest
+    load(data, side, forest, v, variable(MOVING))
+    for b in range(blocks):
+        copy_column(side, side, BLOCKS + b, variable(UNION))
+        combine_columns(data, side, side, variable(MOVING), variable(UNION))
+        guide.union[b] = log_potential(guide, guide.size[b] + forest.count[v], marginal_column(data, side, variable(UNION)))
+        guide.weight[b] = guide.union[b] - guide.phi[b] - forest.log_phi[v]
+    guide.weight[blocks] = 0.0
+
+
+@kernel
+def stoc_insert(data, side, guide, blocks, v, wanted, rng):
+    """Put node v into one of the blocks, or a new one where there may be one more; the wanted one, if not -1.
+
+    Returns the block and the log probability.
+    """
+    weigh_blocks(data, side, guide, blocks, v)
+    options = min(blocks + 1, MOST_BLOCKS)
+    total = -math.inf
+    for b in range(options):
+        total = log_add(total, guide.weight[b])
+    for b in range(options):
+        guide.weight[b] -= total
+    b = wanted
+    if b < 0:
+        b = options - 1
+        r = rng.random()
+        for a in range(options - 1):
+            r -= math.exp(guide.weight[a])
+            if r < 0.0:
+                b = a
+                break
+    log_p = guide.weight[b]
+    if b == blocks:
+        copy_column(side, side, variable(MOVING), BLOCKS + b)
+        guide.size[b], guide.phi[b] = guide.forest.count[v], guide.forest.log_phi[v]
+    else:
+        combine_columns(data, side, side, variable(MOVING), BLOCKS + b)
+        guide.phi[b] = log_add(guide.union[b], guide.phi[b] + guide.forest.log_phi[v])
+        guide.size[b] += guide.forest.count[v]
+    return b, log_p
+
+
+@kernel
+def climb(data, side, guide, v, count, block_of, rng):
+    """From node v to the root: blocks from its two subtrees, and all that hang from the path are put into blocks.
+
+    block_of (K,) holds a block for each cluster, -1 for those without one yet: the path is then that to the present clusters, by the owners
+    of nodes.  Where it is empty the blocks are drawn.  Returns the number of blocks and the log probability; more than MOST_BLOCKS: -inf.
+    """
+    forest = guide.forest
+    forced = block_of.shape[0] > 0
+    first = first_place(guide, v, count)
+    middle, last = first + forest.count[forest.left[v]], first + forest.count[v]
+    open_block(data, side, guide, variable(0), forest.left[v])
+    open_block(data, side, guide, variable(1), forest.right[v])
+    mark(guide, first, middle, variable(0))
+    mark(guide, middle, last, variable(1))
+    if forced:
+        block_of[guide.owner[forest.left[v]]] = 0
+        block_of[guide.owner[forest.right[v]]] = 1
+    blocks, log_q = 2, 0.0
+    while forest.up[v] >= 0:
+        above = forest.up[v]
+        hanging = forest.left[above] + forest.right[above] - v
+        wanted = -1
+        if forced:
+            wanted = block_of[guide.owner[hanging]]
+            if wanted < 0:
+                wanted = blocks
+        if wanted >= MOST_BLOCKS:
+            return blocks, -math.inf
+        b, log_p = stoc_insert(data, side, guide, blocks, hanging, wanted, rng)
+        log_q += log_p
+        if b == blocks:
+            blocks += 1
+            if forced:
+                block_of[guide.owner[hanging]] = b
+        m = forest.count[hanging]
+        if forest.left[above] == v:
+            mark(guide, last, last + m, b)
+            last += m
+        else:
+            mark(guide, first - m, first, b)
+            first -= m
+        v = above
+    return blocks, log_q
+
+
+@kernel
+def claim_nodes(guide, labels, count):
+    """guide.owner of the members' leaves and of the nodes above them."""
+    forest, owner = guide.forest, guide.owner
+    n = guide.part.shape[0]
+    for t in range(count):
+        owner[guide.tree.member[t]] = labels[guide.tree.member[t]]
+    for v in range(n, n + count - 1):  # children come before parents
+        a, b = owner[forest.left[v]], owner[forest.right[v]]
+        owner[v] = a if a == b else -1
+
+
+@kernel
+def split_probability(data, side, guide, labels, count, block_of, rng):
+    """log probability that the members' tree is split into the clusters that they are in; block_of (K,) is -1 for these."""
+    forest, owner = guide.forest, guide.owner
+    claim_nodes(guide, labels, count)
+    v = guide.part.shape[0] + count - 2
+    while True:
+        a, b = owner[forest.left[v]], owner[forest.right[v]]
+        if a >= 0 and b >= 0:
+            break
+        if a < 0 and b < 0:
+            return -math.inf
+        v = forest.left[v] if a < 0 else forest.right[v]
+    log_q = math.log(node_weight(forest, v) / total_weight(guide, count))
+    _, log_path = climb(data, side, guide, v, count, block_of, rng)
+    return log_q + log_path

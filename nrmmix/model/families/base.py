@@ -1,0 +1,264 @@
+"""What every component family offers to the rest of the package.
+
+A family has two sides.  Entry points (`nrmmix.kernels.core.entry`) work on columns of sufficient statistics, and `pack` hands them over
+together with constants.  Methods in NumPy turn statistics and parameters of the kernels into laws, moments and random responses.
+A new family, from outside the package too, is a class derived from `Family`; nothing has to be registered before it can be fitted.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.tables import row_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nrmmix.model.families.distributions import Law
+
+EXTREME = 1e50  # hyperparameters of counts: products of several must not overflow
+MOST_NU = 1e10  # degrees of freedom; beyond, differences of log gamma functions are lost in rounding
+
+
+class Entries(NamedTuple):
+    """Entry points of a family, with the signatures of `nrmmix.kernels.core.entry`; None where a family does without."""
+
+    empty: Any
+    update: Any
+    score: Any
+    marginal: Any
+    sample: Any
+    density: Any
+    mean: Any
+    mean_theta: Any
+    alone: Any = None  # log p(y_i), where a score in an empty column is not that
+    impute: Any = None  # missing cells are drawn, not integrated out
+    redraw: Any = None  # parameters are held in the columns and drawn given their members
+    combine: Any = None  # two columns into one, for trees; families of held parameters have none
+    affinity: Any = None  # of one column with many at once, where that is faster than the columns that `combine` makes of them
+
+
+class Counts(NamedTuple):
+    """Sparse counts by row, as in a CSR matrix."""
+
+    indptr: np.ndarray  # (n + 1,) int64
+    indices: np.ndarray  # (nonzeros,) int64
+    counts: np.ndarray  # (nonzeros,) float64
+
+
+class Observed(NamedTuple):
+    """Observations as kernels read them."""
+
+    y: np.ndarray  # (n, d) in the coordinates of the kernels, NaN in missing cells; d = 0 for counts
+    counts: Counts | None = None
+    missing: np.ndarray | None = None  # (n, d) uint8: cells of y that the chain draws; y holds numbers there
+
+
+class Packed(NamedTuple):
+    """A family as kernels read it."""
+
+    constant: np.ndarray  # hyperparameters, and tables for as many observations as there are
+    n_stat: int
+    n_theta: int
+    n_work: int
+    n_mean: int  # numbers that the entries `mean` and `mean_theta` write
+    entries: Entries
+    n_held: int = 0  # first rows of stat, parameters drawn by the entry `redraw`
+    n_shared: int = 0  # first of the constants, parameters of all clusters, drawn by it too
+
+
+class Parameter(NamedTuple):
+    """A parameter of the components: its posterior given the members, for each of k clusters."""
+
+    name: str  # of the parameter and of its response, such as "mean waiting_min"
+    mean: np.ndarray  # (k,)
+    sd: np.ndarray  # (k,); NaN where there is none
+
+
+class RowError(ValueError):
+    """A row that a family cannot use; `{row}` in the message stands for the name of the row, which families do not know."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message.replace("{row}", f"row {row}"))
+        self.message, self.row = message, int(row)
+
+
+@contextmanager
+def rows_of(index: pd.Index, rows: np.ndarray | None = None) -> Iterator[None]:
+    """Has a RowError name the row as the caller knows it; `rows` are the positions in the index of the rows that families see."""
+    try:
+        yield
+    except RowError as error:
+        position = error.row if rows is None else rows[error.row]
+        raise ValueError(error.message.replace("{row}", row_name(position, index))) from None
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Base of the component families.
+
+    A family stands for one block of responses, d columns of the data, independent of other blocks within a component.
+    Hyperparameters that were not given are None until `resolve` has taken them from the data.
+
+    Attributes
+    ----------
+    reads : {"numbers", "counts", "composition", "binary", "categories"}
+        How the responses are read: categories as numbers 0, 1, ... of their levels.
+    arguments : tuple of str
+        Arguments of the constructor and attributes of the same name: from them a saved family is made again.
+    design : str or None
+        Right side of a formula whose columns are the family's inputs, row by row: covariates of a regression, an exposure.  None for none.
+    takes_missing : bool
+        Whether responses may be NaN, in cells that then count for nothing or are drawn; False unless a family says so.
+
+    Notes
+    -----
+    `stat` and `theta` of the methods are the family's own rows of the kernels' arrays, one column a cluster; `inputs` (I, e) are rows of
+    inputs, I = 1 and e = 0 where the family has none.
+    """
+
+    names: tuple[str, ...] = field(default=(), init=False, repr=False)  # of the responses; set by `resolve`
+    input_names: tuple[str, ...] = field(default=(), init=False, repr=False)  # columns of the design; set before `resolve`
+    reads: ClassVar[str] = "numbers"
+    arguments: ClassVar[tuple[str, ...]] = ()
+    needs_totals: ClassVar[bool] = False  # responses are counts given the total of their row
+    takes_missing: ClassVar[bool] = False
+
+    @property
+    def design(self) -> str | None:
+        return None
+
+    def with_values(self, **values: Any) -> Any:
+        """A copy with other values of its fields."""
+        made = copy.copy(self)
+        for name, value in values.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    # ---- to be written for each family
+
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
+                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Family:
+        """The family with every hyperparameter a number, defaults taken from the responses y (n, d), NaN where missing.
+
+        Raises
+        ------
+        ValueError
+            If a hyperparameter does not fit the responses, a default cannot be had from them, or a response is not of the family's kind.
+        """
+        raise NotImplementedError
+
+    def observe(self, y: Any) -> Observed:
+        """Responses (n, d), of the data or new ones, as kernels read them."""
+        return Observed(np.ascontiguousarray(y, float))
+
+    def observe_inputs(self, inputs: np.ndarray) -> np.ndarray:
+        """Inputs (n, e), of the data or new ones, as kernels read them; a RowError for rows that the family cannot use."""
+        return inputs
+
+    def pack(self, y: Any, inputs: np.ndarray) -> Packed:
+        """Constants, tables that serve the data's responses (n, d) and inputs (n, e), and entry points."""
+        raise NotImplementedError
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Means (..., n_mean) that the kernels' entries wrote, in the units of the responses."""
+        return values
+
+    def cells(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """Cells (..., k) of the family's responses `which` (k,) that the kernels drew, in the units of the responses."""
+        return values
+
+    def mean_names(self) -> tuple[str, ...]:
+        """A name for each of the n_mean means: those of the responses, unless there are more of them."""
+        return self.names
+
+    def mean_responses(self) -> np.ndarray:
+        """Which of the family's responses, by number, each of the n_mean means belongs to."""
+        one_each = len(self.mean_names()) == len(self.names)
+        return np.arange(len(self.names)) if one_each else np.zeros(len(self.mean_names()), np.int64)
+
+    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
+        """Of each response its predictive law, parameters (I, n_columns); None for a response that has no law of its own."""
+        raise NotImplementedError
+
+    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
+        """Of each response its law under parameters (n_theta, M); parameters (I, M)."""
+        raise NotImplementedError
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        """Posterior means and standard deviations of the parameters of clusters, the most telling first."""
+        raise NotImplementedError
+
+    def draw_responses(
+        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
+    ) -> np.ndarray:
+        """One response (M, d) from each component of parameters (n_theta, M); inputs (M, e); of counts, totals (M,) of the rows."""
+        raise NotImplementedError
+
+    def describe(self) -> list[str]:
+        """The family in words and numbers, for the printed model."""
+        raise NotImplementedError
+
+    def log_coefficient(self, y: Any) -> np.ndarray | float:
+        """Constants (n,) of the rows that scores leave out and log densities have: logs of multinomial coefficients."""
+        return 0.0
+
+
+def positive(who: str, name: str, value: Any) -> float | None:
+    """A hyperparameter that is None or a finite number greater than 0."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
+        raise ValueError(f"{who}: {name} must be a finite number greater than 0, not {value!r}.")
+    return float(value)
+
+
+def positives(who: str, name: str, value: Any) -> Any:
+    """A hyperparameter that is None, or one or several numbers greater than 0 and within `EXTREME`."""
+    if value is None:
+        return None
+    array = reals(value, f"{who}: {name}")
+    if isinstance(value, bool) or array.ndim > 1 or not array.size or not ((array >= 1 / EXTREME) & (array <= EXTREME)).all():
+        raise ValueError(
+            f"{who}: {name} must be a number greater than 0, or several, between {1 / EXTREME:g} and {EXTREME:g}, not {value!r}."
+        )
+    return float(array) if array.ndim == 0 else array
+
+
+def shaped(who: str, name: str, value: Any, shape: tuple[int, ...], of: str) -> np.ndarray:
+    """A finite array of the shape that `of` asks for; one number where that is a single one."""
+    array = reals(value, f"{who}: {name}")
+    if array.ndim == 0 and shape[0] == 1:
+        array = array.reshape(shape)
+    if array.shape != shape:
+        raise ValueError(f"{who}: {name} must have shape {shape} for {of}, not {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{who}: {name} must be finite, not {array.tolist()}.")
+    return array
+
+
+def one_each(who: str, name: str, value: Any, size: int, what: str) -> np.ndarray:
+    """One number, or as many as there are of `what`, as an array (size,)."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim and array.shape != (size,):
+        raise ValueError(f"{who}: {name} has {array.size} numbers for {size} {what}; give one number, or one for each.")
+    return np.broadcast_to(array, (size,)).copy()
+
+
+def numbers(values: Any) -> str:
+    """Numbers of an array as the printed model shows them, many of them by their range."""
+    a = np.asarray(values, dtype=float)
+    if a.ndim == 0:
+        return f"{float(a):.5g}"
+    if a.size > 8 and a.ndim == 1:
+        return f"{a.min():.4g} to {a.max():.4g} ({a.size} values)"
+    return np.array2string(a, precision=4, separator=", ", suppress_small=True).replace("\n", "")

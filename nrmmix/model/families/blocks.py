@@ -1,0 +1,375 @@
+"""The family of a model as a list of blocks: responses that are independent of those of other blocks within a component."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nrmmix.kernels.core import state as layout
+from nrmmix.model.families.base import Family, Parameter, rows_of
+from nrmmix.model.families.distributions import Law
+
+if TYPE_CHECKING:
+    from nrmmix.model.frame.formula import ModelFrame
+
+
+class Assignment(NamedTuple):
+    """Which family each response belongs to."""
+
+    families: tuple[Family, ...]
+    columns: tuple[tuple[int, ...], ...]  # of each family, numbers of its responses
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """How each response is read."""
+        out = [""] * sum(map(len, self.columns))
+        for family, columns in zip(self.families, self.columns, strict=True):
+            for j in columns:
+                out[j] = family.reads
+        return tuple(out)
+
+
+def designs(family: Family | Mapping[Any, Family]) -> tuple[str, ...]:
+    """Right sides of the formulas of inputs, of the families that have them."""
+    families = family.values() if isinstance(family, Mapping) else (family,)
+    return tuple(each.design for each in families if isinstance(each, Family) and each.design is not None)
+
+
+def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assignment:
+    """Divide responses among families.
+
+    Parameters
+    ----------
+    family : Family or mapping
+        One family for all responses, or families by the names of their responses: a name, several joined by " + ", or a tuple of names.
+    names : sequence of str
+        The responses.
+
+    Raises
+    ------
+    ValueError
+        If a name is none of a response or stands twice, a response has no family, or a value is not a family.
+
+    Examples
+    --------
+    >>> from nrmmix.families import Gaussian
+    >>> assign({"a": Gaussian(), "b + c": Gaussian()}, ["c", "a", "b"]).columns
+    ((1,), (2, 0))
+    """
+    if not isinstance(family, Mapping):
+        return Assignment((family,), (tuple(range(len(names))),))
+    if not family:
+        raise ValueError(f"family is an empty dict; give a family for each response: {', '.join(names)}.")
+    taken: dict[str, Any] = {}
+    columns = []
+    for key, value in family.items():
+        if not isinstance(value, Family):
+            raise ValueError(f"family of {key!r} must be an object such as nm.Gaussian(), not {value!r}.")
+        own = _names_of(key, names)
+        for name in own:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                hint = f"; did you mean {near[0]!r}?" if near else "."
+                raise ValueError(f"family is given for {name!r}, which is no response; the responses are {', '.join(names)}{hint}")
+            if name in taken:
+                raise ValueError(f"response {name!r} has two families, under {taken[name]!r} and {key!r}; give it one.")
+            taken[name] = key
+        columns.append(tuple(list(names).index(name) for name in own))
+    without = [name for name in names if name not in taken]
+    if without:
+        raise ValueError(f"family has none for the response{'s' if len(without) > 1 else ''} {', '.join(without)}; give one for each.")
+    return Assignment(tuple(family.values()), tuple(columns))
+
+
+def _names_of(key: Any, names: Sequence[str]) -> list[str]:
+    if isinstance(key, str):
+        return [key] if key in names else [part.strip() for part in _summands(key)]
+    if isinstance(key, tuple) and key and all(isinstance(name, str) for name in key):
+        return list(key)
+    raise ValueError(f"family has the key {key!r}; keys are names of responses, or tuples of them.")
+
+
+def _summands(key: str) -> list[str]:
+    """The parts of a sum, apart from sums in brackets: those of a name such as log(x + 1)."""
+    parts, depth = [""], 0
+    for letter in key:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "+" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+@dataclass(frozen=True)
+class Block:
+    """A resolved family, its responses and its inputs."""
+
+    family: Family
+    columns: np.ndarray  # numbers of its responses
+    inputs: np.ndarray  # numbers of its columns among the model's inputs
+
+
+@dataclass(frozen=True)
+class PackedBlocks:
+    """All blocks as kernels read them, and where in the kernels' arrays each is."""
+
+    rows: layout.Rows
+    table: np.ndarray  # (blocks, EMPTY) int64: columns of Data.block up to the entry points
+    entries: tuple[Any, ...]  # of each block, its `Entries`
+    n_stat: int
+    n_theta: int
+    n_work: int
+    n_mean: int
+    held: np.ndarray  # rows of stat that hold parameters
+    shared: np.ndarray  # places in the constants of parameters that all clusters share
+
+    def own_rows(self) -> layout.Rows:
+        """The rows, with copies of what a chain changes."""
+        rows = self.rows
+        if len(self.shared):
+            rows = rows._replace(constant=rows.constant.copy())
+        return rows._replace(y=rows.y.copy()) if rows.missing.size else rows
+
+    def part(self, array: np.ndarray, b: int, column: int) -> np.ndarray:
+        """The rows of block b in an array over all blocks; `column` says of which kind: STAT, THETA or MEANS."""
+        last = self.table[b + 1, column] if b + 1 < len(self.table) else len(array)
+        return array[self.table[b, column] : last]
+
+
+class Blocks:
+    """All responses of a model: its blocks, and their methods put together.
+
+    Parameters
+    ----------
+    blocks : tuple of Block
+    """
+
+    def __init__(self, blocks: tuple[Block, ...]):
+        self.blocks = blocks
+        self.n_dim = sum(len(block.columns) for block in blocks)
+
+    @classmethod
+    def resolved(cls, assignment: Assignment, frame: ModelFrame) -> Blocks:
+        """Blocks with all hyperparameters, defaults taken from the data."""
+        blocks, first, widths = [], 0, iter(frame.input_widths)
+        for family, columns in zip(assignment.families, assignment.columns, strict=True):
+            e = next(widths) if family.design is not None else 0
+            own, first = np.arange(first, first + e), first + e
+            names, levels = (tuple(values[j] for j in columns) for values in (frame.response_names, frame.levels))
+            y = _columns(frame.response, np.array(columns))
+            _check_missing(family, names, y)
+            family = family.with_values(input_names=tuple(frame.input_names[a] for a in own))
+            with rows_of(frame.index):
+                resolved = family.resolve(y, names, frame.inputs[:, own], levels)
+            blocks.append(Block(resolved, np.array(columns), own))
+        return cls(tuple(blocks))
+
+    # ---- arrays for the kernels
+
+    def pack(self, response: Any, inputs: np.ndarray) -> PackedBlocks:
+        """The model's responses (n, d) and inputs (n, e) in kernel arrays, and its families."""
+        parts = [block.family.pack(_columns(response, block.columns), inputs[:, block.inputs]) for block in self.blocks]
+        table = np.zeros((len(parts), layout.EMPTY), np.int64)
+        at = dict.fromkeys((layout.MEANS, layout.STAT, layout.THETA, layout.CONSTANT), 0)
+        for row, part in zip(table, parts, strict=True):
+            for column, value in at.items():
+                row[column] = value
+            at[layout.MEANS] += part.n_mean
+            at[layout.STAT] += part.n_stat
+            at[layout.THETA] += part.n_theta
+            at[layout.CONSTANT] += len(part.constant)
+        rows, table = self.observe(response, inputs, table)
+        return PackedBlocks(
+            rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,
+            tuple(part.entries for part in parts), at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
+            _first(table[:, layout.STAT], [part.n_held for part in parts]),
+            _first(table[:, layout.CONSTANT], [part.n_shared for part in parts]),
+        )
+
+    def observe_inputs(self, inputs: np.ndarray) -> list[np.ndarray]:
+        """Of each block its inputs (n, e) as kernels read them."""
+        return [block.family.observe_inputs(inputs[:, block.inputs]) for block in self.blocks]
+
+    def observe(self, response: Any, inputs: np.ndarray, table: np.ndarray) -> tuple[layout.Rows, np.ndarray]:
+        """Responses and inputs in kernel arrays, without constants: blocks side by side, inputs behind them.  And the table for them."""
+        n, table = response.shape[0], table.copy()
+        parts = []
+        for block in self.blocks:
+            y = _columns(response, block.columns)
+            _check_missing(block.family, block.family.names, y)
+            parts.append(block.family.observe(y))
+        of_inputs = sum(part.y.shape[1] for part in parts)
+        of_blocks = self.observe_inputs(inputs)
+        first = pointer = nonzero = 0
+        indptr, indices, counts = [], [], []
+        for row, block, part in zip(table, self.blocks, parts, strict=True):
+            row[layout.FIRST], row[layout.LAST] = first, first + part.y.shape[1]
+            first += part.y.shape[1]
+            row[layout.INPUT] = of_inputs + (block.inputs[0] if len(block.inputs) else 0)
+            row[layout.INPUT_LAST] = row[layout.INPUT] + len(block.inputs)
+            if part.counts is not None:  # FIRST and LAST then are where the block's row pointers begin and end
+                row[layout.FIRST], row[layout.LAST] = pointer, pointer + n + 1
+                indptr.append(part.counts.indptr + nonzero)
+                indices.append(part.counts.indices)
+                counts.append(part.counts.counts)
+                pointer, nonzero = pointer + n + 1, nonzero + len(part.counts.indices)
+        missing = [np.zeros(part.y.shape, np.uint8) if part.missing is None else part.missing for part in parts]
+        missing += [np.zeros(inputs.shape, np.uint8) for inputs in of_blocks]
+        imputes = any(part.missing is not None for part in parts)
+        rows = layout.Rows(
+            np.ascontiguousarray(np.hstack([*(part.y for part in parts), *of_blocks]), float),
+            np.ascontiguousarray(np.hstack(missing)) if imputes else np.zeros((0, 0), np.uint8),
+            _joined(indptr, np.int64), _joined(indices, np.int64), _joined(counts, np.float64), np.zeros(0),
+        )
+        return rows, table
+
+    def log_coefficient(self, response: Any) -> np.ndarray | float:
+        """Constants (n,) that scores leave out and log densities have."""
+        return sum(block.family.log_coefficient(_columns(response, block.columns)) for block in self.blocks)
+
+    def totals(self, response: Any) -> list[np.ndarray | None]:
+        """Of each block the totals (n,) of its counts; None where a family does without."""
+        return [
+            np.asarray(_columns(response, block.columns).sum(axis=1), float) if block.family.needs_totals else None
+            for block in self.blocks
+        ]
+
+    # ---- missing cells that the chain draws
+
+    def drawn(self, packed: PackedBlocks) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and responses of the cells, row by row: the order of `in_units`."""
+        row, response, order, _ = self._drawn(packed)
+        return row[order], response[order]
+
+    def _drawn(self, packed: PackedBlocks) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+        """In the kernels' order rows and responses; the order row by row; of each block its cells, and which of its responses they are."""
+        row, column = layout.drawn(packed.rows)
+        response, owned = np.zeros(len(row), np.int64), []
+        for block, entries, at in zip(self.blocks, packed.entries, packed.table, strict=True):
+            own = (column >= at[layout.FIRST]) & (column < at[layout.LAST]) & (entries.impute is not None)
+            owned.append((own, column[own] - at[layout.FIRST]))
+            response[own] = block.columns[owned[-1][1]]
+        return row, response, np.lexsort((response, row)), owned
+
+    def in_units(self, values: np.ndarray, packed: PackedBlocks) -> np.ndarray:
+        """Cells (..., cells) in the kernels' coordinates and order in the units of the responses, row by row."""
+        out = np.empty_like(values)
+        _, _, order, owned = self._drawn(packed)
+        for block, (own, which) in zip(self.blocks, owned, strict=True):
+            out[..., own] = block.family.cells(values[..., own], which)
+        return out[..., order]
+
+    def completed(self, response: np.ndarray, imputed: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> np.ndarray:
+        """Responses and inputs as kernels read them, cells (cells,) in the units of the responses in the place of missing ones."""
+        whole = response.copy()
+        whole[self.drawn(packed)] = imputed
+        return self.observe(whole, inputs, packed.table)[0].y
+
+    # ---- what the kernels' numbers mean
+
+    def means(self, values: np.ndarray, packed: PackedBlocks) -> np.ndarray:
+        """Means (..., n_mean) of the kernels in the units of the responses, in the order of `mean_names`."""
+        parts = [
+            block.family.means(np.moveaxis(packed.part(np.moveaxis(values, -1, 0), b, layout.MEANS), 0, -1))
+            for b, block in enumerate(self.blocks)
+        ]
+        return np.concatenate(parts, axis=-1)[..., self._order_of_means()]
+
+    def _order_of_means(self) -> np.ndarray:
+        """Means of the blocks end to end, in the order of the responses."""
+        return np.argsort(np.concatenate(self._means_of()), kind="stable")
+
+    def _means_of(self) -> list[np.ndarray]:
+        """Of each block, the response that each of its means belongs to."""
+        return [block.columns[block.family.mean_responses()] for block in self.blocks]
+
+    def mean_names(self) -> tuple[str, ...]:
+        """A name for each mean, in the order of the responses."""
+        names = [name for block in self.blocks for name in block.family.mean_names()]
+        return tuple(names[j] for j in self._order_of_means())
+
+    def mean_responses(self) -> np.ndarray:
+        """Number of the response that each mean belongs to."""
+        return np.sort(np.concatenate(self._means_of()), kind="stable")
+
+    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray, packed: PackedBlocks) -> list[Law | None]:
+        """Of each response its predictive law by cluster."""
+        laws = [
+            block.family.predictive_laws(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
+            for b, block in enumerate(self.blocks)
+        ]
+        return self._by_response(laws)
+
+    def component_laws(self, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> list[Law | None]:
+        """Of each response its law under each component."""
+        laws = [
+            block.family.component_laws(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
+            for b, block in enumerate(self.blocks)
+        ]
+        return self._by_response(laws)
+
+    def _by_response(self, laws: list[list[Any]]) -> list[Any]:
+        out: list[Any] = [None] * self.n_dim
+        for block, own in zip(self.blocks, laws, strict=True):
+            for j, law in zip(block.columns, own, strict=True):
+                out[j] = law
+        return out
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int, packed: PackedBlocks) -> list[list[Parameter]]:
+        """Of each block the parameters of its components."""
+        return [
+            block.family.cluster_parameters(packed.part(stat, b, layout.STAT), n_columns)
+            for b, block in enumerate(self.blocks)
+        ]
+
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, packed: PackedBlocks,
+                       totals: Sequence[np.ndarray | None] | None = None) -> np.ndarray:
+        """One row of responses (M, d) from each component; inputs (M, e), totals (M,) of each block of counts."""
+        out = np.empty((theta.shape[1], self.n_dim))
+        for b, block in enumerate(self.blocks):
+            own = packed.part(theta, b, layout.THETA)
+            out[:, block.columns] = block.family.draw_responses(own, inputs[:, block.inputs], rng, totals[b] if totals else None)
+        return out
+
+    def describe(self) -> list[tuple[str, str]]:
+        """(label, text) lines for the printed model."""
+        if len(self.blocks) == 1:
+            return [("family" if i == 0 else "", line) for i, line in enumerate(self.blocks[0].family.describe())]
+        lines = []
+        for block in self.blocks:
+            first, *rest = block.family.describe()
+            lines.append(("family" if not lines else "", f"{', '.join(block.family.names)}: {first}"))
+            lines += [("", f"  {line}") for line in rest]
+        return lines
+
+
+def _check_missing(family: Family, names: Sequence[str], y: Any) -> None:
+    """NaN goes to families alone that know what to do with it."""
+    if family.takes_missing or not isinstance(y, np.ndarray):
+        return
+    gaps = np.flatnonzero(np.isnan(y).any(axis=0))
+    if len(gaps):
+        raise ValueError(
+            f"{type(family).__name__} has no way with missing values, and response {names[gaps[0]]!r} has some; "
+            "use missing='drop', or another family."
+        )
+
+
+def _columns(response: Any, columns: np.ndarray) -> Any:
+    """Columns of responses, which may be sparse counts."""
+    whole = len(columns) == response.shape[1] and (np.diff(columns) == 1).all()
+    return response if whole else np.ascontiguousarray(response[:, columns])
+
+
+def _first(start: np.ndarray, counts: list[int]) -> np.ndarray:
+    """Numbers of the first places of each block."""
+    return _joined([np.arange(first, first + count) for first, count in zip(start, counts, strict=True)], np.int64)
+
+
+def _joined(arrays: list[np.ndarray], dtype: Any) -> np.ndarray:
+    return np.concatenate([*arrays, np.zeros(0, dtype)]).astype(dtype)

@@ -1,0 +1,208 @@
+"""Laws of one response, by cluster: densities, distribution functions and quantiles of arrays.
+
+Parameters are arrays that broadcast against the points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy import special
+
+
+class Law(Protocol):
+    """A law with parameters of shape (I, k): I rows of inputs, k clusters."""
+
+    discrete: bool  # whole numbers or categories: the density is a probability
+    ordered: bool  # whether there is a distribution function
+
+    def density(self, x: Any) -> np.ndarray: ...
+
+    def cdf(self, x: Any) -> np.ndarray: ...
+
+    def quantile(self, p: Any) -> np.ndarray: ...
+
+
+def spread_out(law: Any) -> Any:
+    """The law with parameters (I, 1, k): points (J, 1) then give (I, J, k)."""
+    return type(law)(*(np.asarray(parameter)[:, None, :] for parameter in law))
+
+
+class StudentT(NamedTuple):
+    """Student's t with location, scale and degrees of freedom."""
+
+    centre: Any
+    spread: Any
+    df: Any
+    discrete, ordered = False, True
+
+    def density(self, x: Any) -> np.ndarray:
+        z, h = (x - self.centre) / self.spread, 0.5 * (self.df + 1.0)
+        constant = special.gammaln(h) - special.gammaln(0.5 * self.df) - 0.5 * np.log(math.pi * self.df)
+        return np.exp(constant - h * np.log1p(z * z / self.df)) / self.spread
+
+    def cdf(self, x: Any) -> np.ndarray:
+        return special.stdtr(self.df, (x - self.centre) / self.spread)
+
+    def quantile(self, p: Any) -> np.ndarray:
+        return self.centre + self.spread * special.stdtrit(self.df, p)
+
+
+class NormalGamma(NamedTuple):
+    """N(mean, variance + 1/precision), precision ~ Gamma(shape, rate); where these are infinite the precision is too.
+
+    Quadrature by the trapezoid over the logarithm of the precision, on all that a gamma density does not leave below 1e-16.
+    """
+
+    mean: Any
+    variance: Any
+    shape: Any
+    rate: Any
+    discrete, ordered = False, True
+
+    def _mixed(self, x: Any, of_normal: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Mean of a function of x - mean and the standard deviation over the precision."""
+        parameters = np.broadcast_arrays(np.asarray(x, float) - self.mean, self.variance, self.shape, self.rate)
+        e, variance, shape, rate = parameters
+        out = of_normal(e, np.sqrt(variance))
+        for a, b in {*zip(shape.ravel().tolist(), rate.ravel().tolist(), strict=True)}:
+            if a < math.inf:
+                own = (shape == a) & (rate == b)
+                step = min(0.2, 0.7 / math.sqrt(a + 1.0))
+                log_t = np.arange(math.log(a) - 40.0 / a - 9.0 / math.sqrt(a), math.log(a + 10.0 * math.sqrt(a) + 60.0), step)
+                weight = step * np.exp(a * log_t - np.exp(log_t) - special.gammaln(a))
+                some = weight > 0
+                sd = np.sqrt(variance[own][:, None] + b * np.exp(np.minimum(-log_t[some], 600.0)))
+                out[own] = (weight[some] * of_normal(e[own][:, None], sd)).sum(axis=1)
+        return out
+
+    def density(self, x: Any) -> np.ndarray:
+        return self._mixed(x, lambda e, sd: np.exp(-0.5 * (e / sd) ** 2) / (math.sqrt(2.0 * math.pi) * sd))
+
+    def cdf(self, x: Any) -> np.ndarray:
+        return self._mixed(x, lambda e, sd: special.ndtr(e / sd))
+
+    def quantile(self, p: Any) -> np.ndarray:
+        """Bisection in t, the quantile being mean + unit sinh t."""
+        unit = np.sqrt(self.variance + np.where(np.isinf(self.shape), 0.0, self.rate) / self.shape)
+        low = np.full(np.broadcast_shapes(np.shape(p), np.shape(unit), np.shape(self.mean)), -300.0)
+        high = -low
+        for _ in range(64):
+            t = 0.5 * (low + high)
+            below = self.cdf(self.mean + unit * np.sinh(t)) < p
+            low, high = np.where(below, t, low), np.where(below, high, t)
+        return self.mean + unit * np.sinh(0.5 * (low + high))
+
+
+class Normal(NamedTuple):
+    """Normal with mean and standard deviation."""
+
+    mean: Any
+    sd: Any
+    discrete, ordered = False, True
+
+    def density(self, x: Any) -> np.ndarray:
+        z = (x - self.mean) / self.sd
+        return np.exp(-0.5 * z * z) / (math.sqrt(2.0 * math.pi) * self.sd)
+
+    def cdf(self, x: Any) -> np.ndarray:
+        return special.ndtr((x - self.mean) / self.sd)
+
+    def quantile(self, p: Any) -> np.ndarray:
+        return self.mean + self.sd * special.ndtri(p)
+
+
+# ---- counts and categories; parameters are arrays (I, k) that broadcast against the points
+
+LARGEST_COUNT = 2.0**53  # whole numbers beyond are not all floats
+
+
+def _is_count(x: Any) -> np.ndarray:
+    return (x >= 0) & (x == np.floor(x))
+
+
+def _smallest(cdf: Callable[[np.ndarray], np.ndarray], p: np.ndarray) -> np.ndarray:
+    """Smallest count whose distribution function reaches p: doubling, then bisection."""
+    shape = np.broadcast_shapes(np.shape(p), np.shape(cdf(np.zeros(1))))
+    low, high = np.full(shape, -1.0), np.zeros(shape)
+    while (short := (cdf(high) < p) & (high < LARGEST_COUNT)).any():
+        low, high = np.where(short, high, low), np.where(short, 2.0 * high + 1.0, high)
+    while (high - low > 1.0).any():
+        middle = np.floor(0.5 * (low + high))
+        enough = cdf(middle) >= p
+        low, high = np.where(enough, low, middle), np.where(enough, np.maximum(middle, low + 1.0), high)
+    return high
+
+
+class PoissonLaw(NamedTuple):
+    """Poisson with its mean."""
+
+    mean: Any
+    discrete, ordered = True, True
+
+    def density(self, x: Any) -> np.ndarray:
+        y = np.where(_is_count(x), x, 0.0)
+        return np.where(_is_count(x), np.exp(special.xlogy(y, self.mean) - self.mean - special.gammaln(y + 1.0)), 0.0)
+
+    def cdf(self, x: Any) -> np.ndarray:
+        return np.where(np.less(x, 0), 0.0, special.pdtr(np.floor(np.maximum(x, 0.0)), self.mean))
+
+    def quantile(self, p: Any) -> np.ndarray:
+        return _smallest(self.cdf, np.asarray(p))
+
+
+class NegativeBinomial(NamedTuple):
+    """Poisson whose mean is `scale` times a gamma variate of rate 1 and the shape given."""
+
+    shape: Any
+    scale: Any
+    discrete, ordered = True, True
+
+    def density(self, x: Any) -> np.ndarray:
+        y = np.where(_is_count(x), x, 0.0)
+        growth = np.log1p(self.scale)
+        log_chance = -self.shape * growth + special.xlogy(y, self.scale) - y * growth
+        log_density = log_chance - special.betaln(self.shape, y + 1.0) - np.log(self.shape + y)
+        return np.where(_is_count(x), np.exp(log_density), 0.0)
+
+    def cdf(self, x: Any) -> np.ndarray:
+        y = np.floor(np.maximum(x, 0.0))
+        return np.where(np.less(x, 0), 0.0, special.betainc(self.shape, y + 1.0, 1.0 / (1.0 + self.scale)))
+
+    def quantile(self, p: Any) -> np.ndarray:
+        return _smallest(self.cdf, np.asarray(p))
+
+
+class BernoulliLaw(NamedTuple):
+    """0 or 1, with the probability of 1."""
+
+    probability: Any
+    discrete, ordered = True, True
+
+    def density(self, x: Any) -> np.ndarray:
+        return np.where(np.equal(x, 1), self.probability, np.where(np.equal(x, 0), 1.0 - self.probability, 0.0))
+
+    def cdf(self, x: Any) -> np.ndarray:
+        return np.where(np.less(x, 0), 0.0, np.where(np.less(x, 1), 1.0 - self.probability, 1.0))
+
+    def quantile(self, p: Any) -> np.ndarray:
+        return np.where(np.asarray(p) > 1.0 - np.asarray(self.probability), 1.0, 0.0)
+
+
+class CategoricalLaw(NamedTuple):
+    """Levels 0, 1, ... with probabilities (I, k, L), the levels last; they have no order."""
+
+    probability: Any
+    discrete, ordered = True, False
+
+    def density(self, x: Any) -> np.ndarray:
+        return sum(np.equal(x, level) * self.probability[..., level] for level in range(self.probability.shape[-1]))
+
+    def cdf(self, x: Any) -> np.ndarray:
+        raise ValueError("categories have no order, and so no distribution function.")
+
+    def quantile(self, p: Any) -> np.ndarray:
+        raise ValueError("categories have no order, and so no quantiles.")

@@ -1,0 +1,70 @@
+"""What the forms of the Gaussian family share: each stands for one prior of mean and covariance, all hyperparameters numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from nrmmix.model.families.base import Observed, Packed, Parameter
+from nrmmix.model.families.distributions import Law
+
+KNOWN = 1e300  # r of a known mean: r_n / (r_n + 1) is 1, and means stay where they are
+
+
+@dataclass(frozen=True)
+class Form:
+    """Base of the forms; coordinates of the kernels are (x_j - centre_j) / spread_j unless a form says otherwise."""
+
+    centre: np.ndarray  # (d,) prior or known mean
+    spread: np.ndarray  # (d,)
+    names: tuple[str, ...]
+    incomplete: bool  # cells of the data are missing
+
+    @property
+    def dim(self) -> int:
+        return len(self.centre)
+
+    def coordinates(self, x: Any) -> np.ndarray:
+        return np.ascontiguousarray((np.asarray(x, float) - self.centre) / self.spread)
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        """Kernel coordinates (..., d) in the units of the responses."""
+        return values * self.spread + self.centre
+
+    def observe(self, y: Any) -> Observed:
+        return Observed(self.coordinates(y))
+
+    def pack(self, n: int) -> Packed:
+        """Tables for n observations."""
+        raise NotImplementedError
+
+    def predictive_laws(self, stat: np.ndarray, n_columns: int) -> list[Law | None]:
+        raise NotImplementedError
+
+    def component_laws(self, theta: np.ndarray) -> list[Law | None]:
+        raise NotImplementedError
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        raise NotImplementedError
+
+    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError
+
+    def describe(self) -> list[str]:
+        raise NotImplementedError
+
+
+def mean_and_sd(name: str, centre: np.ndarray, square: np.ndarray, df: np.ndarray, r_n: np.ndarray) -> list[Parameter]:
+    """Mean and standard deviation of a response; its variance is inverse gamma(df / 2, square / 2), its mean has precision r_n / variance.
+
+    Moments that do not exist are NaN; a mean that is known is left out.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_mean = np.where(df > 2, np.sqrt(square / (r_n * (df - 2))), np.nan)
+        sd = np.where(df > 1, np.sqrt(square / 2) * np.exp(gammaln((df - 1) / 2) - gammaln(df / 2)), np.nan)
+        of_sd = np.where(df > 2, np.sqrt(np.maximum(square / (df - 2) - sd**2, 0.0)), np.nan)
+    found = [Parameter(f"sd {name}", sd, of_sd)]
+    return found if r_n.min() >= KNOWN else [Parameter(f"mean {name}", np.where(df > 1, centre, np.nan), of_mean), *found]

@@ -1,0 +1,122 @@
+"""Gaussian components of known covariance, full or diagonal: normal prior of the mean."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nrmmix.kernels.families.gaussian import known_covariance as kernels
+from nrmmix.kernels.families.gaussian import known_missing as patterns
+from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
+from nrmmix.model.families.distributions import Law, Normal
+from nrmmix.model.families.gaussian.conjugate_prior import Form
+
+
+@dataclass(frozen=True)
+class KnownCovariance(Form):
+    """mu ~ N(centre, S/r).
+
+    Kernel coordinates of complete rows are L^-1 (x - centre) with S = L L', those of rows with missing cells (x_j - centre_j)/spread_j.
+    """
+
+    r: float
+    covariance: np.ndarray  # (d, d), or (d,) where it is diagonal
+
+    @property
+    def is_full(self) -> bool:
+        return self.covariance.ndim == 2
+
+    @property
+    def factor(self) -> np.ndarray:
+        """Cholesky factor of the correlations."""
+        return np.linalg.cholesky(self.covariance) / self.spread[:, None] if self.is_full else np.eye(self.dim)
+
+    def coordinates(self, x: Any) -> np.ndarray:
+        from scipy.linalg import solve_triangular
+
+        z = super().coordinates(x)
+        if self.is_full:
+            whole = np.isfinite(z).all(axis=-1)
+            z[whole] = solve_triangular(self.factor, z[whole].T, lower=True).T
+        return z
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        return super().means(values @ self.factor.T if self.is_full else values)
+
+    def pack(self, n: int) -> Packed:
+        d = self.dim
+        log_det = np.log(self.spread).sum() + np.log(np.diag(self.factor)).sum()
+        own = self.incomplete and not self.is_full
+        constant = [[self.r, -log_det, float(own), float(self.is_full)], np.log(self.spread)]
+        if self.is_full:
+            constant.append(self.factor.ravel())
+        entries = Entries(
+            kernels.known_empty, kernels.known_update, kernels.known_score, kernels.known_marginal,
+            kernels.known_sample, kernels.known_density, kernels.known_mean, kernels.known_mean_theta,
+            combine=kernels.known_combine,
+        )
+        return Packed(np.concatenate(constant), kernels.n_stat(d, own), d, kernels.n_work(d, self.is_full), d, entries)
+
+    def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+        """Posterior means of the component means and variances as shares of S_jj, (k, d) each."""
+        first, d = kernels.MEAN, self.dim
+        mean = self.means(stat[first : first + d, :n_columns].T)
+        return mean, np.broadcast_to(1.0 / (self.r + stat[first + d + 1 :, :n_columns].T), mean.shape)
+
+    def predictive_laws(self, stat: np.ndarray, n_columns: int) -> list[Law | None]:
+        mean, share = self._posterior(stat, n_columns)
+        sd = self.spread * np.sqrt(1.0 + share)
+        return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(self.dim)]
+
+    def component_laws(self, theta: np.ndarray) -> list[Law | None]:
+        mean = self.means(theta.T)
+        return [Normal(mean[None, :, j], np.full((1, len(mean)), self.spread[j])) for j in range(self.dim)]
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        mean, share = self._posterior(stat, n_columns)
+        return [Parameter(f"mean {name}", mean[:, j], self.spread[j] * np.sqrt(share[:, j])) for j, name in enumerate(self.names)]
+
+    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return self.means(theta.T + rng.standard_normal(theta.T.shape))
+
+    def describe(self) -> list[str]:
+        kind = "" if self.is_full and self.dim > 1 else "diagonal " if self.dim > 1 else ""
+        return [
+            f"Gaussian of known {kind}covariance S: mu ~ N(m, S/r)",
+            f"m = {numbers(self.centre)}, r = {self.r:g}",
+            f"S = {numbers(self.covariance)}",
+        ]
+
+
+@dataclass(frozen=True)
+class KnownCovarianceWithGaps(KnownCovariance):
+    """The same where the covariance is full and cells of the data are missing.  Kernel coordinates are (x_j - centre_j)/spread_j."""
+
+    def coordinates(self, x: Any) -> np.ndarray:
+        return Form.coordinates(self, x)
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        return Form.means(self, values)
+
+    def pack(self, n: int) -> Packed:
+        d = self.dim
+        correlations = self.covariance / np.outer(self.spread, self.spread)
+        log_det = np.linalg.slogdet(correlations)[1]
+        entries = Entries(
+            patterns.patterns_empty, patterns.patterns_update, patterns.patterns_score, patterns.patterns_marginal,
+            patterns.patterns_sample, patterns.patterns_density, patterns.patterns_mean, patterns.patterns_mean_theta,
+            combine=patterns.patterns_combine,
+        )
+        constant = np.concatenate([[self.r], np.log(self.spread), correlations.ravel(), [log_det - d * math.log(self.r)]])
+        return Packed(constant, patterns.n_stat(d), d, patterns.n_work(d), d, entries)
+
+    def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+        first, d = patterns.MEAN, self.dim
+        diagonal = first + d + np.arange(d) * (d + 1)
+        return self.means(stat[first : first + d, :n_columns].T), stat[diagonal, :n_columns].T
+
+    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return self.means(theta.T + rng.standard_normal(theta.T.shape) @ self.factor.T)

@@ -1,0 +1,82 @@
+"""Gaussian components of diagonal covariance: normal-gamma prior, or known means and a gamma prior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaln
+
+from nrmmix.kernels.families.gaussian import normal_gamma as kernels
+from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
+from nrmmix.model.families.distributions import Law, Normal, StudentT
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form, mean_and_sd
+
+
+@dataclass(frozen=True)
+class NormalGamma(Form):
+    """lambda_j ~ Gamma(nu/2, rate spread_j^2/2), mu_j | lambda_j ~ N(centre_j, 1/(r lambda_j)); r = KNOWN where the mean is known."""
+
+    r: float
+    nu: float
+    bound: float  # of |y| in kernel coordinates
+
+    def pack(self, n: int) -> Packed:
+        d, r, nu = self.dim, self.r, self.nu
+        size = np.arange(n + 2.0)
+        r_n, nu_n = r + size, nu + size
+        predictive = (
+            gammaln((nu_n + 1) / 2) - gammaln(nu_n / 2) + 0.5 * (np.log(r_n) - np.log1p(r_n) - math.log(math.pi))
+        )
+        marginal = gammaln(nu_n / 2) - gammaln(nu / 2) + 0.5 * (math.log(r) - np.log(r_n) - size * math.log(math.pi))
+        constant = np.concatenate(
+            [[r, nu, self.bound, n + 2.0, float(self.incomplete)], predictive, marginal, np.log(self.spread)]
+        )
+        entries = Entries(
+            kernels.normal_gamma_empty, kernels.normal_gamma_update, kernels.normal_gamma_score, kernels.normal_gamma_marginal,
+            kernels.normal_gamma_sample, kernels.normal_gamma_density, kernels.normal_gamma_mean, kernels.normal_gamma_mean_theta,
+            combine=kernels.normal_gamma_combine,
+        )
+        return Packed(constant, kernels.n_stat(d, self.incomplete), kernels.n_theta(d), kernels.N_WORK, d, entries)
+
+    def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Location, Psi_n in squared units, degrees of freedom and r_n, (k, d) each."""
+        first, d = kernels.MEAN, self.dim
+        mean, psi, n = (
+            stat[start:stop, :n_columns].T
+            for start, stop in ((first, first + d), (first + 2 * d, first + 3 * d), (first + 3 * d, first + 4 * d))
+        )
+        n = np.broadcast_to(n, mean.shape)
+        return self.means(mean), psi * self.spread**2, self.nu + n, self.r + n
+
+    def predictive_laws(self, stat: np.ndarray, n_columns: int) -> list[Law | None]:
+        centre, square, df, r_n = self._marginals(stat, n_columns)
+        spread = np.sqrt(square * (1.0 + 1.0 / r_n) / df)
+        return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :, j]) for j in range(self.dim)]
+
+    def component_laws(self, theta: np.ndarray) -> list[Law | None]:
+        d = self.dim
+        mean, sd = self.means(theta[1 : 1 + d].T), self.spread / theta[1 + d :].T
+        return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(d)]
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        centre, square, df, r_n = self._marginals(stat, n_columns)
+        return [
+            parameter
+            for j, name in enumerate(self.names)
+            for parameter in mean_and_sd(name, centre[:, j], square[:, j], df[:, j], r_n[:, j])
+        ]
+
+    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        d = self.dim
+        return self.means(theta[1 : 1 + d].T + rng.standard_normal((theta.shape[1], d)) / theta[1 + d :].T)
+
+    def describe(self) -> list[str]:
+        if self.r == KNOWN:
+            title = "Gaussian, diagonal covariance, known mean: lambda_j ~ Gamma(nu/2, rate scale_j/2)"
+            values = f"mu = {numbers(self.centre)}, nu = {self.nu:g}"
+        else:
+            title = "Gaussian, diagonal covariance: lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j))"
+            values = f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}"
+        return [title, values, f"scale = {numbers(self.spread**2)}"]

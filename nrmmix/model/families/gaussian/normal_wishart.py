@@ -1,0 +1,118 @@
+"""Gaussian components of full covariance: normal-Wishart prior, or a known mean and a Wishart prior."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln, multigammaln
+
+from nrmmix.kernels.families.gaussian import affinity as gaussian_affinity
+from nrmmix.kernels.families.gaussian import missing as gaussian_patterns
+from nrmmix.kernels.families.gaussian import normal_wishart as gaussian
+from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
+from nrmmix.model.families.distributions import Law, Normal, StudentT
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form, mean_and_sd
+
+
+@dataclass(frozen=True)
+class NormalWishart(Form):
+    """Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(centre, (r Lambda)^-1); r = KNOWN where the mean is known."""
+
+    r: float
+    nu: float
+    scale: np.ndarray  # (d, d)
+
+    def observe(self, y: Any) -> Observed:
+        """Of rows that have some of their cells the others are drawn by the chain, from 0 on; rows that have none stay NaN."""
+        z = self.coordinates(y)
+        gaps = np.isnan(z)
+        if not gaps.any():
+            return Observed(z)
+        drawn = gaps & ~gaps.all(axis=1, keepdims=True)
+        z[drawn] = 0.0
+        return Observed(z, missing=drawn.astype(np.uint8))
+
+    def pack(self, n: int) -> Packed:
+        d, r, nu = self.dim, self.r, self.nu
+        factor = np.linalg.cholesky(self.scale) / self.spread[:, None]
+        correlations = self.scale / np.outer(self.spread, self.spread)
+        log_spread = np.log(self.spread)
+        size = np.arange(n + 2.0)
+        r_n, df = r + size, nu + size - d + 1
+        predictive = (
+            gammaln((df + d) / 2) - gammaln(df / 2) + 0.5 * d * (np.log(r_n) - np.log1p(r_n) - math.log(math.pi)) - log_spread.sum()
+        )
+        marginal = (
+            np.array([multigammaln((nu + s) / 2, d) for s in size]) - multigammaln(nu / 2, d) + nu * np.log(np.diag(factor)).sum()
+            + 0.5 * d * (math.log(r) - np.log(r_n) - size * math.log(math.pi)) - size * log_spread.sum()
+        )
+        packed = factor[np.tril_indices(d)]
+        packed[np.arange(d) * (np.arange(d) + 3) // 2] = 1.0 / np.diag(factor)
+        constant = np.concatenate(
+            [[r, nu, -log_spread.sum(), n + 2.0], predictive, marginal, log_spread, packed, correlations[np.tril_indices(d)]]
+        )
+        entries = Entries(
+            gaussian.gaussian_empty, gaussian.gaussian_update, gaussian.gaussian_score, gaussian.gaussian_marginal,
+            gaussian.gaussian_sample, gaussian.gaussian_density, gaussian.gaussian_mean, gaussian.gaussian_mean_theta,
+            impute=gaussian.gaussian_impute if self.incomplete else None, combine=gaussian.gaussian_combine,
+            affinity=gaussian_affinity.gaussian_affinity if d <= gaussian.MOST else None,
+        )
+        return Packed(constant, gaussian.n_stat(d), gaussian.n_theta(d), gaussian_patterns.n_work(d), d, entries)
+
+    def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of each response location (k, d) and diagonal of Psi_n (k, d); degrees of freedom and r_n (k,)."""
+        d = self.dim
+        n, mean = stat[0, :n_columns], stat[gaussian.MEAN : gaussian.MEAN + d, :n_columns].T
+        L = np.zeros((n_columns, d, d))
+        rows, columns = np.tril_indices(d)
+        L[:, rows, columns] = stat[gaussian.MEAN + d : gaussian.MEAN + d + len(rows), :n_columns].T
+        diagonal = np.arange(d)
+        L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
+        return self.means(mean), (L**2).sum(axis=2) * self.spread**2, self.nu + n - d + 1.0, self.r + n
+
+    def predictive_laws(self, stat: np.ndarray, n_columns: int) -> list[Law | None]:
+        centre, square, df, r_n = self._marginals(stat, n_columns)
+        spread = np.sqrt(square * ((1.0 + 1.0 / r_n) / df)[:, None])
+        return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :]) for j in range(self.dim)]
+
+    def component_laws(self, theta: np.ndarray) -> list[Law | None]:
+        d = self.dim
+        W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
+        sd = np.sqrt((np.linalg.inv(W) ** 2).sum(axis=2)) * self.spread
+        mean = self.means(theta[1 : 1 + d].T)
+        return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(d)]
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        centre, square, df, r_n = self._marginals(stat, n_columns)
+        return [
+            parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)
+        ]
+
+    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        d = self.dim
+        W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
+        z = rng.standard_normal((theta.shape[1], d, 1))
+        return self.means(theta[1 : 1 + d].T + np.linalg.solve(W, z)[..., 0])
+
+    def describe(self) -> list[str]:
+        if self.dim == 1:
+            known = self.r == KNOWN
+            law = "mu known" if known else "mu | lambda ~ N(m, 1/(r lambda))"
+            first = f"mu = {self.centre[0]:.5g}" if known else f"m = {self.centre[0]:.5g}, r = {self.r:g}"
+            return [f"Gaussian: lambda ~ Gamma(nu/2, rate scale/2), {law}", f"{first}, nu = {self.nu:g}, scale = {self.scale[0, 0]:.5g}"]
+        diagonal = np.diag(self.scale)
+        scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
+        if self.r == KNOWN:
+            return [
+                "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)",
+                f"mu = {numbers(self.centre)}, nu = {self.nu:g}",
+                f"scale = {scale}",
+            ]
+        return [
+            "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)",
+            f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}",
+            f"scale = {scale}",
+        ]

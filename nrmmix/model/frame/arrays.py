@@ -1,0 +1,487 @@
+"""The only door to kernel arrays: type, order, copy and finiteness are settled here.
+
+Every function returns freshly copied, writable, C-ordered arrays, so that compiled kernels always see the
+same type and no caller's array is ever changed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.common.warnings import warn
+from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, as_frame, listed, row_name, shown
+
+__all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "reals", "vector"]
+
+CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as no variation
+LARGEST = 1e100  # squares, and products of some of them, must neither overflow
+SMALLEST = 1 / LARGEST  # nor underflow
+
+
+def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "column") -> np.ndarray:
+    """Convert one column of numbers; missing values become NaN.
+
+    Parameters
+    ----------
+    values : 1-D array-like of length n
+        Numbers or booleans (0/1); None, NaN, NA and NaT are missing. An object column may hold numbers.
+    name, what : str
+        Used in messages, as in "response 'y'".
+    index : Index, optional
+        Labels of the rows for messages; default the index of `values` if it is a Series.
+
+    Returns
+    -------
+    (n,) float64 ndarray, which may hold NaN and inf
+
+    Raises
+    ------
+    ValueError
+        For a value that is not a real number; the message names its row.
+
+    Examples
+    --------
+    >>> floats(pd.array([1, None, 3], dtype="Int64"), "x")
+    array([ 1., nan,  3.])
+    """
+    series = _series(values, name, what)
+    index = series.index if index is None and isinstance(values, pd.Series) else index
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        raise ValueError(
+            f"The {what} {name!r} is categorical and not numeric; convert it with astype(float) if its "
+            "categories are numbers."
+        )
+    if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
+        with np.errstate(over="ignore"):  # of a longer type: becomes inf, which is found and named
+            return np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    items = _objects(series)
+    out = np.empty(len(items))
+    for i, item in enumerate(items):
+        if _is_missing(item):
+            out[i] = np.nan
+        elif _is_real(item):
+            out[i] = _to_float(item, name, index, what, i)
+        else:
+            raise ValueError(
+                f"The {what} {name!r} holds {shown(item)} ({type(item).__name__}) in {row_name(i, index)}, not "
+                f"a real number; {_remedy(item)}."
+            )
+    return out
+
+
+def _remedy(item: Any) -> str:
+    if isinstance(item, (datetime.date, np.datetime64, pd.Period)):
+        return "use the time since some date, for instance (dates - dates.min()) / pandas.Timedelta(days=1)"
+    if isinstance(item, (datetime.timedelta, np.timedelta64)):
+        return "divide the column by a unit of time, for instance pandas.Timedelta(days=1)"
+    if isinstance(item, (complex, np.complexfloating)):
+        return "use its real and imaginary parts as two columns"
+    return "convert it, for instance with pandas.to_numeric"
+
+
+def _series(values: Any, name: str, what: str) -> pd.Series:
+    if isinstance(values, pd.Series):
+        return values
+    if np.ndim(values) != 1:
+        raise ValueError(f"The {what} {name!r} must have one dimension, not {np.ndim(values)}.")
+    return pd.Series(values)
+
+
+def _objects(series: pd.Series) -> list[Any]:
+    return list(series.astype(object))
+
+
+def _is_missing(item: Any) -> bool:
+    # pandas.isna would look inside lists
+    if isinstance(item, (float, np.floating)):
+        return bool(np.isnan(item))
+    if isinstance(item, Decimal):
+        return item.is_nan()
+    return item is None or item is pd.NA or item is pd.NaT
+
+
+def _is_real(item: Any) -> bool:
+    # a time of NumPy counts as an integer there
+    return isinstance(item, (numbers.Real, Decimal, np.bool_)) and not isinstance(item, np.timedelta64)
+
+
+def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position: int) -> float:
+    try:
+        return float(item)
+    except (OverflowError, ValueError) as error:
+        raise ValueError(
+            f"The {what} {name!r} holds a number in {row_name(position, index)} that does not fit a 64-bit "
+            "float; rescale the column."
+        ) from error
+
+
+def column(
+    values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False
+) -> np.ndarray | pd.Categorical:
+    """Convert one column of a table to numbers or, if it holds text or categories, to a Categorical.
+
+    Parameters
+    ----------
+    values : Series of length n
+    name : str
+        Column name for messages.
+    levels : sequence, optional
+        The levels known from the training data.
+    numeric : bool
+        Whether the column must hold numbers.
+
+    Returns
+    -------
+    (n,) float64 ndarray with NaN for missing, or Categorical
+        A Categorical has the given levels. Without them it keeps the order of declared categories, drops
+        those that do not occur, and sorts the levels of text.
+
+    Raises
+    ------
+    ValueError
+        For a column that mixes text with anything else or holds neither numbers nor text, for inf, and for a
+        level that is not among `levels`; the message names the row.
+
+    Examples
+    --------
+    >>> column(pd.Series(["b", "a", None]), "group").categories.tolist()
+    ['a', 'b']
+    >>> column(pd.Series([True, False]), "treated")
+    array([1., 0.])
+    """
+    categories = isinstance(values.dtype, pd.CategoricalDtype)
+    items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else _objects(values)
+    text = categories or any(isinstance(item, str) for item in items)
+    if numeric or (levels is None and not text):
+        out = floats(values, name)
+        check_finite(np.where(np.isnan(out), 0.0, out)[:, None], [name], values.index, "column", largest=np.inf)
+        if levels is not None:
+            check_levels(out, name, levels, values.index)
+        return out
+    if levels is not None:
+        check_levels(items, name, levels, values.index)
+    elif categories:
+        return pd.Categorical(values).remove_unused_categories()
+    else:
+        levels = sorted({item for item in items if isinstance(item, str)})
+        for i, item in enumerate(items):
+            if not (isinstance(item, str) or _is_missing(item)):
+                raise ValueError(
+                    f"The column {name!r} holds text and also {shown(item)} ({type(item).__name__}) in "
+                    f"{row_name(i, values.index)}; convert the column to one type."
+                )
+    return pd.Categorical([None if _is_missing(item) else item for item in items], categories=list(levels))
+
+
+def check_levels(
+    items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None = None
+) -> None:
+    """Raise a ValueError that names the first item that is neither missing nor one of the levels."""
+    known = set(levels)
+    for i, item in enumerate(items):
+        if not _is_missing(item) and not (isinstance(item, Hashable) and item in known):
+            raise ValueError(
+                f"The column {name!r} holds the level {shown(item)} in {row_name(i, index)}, "
+                f"which the training data do not have; the known levels are {listed(map(shown, levels))}."
+            )
+
+
+def check_text(values: pd.Series, name: str) -> None:
+    """Raise a ValueError where a column of text holds numbers for the most part: it was hardly meant as categories.
+
+    Examples
+    --------
+    >>> check_text(pd.Series(["low", "high", "3"]), "dose")
+    """
+    numeric = {item: _reads_as_number(item) for item in values.dropna()}
+    if 2 * sum(numeric.values()) <= len(numeric):
+        return
+    odd = next((i for i, item in enumerate(values) if numeric.get(item) is False), None)
+    apart = "" if odd is None else f", apart from {shown(values.iloc[odd])} in {row_name(odd, values.index)}"
+    raise ValueError(
+        f"The column {name!r} holds numbers as text{apart}; convert it with pandas.to_numeric, or write C({name}) for categories."
+    )
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return any(letter.isdigit() for letter in text)  # not "nan" and "infinity"
+
+
+def check_counts(values: np.ndarray, name: str, index: pd.Index | None, rows: np.ndarray, binary: bool = False) -> None:
+    """Raise a ValueError that names the first of (n,) values, NaN where missing, that is no count, or not 0 or 1.
+
+    Examples
+    --------
+    >>> check_counts(np.array([0.0, 3.0, np.nan]), "visits", None, np.arange(3))
+    """
+    with np.errstate(invalid="ignore"):
+        good = np.isin(values, (0.0, 1.0)) if binary else (values >= 0) & (values == np.floor(values)) & (values < COUNT_BOUND)
+    bad = np.flatnonzero(~(good | np.isnan(values)))
+    if len(bad):
+        i = int(bad[0])
+        what = "0 or 1" if binary else f"a count: {COUNTS}"
+        raise ValueError(f"The response {name!r} is {shown(values[i])} in {row_name(rows[i], index)}, not {what}.")
+
+
+def is_boolean(values: pd.Series) -> bool:
+    """Whether a column holds True and False, which are no counts."""
+    if values.dtype == object:
+        return pd.api.types.infer_dtype(values, skipna=True) == "boolean"
+    return pd.api.types.is_bool_dtype(values.dtype)
+
+
+def missing_mask(values: np.ndarray | pd.Categorical) -> np.ndarray:
+    """Return the (n,) bool mask of missing entries of what :func:`column` returns."""
+    if isinstance(values, pd.Categorical):
+        return np.asarray(values.codes == -1)
+    return np.isnan(values)
+
+
+def complete_rows(
+    columns: Mapping[str, np.ndarray | pd.Categorical], index: pd.Index, *, drop: bool
+) -> np.ndarray:
+    """Return the (n,) bool mask of rows without missing values; warn about the others or raise."""
+    masks = {name: missing_mask(values) for name, values in columns.items()}
+    used = ~np.any(list(masks.values()), axis=0)
+    gaps = {name: mask for name, mask in masks.items() if mask.any()}
+    counts = "missing values in " + listed(f"{name} ({mask.sum()})" for name, mask in gaps.items())
+    if gaps and not drop:
+        name, mask = next(iter(gaps.items()))
+        where = row_name(np.flatnonzero(mask)[0], index)
+        raise ValueError(f"The column {name!r} misses {where}; fill it or use missing='drop' ({counts}).")
+    if not used.any():
+        raise ValueError(f"No row of {len(used)} is complete: {counts}; fill them or use fewer columns.")
+    if gaps:
+        message = f"{(~used).sum()} of {len(used)} rows dropped: {counts}"
+        warn(message)
+    return used
+
+
+def matrix(
+    values: Any,
+    names: Sequence[str] | None = None,
+    index: pd.Index | None = None,
+    what: str = "response",
+    rows: np.ndarray | None = None,
+) -> np.ndarray:
+    """Convert a table of finite numbers.
+
+    Parameters
+    ----------
+    values : (n, d) or (n,) array-like or DataFrame
+        Any layout, any real dtype, object columns that hold numbers.
+    names : sequence of d str, optional
+        Column names for messages; default those of a DataFrame, else ``y1`` to ``yd``.
+    index : Index of length n, optional
+        Row labels for messages; default that of a DataFrame.
+    what : str
+        The role of the columns in messages.
+    rows : (n,) int ndarray, optional
+        Positions in `index` of the rows, where `values` is a subset of a longer table.
+
+    Returns
+    -------
+    (n, d) float64 ndarray, C-ordered, writable, a copy
+
+    Raises
+    ------
+    ValueError
+        For the wrong number of dimensions or names, and for values that are not finite numbers; the message
+        names row and column.
+
+    Examples
+    --------
+    >>> matrix([1, 2, 3]).shape
+    (3, 1)
+    """
+    if isinstance(values, pd.DataFrame) or hasattr(values, "to_pandas"):
+        values = as_frame(values, allow_empty=True)
+        index = values.index if index is None else index
+        names = list(values.columns) if names is None else names
+        columns = [values.iloc[:, j] for j in range(values.shape[1])]
+        shape = values.shape
+    else:
+        array = _as_array(values, what)
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2:
+            raise ValueError(f"The {what}s must form a table of 1 or 2 dimensions, not {array.ndim}.")
+        columns = [array[:, j] for j in range(array.shape[1])]
+        shape = array.shape
+    names = [f"y{j + 1}" for j in range(shape[1])] if names is None else list(names)
+    if len(names) != shape[1]:
+        raise ValueError(f"The {what}s have {shape[1]} columns but {len(names)} names: {', '.join(names)}.")
+    out = np.empty(shape)
+    for j, (item, name) in enumerate(zip(columns, names)):
+        out[:, j] = floats(item, name, index if rows is None else None, what)
+    check_finite(out, names, index, what, rows)
+    return out
+
+
+def reals(values: Any, what: str) -> np.ndarray:
+    """Convert an argument of any shape to a float64 array, a copy.
+
+    Raises
+    ------
+    ValueError
+        If it does not hold real numbers, or its rows differ in length; the message begins with `what`.
+
+    Examples
+    --------
+    >>> reals([1, 2], "at")
+    array([1., 2.])
+    """
+    try:
+        array = np.array(values)
+        if array.dtype.kind != "c":  # whose imaginary parts would be dropped
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"{what} must hold real numbers, not {shown(values)}.")
+
+
+def _as_array(values: Any, what: str) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):
+        return np.ma.filled(values.astype(np.float64), np.nan)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"The rows of the {what}s differ in length; give a rectangular table.") from error
+
+
+def vector(
+    values: Any, name: str = "y1", index: pd.Index | None = None, what: str = "response"
+) -> np.ndarray:
+    """Convert one column of finite numbers to an (n,) float64 array; errors as for :func:`matrix`.
+
+    Examples
+    --------
+    >>> vector([True, False], "hit")
+    array([1., 0.])
+    """
+    if isinstance(values, pd.Series) and index is None:
+        index = values.index
+    out = floats(values, name, index, what)
+    check_finite(out[:, None], [name], index, what)
+    return out
+
+
+def check_finite(
+    values: np.ndarray,
+    names: Sequence[str],
+    index: pd.Index | None = None,
+    what: str = "response",
+    rows: np.ndarray | None = None,
+    *,
+    largest: float = LARGEST,
+    remedy: str = "",
+) -> None:
+    """Raise a ValueError that names the first row of (n, d) `values` that is not finite or too large, and its column.
+
+    `remedy` says what to do where the values were computed from finite ones.
+    """
+    bad = ~(np.isfinite(values) & (np.abs(values) <= largest))
+    if not bad.any():
+        return
+    i, j = map(int, np.argwhere(bad)[0])
+    value = values[i, j]
+    if np.isfinite(value):
+        remedy = f"numbers go up to {largest:g}: rescale the column"
+    elif not remedy:
+        remedy = "drop or fill it" if np.isnan(value) else "use a finite number, or NaN where it is missing"
+    where = row_name(i if rows is None else rows[i], index)
+    raise ValueError(f"The {what} {names[j]!r} is {value} in {where}; {remedy}.")
+
+
+def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response") -> None:
+    """Check that the columns of an (n, d) array vary and that no two of them are equal.
+
+    Nothing is checked where n < 2.
+
+    Raises
+    ------
+    ValueError
+        Naming the constant column (range below 1e-12 of its magnitude, or below 1e-100) or the pair of equal columns.
+
+    Examples
+    --------
+    >>> check_distinct(np.array([[1e6, 0.0], [1e6 + 1e-3, 1.0]]), ["a", "b"])
+    """
+    if len(values) < 2:
+        return
+    top, bottom = np.nanmax(values, axis=0), np.nanmin(values, axis=0)  # of cells that are not missing
+    spread = top - bottom
+    flat = spread <= CONSTANT * np.maximum(top, -bottom)
+    for j in np.flatnonzero(flat).tolist():
+        nearly = f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding: subtract an offset"
+        gaps = int(np.isnan(values[:, j]).sum())
+        where = f"all {len(values)} rows used" if not gaps else f"the {len(values) - gaps} of {len(values)} rows used that have it"
+        constant = f"is constant ({bottom[j]:g} in {where}); leave it out"
+        raise ValueError(f"The {what} {names[j]!r} {nearly if spread[j] else constant}.")
+    for j in np.flatnonzero(spread < SMALLEST).tolist():
+        raise ValueError(f"The {what} {names[j]!r} varies by {spread[j]:g} only, less than {SMALLEST:g}; rescale it.")
+    seen: dict[bytes, str] = {}
+    for j, name in enumerate(names):
+        key = (values[:, j] + 0.0).tobytes()  # + 0.0 makes one of the two zeros
+        if key in seen:
+            raise ValueError(
+                f"The {what}s {seen[key]!r} and {name!r} are equal in every row; leave one of them out."
+            )
+        seen[key] = name
+
+
+def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labels") -> np.ndarray:
+    """Convert n cluster labels.
+
+    Parameters
+    ----------
+    values : (n,) array-like
+        Whole numbers of any type.
+    n : int
+        The number of labels that is required.
+    index : Index, optional
+        Row labels for messages.
+    what : str
+        Name of the argument in messages.
+
+    Returns
+    -------
+    (n,) int64 ndarray, a copy
+
+    Raises
+    ------
+    ValueError
+        For a wrong length or number of dimensions, missing values and values that are not whole numbers.
+
+    Examples
+    --------
+    >>> labels([0.0, 1.0, 1.0], 3)
+    array([0, 1, 1])
+    """
+    if np.ndim(values) != 1:
+        raise ValueError(f"The {what} must have one dimension, not {np.ndim(values)}; give one per row.")
+    if len(values) != n:
+        raise ValueError(f"There are {len(values)} {what} for {n} rows; give one per row.")
+    array = np.asarray(values)
+    if array.dtype.kind in "bi":
+        return array.astype(np.int64)
+    whole = floats(values, what, index, "argument")
+    # 2^53: from there on a float no longer tells neighbouring integers apart
+    bad = ~(np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) <= 2.0**53))
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"The {what} hold {whole[i]} in {row_name(i, index)}; they must be whole numbers such as 0, 1, 2."
+        )
+    return whole.astype(np.int64)

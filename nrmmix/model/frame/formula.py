@@ -1,0 +1,449 @@
+"""Formulas on tables: which columns are responses and which are covariates.
+
+A formula is code, because patsy evaluates Python expressions. `formula_syntax` therefore checks its syntax
+tree before patsy sees it, and patsy evaluates it in a namespace that holds the listed functions and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import patsy
+from patsy import builtins
+from patsy.desc import INTERCEPT, Term
+from patsy.eval import EvalEnvironment
+
+from nrmmix.model.frame import arrays, tables
+from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
+from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
+
+__all__ = ["ModelFrame", "model_frame"]
+
+MISSING = ("drop", "raise", "marginalize")
+
+
+def _categorical(data: Any, contrast: Any = None, levels: Any = None) -> Any:
+    # numbers arrive as floats; the columns of whole ones should be named C(x)[T.2]
+    if isinstance(data, np.ndarray) and data.ndim == 1:
+        data = [int(item) if item.is_integer() else item for item in data.tolist()]
+    return builtins.C(data, contrast, levels)
+
+
+_PATSY = {name: getattr(builtins, name) for name in (*OPTIONS, *CONTRASTS) if name not in NUMPY}
+_NP = SimpleNamespace(**NUMPY, **CONSTANTS)
+_ENVIRONMENT = EvalEnvironment([{**NUMPY, **_PATSY, "C": _categorical, "np": _NP}])
+_NOTHING_MISSING = patsy.NAAction(on_NA="raise", NA_types=[])  # rows are masked here, never by patsy
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One response, or all covariates: what is read and, after :meth:`fit`, how it is computed."""
+
+    what: str
+    terms: list[Term] | None  # None: the one column as it is
+    columns: tuple[str, ...]
+    checks: dict[str, Syntax] = field(default_factory=dict)  # of the factors, by their code
+    levels: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    numeric: frozenset[str] = frozenset()  # columns that held numbers when the part was fitted
+    design: Any = None
+    names: tuple[str, ...] = ()
+    kept: np.ndarray | None = None  # the columns of the design, for covariates without the intercept
+    reads: str = "numbers"  # how a response is read, see `nrmmix.model.families.base.Family`
+    text: str = ""  # of a design
+
+    @classmethod
+    def of(cls, what: str, terms: list[Term], known: Sequence[str]) -> _Part:
+        checks = {factor.code: Syntax(factor.code, known) for term in terms for factor in term.factors}
+        columns = dict.fromkeys(name for check in checks.values() for name in check.columns)
+        return cls(what, terms, tuple(columns), checks)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one column as it is."""
+        return self.terms is None or not any(check.computed or check.called for check in self.checks.values())
+
+    @property
+    def name(self) -> str:
+        """Of a response, before it is fitted."""
+        return self.columns[0] if self.is_plain else self.terms[0].name()
+
+    def named(self, role: str) -> set[str]:
+        """The columns that any factor uses as `role` says: see :class:`Syntax`."""
+        return {name for check in self.checks.values() for name in getattr(check, role)}
+
+    def read(self, frame: pd.DataFrame) -> dict[str, Any]:
+        """Return the columns as floats or categories; missing values pass, unknown levels do not."""
+        numeric = self.numeric if self.terms is not None or self.reads == "categories" else self.columns
+        if self.reads in ("counts", "composition", "binary"):
+            for name in self.columns:
+                if self.reads != "binary" and arrays.is_boolean(frame[name]):
+                    raise ValueError(f"The response {name!r} holds True and False, which are no counts; use nm.Bernoulli() for it.")
+        return {
+            name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric)
+            for name in self.columns
+        }
+
+    def fit(self, frame: pd.DataFrame) -> _Part:
+        """Learn levels and transformations from complete rows."""
+        if self.reads == "categories":
+            return self._fit_categories(frame)
+        if self.terms is None:
+            return replace(self, names=self.columns)
+        data = self.read(frame)
+        complete = ~np.any([arrays.missing_mask(values) for values in data.values()], axis=0)
+        data = {name: values[complete] for name, values in data.items()}
+        numeric = frozenset(name for name, values in data.items() if isinstance(values, np.ndarray))
+        levels = {name: tuple(np.unique(data[name])) for name in self.named("counted") & numeric}
+        levels |= {name: tuple(data[name].categories) for name in data.keys() - numeric}
+        self._check_categories(frame, numeric, levels)
+        build = patsy.design_matrix_builders
+        (design,) = guard(build, [self.terms], lambda: iter([data]), _ENVIRONMENT, _NOTHING_MISSING)
+        kept = np.arange(len(design.column_names))
+        if INTERCEPT in design.terms and self.what != "input":
+            kept = np.delete(kept, design.term_slices[INTERCEPT])
+        names = tuple(re.sub(r"""^Q\((["'])([^"']*)\1\)$""", r"\2", design.column_names[j]) for j in kept)
+        text = any(info.type == "categorical" for info in design.factor_infos.values())
+        if self.what == "response" and (text or len(names) != 1):
+            why = "holds text or categories" if text else f"has {len(names)} columns"
+            raise ValueError(
+                f"The response {self.terms[0].name()!r} {why}; a response is one column of numbers. "
+                "Convert it, give it the family nm.Categorical(), or use it as a covariate."
+            )
+        return replace(self, levels=levels, numeric=numeric, design=design, names=names, kept=kept)
+
+    def _fit_categories(self, frame: pd.DataFrame) -> _Part:
+        """Learn the levels of a response of categories."""
+        if not self.is_plain:
+            raise ValueError(f"The response {self.terms[0].name()!r} is computed; a response of categories is a column as it is.")
+        (name,) = self.columns
+        values = arrays.column(frame[name], name)
+        if isinstance(values, np.ndarray):
+            numeric, levels = frozenset([name]), tuple(np.unique(values[~np.isnan(values)]).tolist())
+        else:
+            numeric, levels = frozenset(), tuple(values.categories)
+        return replace(self, levels={name: levels}, numeric=numeric, names=(name,))
+
+    def _check_categories(self, frame: pd.DataFrame, numeric: frozenset[str], levels: dict[str, tuple[Any, ...]]) -> None:
+        """Check that text and categories are where they can be coded, vary, and do not give too many columns."""
+        for code, check in self.checks.items():
+            for name in check.columns.keys() & check.computed - numeric:
+                raise ValueError(
+                    f"The formula piece {code!r} computes with {name!r}, which holds text or categories; "
+                    f"convert it to numbers, or write {name} alone."
+                )
+        if self.what == "response":
+            return
+        for name in self.columns:
+            if not (name in numeric or name in self.named("coded") or isinstance(frame[name].dtype, pd.CategoricalDtype)):
+                arrays.check_text(frame[name], name)
+            if len(frame) > 1 and len(levels.get(name, ())) == 1:
+                raise ValueError(f"The covariate {name!r} is constant ({levels[name][0]!r} in all {len(frame)} rows used); leave it out.")
+        size = {code: check.size * math.prod(len(levels.get(name, "1")) for name in check.columns) for code, check in self.checks.items()}
+        total = sum(math.prod(size[factor.code] for factor in term.factors) for term in self.terms if term.factors)
+        if total > MAX_COUNT:
+            most = max(levels, key=lambda name: len(levels[name]), default=None)
+            why = f"; {most!r} has {len(levels[most])} levels" if most is not None else ""
+            raise ValueError(f"The formula makes up to {total} covariates, and there is room for {MAX_COUNT}{why}; use fewer.")
+
+    def compute(
+        self, frame: pd.DataFrame, index: pd.Index, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return (m, k) values, NaN in rows that miss a column, and the mask of the other rows.
+
+        `rows` are the positions of the rows in `index`, for messages, where `frame` is part of a table.
+        """
+        rows = np.arange(len(frame)) if rows is None else rows
+        data = self.read(frame)
+        ok = ~np.any([np.zeros(len(frame), bool), *map(arrays.missing_mask, data.values())], axis=0)
+        out = np.full((len(frame), len(self.names)), np.nan)
+        if self.reads == "categories":
+            (values,) = data.values()
+            codes = np.searchsorted(self.levels[self.columns[0]], values) if isinstance(values, np.ndarray) else values.codes
+            out[:, 0] = np.where(ok, codes, np.nan)
+        elif self.terms is None:
+            out[:, 0] = data[self.columns[0]]
+        elif not data:  # a design that is the intercept alone
+            out[:] = 1.0
+        elif ok.any():
+            complete = {name: values[ok] for name, values in data.items()}
+            (values,) = guard(patsy.build_design_matrices, [self.design], complete, _NOTHING_MISSING)
+            out[ok] = np.asarray(values)[:, self.kept]
+            arrays.check_finite(out[ok], self.names, index, self.what, rows[ok], remedy="the formula has no finite value there")
+        if self.reads in ("counts", "composition", "binary"):
+            arrays.check_counts(out[:, 0], self.names[0], index, rows, binary=self.reads == "binary")
+        return out, ok
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFrame:
+    """Responses and covariates of a model, and how to compute them from new data."""
+
+    formula: str | None
+    response: Any = field(repr=False)  # (n, d) float64, NaN where missing, categories by the number of their level; or CSR array of counts
+    response_names: tuple[str, ...]
+    covariates: np.ndarray | None = field(repr=False)  # (n, q) float64, None without covariates
+    covariate_names: tuple[str, ...]
+    inputs: np.ndarray = field(repr=False)  # (n, e) float64, of the families' designs
+    index: pd.Index = field(repr=False)  # the caller's labels of the used rows
+    used: np.ndarray = field(repr=False)  # (rows of the data,) bool
+    source: Any = field(repr=False)  # used rows and columns, a DataFrame or a CSR array: gives the same ModelFrame again
+    _responses: list[_Part] = field(repr=False)
+    _covariates: list[_Part] = field(repr=False)  # none or one
+    _inputs: list[_Part] = field(repr=False)  # one for each design
+    from_array: bool = field(repr=False)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the responses are a CSR array of counts."""
+        return not isinstance(self.response, np.ndarray)
+
+    @property
+    def levels(self) -> tuple[tuple[Any, ...] | None, ...]:
+        """Of each response its levels, None where it holds numbers."""
+        if self.is_sparse:
+            return (None,) * len(self.response_names)
+        return tuple(part.levels.get(part.columns[0]) if part.reads == "categories" else None for part in self._responses)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """How each response is read."""
+        return ("composition",) * len(self.response_names) if self.is_sparse else tuple(part.reads for part in self._responses)
+
+    @property
+    def designs(self) -> tuple[str, ...]:
+        """Right sides of the formulas of inputs."""
+        return tuple(part.text for part in self._inputs)
+
+    @property
+    def input_widths(self) -> tuple[int, ...]:
+        """Number of inputs of each design."""
+        return tuple(len(part.names) for part in self._inputs)
+
+    @property
+    def input_columns(self) -> tuple[str, ...]:
+        """Columns of the data behind the inputs."""
+        return tuple(dict.fromkeys(name for part in self._inputs for name in part.columns))
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(name for part in self._inputs for name in part.names)
+
+    @property
+    def covariate_columns(self) -> dict[str, tuple[Any, ...] | None]:
+        """Columns of the data behind the covariates, each with its levels, None where it is numeric."""
+        return {name: part.levels.get(name) for part in self._covariates for name in part.columns}
+
+    def new_covariates(self, newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
+        """Compute the covariates of new data, with levels and transformations of the training data.
+
+        Returns
+        -------
+        covariates : (m, q) float64 ndarray, NaN in rows where a covariate is missing
+        index : Index of length m, the caller's
+        ok : (m,) bool ndarray, the rows without missing covariates
+
+        Raises
+        ------
+        ValueError, TypeError
+            For a column that is not there, an unseen level, inf, a transformation that is not finite; for an
+            array where the model was built from named columns.
+        """
+        return self._computed(self._covariates, newdata)
+
+    def new_inputs(self, newdata: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the (m, e) inputs of new data and the mask of the rows that have them all; errors as for :meth:`new_covariates`."""
+        values, _, ok = self._computed(self._inputs, newdata)
+        return values, ok
+
+    def _computed(self, parts: list[_Part], newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
+        frame = self._table(newdata)
+        columns, ok = [np.empty((len(frame), 0))], np.ones(len(frame), dtype=bool)
+        for part in parts:
+            for name in part.columns:
+                if name not in frame:
+                    raise tables.unknown_column(name, list(frame.columns), "the new data")
+            values, complete = part.compute(frame, frame.index)
+            columns.append(values)
+            ok &= complete
+        return np.hstack(columns), frame.index, ok
+
+    def new_index(self, newdata: Any) -> pd.Index:
+        """Labels of the rows of new data."""
+        return row_index(newdata) if is_sparse(newdata) else tables.as_frame(newdata, allow_empty=True).index
+
+    def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> Any:
+        """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
+
+        Of responses other than `which`, by default all, the columns may be absent. Errors are those of :meth:`new_covariates`.
+        """
+        if self.is_sparse:
+            return sparse_counts(newdata, self.response_names)
+        frame = self._table(newdata)
+        needed = range(len(self._responses)) if which is None else which
+        out = np.full((len(frame), len(self._responses)), np.nan)
+        for j in needed:
+            part = self._responses[j]
+            if any(name not in frame for name in part.columns):
+                return None
+            out[:, [j]] = part.compute(frame, frame.index)[0]
+        return out
+
+    def _table(self, newdata: Any) -> pd.DataFrame:
+        frame = tables.as_frame(newdata, allow_empty=True)
+        if tables.is_plain(newdata) and not self.from_array:
+            raise TypeError("The model was built from named columns; give new data as a DataFrame or a dict.")
+        if tables.is_plain(newdata) and frame.shape[1] != len(self.response_names):
+            d = len(self.response_names)
+            raise ValueError(f"The new data have {frame.shape[1]} columns; the model was built from {d}.")
+        return frame
+
+    def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
+        return restored_frame, (self.formula, self.source, self.used, self.from_array, self.reads, self.designs)
+
+
+def restored_frame(
+    formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = ()
+) -> ModelFrame:
+    """The frame whose `source`, `used` and so on these are."""
+    kinds = None if reads is None else lambda names: reads
+    return replace(model_frame(formula, source, "marginalize", kinds, designs), used=used, from_array=from_array)
+
+
+def model_frame(
+    formula: str | None,
+    data: Any,
+    missing: str = "drop",
+    reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    designs: Sequence[str] = (),
+) -> ModelFrame:
+    """Read responses and covariates from a table.
+
+    Parameters
+    ----------
+    formula : str or None
+        ``"responses ~ covariates"``, responses joined by ``+``; the right side ``1`` means no covariates.
+        None makes every column a response that no design uses.
+    data : DataFrame, dict of columns, ndarray, or an object with ``to_pandas()``
+        The columns of an array are named ``y1`` to ``yd``. Counts of a multinomial family may be a sparse matrix, or a DataFrame of
+        sparse columns.
+    missing : {"drop", "raise", "marginalize"}
+        What to do with rows that miss a value in a used column; dropped rows are counted in a UserWarning. With "marginalize" rows
+        stay that miss some of their responses, and cells are NaN.
+    reads : function, optional
+        From the names of the responses, how each is read: "numbers" (default), "counts", "composition" (counts given
+        the total of the row, which may be sparse), "binary" or "categories".
+    designs : sequence of str
+        Right sides of formulas whose columns are inputs of component families.
+
+    Returns
+    -------
+    ModelFrame
+
+    Raises
+    ------
+    ValueError
+        For a formula outside the grammar, unknown columns, infinite values, constant or equal columns, text
+        in a response, numbers as text, counts that are none, missing values (``missing="raise"``) and if no row is left.
+
+    Notes
+    -----
+    Numbers and booleans (0/1) are used as they are, text and categories are coded by level, numbers within ``C()`` too.
+    There is no intercept, so ``y ~ x - 1`` is ``y ~ x`` where ``x`` holds numbers; categories then get a column for every
+    level instead of all but the first. Designs have their intercept.
+
+    Examples
+    --------
+    >>> frame = model_frame("log(y) ~ x", {"y": [1.0, 2.0, 4.0], "x": [3, 1, 2]})
+    >>> frame.response_names, frame.covariate_names, frame.response.shape
+    (('log(y)',), ('x',), (3, 1))
+    >>> frame.new_covariates({"x": [5, None]})[0].ravel()
+    array([ 5., nan])
+    """
+    if not (isinstance(missing, str) and missing in MISSING):
+        raise ValueError(f"missing={missing!r} is not available; use {' or '.join(f'missing={kind!r}' for kind in MISSING)}.")
+    if not (formula is None or isinstance(formula, str)):
+        kind = type(formula).__name__
+        raise TypeError(f"The formula must be a string such as 'y ~ x', not {kind}; give data as data=.")
+    if is_sparse(data):
+        if len(data.shape) != 2 or 0 in data.shape:
+            raise ValueError(f"The sparse data have the shape {tuple(data.shape)}; give a matrix of at least one row and one column.")
+        kinds = {"numbers"} if reads is None or formula is not None or designs else set(reads(column_names(data)))
+        if kinds == {"composition"}:
+            return _sparse_frame(data)
+        if not isinstance(data, pd.DataFrame):
+            raise ValueError(
+                "A sparse matrix holds counts for one nm.Multinomial(), without a formula; give data.toarray() for other families."
+            )
+    frame = tables.as_frame(data)
+    known = list(frame.columns)
+    inputs = [replace(_Part.of("input", parse_design(design, known), known), text=design) for design in designs]
+    spoken_for = {name for part in inputs for name in part.columns}
+    if formula is None:
+        left, right = [_Part("response", None, (name,)) for name in known if name not in spoken_for], []
+    else:
+        responses, covariates = parse(formula, known)
+        left = [_Part.of("response", [term], known) for term in responses]
+        right = [_Part.of("covariate", covariates, known)] if any(term.factors for term in covariates) else []
+    for part in left:
+        for name in spoken_for.intersection(part.columns):
+            raise ValueError(f"The column {name!r} is a response and stands in the design of a family; keep it in one place.")
+    if reads is not None:
+        left = [replace(part, reads=kind) for part, kind in zip(left, reads([part.name for part in left]), strict=True)]
+    needed = {name: values for part in [*right, *inputs] for name, values in part.read(frame).items()}
+    columns = {name: values for part in left for name, values in part.read(frame).items()}
+    if missing == "marginalize":
+        used = arrays.complete_rows(needed, frame.index, drop=True) if needed else np.ones(len(frame), dtype=bool)
+        _check_something_observed(columns, used, frame.index)
+    else:
+        used = arrays.complete_rows(columns | needed, frame.index, drop=missing == "drop")
+    source = frame.loc[used, [*columns, *(name for name in needed if name not in columns)]]
+    left, right, inputs = ([part.fit(source) for part in parts] for parts in (left, right, inputs))
+    response = _join(left, source, frame.index, used)
+    table = _join(right, source, frame.index, used) if right else None
+    of_inputs = _join(inputs, source, frame.index, used) if inputs else np.zeros((len(source), 0))
+    names = [tuple(name for part in side for name in part.names) for side in (left, right)]
+    from_array = formula is None and tables.is_plain(data)
+    return ModelFrame(
+        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array
+    )
+
+
+def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:
+    """Of every row and every column something must be there."""
+    gaps = {name: arrays.missing_mask(values)[used] for name, values in columns.items()}
+    for name, gap in gaps.items():
+        if gap.all():
+            raise ValueError(f"The response {name!r} is missing in all {len(gap)} rows; leave it out.")
+    empty = np.flatnonzero(np.all(list(gaps.values()), axis=0))
+    if len(empty):
+        where = tables.row_name(np.flatnonzero(used)[empty[0]], index)
+        raise ValueError(f"All responses are missing in {where}, which then says nothing; drop it, or use missing='drop'.")
+
+
+def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray) -> np.ndarray:
+    rows = np.flatnonzero(used)
+    names = [name for part in parts for name in part.names]
+    values = np.hstack([part.compute(source, index, rows)[0] for part in parts])
+    what = parts[0].what
+    checked = np.where(np.isnan(values), 0.0, values) if what == "response" else values
+    out = arrays.matrix(checked, names, index, what, rows)
+    out[np.isnan(values)] = np.nan
+    if what != "input":
+        vary = [j for j, part in enumerate(parts) if part.reads == "numbers"] if what == "response" else range(len(names))
+        arrays.check_distinct(out[:, vary], [names[j] for j in vary], what)
+    return out
+
+
+def _sparse_frame(data: Any) -> ModelFrame:
+    """The frame of sparse counts, which have no formula and no covariates."""
+    n = data.shape[0]
+    names, index, used = column_names(data), row_index(data), np.ones(n, dtype=bool)
+    from_array = not isinstance(data, pd.DataFrame)
+    return ModelFrame(None, sparse_counts(data, names), names, None, (), np.zeros((n, 0)), index, used, data, [], [], [], from_array)

@@ -1,0 +1,375 @@
+"""The grammar of formulas: what a formula may hold, checked on its syntax tree.
+
+A formula is code, because patsy evaluates Python expressions. Nothing is evaluated here: what passes is safe
+for patsy to evaluate in a namespace of the listed functions.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import keyword
+import math
+import sys
+import tokenize
+import unicodedata
+from collections.abc import Callable, Sequence
+from types import NoneType
+from typing import Any
+
+import numpy as np
+from patsy.desc import ModelDesc, Term
+from patsy.parse_formula import parse_formula
+
+from nrmmix.model.frame import tables
+
+__all__ = ["CONSTANTS", "CONTRASTS", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
+
+MAX_LENGTH = 2000  # characters
+MAX_DEPTH = 30  # nested brackets
+MAX_EXPONENT = 100
+MAX_COUNT = 1000  # degrees of freedom of a spline; terms of the right side, after * and ** are expanded; covariates
+MAX_DEGREE = 5  # of a spline
+
+NUMPY = {
+    name: getattr(np, name)
+    for name in "log log10 log2 log1p exp expm1 sqrt cbrt square abs sign floor ceil sin cos tan arcsin "
+    "arccos arctan sinh cosh tanh".split()
+}
+CONSTANTS = {"pi": np.pi, "e": np.e}
+OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that follow its first argument
+    **dict.fromkeys(["I", "Q", "center"], ()),
+    "C": ("contrast", "levels"),
+    **dict.fromkeys(["standardize", "scale"], ("center", "rescale", "ddof")),
+    "bs": ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound"),
+    **dict.fromkeys(["cr", "cc"], ("df", "knots", "lower_bound", "upper_bound", "constraints")),
+    "te": ("constraints",),
+    **dict.fromkeys(NUMPY, ()),
+}
+CONTRASTS = {"Treatment": "reference", "Sum": "omit", "Poly": "scores", "Helmert": "", "Diff": ""}  # with their argument
+_ALONE = ("C", "bs", "cr", "cc", "te")  # give more than one column: nothing can be computed with it, apart from te(bs(x), ...)
+_OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+_TOKENS = ("+", "-", "*", "/", "**", ":", "~", "(", ")", "[", "]", ",", ".", "=")
+_TOKEN_TYPES = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING, tokenize.NEWLINE, tokenize.ENDMARKER)
+
+
+def _is_count(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_list(value: Any, of: Callable[[Any], bool]) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0 and all(map(of, value))
+
+
+# What the options take, and whether they take None.
+_VALUES: dict[str, tuple[Callable[[Any], bool], str, bool]] = {
+    "df": (lambda value: _is_count(value, 1, MAX_COUNT), f"a whole number from 1 to {MAX_COUNT}", True),
+    "degree": (lambda value: _is_count(value, 0, MAX_DEGREE), f"a whole number from 0 to {MAX_DEGREE}", False),
+    "ddof": (lambda value: _is_count(value, 0, MAX_COUNT), f"a whole number from 0 to {MAX_COUNT}", False),
+    **dict.fromkeys(["center", "rescale", "include_intercept"], (lambda value: isinstance(value, bool), "True or False", False)),
+    **dict.fromkeys(["lower_bound", "upper_bound"], (_is_number, "a number", True)),
+    "knots": (lambda value: _is_list(value, _is_number), "a list of numbers", True),
+    "levels": (lambda value: _is_list(value, lambda _: True) and len({*value}) == len(value), "a list of different values", True),
+    "constraints": (lambda value: value == "center", "'center'", True),
+}
+_GRAMMAR = (
+    'A formula may hold column names (Q("any name") for one that is no Python name), numbers, + - * / ** : '
+    f"and parentheses, and the functions {', '.join(OPTIONS)}, those of NumPy also as np.log and so on."
+)
+
+
+def _refusal(piece: str, why: str) -> ValueError:
+    return ValueError(f"The formula piece {piece!r} is not allowed: {why}. {_GRAMMAR}")
+
+
+class Syntax:
+    """Check one expression.
+
+    It names `columns`, and computes with `computed` of them; C() takes `coded` of them as they are, and `counted` of
+    these without levels. Splines in it have `size` columns or fewer.
+    """
+
+    def __init__(self, text: str, known: Sequence[str]) -> None:
+        self.text, self.known = text, known
+        self.columns: dict[str, None] = {}
+        self.computed: set[str] = set()
+        self.coded: set[str] = set()
+        self.counted: set[str] = set()
+        self.called: set[str] = set()
+        self.size = 1
+        letters = list(text)
+        for token in _tokens(text):
+            if token.string == ":":  # not an operator of Python; "@" is as long and keeps the positions
+                letters[token.start[1]] = "@"
+        try:
+            tree = ast.parse("".join(letters), mode="eval")
+        except (SyntaxError, MemoryError) as error:
+            raise _refusal(text, f"it cannot be read ({getattr(error, 'msg', 'too deep')})") from None
+        self.expression(tree.body)
+        for name in self.called & self.columns.keys():
+            raise ValueError(f"The formula uses {name!r} as a function and as a column; rename the column.")
+
+    def refuse(self, node: ast.AST, why: str) -> ValueError:
+        return _refusal(ast.get_source_segment(self.text, node) or self.text, why)
+
+    def expression(self, node: ast.expr, inside: str = "") -> bool:
+        """Check an expression inside of a function, or of none; return whether it contains a column."""
+        if (name := _plain_name(node)) is not None:
+            self.computed |= {name} if inside else set()
+            return self.column(name, quoted=isinstance(node, ast.Call))
+        if isinstance(node, ast.Call):
+            found = self.call(node, inside)
+            if not (found or inside):
+                raise self.refuse(node, "it contains no column")
+            return found
+        operators = _OPERATORS if inside else (*_OPERATORS, ast.MatMult)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, operators):
+            within = inside and "arithmetic"
+            found = any([self.expression(part, within) for part in (node.left, node.right)])
+            large = any(_exceeds(part, MAX_EXPONENT) for part in ast.walk(node.right))
+            if isinstance(node.op, ast.Pow) and (large or not found):  # 9 ** 9 ** 9 never ends
+                raise self.refuse(node, f"a power needs a column and an exponent up to {MAX_EXPONENT}")
+            return found
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
+            return self.expression(node.operand, inside)
+        if isinstance(node, ast.Attribute) and self.of_numpy(node) in CONSTANTS and inside:
+            return False
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            return self.literal(node)
+        raise self.refuse(node, f"{type(node).__name__} has no place here")
+
+    def column(self, name: str, quoted: bool) -> bool:
+        if name.startswith(("__", "_patsy_")):
+            raise _refusal(name, "names that begin so are reserved; rename the column")
+        if name not in self.known:
+            raise tables.unknown_column(name, self.known)
+        self.columns[name] = None
+        self.called |= {"Q"} if quoted else set()
+        return True
+
+    def of_numpy(self, node: ast.Attribute) -> str:
+        known = node.attr in NUMPY or node.attr in CONSTANTS
+        if not (known and isinstance(node.value, ast.Name) and node.value.id == "np"):
+            raise self.refuse(node, "there are no attributes, apart from np.log and so on")
+        self.called.add("np")
+        return node.attr
+
+    def call(self, node: ast.Call, inside: str) -> bool:
+        """Check a call inside of another function, or of none; return whether it contains a column."""
+        if isinstance(node.func, ast.Attribute):
+            name = self.of_numpy(node.func)
+        else:
+            name = node.func.id if isinstance(node.func, ast.Name) else "what is called"
+            self.called.add(name)
+        if name not in OPTIONS:
+            raise self.refuse(node, f"{name} is not one of the functions")
+        if name == "Q":
+            raise self.refuse(node, "Q takes the name of one column as a string")
+        if name in _ALONE and inside and not (inside == "te" and name in ("bs", "cr", "cc")):
+            raise self.refuse(node, f"{name} stands alone, not within another function")
+        first, allowed = len(node.args) if name == "te" else 1, OPTIONS[name]
+        options = list(zip(allowed, node.args[first:]))
+        options += [(word.arg or "**", word.value) for word in node.keywords]
+        if not 1 <= len(node.args) <= first + len(allowed) or not {key for key, _ in options} <= {*allowed}:
+            after = f"and the options {', '.join(allowed)}" if allowed else "and nothing else"
+            raise self.refuse(node, f"{name} takes one argument {after}")
+        given = {key: self.option(key, value) for key, value in options}
+        if name in ("bs", "cr", "cc"):
+            self.spline(node, name, given)
+        column = _plain_name(node.args[0])
+        if name == "C" and column is not None:
+            self.coded.add(column)
+            self.counted |= set() if "levels" in given else {column}
+        as_it_is = column is not None and name in ("C", "I") and not inside
+        return any([self.expression(argument, "" if as_it_is else name) for argument in node.args[:first]])
+
+    def spline(self, node: ast.Call, name: str, given: dict[str, Any]) -> None:
+        df, knots = given.get("df"), given.get("knots")
+        if df is None and knots is None:
+            raise self.refuse(node, f"{name} needs df or knots")
+        least = {"bs": 1, "cr": 3, "cc": 2}[name] - (given.get("constraints") is not None)
+        if df is not None and df < least:
+            raise self.refuse(node, f"df of {name} must be at least {least} here")
+        self.size *= len(knots or ()) + (df or MAX_DEGREE)
+
+    def option(self, key: str, node: ast.expr) -> Any:
+        """Check the value of an option and return it."""
+        if key == "contrast":
+            return self.contrast(node)
+        self.literal(node)
+        value = ast.literal_eval(node)
+        suits, wanted, or_none = _VALUES[key]
+        if not (suits(value) or (or_none and value is None)):
+            raise self.refuse(node, f"{key} is {wanted}")
+        return value
+
+    def contrast(self, node: ast.expr) -> None:
+        call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        if name not in CONTRASTS:
+            raise self.refuse(node, f"a contrast is one of {', '.join(CONTRASTS)}")
+        self.called.add(name)
+        argument = CONTRASTS[name]
+        values = [*call.args, *(word.value for word in call.keywords)]
+        if len(values) > bool(argument) or any(word.arg != argument for word in call.keywords):
+            raise self.refuse(node, f"{name} takes {f'one argument, {argument}' if argument else 'no arguments'}")
+        for value in values:
+            self.literal(value)
+            scores = _is_list(ast.literal_eval(value), _is_number)
+            if scores != (name == "Poly"):
+                raise self.refuse(value, f"{argument} is {'a list of numbers' if name == 'Poly' else 'one of the levels'}")
+
+    def literal(self, node: ast.expr) -> bool:
+        """Check a constant or a list of constants; return False: it contains no column."""
+        items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else [node]
+        for item in items:
+            negative = isinstance(item, ast.UnaryOp) and isinstance(item.op, ast.USub)
+            value = item.operand if negative else item
+            constant = value.value if isinstance(value, ast.Constant) else ()
+            if not (_is_number(constant) or (isinstance(constant, (bool, str, NoneType)) and not negative)):
+                raise self.refuse(item, "options are numbers, strings, True, False, None or a list of them")
+            if _exceeds(value, sys.float_info.max):
+                raise self.refuse(item, "numbers must be finite")
+        return False
+
+
+def _exceeds(node: ast.AST, limit: float) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and node.value > limit
+
+
+def _plain_name(node: ast.AST) -> str | None:
+    """Return the column that `x` or `Q("x")` names, None for any other expression."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
+        node = node.args[0] if len(node.args) == 1 and not node.keywords else node
+        return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def _tokens(text: str) -> list[tokenize.TokenInfo]:
+    try:
+        return list(tokenize.generate_tokens(io.StringIO(text).readline))
+    except (tokenize.TokenError, SyntaxError) as error:
+        raise _refusal(text, f"it cannot be read ({error.args[0]})") from None
+
+
+def _check_token(token: tokenize.TokenInfo, known: Sequence[str]) -> None:
+    text = token.string
+    if token.type == tokenize.NAME:
+        reserved = keyword.iskeyword(text) and text not in ("True", "False", "None")
+        if reserved or unicodedata.normalize("NFKC", text) != text:
+            raise _refusal(text, f"Python reads it differently; if it is a column write Q({text!r})")
+    # a blank before what cannot be read is an error of its own
+    known_type = token.type in _TOKEN_TYPES or (token.type == tokenize.OP and text in _TOKENS) or not text.strip()
+    if not known_type or text[:2].lower() in ("0x", "0o", "0b"):  # patsy would take 0x1 for a column
+        raise _refusal(text, "it is neither a name nor a decimal number, a string or an operator of formulas")
+
+
+def _split(formula: str, known: Sequence[str]) -> tuple[str, str]:
+    """Check the tokens of a formula and split it at the tilde."""
+    text = formula.replace("\n", " ").replace("\t", " ").strip()
+    if not text:
+        raise ValueError("The formula is empty; write responses, a tilde and covariates: 'y ~ x' or 'y ~ 1'.")
+    if len(text) > MAX_LENGTH:
+        raise _refusal(text[:60], f"it has {len(text)} characters, and a formula has up to {MAX_LENGTH}")
+    for letter in text:
+        if not letter.isprintable():
+            name = unicodedata.name(letter, "a control character")
+            raise _refusal(text[:60], f"it holds {name} (U+{ord(letter):04X})")
+    depth, tildes = 0, []
+    for token in _tokens(text):
+        _check_token(token, known)
+        depth += (token.string in ("(", "[")) - (token.string in (")", "]"))
+        if depth > MAX_DEPTH:
+            raise _refusal(text[:60], f"brackets are nested more than {MAX_DEPTH} deep")
+        if token.string == "~":
+            tildes.append(token.start[1])
+    if not tildes:
+        meant = text.replace("=", "~", 1) if "=" in text and "(" not in text else f"{text} ~ 1"
+        raise ValueError(f"The formula {text!r} has no tilde between responses and covariates; write {meant!r}.")
+    if len(tildes) > 1:
+        raise _refusal(text, "it has several tildes, and a formula has one, between responses and covariates")
+    left, right = text[: tildes[0]].strip(), text[tildes[0] + 1 :].strip()
+    if not left:
+        raise ValueError(f"The formula {text!r} has no response; write it before the tilde: 'y ~ {right or 1}'.")
+    if not right:
+        raise ValueError(f"The formula {text!r} has nothing after the tilde; without covariates write {f'{left} ~ 1'!r}.")
+    return left, right
+
+
+def guard(action: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a function of patsy; what goes wrong in it becomes a ValueError with the piece of the formula."""
+    try:
+        with np.errstate(all="ignore"):  # results that are not finite are found and named afterwards
+            return action(*arguments)
+    except Exception as error:
+        origin = getattr(error, "origin", None)
+        piece = f" piece {origin.code[origin.start : origin.end]!r}" if origin is not None else ""
+        cause = error.__cause__ or error  # of the function that patsy called
+        message = getattr(cause, "message", str(cause)).removesuffix(", and I'm not sure how to handle them. (Patches accepted!)")
+        raise ValueError(f"The formula{piece} cannot be evaluated: {message}.") from error
+
+
+def _count_terms(tree: Any) -> int:
+    """Bound the number of terms that a right side expands to."""
+    counts = [_count_terms(argument) for argument in tree.args] or [1]
+    if tree.type == "**":
+        power = tree.args[1].token.extra if not tree.args[1].args else ""
+        top = min(counts[0], int(power)) if power.isdecimal() else 1  # patsy refuses what is not a number
+        return sum(math.comb(counts[0], size) for size in range(1, top + 1))
+    return sum(counts) * (tree.type != ":") + math.prod(counts) * (tree.type in ("*", ":"))
+
+
+def _check_responses(tree: Any) -> list[str]:
+    """Return the responses of a left side, which joins them by + and nothing else."""
+    if tree.type == "+" and len(tree.args) == 2:
+        return _check_responses(tree.args[0]) + _check_responses(tree.args[1])
+    if tree.type != "PYTHON_EXPR":
+        piece = tree.origin.code[tree.origin.start : tree.origin.end]
+        raise _refusal(piece, "responses are joined by + and nothing else; write I(a - b) for arithmetic")
+    return [tree.token.extra]
+
+
+def parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
+    """Check a formula against the grammar and the columns; return the terms of its sides."""
+    left, right = _split(formula, known)
+    try:
+        on_the_left, on_the_right = (Syntax(side, known).columns for side in (left, right))
+        for name in on_the_left.keys() & on_the_right.keys():
+            raise ValueError(f"The column {name!r} stands on both sides of the formula; keep it on one.")
+        tree = guard(parse_formula, f"{left} ~ {right}")
+        responses = _check_responses(tree.args[0])
+        if len(set(responses)) < len(responses):
+            raise ValueError(f"A response stands twice on the left side {left!r}; keep it once.")
+        terms = _terms(tree, right)
+        if not terms.rhs_termlist:
+            raise ValueError(
+                f"The right side {right!r} leaves nothing; without covariates write {f'{left} ~ 1'!r}, which has no intercept to drop."
+            )
+    except RecursionError:
+        raise _refusal(formula[:60], "it is too deeply nested") from None
+    return terms.lhs_termlist, terms.rhs_termlist
+
+
+def parse_design(text: str, known: Sequence[str]) -> list[Term]:
+    """Check the right side of a formula, given alone, against the grammar and the columns; return its terms."""
+    if not isinstance(text, str) or "~" in text or not text.strip():
+        raise ValueError(f"A design is the right side of a formula, such as '1 + x', not {text!r}.")
+    _split(f"y ~ {text}", known)  # checks length, depth and tokens
+    try:
+        Syntax(text, known)
+        terms = _terms(guard(parse_formula, f"~ {text}"), text)
+    except RecursionError:
+        raise _refusal(text[:60], "it is too deeply nested") from None
+    if not terms.rhs_termlist:
+        raise ValueError(f"The design {text!r} has no column; write '1' for a constant.")
+    return terms.rhs_termlist
+
+
+def _terms(tree: Any, right: str) -> ModelDesc:
+    if _count_terms(tree.args[-1]) > MAX_COUNT:
+        raise _refusal(right, f"it expands to more than {MAX_COUNT} terms")
+    return guard(ModelDesc.from_formula, tree)

@@ -1,0 +1,204 @@
+"""Hyperparameters: a number, which fixes one, or a distribution, which has it sampled."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
+from typing import Any, ClassVar
+
+from nrmmix.kernels.core.state import BETA, FIXED, GAMMA, LOGNORMAL
+
+
+def number(value: Any) -> float:
+    """A real number as a float; NaN for anything else."""
+    try:
+        return float(value) if isinstance(value, (Real, Decimal)) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < number(value) < math.inf:
+        raise ValueError(f"{name} must be a finite number greater than 0, not {value!r}.")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Hyperprior:
+    """A distribution of one hyperparameter."""
+
+    kind: ClassVar[int] = FIXED
+
+    def row(self) -> tuple[float, float, float]:
+        """Kind and two parameters, as kernels read them."""
+        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
+
+    @property
+    def mean(self) -> float:
+        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
+
+    @property
+    def distribution(self) -> Any:
+        """The distribution as one of `scipy.stats`, frozen: `pdf`, `ppf`, `rvs`."""
+        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
+
+
+@dataclass(frozen=True)
+class Gamma(Hyperprior):
+    """Gamma distribution with mean shape/rate.
+
+    Parameters
+    ----------
+    shape, rate : float
+        Both greater than 0.
+
+    Examples
+    --------
+    >>> Gamma(2, 4).mean
+    0.5
+    """
+
+    shape: float
+    rate: float
+    kind: ClassVar[int] = GAMMA
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", _positive("Gamma: shape", self.shape))
+        object.__setattr__(self, "rate", _positive("Gamma: rate", self.rate))
+
+    def row(self) -> tuple[float, float, float]:
+        return (GAMMA, self.shape, self.rate)
+
+    @property
+    def mean(self) -> float:
+        return self.shape / self.rate
+
+    @property
+    def distribution(self) -> Any:
+        from scipy import stats
+
+        return stats.gamma(self.shape, scale=1.0 / self.rate)
+
+    def __str__(self) -> str:
+        return f"Gamma({self.shape:g}, {self.rate:g})"
+
+
+@dataclass(frozen=True)
+class Beta(Hyperprior):
+    """Beta distribution on (0, 1).
+
+    Parameters
+    ----------
+    a, b : float
+        Both greater than 0.
+
+    Examples
+    --------
+    >>> Beta(1, 3).mean
+    0.25
+    """
+
+    a: float
+    b: float
+    kind: ClassVar[int] = BETA
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "a", _positive("Beta: a", self.a))
+        object.__setattr__(self, "b", _positive("Beta: b", self.b))
+
+    def row(self) -> tuple[float, float, float]:
+        return (BETA, self.a, self.b)
+
+    @property
+    def mean(self) -> float:
+        return self.a / (self.a + self.b)
+
+    @property
+    def distribution(self) -> Any:
+        from scipy import stats
+
+        return stats.beta(self.a, self.b)
+
+    def __str__(self) -> str:
+        return f"Beta({self.a:g}, {self.b:g})"
+
+
+@dataclass(frozen=True)
+class LogNormal(Hyperprior):
+    """Log-normal distribution: the logarithm is normal with mean mu and standard deviation sd.
+
+    Parameters
+    ----------
+    mu : float
+        Any finite number.
+    sd : float
+        Greater than 0.
+
+    Examples
+    --------
+    >>> round(LogNormal(0, 1).mean, 4)
+    1.6487
+    """
+
+    mu: float
+    sd: float
+    kind: ClassVar[int] = LOGNORMAL
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(number(self.mu)):
+            raise ValueError(f"LogNormal: mu must be a finite number, not {self.mu!r}.")
+        object.__setattr__(self, "mu", float(self.mu))
+        object.__setattr__(self, "sd", _positive("LogNormal: sd", self.sd))
+
+    def row(self) -> tuple[float, float, float]:
+        return (LOGNORMAL, self.mu, self.sd)
+
+    @property
+    def mean(self) -> float:
+        exponent = self.mu + 0.5 * self.sd**2
+        return math.exp(exponent) if exponent < 709.0 else math.inf
+
+    @property
+    def distribution(self) -> Any:
+        from scipy import stats
+
+        return stats.lognorm(self.sd, scale=math.exp(self.mu))
+
+    def __str__(self) -> str:
+        return f"LogNormal({self.mu:.4g}, {self.sd:g})"
+
+
+Hyperparameter = float | Hyperprior
+
+
+def hyperparameter(
+    name: str, value: Hyperparameter, kinds: tuple[type[Hyperprior], ...], *, below: float = math.inf, zero: bool = False
+) -> Hyperparameter:
+    """A checked hyperparameter: a number in (0, below), or [0, below) with `zero`, or one of the distributions in `kinds`."""
+    allowed = " or ".join(f"nm.{kind.__name__}" for kind in kinds)
+    if isinstance(value, Hyperprior):
+        if not isinstance(value, kinds):
+            raise ValueError(f"{name} cannot have a {type(value).__name__} prior; use a number or {allowed}.")
+        return value
+    x = number(value)
+    if not (x > 0 or (zero and x == 0)) or not x < below:
+        interval = f"{'[' if zero else '('}0, {below:g})"
+        raise ValueError(f"{name} must be a number in {interval} or a distribution ({allowed}), not {value!r}.")
+    return x
+
+
+def hyper_row(value: Hyperparameter) -> tuple[float, float, float]:
+    return value.row() if isinstance(value, Hyperprior) else (FIXED, 0.0, 0.0)
+
+
+def hyper_start(value: Hyperparameter) -> float:
+    """Where a chain starts: the number itself, or the prior's mean, or the median of a log-normal, whose mean can be far out."""
+    if isinstance(value, LogNormal):
+        return math.exp(min(max(value.mu, -20.0), 20.0))
+    return value.mean if isinstance(value, Hyperprior) else float(value)
+
+
+def describe(name: str, value: Hyperparameter) -> str:
+    return f"{name} ~ {value}" if isinstance(value, Hyperprior) else f"{name} = {value:g}"

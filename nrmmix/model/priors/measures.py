@@ -1,0 +1,359 @@
+"""Random measures: what a user writes, checked and printable."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nrmmix.kernels.core import state as layout
+from nrmmix.model.priors.hyperpriors import (
+    Beta,
+    Gamma,
+    Hyperparameter,
+    Hyperprior,
+    LogNormal,
+    describe,
+    hyper_row,
+    hyper_start,
+    hyperparameter,
+    number,
+)
+
+__all__ = [
+    "NGGP", "Beta", "DirichletProcess", "FiniteMixture", "Gamma", "Hyperparameter", "Hyperprior", "LogNormal",
+    "NormalizedInverseGaussian", "NormalizedStable", "PitmanYor", "Prior", "hyper_row", "hyper_start",
+]
+
+MAX_MASS = 1e12  # beyond, u is lost in rounding
+MAX_COMPONENTS = 10**6
+
+LEAST_STABLE = 1e-6  # sigma; a power of 1/sigma, u leaves floating point far below
+_DEFAULT_MASS = Gamma(1.0, 1.0)
+_DEFAULT_SIGMA = Beta(1.0, 2.0)
+
+
+class Prior:
+    """A random measure: its hyperparameters, and what kernels are told of it."""
+
+    title: ClassVar[str] = ""
+    kind: ClassVar[int] = layout.EXPLICIT
+    marginal: ClassVar[bool] = True  # whether u is integrated out of the joint of a mixture
+    parameters: ClassVar[tuple[str, ...]] = ("mass", "sigma")  # those that can be given or sampled
+
+    mass: Hyperparameter = 1.0
+    sigma: Hyperparameter = 0.0
+    tau: float = 1.0
+    components: int = 0
+
+    def kind_of(self, regression: bool) -> int:
+        """One of the measures of `nrmmix.kernels.core.state`; refuses a model that the prior does not suit."""
+        return self.kind
+
+    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+        """Mass and sigma as kernels hold them: what is no parameter follows from what is."""
+        return mass, sigma
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        """Whether mass and sigma, as recorded, are in range; elementwise."""
+        return (mass > 0) & (sigma >= 0) & (sigma < 1)
+
+    def log_tables(self, n: int) -> np.ndarray:
+        """Data.log_V of `nrmmix.kernels.core.state` for n observations."""
+        return np.zeros((0, 0))
+
+    def start(self) -> tuple[float, float]:
+        """Mass and sigma at the start of a chain, as kernels hold them."""
+        return self.held(hyper_start(self.mass), hyper_start(self.sigma))
+
+    def __str__(self) -> str:
+        parts = [describe(name, getattr(self, name)) for name in self.parameters]
+        if self.tau not in (0.0, 1.0):
+            parts.append(f"tau = {self.tau:g}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _mass(name: str, value: Hyperparameter) -> Hyperparameter:
+    return hyperparameter(f"{name}: mass", value, (Gamma, LogNormal), below=MAX_MASS)
+
+
+def _sigma(name: str, value: Hyperparameter, *, zero: bool = True) -> Hyperparameter:
+    return hyperparameter(f"{name}: sigma", value, (Beta,), below=1.0, zero=zero)
+
+
+@dataclass(frozen=True)
+class _GeneralizedGamma(Prior):
+    """A homogeneous normalised generalised gamma measure with mass, sigma and tau."""
+
+    mass: Hyperparameter = _DEFAULT_MASS
+    sigma: Hyperparameter = field(default=0.0, init=False)
+    tau: float = field(default=1.0, init=False)
+    marginal: ClassVar[bool] = False
+
+    def _check(self) -> None:
+        name = type(self).__name__
+        object.__setattr__(self, "mass", _mass(name, self.mass))
+        object.__setattr__(self, "sigma", _sigma(name, self.sigma))
+
+    def _check_tau(self) -> None:
+        name = type(self).__name__
+        if isinstance(self.tau, bool) or not isinstance(self.tau, Real) or not 0 < self.tau < math.inf:
+            raise ValueError(
+                f"{name}: tau must be a finite number greater than 0, not {self.tau!r}; "
+                "the law of the partition depends on tau only through mass * tau**sigma, so tau = 1 loses nothing."
+            )
+        object.__setattr__(self, "tau", float(self.tau))
+
+
+@dataclass(frozen=True)
+class DirichletProcess(_GeneralizedGamma):
+    """Dirichlet process; in density regression the kernel-weighted gamma process (Foti & Williamson 2012).
+
+    Parameters
+    ----------
+    mass : float, Gamma or LogNormal, default Gamma(1, 1)
+        Concentration.  A number fixes it, a distribution has it sampled.
+
+    Raises
+    ------
+    ValueError
+        If mass is not a positive number or one of the distributions.
+
+    Examples
+    --------
+    >>> print(DirichletProcess(mass=1.0))
+    DirichletProcess(mass = 1)
+    """
+
+    title: ClassVar[str] = "Dirichlet process"
+    marginal: ClassVar[bool] = True
+    parameters: ClassVar[tuple[str, ...]] = ("mass",)
+
+    def __post_init__(self) -> None:
+        self._check()
+
+
+@dataclass(frozen=True)
+class NGGP(_GeneralizedGamma):
+    """Normalised generalised gamma process (James, Lijoi & Prünster 2009), Lévy density
+    mass / Gamma(1 - sigma) w^(-1 - sigma) exp(-tau w).
+
+    Parameters
+    ----------
+    mass : float, Gamma or LogNormal, default Gamma(1, 1)
+        Lee & Choi (2015) write sigma times their mass for it.
+    sigma : float in [0, 1) or Beta, default Beta(1, 2)
+        Stability index; 0 is the Dirichlet process.
+    tau : float, default 1.0
+        Tilt.  The law of the partition depends on (sigma, mass tau^sigma) only, so it is never sampled.
+
+    Raises
+    ------
+    ValueError
+        If a hyperparameter is out of range or has a distribution that does not apply.
+
+    Examples
+    --------
+    >>> print(NGGP(mass=1.0, sigma=0.25))
+    NGGP(mass = 1, sigma = 0.25)
+    """
+
+    sigma: Hyperparameter = _DEFAULT_SIGMA
+    tau: float = field(default=1.0, kw_only=True)
+    title: ClassVar[str] = "normalized generalized gamma process"
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._check_tau()
+
+
+@dataclass(frozen=True)
+class NormalizedInverseGaussian(_GeneralizedGamma):
+    """Normalised inverse Gaussian process (Lijoi, Mena & Prünster 2005): the NGGP with sigma = 1/2.
+
+    Parameters
+    ----------
+    mass : float, Gamma or LogNormal, default Gamma(1, 1)
+        As in `NGGP`.
+    tau : float, default 1.0
+        As in `NGGP`.
+
+    Raises
+    ------
+    ValueError
+        If a hyperparameter is out of range.
+
+    Examples
+    --------
+    >>> print(NormalizedInverseGaussian())
+    NormalizedInverseGaussian(mass ~ Gamma(1, 1), sigma = 0.5)
+    """
+
+    sigma: Hyperparameter = field(default=0.5, init=False)
+    tau: float = field(default=1.0, kw_only=True)
+    title: ClassVar[str] = "normalized inverse Gaussian process"
+
+    def __post_init__(self) -> None:
+        self._check()
+        self._check_tau()
+
+
+@dataclass(frozen=True)
+class PitmanYor(Prior):
+    """Pitman-Yor process (Pitman & Yor 1997); in density regression the kernel-weighted measure with the random mass that gives it.
+
+    Observation n + 1 joins a cluster of n_c with probability (n_c - sigma) / (mass + n), a new one with (mass + sigma K) / (mass + n).
+
+    Parameters
+    ----------
+    mass : float, Gamma or LogNormal, default Gamma(1, 1)
+        Often written theta.  A number must be greater than -sigma, and 0 or greater where sigma has a prior; density regression needs
+        one greater than 0.
+    sigma : float in [0, 1) or Beta, default Beta(1, 2)
+        Discount; 0 is the Dirichlet process.
+
+    Raises
+    ------
+    ValueError
+        If a hyperparameter is out of range or has a distribution that does not apply.
+
+    Examples
+    --------
+    >>> print(PitmanYor(mass=1.0, sigma=0.25))
+    PitmanYor(mass = 1, sigma = 0.25)
+    """
+
+    mass: Hyperparameter = _DEFAULT_MASS
+    sigma: Hyperparameter = _DEFAULT_SIGMA
+    title: ClassVar[str] = "Pitman-Yor process"
+    kind: ClassVar[int] = layout.PITMAN_YOR
+
+    def __post_init__(self) -> None:
+        sigma = _sigma("PitmanYor", self.sigma)
+        object.__setattr__(self, "sigma", sigma)
+        x = number(self.mass)
+        if isinstance(self.mass, Hyperprior) or x > 0 or (isinstance(sigma, float) and sigma == 0.0):
+            object.__setattr__(self, "mass", _mass("PitmanYor", self.mass))
+        elif isinstance(sigma, float) and not x > -sigma:
+            raise ValueError(
+                f"PitmanYor: mass must be a number greater than -sigma = {-sigma:g} or a distribution (nm.Gamma or nm.LogNormal), "
+                f"not {self.mass!r}."
+            )
+        elif not isinstance(sigma, float) and x != 0:
+            raise ValueError(
+                f"PitmanYor: mass must be a number of at least 0, where sigma has a prior, or a distribution (nm.Gamma or nm.LogNormal), "
+                f"not {self.mass!r}; a negative mass needs a fixed sigma greater than -mass."
+            )
+        else:
+            object.__setattr__(self, "mass", x)
+
+    def kind_of(self, regression: bool) -> int:
+        if regression and isinstance(self.mass, float) and self.mass <= 0:
+            raise ValueError(
+                f"PitmanYor: mass must be greater than 0 in density regression, not {self.mass:g}; "
+                "nm.NormalizedStable(sigma) is the measure with mass = 0."
+            )
+        # without a discount the kernel-weighted measure has a mass that is given
+        return layout.EXPLICIT if regression and self.sigma == 0.0 else self.kind
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        return (mass > -sigma) & (sigma >= 0) & (sigma < 1)
+
+
+@dataclass(frozen=True)
+class NormalizedStable(Prior):
+    """Normalised stable process (Kingman 1975): the Pitman-Yor process with mass 0, and the limit of the NGGP at tau = 0.
+
+    The data say nothing of its mass, which is sigma throughout.
+
+    Parameters
+    ----------
+    sigma : float in (0, 1) or Beta, default Beta(1, 2)
+        Stability index.
+
+    Raises
+    ------
+    ValueError
+        If sigma is out of range.
+
+    Examples
+    --------
+    >>> print(NormalizedStable(0.5))
+    NormalizedStable(sigma = 0.5)
+    """
+
+    sigma: Hyperparameter = _DEFAULT_SIGMA
+    tau: float = field(default=0.0, init=False)
+    title: ClassVar[str] = "normalized stable process"
+    kind: ClassVar[int] = layout.STABLE
+    marginal: ClassVar[bool] = False
+    parameters: ClassVar[tuple[str, ...]] = ("sigma",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", _sigma("NormalizedStable", self.sigma, zero=False))
+        if isinstance(self.sigma, float) and self.sigma < LEAST_STABLE:
+            why = "below, all rows are one cluster"
+            raise ValueError(f"NormalizedStable: sigma must be at least {LEAST_STABLE:g}, not {self.sigma!r}; {why}.")
+
+    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+        return sigma, sigma
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        return (sigma > 0) & (sigma < 1)
+
+
+@dataclass(frozen=True)
+class FiniteMixture(Prior):
+    """A mixture of a fixed number of components with symmetric Dirichlet weights; in density regression a measure of so many atoms.
+
+    The weights of a mixture have the distribution Dirichlet(mass / components, ..., mass / components).  With a covariate kernel the
+    atoms have sizes Gamma(mass / components, 1) and locations of their own, and one row's weights are in proportion to size times
+    kernel.  As the components grow in number the Dirichlet process with this mass is approached (Ishwaran & Zarepour 2002).
+
+    Parameters
+    ----------
+    components : int
+        From 1 to 1,000,000; clusters are the components that observations belong to.
+    mass : float, Gamma or LogNormal, default 1.0
+        Sum of the weights' parameters.
+
+    Raises
+    ------
+    ValueError
+        If components is not such an integer, or mass is not a positive number or one of the distributions.
+
+    Examples
+    --------
+    >>> print(FiniteMixture(3))
+    FiniteMixture(components = 3, mass = 1)
+    """
+
+    components: int = field()  # without the default that `Prior` has
+    mass: Hyperparameter = 1.0
+    title: ClassVar[str] = "symmetric Dirichlet weights"
+    kind: ClassVar[int] = layout.FINITE
+    parameters: ClassVar[tuple[str, ...]] = ("mass",)
+
+    def __post_init__(self) -> None:
+        M = self.components
+        if isinstance(M, bool) or not isinstance(M, (int, np.integer)) or not 1 <= M <= MAX_COMPONENTS:
+            raise ValueError(
+                f"FiniteMixture: components must be an integer from 1 to {MAX_COMPONENTS}, not {M!r}; "
+                "nm.DirichletProcess(mass) is the limit of many components."
+            )
+        object.__setattr__(self, "components", int(M))
+        object.__setattr__(self, "mass", _mass("FiniteMixture", self.mass))
+
+    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+        return mass, -mass / self.components
+
+    def permits(self, mass: Any, sigma: Any) -> Any:
+        return (mass > 0) & (sigma == 0)
+
+    def __str__(self) -> str:
+        return f"FiniteMixture(components = {self.components}, {describe('mass', self.mass)})"
+
+

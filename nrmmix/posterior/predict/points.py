@@ -1,0 +1,161 @@
+"""Which responses and points a prediction is of: what callers write, the default grids, and how points stand in tables."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.tables import COUNT_BOUND, listed, plain, shown
+from nrmmix.posterior.predict.states import prior_laws
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Model
+
+GRID, MOST_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
+
+
+def chosen(model: Model, response: Any) -> np.ndarray:
+    """Numbers of the responses asked for; None asks for all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If what is given is no name of a response, nor a sequence of names without repetition.
+    """
+    names = list(model.frame.response_names)
+    if response is None:
+        return np.arange(len(names))
+    if not isinstance(response, Iterable):
+        raise TypeError(f"response must be the name of a response or a sequence of names, not {response!r}.")
+    given = [response] if isinstance(response, str) else list(response)
+    if not given:
+        raise ValueError(f"response is empty; the responses are {listed(names)}.")
+    for name in given:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise ValueError(f"unknown response {name!r}; the responses are {listed(names)}{hint}")
+        if given.count(name) > 1:
+            raise ValueError(f"response {name!r} stands twice; give it once.")
+    return np.array([names.index(name) for name in given])
+
+
+def why_not(model: Model, kind: str) -> list[str | None]:
+    """Of each response why it has no marginal density, distribution function or quantile; None where it has.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> why_not(nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy()), "cdf")
+    [None]
+    """
+    found: list[str | None] = []
+    for law in prior_laws(model):
+        if law is None:
+            found.append("has no law of its own: it is one of counts that share the total of their row")
+        elif kind in ("cdf", "quantile") and not law.ordered:
+            what = "distribution function" if kind == "cdf" else "quantiles"
+            found.append(f"has categories without an order, and no {what}")
+        else:
+            found.append(None)
+    return found
+
+
+def check_marginal(model: Model, responses: np.ndarray, kind: str) -> None:
+    """Refuse responses of which there is no marginal of this kind."""
+    reasons = why_not(model, kind)
+    for j in responses:
+        if reasons[j] is not None:
+            name = model.frame.response_names[j]
+            others = [model.frame.response_names[i] for i, why in enumerate(reasons) if why is None]
+            instead = 'kind="density"' if "categories" in reasons[j] else 'kind="mean", or the density of whole rows at their own counts'
+            hint = f", or response={others[0] if len(others) == 1 else others!r}" if others and len(responses) > 1 else ""
+            raise ValueError(f"the response {name!r} {reasons[j]}; use {instead}{hint}.")
+
+
+# ---- points
+
+
+def given_points(model: Model, at: Any, responses: np.ndarray) -> np.ndarray:
+    """(m, k) points of k responses as kernels read them: categories by the number of their level.
+
+    Raises
+    ------
+    ValueError
+        If `at` has another shape, holds no finite numbers, numbers that are no counts of a response that counts, or none of the levels of
+        one that has categories.
+    """
+    k = len(responses)
+    levels = [model.frame.levels[j] for j in responses]
+    if all(one is None for one in levels):
+        points = reals(at, "at")
+    else:
+        points = at.to_numpy(object) if isinstance(at, (pd.DataFrame, pd.Series)) else np.array(at, dtype=object)
+    if points.ndim <= 1:
+        points = points.reshape(-1, 1) if k == 1 else points.reshape(1, -1)
+    if points.ndim != 2 or points.shape[1] != k or len(points) == 0:
+        wanted = "(m,)" if k == 1 else f"(m, {k})"
+        raise ValueError(f"at must have shape {wanted} with m >= 1, not {np.shape(at)}.")
+    columns = []
+    for j, of_response, column in zip(responses, levels, points.T, strict=True):
+        values = reals(column, "at") if of_response is None else _codes(model.frame.response_names[j], of_response, column)
+        if not np.isfinite(values).all():
+            raise ValueError("at must be finite.")
+        reads = model.frame.reads[j]
+        most = 1 if reads == "binary" else COUNT_BOUND - 1
+        none = (values < 0) | (values != np.floor(values)) | (values > most)
+        if reads in ("counts", "composition", "binary") and none.any():
+            what = "0 or 1" if reads == "binary" else "a whole number, 0 or more and less than 2^53"
+            raise ValueError(f"at: the response {model.frame.response_names[j]!r} is {what}, not {values[none][0]:g}.")
+        columns.append(values)
+    return np.column_stack(columns)
+
+
+def _codes(name: str, levels: Sequence[Any], values: np.ndarray) -> np.ndarray:
+    position = {level: code for code, level in enumerate(levels)}
+    codes = np.empty(len(values))
+    for i, value in enumerate(map(plain, values)):
+        if value not in position:
+            near = difflib.get_close_matches(str(value), list(map(str, levels)), 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            raise ValueError(f"at: {shown(value)} is no level of the response {name!r}; there are {listed(map(shown, levels))}{hint}")
+        codes[i] = position[value]
+    return codes
+
+
+def grid(model: Model, response: int) -> np.ndarray:
+    """Points of a response: of a number its range and a tenth more on both sides, of a count whole numbers, of categories all levels."""
+    levels, y = model.frame.levels[response], model.frame.response[:, response]
+    if levels is not None:
+        return np.arange(float(len(levels)))
+    if model.frame.reads[response] == "binary":
+        return np.array([0.0, 1.0])
+    y = y[~np.isnan(y)]
+    margin = 0.1 * np.ptp(y)
+    if not prior_laws(model)[response].discrete:
+        return np.linspace(y.min() - margin, y.max() + margin, GRID)
+    low, high = max(np.floor(y.min() - margin), min(0.0, y.min())), np.ceil(y.max() + max(margin, 1.0))
+    return np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MOST_COUNTS)))))
+
+
+def label(model: Model, responses: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Points (m,) of responses (m,) as they stand in an index: levels for categories, whole numbers for counts."""
+    levels, reads = model.frame.levels, model.frame.reads
+    of = np.unique(responses)
+    if all(levels[j] is None for j in of):
+        whole = all(reads[j] in ("counts", "composition", "binary") for j in of) and np.isfinite(points).all()
+        return points.astype(np.int64) if whole else points
+    found = np.array(points, dtype=object)
+    for j in of:
+        own = np.flatnonzero(responses == j)
+        if levels[j] is not None:
+            for i in own:
+                found[i] = levels[j][int(points[i])] if np.isfinite(points[i]) else np.nan
+        elif reads[j] in ("counts", "composition", "binary"):
+            found[own] = [int(value) if np.isfinite(value) else value for value in points[own]]
+    return found

@@ -1,0 +1,94 @@
+"""Replicates of the responses from the posterior predictive distribution.
+
+In a replicate all rows are drawn from one draw of the random measure: two rows can share an atom, as two observations can.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.common.compiling import announced
+from nrmmix.common.messages import count
+from nrmmix.common.seeds import seed_sequence
+from nrmmix.kernels.predictive import MAX_JUMPS
+from nrmmix.model.frame.tables import listed
+from nrmmix.model.replicates import Replicates
+from nrmmix.posterior.predict import rows as blocks_of
+from nrmmix.posterior.predict.rows import known, parts, targets
+from nrmmix.posterior.predict.states import Reach, Replay, default_seed, draw_seeds, new_components, random_measure
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
+
+
+def simulate(fit: MCMCResult, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
+    """Draw data sets like the observed one; see `MCMCResult.simulate`.
+
+    Replicates are from recorded draws spread evenly over the chains; where more are wanted than were recorded, these are gone through
+    again, each time with a new draw of the random measure.  Atoms lighter than a hundredth of an observation (or n/10,000 where that
+    is more, up to one) are not drawn one by one: a row that falls on their mass has a component of its own.
+    """
+    if isinstance(newdata, str):
+        raise ValueError(f"newdata must be a DataFrame, not {newdata!r}.")
+    model, size = fit.model, count("draws", draws, 1)
+    seed = default_seed(fit) if rng is None else seed_sequence(rng)
+    target, totals = targets(model, newdata), _totals(model, newdata)
+    ok = np.flatnonzero((target.row >= 0) & known(totals))
+    out = Replicates(size, target.index, model)
+    replay = Replay(fit, size)
+    each, of_reach = 6 * model.packed.n_theta + model.n_dim, 0
+    if model.is_regression:  # a row has weights of its own
+        each += 4 * (int(fit.draws["n_clusters"].max()) + int(1.3 * MAX_JUMPS))
+        of_reach = model.grid.distance.shape[2] * (len(model.widths) + 2)
+    blocks = parts(len(ok), 8 * (each + of_reach))
+    rows = [target.take(ok[block]) for block in blocks]
+    all_fit = 8 * of_reach * len(ok) < blocks_of.MEMORY
+
+    @lru_cache(None if all_fit else 1)
+    def reach(b: int) -> Reach:
+        return Reach(model, rows[b])
+
+    with announced():
+        again_and_again = chain.from_iterable(repeat(replay))
+        for replicate, child, width in zip(range(size), draw_seeds(seed, size), again_and_again, strict=False):
+            measure, fresh, noise = map(np.random.default_rng, child.spawn(3))
+            atoms = random_measure(replay, measure)
+            uniform = noise.random(len(ok))
+            for b, (block, of_block) in enumerate(zip(blocks, rows, strict=True)):
+                share, _ = atoms.shares(reach(b).at(width))
+                atom = _inverse(share, of_block.place[of_block.row], uniform[block])
+                new = atom == share.shape[1]
+                theta = atoms.theta[:, np.where(new, 0, atom)]
+                theta[:, new] = new_components(replay, int(new.sum()), fresh)
+                inputs = np.broadcast_to(of_block.own_inputs(), (len(block), target.inputs.shape[1]))
+                own = [None if total is None else total[ok[block]] for total in totals]
+                out.put(replicate, ok[block], model.blocks.draw_responses(theta, inputs, noise, model.packed, own))
+    return out.table()
+
+
+def _totals(model: Model, newdata: Any) -> list[np.ndarray | None]:
+    """Of each block the totals of counts that its rows are to have: those of the data."""
+    if not any(block.family.needs_totals for block in model.blocks.blocks):
+        return [None] * len(model.blocks.blocks)
+    if newdata is None:
+        return model.blocks.totals(model.frame.response)
+    counted = [j for block in model.blocks.blocks if block.family.needs_totals for j in block.columns]
+    response = model.frame.new_response(newdata, counted)
+    if response is None:
+        names = listed(model.frame.response_names[j] for j in counted)
+        raise ValueError(f"newdata must hold the counts {names}: rows are simulated with their totals.")
+    return model.blocks.totals(response)
+
+
+def _inverse(share: np.ndarray, row: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Atom of each uniform number by the shares (R, M) of its row; M where it falls on the rest."""
+    R, M = share.shape
+    steps = np.cumsum(share, axis=1) + np.arange(R)[:, None]  # rows end to end: one sorted array
+    return np.clip(np.searchsorted(steps.ravel(), row + uniform, side="right") - row * M, 0, M)

@@ -1,0 +1,260 @@
+"""Predictions as tables: which functional of the posterior is asked for, at which rows and points, and the index of the answer.
+
+Estimates are Rao-Blackwell means over draws: weights and component densities with everything integrated out that can be.  Bands are
+quantiles over draws of the random measure itself: atoms' weights and parameters drawn, the mass of unseen atoms included.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import logsumexp
+
+from nrmmix.common.compiling import announced
+from nrmmix.common.messages import count
+from nrmmix.common.seeds import seed_sequence
+from nrmmix.model.families.base import rows_of
+from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.tables import as_frame
+from nrmmix.posterior.predict import membership
+from nrmmix.posterior.predict.functionals import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, at_rows, everywhere
+from nrmmix.posterior.predict.points import check_marginal, chosen, given_points, grid, label
+from nrmmix.posterior.predict.rows import Target, observed, parts, targets
+from nrmmix.posterior.predict.states import Replay, default_seed, log_terms
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Model
+    from nrmmix.results.mcmc import MCMCResult
+
+KINDS = ("mean", "density", "cdf", "quantile", "cluster")
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a prediction is of."""
+
+    fit: MCMCResult
+    newdata: Any
+    target: Target
+    responses: np.ndarray  # (k,) numbers of the responses asked for
+    named: bool  # whether the index tells them apart
+    interval: float
+    draws: int
+    seed: np.random.SeedSequence
+
+    @property
+    def model(self) -> Model:
+        return self.fit.model
+
+    @property
+    def names(self) -> np.ndarray:
+        return np.array(self.model.frame.response_names)
+
+    def replay(self) -> Replay:
+        return Replay(self.fit, self.draws)
+
+    def own(self) -> Any:
+        """(rows, d) responses of the rows; None where the new data have none."""
+        return _own_responses(self.model, self.newdata, self.responses)
+
+    def everywhere(self, make: Callable[[np.ndarray], Functional], W: int, replay: Replay) -> np.ndarray:
+        return everywhere(make, W, replay, self.target, self.interval, self.seed)
+
+
+def predict(
+    fit: MCMCResult,
+    newdata: Any = None,
+    kind: str = "mean",
+    *,
+    at: Any = None,
+    q: Any = (0.05, 0.5, 0.95),
+    interval: float = 0.9,
+    draws: int = 500,
+    rng: Any = None,
+    response: str | Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Posterior of a functional of the conditional distribution; see `MCMCResult.predict`."""
+    if isinstance(newdata, str):
+        raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; did you mean kind={newdata!r}?")
+    if not (isinstance(kind, str) and kind in KINDS):
+        near = difflib.get_close_matches(str(kind), KINDS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"unknown kind {kind!r}; there are {', '.join(map(repr, KINDS))}{hint}")
+    if isinstance(interval, bool) or not isinstance(interval, Real) or not 0 < interval < 1:
+        raise ValueError(f"interval must be between 0 and 1, not {interval!r}.")
+    if kind not in ("density", "cdf") and at is not None:
+        raise ValueError(f'at belongs to kind="density" and "cdf"; a {kind} has no points.')
+    if kind == "cluster" and response is not None:
+        raise ValueError("a cluster has all responses; leave response= out.")
+    size = count("draws", draws, 1)
+    seed = default_seed(fit) if rng is None else seed_sequence(rng)
+    responses = chosen(fit.model, response)
+    named = fit.model.n_dim > 1 if response is None else not isinstance(response, str)
+    target = targets(fit.model, newdata)
+    query = Query(fit, newdata, target, responses, named, float(interval), size, seed)
+    with announced():
+        if kind == "mean":
+            return _mean(query)
+        if kind == "quantile":
+            return _quantile(query, q)
+        if kind == "cluster":
+            return _cluster(query)
+        return _curve(query, kind, at, joint=kind == "density" and response is None and fit.model.n_dim > 1)
+
+
+def log_density(fit: MCMCResult, newdata: Any = None, draws: int | None = 1000) -> pd.Series:
+    """Log of the posterior mean density of each row's own response; see `MCMCResult.log_density`."""
+    target, y = targets(fit.model, newdata), _own_responses(fit.model, newdata)
+    if y is None:
+        raise ValueError(f"newdata has no {_lacking(fit.model, newdata)}; log_density needs the response.")
+    replay = Replay(fit, None if draws is None else count("draws", draws, 1))
+    ok = np.flatnonzero((target.row >= 0) & observed(y))
+    out = np.full(len(target.index), np.nan)
+    with announced():
+        for part in parts(len(ok), 8 * 4 * (int(fit.draws["n_clusters"].max()) + 1)):
+            rows = ok[part]
+            total = np.full(len(rows), -np.inf)
+            with rows_of(target.index, rows):
+                for terms in log_terms(replay, target.take(rows), y[rows]):
+                    total = np.logaddexp(total, logsumexp(terms, axis=1))
+            out[rows] = total - np.log(len(replay))
+    return pd.Series(out, index=target.index, name="log_density")
+
+
+# ---- kinds
+
+
+def _mean(query: Query) -> pd.DataFrame:
+    replay, blocks = query.replay(), query.model.blocks
+    of, every = blocks.mean_responses(), np.array(blocks.mean_names(), dtype=object)
+    names = np.concatenate([every[of == j] for j in query.responses])
+    table = query.everywhere(lambda inputs: Mean(replay, query.responses, inputs), len(names), replay)
+    if query.model.frame.is_sparse:  # the same in every row
+        return _frame(table[0], pd.Index(names, name="response"))
+    return _of_rows(query, table, {"response": names} if query.named or len(names) > 1 else {})
+
+
+def _quantile(query: Query, q: Any) -> pd.DataFrame:
+    """Quantiles of the averaged cdf, and of each draw's cdf for the band."""
+    probabilities = np.atleast_1d(reals(q, "q"))
+    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
+        raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
+    check_marginal(query.model, query.responses, "quantile")
+    replay, W = query.replay(), len(query.responses) * len(probabilities)
+    table = query.everywhere(lambda inputs: Quantile(replay, query.responses, probabilities, inputs), W, replay)
+    levels = _levels(query, np.repeat(query.responses, len(probabilities)))
+    return _of_rows_or_alone(query, table, levels | {"q": np.tile(probabilities, len(query.responses))})
+
+
+def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
+    """Density or cdf: at each row's own response, or of every row at every point."""
+    model, replay = query.model, query.replay()
+    if not joint:
+        check_marginal(model, query.responses, kind)
+    if joint and model.frame.is_sparse and at is not None:
+        raise ValueError("a density of sparse counts is that of rows: give the rows as newdata=, not at=.")
+
+    def functional(points: Any, responses: np.ndarray, inputs: np.ndarray, matched: bool = False) -> Functional:
+        if joint or (kind == "density" and model.n_dim == 1):
+            return Density(replay, points, inputs, matched)
+        return (MarginalDensity if kind == "density" else Cdf)(replay, points[:, 0], responses, inputs, matched)
+
+    def levels(points: Any, responses: np.ndarray) -> dict[str, np.ndarray]:
+        if model.frame.is_sparse:
+            return {}
+        if joint:
+            return {name: label(model, np.full(len(points), j), points[:, j]) for j, name in enumerate(query.names)}
+        return _levels(query, responses) | {"y": label(model, responses, points[:, 0])}
+
+    own = query.own() if at is None else None
+    if own is None:
+        if joint and at is None:
+            raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
+        points = None if at is None else given_points(model, at, query.responses)
+        if joint:
+            responses = query.responses
+        else:  # one response after the other
+            columns = [grid(model, j) for j in query.responses] if points is None else list(points.T)
+            points, responses = np.concatenate(columns)[:, None], np.repeat(query.responses, list(map(len, columns)))
+        table = query.everywhere(lambda inputs: functional(points, responses, inputs), len(points), replay)
+        return _of_rows_or_alone(query, table, levels(points, responses))
+    n, each = len(query.target.index), 1 if joint else len(query.responses)
+    points = own if joint else own[:, query.responses].reshape(-1, 1)
+    responses, rows = query.responses if joint else np.tile(query.responses, n), np.repeat(np.arange(n), each)
+    ok = np.flatnonzero((query.target.row[rows] >= 0) & observed(points))
+    table = np.full((len(rows), 3), np.nan)
+
+    def of_rows(part: np.ndarray, inputs: np.ndarray) -> Functional:
+        with rows_of(query.target.index, rows[ok[part]]):
+            return functional(points[ok[part]], responses if joint else responses[ok[part]], inputs, True)
+
+    table[ok] = at_rows(of_rows, rows[ok], replay, query.target, query.interval, query.seed)
+    return _frame(table, _index(query.target.index, each, levels(points, responses)))
+
+
+def _cluster(query: Query) -> pd.DataFrame:
+    if query.newdata is None:
+        return membership.of_training_rows(query.fit, query.draws)
+    y = query.own()
+    if y is None:
+        lacking = _lacking(query.model, query.newdata)
+        raise ValueError(f'newdata has no {lacking}; kind="cluster" needs the responses of the rows.')
+    return membership.of_rows(query.fit, query.target, y, query.draws)
+
+
+# ---- responses
+
+
+def _own_responses(model: Model, newdata: Any, which: Iterable[int] | None = None) -> Any:
+    return model.frame.response if newdata is None else model.frame.new_response(newdata, which)
+
+
+def _lacking(model: Model, newdata: Any) -> str:
+    """The columns of responses that new data with all covariates do not have."""
+    return ", ".join(name for name in model.frame.source if name not in as_frame(newdata, allow_empty=True))
+
+
+# ---- tables
+
+
+def _levels(query: Query, responses: np.ndarray) -> dict[str, np.ndarray]:
+    return {"response": query.names[responses]} if query.named else {}
+
+
+def _of_rows_or_alone(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> pd.DataFrame:
+    """A mixture without inputs and new data has one distribution: no rows to tell apart."""
+    if query.newdata is not None or query.model.is_regression or query.target.has_inputs:
+        return _of_rows(query, table, levels)
+    if len(levels) == 1:
+        ((name, values),) = levels.items()
+        return _frame(table, pd.Index(values, name=name))
+    return _frame(table, pd.MultiIndex.from_arrays(list(levels.values()), names=list(levels)))
+
+
+def _of_rows(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> pd.DataFrame:
+    """Values (cases, W, 3) as those of the caller's rows; NaN where a covariate or an input is missing."""
+    row, index = query.target.row, query.target.index
+    out = np.full((len(row), *table.shape[1:]), np.nan)
+    out[row >= 0] = table[row[row >= 0]]
+    if not levels:
+        return _frame(out, index)
+    return _frame(out, _index(index, table.shape[1], {name: np.tile(values, len(row)) for name, values in levels.items()}))
+
+
+def _index(index: pd.Index, each: int, levels: dict[str, np.ndarray]) -> pd.Index:
+    """Every row of the caller `each` times, with levels added."""
+    position = np.repeat(np.arange(len(index)), each)
+    if not levels:
+        return index[position]
+    own = [index.get_level_values(level)[position] for level in range(index.nlevels)]
+    return pd.MultiIndex.from_arrays([*own, *levels.values()], names=[*index.names, *levels])
+
+
+def _frame(table: np.ndarray, index: pd.Index) -> pd.DataFrame:
+    return pd.DataFrame(table.reshape(-1, 3), index=index, columns=["estimate", "lower", "upper"])

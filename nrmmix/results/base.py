@@ -1,0 +1,348 @@
+"""What every fitted posterior offers, however it was found: predictions, clusters, pictures, files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nrmmix.model.specification import Model
+    from nrmmix.posterior.draws import Draws
+    from nrmmix.posterior.partition import Partition
+
+
+class Posterior:
+    """Base of the results of fits.
+
+    Parameters
+    ----------
+    model : Model
+        What was fitted.
+    draws : nrmmix.posterior.draws.Draws
+        Of its posterior.
+    seed : int
+        Entropy of the random numbers; those of predictions and searches follow from it where they are given none.
+    """
+
+    def __init__(self, model: Model, draws: Draws, seed: int) -> None:
+        self.model, self.draws, self.seed = model, draws, seed
+        self._partitions: dict[tuple[Any, ...], Partition] = {}
+
+    # ---- the random density
+
+    def predict(
+        self,
+        newdata: Any = None,
+        kind: str = "mean",
+        *,
+        at: Any = None,
+        q: Any = (0.05, 0.5, 0.95),
+        interval: float = 0.9,
+        draws: int = 500,
+        rng: Any = None,
+        response: str | Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Posterior means and credible bands of a functional of the random density.
+
+        Parameters
+        ----------
+        newdata : DataFrame, optional
+            Rows to predict for, with the covariates and what else components depend on, such as an exposure; default the rows that were
+            fitted.
+        kind : {"mean", "density", "cdf", "quantile", "cluster"}, default "mean"
+            Means of the responses, their density, distribution functions or quantiles of each response, or the cluster of the point
+            estimate `partition()` that a row most probably belongs to.
+        at : array_like, (m,) or (m, d) with d responses, optional
+            Points at which to evaluate the density or cdf, levels of responses that have categories; every row is combined with every
+            point.  Default: the row's own response, or where new data hold no response a grid: of a number 100 points, of a count
+            whole numbers, of categories all levels.
+        q : float or sequence of floats, default (0.05, 0.5, 0.95)
+            Probabilities of the quantiles.
+        interval : float, default 0.9
+            Probability of the band from `lower` to `upper`.
+        draws : int, default 500
+            Number of posterior draws to use, spread over the chains.
+        rng : int, SeedSequence, Generator or None
+            Seed of the random densities behind the band; None follows from the fit's seed, so that predictions repeat themselves.
+        response : str or sequence of str, optional
+            Responses whose marginals are wanted, of several; points `at` then have one column for each.  Default: the joint density;
+            distribution functions and quantiles of every response.
+
+        Returns
+        -------
+        DataFrame
+            Columns estimate, lower, upper.  The index is that of the rows, with levels added: `y` (density or cdf of one response), one
+            for each response (joint density), `response` (several responses), `q` (quantiles).  Quantiles of a mixture without new
+            data, and its density and cdf at points `at`, have no level of rows, unless its components have inputs: then they differ
+            from row to row.  Rows in which a covariate or an input is missing are NaN.
+            With `kind="cluster"` columns cluster and probability: of a new row that it belongs there, given its responses, with cluster -1
+            for one that the estimate does not have; of a fitted row, the posterior mean share of its companions that are with it there.
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used, a response has no such functional, or a row is out of reach of every location of the covariate
+            kernel.
+
+        Notes
+        -----
+        Densities of counts and categories are probabilities, those of responses of several kinds densities times probabilities.
+        Means: of a binary response the probability of 1; of categories the probability of each level, `response` then being
+        `colour[red]` and so on; of counts given their total (`Multinomial`) the shares; these have no laws of their own, only the density
+        of all counts of a row given their total.  Categories have no distribution function and no quantiles; the quantile of a count
+        is the smallest whole number whose distribution function is q or more.  Where some responses of a row are missing its density is
+        that of the others, and so is its cluster.
+
+        Sparse counts: the means, the same in every row, have the index `response` alone, and densities that of the rows alone.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.predict({"times_ms": [10.0, 30.0]}, draws=50, rng=1).shape
+        (2, 3)
+        """
+        from nrmmix.posterior.predict.tables import predict
+
+        return predict(self, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response)
+
+    def log_density(self, newdata: Any = None, *, draws: int | None = 1000) -> pd.Series:
+        """Logarithm of the posterior mean density of the responses, one a row.
+
+        Parameters
+        ----------
+        newdata : DataFrame, optional
+            Rows with responses and covariates; default the rows that were fitted.
+        draws : int or None, default 1000
+            Number of posterior draws to average over, spread over the chains; None for all.
+
+        Returns
+        -------
+        Series
+            With the index of the rows; its mean over held-out rows is a held-out score.  Of rows that miss some responses it is the density
+            of the others; rows that miss all, a covariate or an input are NaN.  Multinomial coefficients are counted.
+
+        Raises
+        ------
+        ValueError
+            If the new data hold no responses, or a row is out of reach of every location of the covariate kernel.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.log_density().shape
+        (82,)
+        """
+        from nrmmix.posterior.predict.tables import log_density
+
+        return log_density(self, newdata, draws)
+
+    def simulate(self, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
+        """Replicates of the responses from the posterior predictive distribution.
+
+        In each replicate all rows are drawn from one draw of the random measure, so that a replicate is a data set like the observed.
+
+        Parameters
+        ----------
+        newdata : DataFrame, optional
+            Rows with covariates and inputs, and of counts given their total the counts, whose totals the replicates have; default the
+            rows that were fitted.
+        draws : int, default 1
+            Number of replicates, from posterior draws spread over the chains.
+        rng : int, SeedSequence, Generator or None
+            Seed; None follows from the fit's seed.
+
+        Returns
+        -------
+        DataFrame
+            One column a response, categorical where it has categories, sparse where the model was given sparse counts; the index is
+            that of the rows with a level `draw` added, replicates one after the other.  Rows in which a covariate, an input or a total
+            is missing are NaN.
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used, new data lack the counts whose totals are needed, or a row is out of reach of every location of
+            the covariate kernel.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.simulate(draws=3, rng=1).shape
+        (246, 1)
+        """
+        from nrmmix.posterior.predict.simulate import simulate
+
+        return simulate(self, newdata, draws, rng)
+
+    def augment(self, newdata: Any = None) -> pd.DataFrame:
+        """The data with what the fit says of each row.
+
+        Parameters
+        ----------
+        newdata : DataFrame, optional
+            Default the rows that were fitted.
+
+        Returns
+        -------
+        DataFrame
+            The data, then .fitted and .resid (one each a mean of `predict`, with its name where there are several), .log_density, .cluster
+            and .probability; what needs the response is left out where new data have none.  Residuals are NaN where the response is
+            missing; of counts given their total they are observed less fitted shares; categories have none.  Of sparse counts only
+            the last three columns are given.
+
+        Raises
+        ------
+        ValueError
+            If the new data cannot be used.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> list(fit.augment())
+        ['velocity_km_s', '.fitted', '.resid', '.log_density', '.cluster', '.probability']
+        """
+        from nrmmix.report.frames import augment
+
+        return augment(self, newdata)
+
+    # ---- clusters
+
+    def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
+        """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
+
+        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022); see `nrmmix.posterior.partition.estimate`.
+
+        Parameters
+        ----------
+        loss : {"vi", "binder"}, default "vi"
+            Variation of information, or Binder's loss.
+        max_clusters : int, optional
+            Most clusters that the estimate may have.
+        runs : int, default 16
+            Starts of the search.
+        rng : int, SeedSequence, Generator or None
+            Seed of the search; None follows from the fit's seed, so that the estimate repeats itself.
+
+        Returns
+        -------
+        nrmmix.posterior.partition.Partition
+            labels (n,) of the rows used, loss, expected_loss, n_clusters, sizes, credible_ball.
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.partition("binder").labels.shape
+        (272,)
+        """
+        from nrmmix.posterior.partition import estimate
+        from nrmmix.posterior.predict.states import default_seed
+
+        key = (loss, max_clusters, runs)
+        if rng is None and key in self._partitions:
+            return self._partitions[key]
+        seed = np.random.default_rng(default_seed(self)) if rng is None else rng
+        found = estimate(self.draws.flat("labels"), loss, max_clusters=max_clusters, runs=runs, rng=seed)
+        if rng is None:
+            self._partitions[key] = found
+        return found
+
+    def similarity(self) -> np.ndarray:
+        """Posterior probabilities that two rows share a cluster.
+
+        Returns
+        -------
+        ndarray of float32, (n, n)
+
+        Raises
+        ------
+        ValueError
+            Above 20,000 rows, whose matrix would not fit.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.similarity().shape
+        (82, 82)
+        """
+        from nrmmix.posterior.partition import similarity
+
+        return similarity(self.draws.flat("labels"))
+
+    # ---- pictures and files
+
+    def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+        """Draw the fit; see `nrmmix.plots.plot`.
+
+        Parameters
+        ----------
+        kind : str, optional
+            One of `nrmmix.plots.available(model)`; None draws what suits the model best.
+        ax : matplotlib Axes or array of them, optional
+            Where to draw; default a new figure.
+        **options
+            Those of the kind: draws, points, interval, rng, response and others.
+
+        Returns
+        -------
+        Axes, or an array of them
+
+        Raises
+        ------
+        ValueError
+            If the kind is unknown or does not suit the model.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> from matplotlib.figure import Figure
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.plot(ax=Figure().subplots(), draws=20).get_xlabel()
+        'velocity_km_s'
+        """
+        from nrmmix.plots import plot
+
+        return plot(self, kind, ax, **options)
+
+    def report(self, path: Any) -> Path:
+        """Write a report as one HTML file: summary, pictures, diagnostics.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, its name ending in .html.
+
+        Returns
+        -------
+        Path
+            Of the file.
+
+        Raises
+        ------
+        ValueError, OSError
+            If the file cannot be written.
+        """
+        from nrmmix.report.html import write
+
+        return write(self, path)
+
+    def save(self, path: Any) -> Path:
+        """Write the fit to a file that `nrmmix.load` reads; see `nrmmix.results.saving.save`."""
+        from nrmmix.results.saving import save
+
+        return save(self, path)

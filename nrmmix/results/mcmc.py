@@ -1,0 +1,273 @@
+"""What a fit gives back: thin methods over the draws."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.inference.mcmc import proposals
+from nrmmix.posterior import diagnostics
+from nrmmix.posterior.convergence import warn_unless_converged
+from nrmmix.results.base import Posterior
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from statsmodels.iolib.summary import Summary
+
+    from nrmmix.inference.mcmc.sampling import Run
+    from nrmmix.model.specification import Model
+
+
+class MCMCResult(Posterior):
+    """Posterior draws of a model, and what can be computed from them.
+
+    Made by `Model.fit` and `nrmmix.fit`.
+
+    Parameters
+    ----------
+    model : Model
+        What was fitted.
+    run : nrmmix.inference.mcmc.sampling.Run
+        What sampling gave back.
+
+    Attributes
+    ----------
+    model : Model
+    draws : nrmmix.posterior.draws.Draws
+        Arrays with leading axes (chain, draw), by name.
+    method : str
+        Name of the sampler.
+    cycle : nrmmix.Cycle
+        Its moves, with their options.
+    tune, thin : int
+        Iterations before the first draw, and iterations for each draw.
+    seed : int
+        Entropy of the random numbers: `rng=fit.seed` draws the same again.
+    seconds : float
+        Wall clock of sampling, compilation left out.
+    moved : float
+        Changes of a label for each observation and iteration: of a Gibbs sweep the share of updates that changed a label.
+    interrupted : bool
+        Whether sampling was stopped before the end; the draws made until then are kept.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+    >>> fit.draws.n_chains, fit.draws.n_draws, fit.seed
+    (2, 50, 1)
+    """
+
+    def __init__(self, model: Model, run: Run) -> None:
+        super().__init__(model, run.draws, run.seed)
+        self.method, self.cycle, self.tune, self.thin = run.method, run.cycle, run.tune, run.thin
+        self.seconds, self.interrupted = run.seconds, run.interrupted
+        self.moved, self.standings = run.moved, run.standings
+
+    # ---- convergence
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        """Names of the draws that are one number each and do not depend on how clusters are numbered."""
+        return tuple(name for name, values in self.draws.items() if values.ndim == 2)
+
+    def diagnostics(self) -> pd.DataFrame:
+        """Posterior summaries and convergence diagnostics of every label-invariant number among the draws.
+
+        Returns
+        -------
+        DataFrame
+            One row for each of `n_clusters`, `log_joint`, `mass`, `sigma`, widths and `u` where the model has them; the columns
+            are those of `nrmmix.diagnostics.table`.  A fixed hyperparameter has its value as mean and NaN elsewhere.
+            Then rows for the proposals of moves such as split-merge: "split accepted" (the mean is the acceptance rate), "split log
+            ratio" (mean and sd of the log Metropolis-Hastings ratio), and so on; see `proposals`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> list(fit.diagnostics().index)
+        ['n_clusters', 'log_joint', 'mass', 'sigma']
+        """
+        import pandas as pd
+
+        found = diagnostics.table({name: self.draws[name] for name in self.scalars})
+        made = proposals.rows(self)
+        return found if made.empty else pd.concat([found, made])
+
+    def proposals(self) -> pd.DataFrame:
+        """What became of the proposals of each move; see `nrmmix.inference.mcmc.proposals.table`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="split_merge", draws=9, tune=9, rng=1)
+        >>> fit.proposals()["kind"].tolist()
+        ['split', 'merge', 'sequential split', 'sequential merge', '']
+        """
+        return proposals.table(self)
+
+    def autocorrelation(self, name: str, lags: int = 40) -> pd.DataFrame:
+        """Autocorrelation of one quantity within each chain.
+
+        Parameters
+        ----------
+        name : str
+            One of `fit.scalars`, the first rows of `diagnostics()`.
+        lags : int, default 40
+            Largest lag.
+
+        Returns
+        -------
+        DataFrame, lag by chain
+            NaN at lags that the chains are too short for and where a chain is constant.
+
+        Raises
+        ------
+        ValueError
+            If the name is unknown or not one number a draw, or lags is negative.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.autocorrelation("mass", 5).shape
+        (6, 2)
+        """
+        import pandas as pd
+
+        if name not in self.scalars:
+            near = difflib.get_close_matches(str(name), self.scalars, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else "."
+            what = "is not one number a draw" if name in self.draws else "is unknown"
+            raise ValueError(f"autocorrelation: {name!r} {what}; there are {', '.join(self.scalars)}{hint}")
+        values = diagnostics.autocorrelation(self.draws[name], lags)
+        return pd.DataFrame(
+            values.T,
+            index=pd.RangeIndex(values.shape[1], name="lag"),
+            columns=pd.RangeIndex(values.shape[0], name="chain"),
+        )
+
+    # ---- reports
+
+    def summary(self) -> Summary:
+        """Tables of the model, the hyperparameters and the number of clusters, and a verdict on convergence in words.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+            Prints as text; `as_html()`, `as_latex()` and `as_csv()` give other formats.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> "velocity_km_s ~ 1" in fit.summary().as_text()
+        True
+        """
+        from nrmmix.report.summary import summary
+
+        return summary(self)
+
+    def tidy(self) -> pd.DataFrame:
+        """Label-invariant parameters, one a row.
+
+        Returns
+        -------
+        DataFrame
+            Columns term, estimate (posterior mean), std_error (posterior standard deviation), conf_low, conf_high (90% interval), ess,
+            rhat, mcse.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> list(fit.tidy()["term"])
+        ['n_clusters', 'log_joint', 'mass']
+        """
+        from nrmmix.report.frames import tidy
+
+        return tidy(self)
+
+    def glance(self) -> pd.DataFrame:
+        """The whole fit in one row: model, sampler, size, number of clusters, fit and convergence.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> int(fit.glance()["n_obs"].iloc[0])
+        82
+        """
+        from nrmmix.report.frames import glance
+
+        return glance(self)
+
+    def to_datatree(self) -> Any:
+        """The fit as an xarray DataTree for ArviZ; see `nrmmix.results.datatree.to_datatree`.
+
+        Raises
+        ------
+        ImportError
+            If xarray is not installed.
+        """
+        from nrmmix.results.datatree import to_datatree
+
+        return to_datatree(self)
+
+    # ---- keeping and continuing
+
+    def extend(
+        self, draws: int, *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None
+    ) -> MCMCResult:
+        """Go on sampling: a fit with so many draws more in each chain, the same as if it had never stopped.
+
+        Parameters
+        ----------
+        draws : int
+            Draws to add to each chain.
+        cores, progress, time_limit
+            See `Model.fit`.
+
+        Returns
+        -------
+        MCMCResult
+            A new one; this one stays as it is.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
+        >>> longer = model.fit(draws=20, tune=20, chains=2, rng=1).extend(30)
+        >>> bool((longer.draws["labels"] == model.fit(draws=50, tune=20, chains=2, rng=1).draws["labels"]).all())
+        True
+        """
+        from nrmmix.inference.mcmc.sampling import extend
+
+        result = MCMCResult(self.model, extend(self, draws, cores=cores, progress=progress, time_limit=time_limit))
+        warn_unless_converged(result)
+        return result
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __repr__(self) -> str:
+        model = self.model
+        stopped = ", stopped early" if self.interrupted else ""
+        return (
+            f"MCMCResult: {_title(model)} {model.formula or 'of every column'} ({model.n_obs} observations)\n"
+            f"  {self.draws.n_chains} chains x {self.draws.n_draws} draws by {self.method} "
+            f"(tune {self.tune}, thin {self.thin}), {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
+            f"  {np.mean(self.draws['n_clusters']):.1f} clusters on average; more in .summary(), .plot(), .predict()"
+        )
+
+
+def _title(model: Model) -> str:
+    return "kernel-NRM density regression" if model.is_regression else "NRM mixture"

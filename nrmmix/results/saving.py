@@ -1,0 +1,347 @@
+"""Fits as files: a zip archive of plain NumPy arrays with a JSON header, never pickle.
+
+A file is checked whole before any of it reaches compiled code: what it claims to hold is compared with its size before memory is
+taken, its formula passes the same check as one that is typed in, and labels, locations and parameters must be in range.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.common import files
+from nrmmix.common.compiling import announced
+from nrmmix.inference.mcmc.chain import BY_CLUSTER, PROGRAM, WHOLE, Record, Standing, generator
+from nrmmix.inference.mcmc.cycle import METHODS, Cycle, check, program
+from nrmmix.inference.mcmc.sampling import Run
+from nrmmix.kernels import chain as loop
+from nrmmix.kernels.checks import numbered_by_appearance, one_location_each
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.clusters import rebuild
+from nrmmix.model.encoding import UnknownClass, decode, decode_source, encode, encode_source
+from nrmmix.model.specification import Model
+from nrmmix.posterior.draws import Draws
+from nrmmix.results.mcmc import MCMCResult
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+FORMAT, VERSION = "nrmmix fit", 3
+HEADER = "header"
+RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
+
+
+def save(fit: MCMCResult, path: Any) -> Path:
+    """Write a fit to a file: model, data used, draws, and where the chains stand.
+
+    Parameters
+    ----------
+    fit : MCMCResult
+    path : str or path-like
+        File to write, its name ending in .npz; one that exists is replaced once the new one is complete.
+
+    Returns
+    -------
+    Path
+        Of the file.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the name ends otherwise, or the model or a column holds what cannot be saved.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile, nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = nm.load(fit.save(f"{folder}/galaxy.npz"))
+    >>> again.predict(kind="density").equals(fit.predict(kind="density"))
+    True
+    """
+    from nrmmix import __version__
+
+    where = files.target(path, ".npz", "a saved fit")
+    held: dict[str, np.ndarray] = {}
+
+    def put(array: np.ndarray, name: str = "") -> str:
+        name = name or f"data/{len(held)}"
+        held[name] = array
+        return name
+
+    model, frame = fit.model, fit.model.frame
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "nrmmix": __version__,
+        "model": {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")},
+        "data": encode_source(frame, put),
+        "run": {name: getattr(fit, name) for name in RUN} | {"cycle": encode(fit.cycle)},
+        "draws": {name: put(_narrow(values), f"draws/{name}") for name, values in fit.draws.items()},
+        "chains": [
+            {
+                "iteration": standing.iteration,
+                "generator": standing.generator,
+                "state": {name: put(values, f"chain{c}/{name}") for name, values in standing.state.items()},
+                "spare": {name: put(_narrow(values), f"chain{c}/spare_{name}") for name, values in standing.spare._asdict().items()},
+            }
+            for c, standing in enumerate(fit.standings)
+        ],
+    }
+    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
+    with files.replaced(where) as file:
+        np.savez_compressed(file, **{HEADER: text}, **held)
+    return where
+
+
+def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult:
+    """Read a fit that `MCMCResult.save` has written: it predicts the same to the bit, and can be extended.
+
+    Parameters
+    ----------
+    path : str or path-like
+    max_bytes : float, default 16e9
+        Refuse a file whose arrays would take more memory than this.
+
+    Returns
+    -------
+    MCMCResult
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, is none of these, was written by a newer version or is too large; the message says which.
+    OSError
+        If there is no such file, or it cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile, nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     nm.load(fit.save(f"{folder}/galaxy.npz")).draws.n_draws
+    50
+    """
+    where = Path(path)
+    if where.is_dir():
+        raise IsADirectoryError(f"{str(where)!r} is a folder, not a saved fit.")
+    if not where.is_file():
+        raise FileNotFoundError(f"there is no file {str(where)!r}.")
+    with where.open("rb") as file:
+        try:
+            held = _arrays(file, max_bytes)
+            header = json.loads(bytes(held[HEADER]))
+            if header["format"] != FORMAT:
+                raise ValueError(f"it holds {header['format']!r}")
+        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
+            if isinstance(error, _TooLarge):
+                raise ValueError(f"{str(where)!r}: {error}") from None
+            raise ValueError(f"{str(where)!r} is no saved fit, or damaged: {_reason(error)}.") from None
+    if not isinstance(header.get("version"), int) or header["version"] > VERSION:
+        raise ValueError(
+            f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {header.get('version')}; this version reads formats up "
+            f"to {VERSION}: install a newer nrmmix."
+        )
+    try:
+        return _restored(header, held)
+    except UnknownClass as error:
+        raise ValueError(f"{str(where)!r} cannot be read: {error}") from None
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ValueError(f"{str(where)!r} is damaged: {_reason(error)}.") from error
+
+
+class _TooLarge(ValueError):
+    pass
+
+
+def _reason(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(".") if str(error) else type(error).__name__
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """Labels and locations in the smallest type that holds them."""
+    return values.astype(np.min_scalar_type(int(values.max(initial=0)))) if values.dtype == np.int32 else values
+
+
+# ---- reading
+
+
+def _arrays(file: BinaryIO, max_bytes: float) -> dict[str, np.ndarray]:
+    """All arrays of the archive, once what their headers claim agrees with the sizes of the archive's members and with the limit."""
+    total = 0
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                version = np.lib.format.read_magic(stream)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(stream)
+                claimed = dtype.itemsize
+                for length in shape:
+                    claimed *= length
+                if dtype.hasobject or claimed + stream.tell() != member.file_size:
+                    raise ValueError(f"{member.filename} is not what it claims to be")
+            total += claimed
+            if total > max_bytes:
+                raise _TooLarge(f"its arrays would take more than {max_bytes / 1e9:.3g} GB; give max_bytes= if you trust the file.")
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult:
+    spec, data = header["model"], header["data"]
+    get = held.__getitem__
+    frame = decode_source(spec["formula"], data, get)
+    _used(frame.used, frame.response.shape[0])
+    model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
+    draws = {name: _widened(name, get(key)) for name, key in header["draws"].items()}
+    _check_draws(model, draws)
+    shape = draws["n_clusters"].shape
+    run = {name: header["run"][name] for name in RUN}
+    # formats 1 and 2 knew collapsed Gibbs only
+    cycle = decode(header["run"]["cycle"]) if "cycle" in header["run"] else METHODS["gibbs"]
+    _insist(isinstance(cycle, Cycle) and run["method"] in (cycle.name, *METHODS), f"method {run['method']!r}")
+    check(cycle, model, run["tune"])
+    for name in ("tune", "thin", "seed"):
+        _insist(type(run[name]) is int and run[name] >= (name == "thin"), name)
+    standings = tuple(_standing(model, cycle, chain, get, header["version"]) for chain in header["chains"])
+    _insist(len(standings) == shape[0], "chains")
+    _insist(all(standing.iteration >= run["tune"] + run["thin"] * shape[1] for standing in standings), "iterations")
+    return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, standings=standings))
+
+
+def _insist(sound: bool, what: str) -> None:
+    if not sound:
+        raise ValueError(f"its {what} cannot be right")
+
+
+def _used(mask: np.ndarray, n: int) -> None:
+    _insist(mask.dtype == bool and mask.ndim == 1 and int(mask.sum()) == n, "mask of used rows")
+
+
+def _widened(name: str, values: np.ndarray) -> np.ndarray:
+    return values.astype(np.int32) if name in ("labels", "locations") else values
+
+
+def _check_draws(model: Model, draws: dict[str, np.ndarray]) -> None:
+    """Names, shapes and ranges: compiled code trusts them."""
+    n = model.n_obs
+    G, P = (1, 1) if model.grid is None else model.grid.distance.shape[1:]
+    per_row: dict[str, tuple[int, ...]] = {"labels": (n,)} | ({"locations": (n,), "v": (G,)} if model.is_regression else {})
+    scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
+    packed = model.packed
+    per_row |= {"theta": (int(draws["n_clusters"].max()), len(packed.held))} if len(packed.held) else {}
+    per_row |= {"precision": (len(packed.shared),)} if len(packed.shared) else {}
+    per_row |= {"imputed": (np.count_nonzero(packed.rows.missing),)} if packed.rows.missing.any() else {}
+    _insist(set(draws) == {*per_row, *scalars}, "list of draws")
+    shape = draws["n_clusters"].shape
+    _insist(len(shape) == 2 and min(shape) > 0, "number of draws")
+    for name, values in draws.items():
+        _insist(values.shape == shape + per_row.get(name, ()), f"shape of the draws of {name}")
+        if name == "theta":
+            there = np.arange(values.shape[2]) < draws["n_clusters"][..., None]
+            _insist(values.dtype.kind == "f" and np.array_equal(np.isfinite(values).all(axis=3), there), "draws of theta")
+        elif name not in ("labels", "locations"):
+            _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
+        if name in ("u", "v", "precision", *model.width_names):
+            _insist(bool((values > 0).all()), f"draws of {name}")
+    _insist(bool(np.all(model.prior.permits(draws["mass"], draws["sigma"]))), "draws of mass or draws of sigma")
+    _insist(model.prior.components == 0 or draws["n_clusters"].max() <= model.prior.components, "numbers of clusters")
+    _check_labels(draws["labels"].reshape(-1, n), draws["n_clusters"].reshape(-1))
+    if model.is_regression:
+        _check_locations(draws["labels"].reshape(-1, n), draws["locations"].reshape(-1, n), P)
+
+
+def _check_labels(labels: np.ndarray, n_clusters: np.ndarray | None = None) -> None:
+    found = numbered_by_appearance(labels)
+    _insist(bool((found > 0).all()) and (n_clusters is None or bool((found == n_clusters).all())), "labels")
+
+
+def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
+    _insist(bool(((locations >= 0) & (locations < P)).all()) and one_location_each(labels, locations), "locations")
+
+
+def _standing(model: Model, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Standing:
+    """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
+    room = Record.room(model, 1, 0).part(0)
+    if version == 1:
+        spec, get = _of_format_1(model, spec, get, room)
+    rows = len(get(spec["spare"]["labels"]))
+    spare = Record(*(  # older files lack what their models do not have
+        _spare(name, get(spec["spare"][name]) if name in spec["spare"] else np.zeros((rows, *empty.shape[1:])), empty)
+        for name, empty in room._asdict().items()
+    ))
+    _insist(len({len(values) for values in spare}) == 1, "spare draws")
+    if len(spare.labels):
+        _check_labels(spare.labels)
+        if spare.location.shape[1]:
+            _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
+    state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE)}
+    state |= {name: get(spec["state"][name]) if name in spec["state"] else np.zeros(0) for name in ("shared", "imputed")}
+    K = state["size"].shape[0]
+    _, like = model.arrays(K)
+    for name, values in state.items():
+        wanted = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}.get(name, getattr(like, name, None))
+        shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else wanted.shape
+        _insist(values.shape == shape and values.dtype == wanted.dtype, f"chain's {name}")
+        _insist(bool(np.isfinite(values).all()), f"chain's {name}")
+    labels, hyper = state["labels"], state["hyper"]
+    _insist(labels.min() >= 0 and np.array_equal(np.bincount(labels, minlength=K), state["size"]), "chain's labels")
+    _insist(int(state["num"][layout.N_CLUSTERS]) == K and int(state["num"][layout.CURSOR]) == 0, "chain's clusters")
+    P = like.A.shape[0]
+    _insist(bool(((state["location"] >= 0) & (state["location"] < P)).all()), "chain's locations")
+    mass, sigma = float(hyper[layout.MASS]), float(hyper[layout.SIGMA])
+    recorded = model.prior.sigma if model.prior.components else sigma  # what follows from the mass is recorded as 0
+    _insist(model.prior.held(mass, recorded) == (mass, sigma) and bool(model.prior.permits(mass, recorded)), "chain's hyperparameters")
+    _insist(hyper[layout.TAU] == model.prior.tau and bool((hyper[layout.WIDTH :] > 0).all()), "chain's hyperparameters")
+    _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
+    _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
+    memory = program(cycle, model)
+    for name in PROGRAM:  # not there in older formats, whose moves learnt nothing
+        empty = getattr(memory, name)
+        state[name] = get(spec["state"][name]) if name in spec["state"] else empty
+        _insist(state[name].shape == empty.shape and state[name].dtype == empty.dtype, f"chain's {name}")
+        _insist(bool(np.isfinite(state[name]).all()), f"chain's {name}")
+    for move, kept in zip(cycle.moves, state["kept"], strict=True):
+        _insist(move.can_have_kept(kept, model), "chain's kept")
+    calls = state["work"][:, layout.CALLS]
+    _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
+    generator(spec["generator"])
+    _insist(type(spec["iteration"]) is int, "iterations")
+    return Standing(spec["iteration"], spec["generator"], state, spare)
+
+
+def _of_format_1(
+    model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarray], room: Record
+) -> tuple[dict[str, Any], Callable[[str], np.ndarray]]:
+    """A chain as it is written now: nothing is held, shared or imputed in format 1, and statistics had other coordinates."""
+    labels, size = (get(spec["state"][name]) for name in ("labels", "size"))
+    _insist(labels.shape == (model.n_obs,) and labels.dtype == np.int64 and size.ndim == 1, "chain's labels")
+    _insist(labels.min() >= 0 and labels.max() == len(size) - 1, "chain's labels")
+    data, state = model.arrays(len(size))
+    state.labels[:], state.num[layout.N_CLUSTERS] = labels, len(size)
+    with announced():
+        rebuild(data, state)
+    spare = len(get(spec["spare"]["labels"]))
+    added = {f"spare {name}": np.zeros((spare, *empty.shape[1:]), empty.dtype) for name, empty in room._asdict().items()}
+    added |= {"stat": state.stat[:, : len(size)].copy(), "shared": np.zeros(0), "imputed": np.zeros(0)}
+    made = spec | {
+        "state": {"shared": "shared", "imputed": "imputed"} | spec["state"] | {"stat": "stat"},
+        "spare": {name: f"spare {name}" for name in room._fields} | spec["spare"],
+    }
+    return made, lambda name: added[name] if name in added else get(name)
+
+
+def _spare(name: str, values: np.ndarray, empty: np.ndarray) -> np.ndarray:
+    values = values.astype(empty.dtype) if values.dtype.kind in "iu" else values
+    _insist(values.ndim == empty.ndim and values.shape[1:] == empty.shape[1:] and values.dtype == empty.dtype, f"spare {name}")
+    return values

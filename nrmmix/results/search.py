@@ -1,0 +1,252 @@
+"""What a search gives back, and how it is run: trees in passes, u and the hyperparameters in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from nrmmix.inference.search.options import Search
+from nrmmix.inference.search.run import Found
+from nrmmix.posterior.draws import Draws
+from nrmmix.posterior.partition import Partition
+from nrmmix.results.base import Posterior
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from statsmodels.iolib.summary import Summary
+
+    from nrmmix.model.specification import Model
+
+PICTURES = ("dendrogram", "clusters", "density")
+
+
+
+
+class SearchResult(Posterior):
+    """One partition of the rows, found by a search over trees, and the tree.
+
+    Made by `Model.fit` and `nrmmix.fit` with a search, `method="bhc"` or `"ibhc"`.  Nothing is sampled from the posterior: hyperparameters
+    and u are those at which the tree was built, and predictions are given this one partition, so that their bands lack the uncertainty
+    about partition and hyperparameters.
+
+    Attributes
+    ----------
+    model : Model
+    method : str
+        Name of the search.
+    search : BHC or IBHC
+        With its options.
+    tree : nrmmix.inference.search.options.Tree
+        Over all rows, of the pass with the highest lower bound, the log density of the hyperparameters added.
+    labels : ndarray of int64, (n,)
+        The partition: the tree is cut where d > 1, from the root down.  Clusters are numbered by first appearance.
+    n_clusters : int
+    log_joint : float
+        As `Model.log_joint` of the labels at these hyperparameters, and this u where the joint has one.  With `NormalizedStable` u is
+        integrated out.
+    lower_bound : float
+        log of the sum of the joint over all partitions of the tree (Lee & Choi 2015, equation 10): no more than log p(X, u), or than log
+        p(X) where u is integrated out of the joint, at these hyperparameters.
+    bounds : ndarray, (passes,)
+        Of each pass, the log density of the hyperparameters added up to a constant.
+    hyper : dict
+        mass and sigma, and u where the joint has it.
+    draws : nrmmix.posterior.draws.Draws
+        The same as one draw of one chain.
+    seed : int
+    seconds : float
+        Wall clock, compilation left out.
+    interrupted : bool
+        Whether it was stopped before the last pass.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="ibhc", rng=1)
+    >>> fit.n_clusters, fit.lower_bound > fit.log_joint
+    (2, True)
+    """
+
+    def __init__(
+        self, model: Model, search: Search, found: Found, bounds: Sequence[float], seed: int, seconds: float, interrupted: bool = False
+    ) -> None:
+        self.search, self.method, self.tree, self.labels = search, search.name, found.tree, found.labels
+        self.n_clusters, self.lower_bound = int(found.labels.max()) + 1, found.lower_bound
+        self.hyper = {name: value for name, value in found.values.items() if name in (*model.prior.parameters, "u")}
+        self.log_joint = model.log_joint(found.labels, **self.hyper)
+        self.bounds, self.seconds, self.interrupted = np.array(bounds), seconds, interrupted
+        values = {"n_clusters": self.n_clusters, "log_joint": self.log_joint, **found.values}
+        if model.has_u:
+            values.setdefault("u", 1.0)
+        one = {name: np.full((1, 1), value) for name, value in values.items()} | {"labels": found.labels.astype(np.int32)[None, None]}
+        super().__init__(model, Draws(one), seed)
+
+    # ---- given the partition
+
+    def predict(
+        self,
+        newdata: Any = None,
+        kind: str = "mean",
+        *,
+        at: Any = None,
+        q: Any = (0.05, 0.5, 0.95),
+        interval: float = 0.9,
+        draws: int = 500,
+        rng: Any = None,
+        response: str | Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Means and bands of a functional of the random density given the partition and the hyperparameters.
+
+        As `MCMCResult.predict`, with `draws` the number of random densities behind the bands, all given this one partition.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="ibhc", rng=1)
+        >>> fit.predict(kind="density", at=[10, 20, 30]).shape
+        (3, 3)
+        """
+        from nrmmix.common.messages import count
+        from nrmmix.posterior.predict.tables import predict
+
+        fit = self if kind == "cluster" else _Repeated(self, count("draws", draws, 1))
+        return predict(fit, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response)
+
+    def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
+        """The partition that was found; there is no other to choose from, so that its expected loss is 0.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="ibhc", rng=1)
+        >>> bool((fit.partition().labels == fit.labels).all())
+        True
+        """
+        if max_clusters is not None:
+            raise ValueError("max_clusters: a search has found one partition; `fit.tree.labels(max_clusters)` cuts its tree higher up.")
+        return super().partition(loss, runs=runs, rng=rng)
+
+    # ---- reports
+
+    def summary(self) -> Summary:
+        """Tables of the model, the search, the hyperparameters and the clusters.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="ibhc", rng=1)
+        >>> "not samples from the posterior" in fit.summary().as_text()
+        True
+        """
+        from nrmmix.report.searches import summary
+
+        return summary(self)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The internal nodes of the tree, children before parents.
+
+        Returns
+        -------
+        DataFrame
+            By number of the node: left, right, count, log_h, log_phi, log_d; see `nrmmix.inference.search.options.Tree`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="bhc", rng=1).to_frame().shape
+        (81, 6)
+        """
+        import pandas as pd
+
+        tree, n = self.tree, self.tree.n_leaves
+        columns = {
+            "left": tree.left, "right": tree.right, "count": tree.count[n:], "log_h": tree.log_h[n:], "log_phi": tree.log_phi[n:],
+            "log_d": tree.log_d,
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(n, 2 * n - 1, name="node"))
+
+    def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+        """Draw the tree or the clusters.
+
+        Parameters
+        ----------
+        kind : {"dendrogram", "clusters", "density"}, default "dendrogram"
+            See `nrmmix.plots.trees.dendrogram`, and `nrmmix.plots.plot` for the others.
+        ax : matplotlib Axes or array of them, optional
+            Where to draw; default a new figure.
+        **options
+            Those of the kind.
+
+        Returns
+        -------
+        Axes, or an array of them
+
+        Raises
+        ------
+        ValueError
+            If the kind is unknown, needs more than one draw, or does not suit the model.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> from matplotlib.figure import Figure
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="bhc", rng=1)
+        >>> fit.plot("dendrogram", Figure().subplots()).get_ylabel()
+        'log d'
+        """
+        from nrmmix.plots import plot
+        from nrmmix.plots.kinds import one_of
+        from nrmmix.plots.trees import dendrogram
+
+        kind = PICTURES[0] if kind is None else kind
+        one_of("kind of plot of a search", kind, PICTURES)
+        return dendrogram(self, ax, **options) if kind == PICTURES[0] else plot(self, kind, ax, **options)
+
+    def report(self, path: Any) -> NoReturn:
+        """Not offered: reports are on draws.
+
+        Raises
+        ------
+        ValueError
+            Always; says what there is.
+        """
+        raise ValueError("a search has no report, which is on draws; there are fit.summary().as_html() and fit.plot().")
+
+    def save(self, path: Any) -> NoReturn:
+        """Not offered: saved fits hold draws and the standing of chains.
+
+        Raises
+        ------
+        ValueError
+            Always; says what there is.
+        """
+        raise ValueError(
+            f"the result of a search is not saved; rng={self.seed} finds it again, and fit.labels are the start of chains, init=fit.labels."
+        )
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
+
+    def __repr__(self) -> str:
+        model = self.model
+        stopped = ", stopped early" if self.interrupted else ""
+        return (
+            f"SearchResult: NRM mixture {model.formula or 'of every column'} ({model.n_obs} observations)\n"
+            f"  {self.n_clusters} clusters by {self.method}, a search, not samples: the best of {len(self.bounds)} "
+            f"pass{'es' if len(self.bounds) > 1 else ''}, {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
+            f"  log joint {self.log_joint:.2f}, lower bound {self.lower_bound:.2f}; more in .summary(), .plot(), .predict()"
+        )
+
+
+class _Repeated(Posterior):
+    """The one draw of a search many times over, without copies: each has a random density of its own."""
+
+    def __init__(self, fit: SearchResult, times: int) -> None:
+        draws = {name: np.broadcast_to(values, (1, times, *values.shape[2:])) for name, values in fit.draws.items()}
+        super().__init__(fit.model, Draws(draws), fit.seed)

@@ -1,0 +1,158 @@
+"""Digests of the draws and predictions of small fits: a change of the code that is to change no numbers changes none of them.
+
+`python -m tests.golden` compares this machine's fits with `tests/golden.json`; `python -m tests.golden --write` writes that file anew.
+Digests are of one processor and one set of versions: compiled sums are vectorised as the processor allows, so that the last bits differ
+elsewhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import nrmmix as nm
+
+FILE = Path(__file__).with_name("golden.json")
+RUN = {"draws": 12, "tune": 8, "chains": 2, "rng": 7}
+
+
+def environment() -> dict[str, str]:
+    """What the last bits depend on."""
+    import llvmlite.binding
+    import numba
+    import scipy
+
+    return {
+        "processor": f"{platform.machine()} {llvmlite.binding.get_host_cpu_name()}",
+        "numba": numba.__version__, "numpy": np.__version__, "scipy": scipy.__version__,
+    }
+
+
+def _tables() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(3)
+    n = 60
+    z = rng.integers(0, 2, n)
+    mixed = pd.DataFrame({
+        "x": rng.normal(3.0 * z), "count": rng.poisson(2 + 6 * z), "days": rng.uniform(1, 3, n), "yes": rng.binomial(1, 0.2 + 0.6 * z),
+        "colour": pd.Categorical(np.array(["red", "green", "blue"])[(rng.integers(0, 2, n) + z)]), "t": rng.uniform(0, 1, n),
+        "s": rng.uniform(0, 1, n),
+    })
+    gaps = pd.DataFrame(rng.normal(4.0 * z[:, None], size=(n, 3)), columns=["a", "b", "c"])
+    gaps = gaps.mask(rng.random(gaps.shape) < 0.1)
+    words = pd.DataFrame(rng.poisson(np.where(z[:, None] == 1, [5, 1, 1, 3], [1, 4, 2, 1])), columns=list("pqrs"))
+    return {"mixed": mixed, "gaps": gaps.dropna(how="all"), "words": words}
+
+
+def fits() -> dict[str, Callable[[], Any]]:
+    """The fits by their names."""
+    data = nm.datasets
+    galaxy, faithful, iris, mcycle = data.load_galaxy(), data.load_faithful().iloc[:90], data.load_iris().iloc[::3], data.load_mcycle()
+    own = _tables()
+    one, two, y_x = "velocity_km_s ~ 1", "eruptions_min + waiting_min ~ 1", "accel_g ~ times_ms"
+    flowers = " + ".join(iris.columns[:4]) + " ~ 1"
+    mixed = {"x": nm.Gaussian(), "count": nm.Poisson(exposure="days"), "yes": nm.Bernoulli(), "colour": nm.Categorical()}
+
+    def fit(formula: str | None, table: Any, method: Any = "auto", **options: Any) -> Callable[[], Any]:
+        run = RUN if not (method in ("bhc", "ibhc") if isinstance(method, str) else False) else {"rng": 7}
+        return lambda: nm.fit(formula, table, method=method, **options, **run)
+
+    return {
+        "gibbs, DP": fit(one, galaxy, "gibbs"),
+        "gibbs, NGGP": fit(two, faithful, "gibbs", prior=nm.NGGP()),
+        "gibbs, NIG, diagonal": fit(two, faithful, "gibbs", prior=nm.NormalizedInverseGaussian(), family=nm.Gaussian("diagonal")),
+        "gibbs, stable, known mean": fit(
+            one, galaxy / 1000.0, "gibbs", prior=nm.NormalizedStable(), family=nm.Gaussian(known_mean=20.0)),
+        "split_merge, Pitman-Yor": fit(two, faithful, "split_merge", prior=nm.PitmanYor()),
+        "split_merge, known covariance, one": fit(
+            two, faithful, "split_merge", family=nm.Gaussian(known_covariance=np.diag([0.2, 30.0])), init="one"),
+        "slice, NGGP": fit(one, galaxy, "slice", prior=nm.NGGP()),
+        "slice, finite": fit(two, faithful, "slice", prior=nm.FiniteMixture(5)),
+        "permutation, DP": fit(one, galaxy, "permutation"),
+        "permutation by a table, NIG": fit(
+            one, galaxy, nm.Permutation(dynamic_program="table", order="markov"), prior=nm.NormalizedInverseGaussian()),
+        "tree, NGGP": fit(flowers, iris, "tree", prior=nm.NGGP()),
+        "tree, DP, ibhc_noisy": fit(two, faithful, "tree", init="ibhc_noisy"),
+        "tree_published, NGGP, ibhc": fit(two, faithful, "tree_published", prior=nm.NGGP(), init="ibhc"),
+        "cycle by work": fit(
+            two, faithful, nm.Cycle([nm.SplitMerge(proposal="sequential", proposals=2), nm.Gibbs(subset=20), nm.Gibbs()], share="work")),
+        "regression, DP": fit(y_x, mcycle, "gibbs"),
+        "regression, NGGP, sampled width": fit(
+            y_x, mcycle, "gibbs", prior=nm.NGGP(), kernel=nm.SquaredExponential(nm.LogNormal(-3, 1))),
+        "regression, Pitman-Yor, box": fit(y_x, mcycle, "gibbs", prior=nm.PitmanYor(), kernel=nm.Box(0.2)),
+        "regression of two covariates, finite": fit(
+            "x ~ t + s", own["mixed"], "gibbs", prior=nm.FiniteMixture(8), kernel=nm.SquaredExponential([0.1, 0.3])),
+        "semiconjugate, shared precision": fit(
+            one, galaxy, "gibbs", family=nm.SemiconjugateGaussian(precision=nm.Gamma(1, 1e6), shared_precision=True)),
+        "semiconjugate, slice": fit(two, faithful, "slice", family=nm.SemiconjugateGaussian()),
+        "gaps, drawn": fit("a + b + c ~ 1", own["gaps"], "gibbs", missing="marginalize"),
+        "gaps, integrated out": fit(
+            "a + b + c ~ 1", own["gaps"], "tree", missing="marginalize", family=nm.Gaussian(known_covariance=np.eye(3) + 0.5)),
+        "mixed blocks": fit("x + count + yes + colour ~ 1", own["mixed"], "tree", family=mixed, prior=nm.NGGP()),
+        "multinomial": fit("p + q + r + s ~ 1", own["words"], "split_merge", family=nm.Multinomial()),
+        "regression components": fit("x ~ 1", own["mixed"], "tree", family=nm.Regression("1 + t"), prior=nm.NormalizedStable(0.3)),
+        "bhc": fit(one, galaxy, "bhc", prior=nm.PitmanYor()),
+        "ibhc": fit(two, faithful, "ibhc", prior=nm.NGGP()),
+    }
+
+
+def _bytes(values: Any) -> Iterator[bytes]:
+    array = np.ascontiguousarray(values)
+    yield str(array.shape).encode() + array.dtype.kind.encode()
+    yield array.astype({"i": np.int64, "u": np.int64, "b": np.int64}.get(array.dtype.kind, np.float64)).tobytes()
+
+
+def digest(arrays: dict[str, Any]) -> str:
+    found = hashlib.sha256()
+    for name, values in sorted(arrays.items()):
+        found.update(name.encode())
+        for part in _bytes(values):
+            found.update(part)
+    return found.hexdigest()[:16]
+
+
+def digests(fit: Any) -> dict[str, str]:
+    """Of the draws, and of what is computed from them."""
+    predictions = {"mean": fit.predict(draws=8), "log density": fit.log_density(), "cluster": fit.predict(kind="cluster", draws=8)}
+    if not fit.model.frame.is_sparse and fit.model.n_dim == 1:
+        predictions["quantile"] = fit.predict(fit.model.frame.source.iloc[:0:-9] if fit.model.is_regression else None, "quantile", draws=5)
+        predictions["density"] = fit.predict(kind="density", at=np.linspace(*np.nanquantile(fit.model.frame.response, [0, 1]), 5), draws=5)
+    values = {name: np.asarray(table, float) for name, table in predictions.items()}
+    replicates = fit.simulate(draws=2)
+    values["simulate"] = np.asarray(replicates.apply(lambda x: x if x.dtype.kind in "fi" else x.cat.codes), float)
+    values["partition"] = fit.partition().labels
+    return {"draws": digest(dict(fit.draws)), "predictions": digest(values)}
+
+
+def measured(names: Any = None) -> dict[str, dict[str, str]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {name: digests(make()) for name, make in fits().items() if names is None or name in names}
+
+
+def main() -> int:
+    found = measured()
+    if "--write" in sys.argv:
+        FILE.write_text(json.dumps({"environment": environment(), "fits": found}, indent=1, ensure_ascii=False) + "\n")
+        return 0
+    stored = json.loads(FILE.read_text())
+    for name in environment():
+        if environment()[name] != stored["environment"][name]:
+            print(f"{name} is {environment()[name]} here, and was {stored['environment'][name]}: last bits may differ.")
+    changed = [name for name, both in stored["fits"].items() if found.get(name) != both]
+    for name in changed:
+        print(f"changed: {name}: {stored['fits'][name]} is now {found.get(name)}")
+    print(f"{len(stored['fits']) - len(changed)} of {len(stored['fits'])} fits are the same to the bit.")
+    return bool(changed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
