@@ -19,7 +19,8 @@ from scipy.special import gammaln, logsumexp
 import nrmmix as nm
 from nrmmix import plots
 from nrmmix.cli import main
-from nrmmix.posterior.predict import rows
+from nrmmix.posterior.predict import rows as of_rows
+from nrmmix.posterior.predict import states as replay
 
 sys.path.insert(0, str(Path(__file__).parent / "exact"))
 import marginals
@@ -342,7 +343,7 @@ def test_rows_in_parts(fits, data, kind, monkeypatch):
         options = {"at": [0, 2, 7]} if kind in ("density", "cdf") else {}
         whole = fits(name).predict(data.iloc[:9], kind, draws=6, **options)
         with monkeypatch.context() as patch:
-            patch.setattr(rows, "MEMORY", 2**15)
+            patch.setattr(of_rows, "MEMORY", 2**15)
             parts = fits(name).predict(data.iloc[:9], kind, draws=6, **options)
         pd.testing.assert_frame_equal(whole, parts, rtol=1e-9)
 

@@ -9,7 +9,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.posterior.partition import Partition
-from nrmmix.posterior.predict import rows
+from nrmmix.posterior.predict import rows as of_rows
 from nrmmix.posterior.predict.rows import targets
 from nrmmix.posterior.predict.states import Replay
 
@@ -179,7 +179,7 @@ def test_predictions_do_not_depend_on_the_memory(which, request, monkeypatch):
         return [*tables, fit.predict(new, "cdf", at=[[0, 8000]], draws=7), fit.log_density(new)]
 
     whole = everything()
-    monkeypatch.setattr(rows, "MEMORY", 1)
+    monkeypatch.setattr(of_rows, "MEMORY", 1)
     for a, b in zip(whole, everything()):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import nrmmix as nm
-from nrmmix.posterior.predict import rows, simulate
+from nrmmix.posterior.predict import simulate
 from nrmmix.posterior.predict.states import Replay, new_components, random_measure
 
 RUN = {"draws": 100, "tune": 100, "chains": 2, "rng": 1}
@@ -126,7 +126,7 @@ def test_seeds(which, request):
 def test_replicates_do_not_depend_on_the_memory(which, memory, request, monkeypatch):
     fit = request.getfixturevalue(which)
     whole = fit.simulate(draws=2, rng=5)
-    monkeypatch.setattr(rows, "MEMORY", memory)
+    monkeypatch.setattr(of_rows, "MEMORY", memory)
     np.testing.assert_allclose(fit.simulate(draws=2, rng=5), whole, rtol=1e-9)
 
 
