@@ -13,6 +13,7 @@ import pytest
 from scipy import stats
 
 import nrmmix as nm
+from nrmmix.posterior.predict import rows as of_rows
 from nrmmix.posterior.predict import simulate
 from nrmmix.posterior.predict.states import Replay, new_components, random_measure
 
