@@ -23,7 +23,7 @@ from benchmarks.gibbs import data_sets
 from benchmarks.trees import Course, begun, ess_of, follow, mixed, n_clusters_of, sampled_nggp, short, table
 from benchmarks.two_modes import documents
 from nrmmix.inference.mcmc.chain import Record
-from nrmmix.inference.mcmc.cycle import METHODS, choose, refusal
+from nrmmix.inference.methods import CYCLES, choose
 from nrmmix.kernels import chain as loop
 
 METHODS_COMPARED = ("gibbs", "split_merge", "tree", "permutation")
@@ -95,7 +95,7 @@ def run(seconds: float = 3.0, seeds: int = 3, problems: dict[str, Callable[[], n
     def rows() -> Iterator[tuple[str, ...]]:
         for name, make in (models() if problems is None else problems).items():
             model = make()
-            suited = (method for method in METHODS_COMPARED if not refusal(METHODS[method], model))
+            suited = (method for method in METHODS_COMPARED if not CYCLES[method].refusal(model))
             trials = {m: Trial(model, m, seconds, seeds) for m in suited if m != "permutation" or model.n_obs <= MOST_PERMUTED}
             best = max(median(trial.levels) for trial in trials.values())
             cells = []

@@ -18,13 +18,15 @@ from scipy.sparse import csr_array
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
-from nrmmix.inference.mcmc.cycle import METHODS, update_addresses
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.methods import CYCLES
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core.clusters import score_columns
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.model.pack import arrays_of
 
 
 class Case(NamedTuple):
@@ -117,7 +119,7 @@ def words() -> csr_array:
 def measure(case: Case, repeats: int = 7) -> tuple[float, float, float]:
     """Nanoseconds a pair: ours, the floor, and the median of their ratios."""
     model, K = case.model, case.n_clusters
-    data, state = model.arrays(K)
+    data, state = arrays_of(model, K)
     start(data, state, np.arange(model.n_obs) % K)
     indptr = np.concatenate([[0], np.cumsum([len(rows) for rows in case.reads])]).astype(np.int64)
     rows = np.concatenate(case.reads).astype(np.int64)
@@ -149,7 +151,7 @@ def sweeps() -> None:
         ("diagonal Gaussian, 2,000 x 256, K = 20", X, nm.Gaussian("diagonal"), 20, 0.1),
     ):
         model = nm.Model(data=data, family=family, prior=nm.FiniteMixture(K, float(K)))
-        chain = new_chain(model, METHODS["gibbs"], np.arange(model.n_obs) % K, np.random.default_rng(1), Record.room(model, 1, 1).part(0))
+        chain = new_chain(model, CYCLES["gibbs"], np.arange(model.n_obs) % K, np.random.default_rng(1), Record.room(model, 1, 1).part(0))
         updates = update_addresses(model)
         seconds = []
         for _ in range(8):

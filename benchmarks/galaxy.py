@@ -9,7 +9,8 @@ import numpy as np
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
-from nrmmix.inference.mcmc.cycle import METHODS, update_addresses
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.methods import CYCLES
 from nrmmix.kernels import chain as loop
 from nrmmix.posterior import diagnostics
 
@@ -22,7 +23,7 @@ def run() -> None:
     draws, means, rates, sweep = 100_000, [], [], []
     for seed in range(5):
         record = Record.room(model, 1, draws).part(0)
-        chain = new_chain(model, METHODS["gibbs"], np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), record)
+        chain = new_chain(model, CYCLES["gibbs"], np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), record)
         chain.run(updates, 2000, 1)
         chain.control[: loop.LIMIT] = 0  # again from iteration 0
         t = time.process_time()

@@ -12,7 +12,8 @@ import numpy as np
 import nrmmix as nm
 from benchmarks.floor import frozen_sweep
 from nrmmix.inference.mcmc.chain import Record, new_chain
-from nrmmix.inference.mcmc.cycle import METHODS, update_addresses
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.methods import CYCLES
 from nrmmix.kernels import chain as loop
 
 
@@ -36,7 +37,7 @@ def run() -> None:
         model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.lee_choi_base(X))
         start = np.unique(labels, return_inverse=True)[1]
         sweeps = max(4, 400_000 // len(X))
-        chain = new_chain(model, METHODS["gibbs"], start, np.random.default_rng(1), Record.room(model, 1, sweeps).part(0))
+        chain = new_chain(model, CYCLES["gibbs"], start, np.random.default_rng(1), Record.room(model, 1, sweeps).part(0))
         updates = update_addresses(model)
         chain.run(updates, 0, 1)
         frozen_sweep(chain.data, chain.state, chain.rng)

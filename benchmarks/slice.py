@@ -10,7 +10,8 @@ import numpy as np
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
-from nrmmix.inference.mcmc.cycle import METHODS, update_addresses
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.methods import CYCLES
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
 from nrmmix.posterior import diagnostics
@@ -38,7 +39,7 @@ def measure(model: nm.Model, method: str, draws: int) -> Outcome:
     means, sweeps, rates, skipped = [], [], [], 0.0
     for seed in range(SEEDS):
         record = Record.room(model, 1, draws).part(0)
-        chain = new_chain(model, METHODS[method], np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), record)
+        chain = new_chain(model, CYCLES[method], np.zeros(model.n_obs, np.int64), np.random.default_rng(seed), record)
         chain.run(updates, TUNE, 1)
         chain.program.tally[:] = 0.0
         chain.control[: loop.LIMIT] = 0  # again from iteration 0

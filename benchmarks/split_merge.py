@@ -11,7 +11,8 @@ import nrmmix as nm
 from benchmarks.floor import frozen_sweep
 from benchmarks.gibbs import data_sets
 from nrmmix.inference.mcmc.chain import Chain, Record, new_chain
-from nrmmix.inference.mcmc.cycle import cycle_of, update_addresses
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.methods import named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.state import N_SCORED
 
@@ -26,7 +27,7 @@ METHODS = {
 
 
 def chain_of(model: nm.Model, method: object, labels: np.ndarray, seed: int, draws: int) -> Chain:
-    return new_chain(model, cycle_of(method)[1], labels, np.random.default_rng(seed), Record.room(model, 1, draws).part(0))
+    return new_chain(model, named(method)[1], labels, np.random.default_rng(seed), Record.room(model, 1, draws).part(0))
 
 
 def seconds_a_pair(model: nm.Model, labels: np.ndarray) -> float:

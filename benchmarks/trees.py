@@ -30,8 +30,9 @@ import nrmmix as nm
 from benchmarks.gibbs import data_sets
 from benchmarks.two_modes import TWO_MODES, TwoModes
 from nrmmix.inference.mcmc.chain import Record, new_chain
-from nrmmix.inference.mcmc.cycle import cycle_of, update_addresses
+from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import initial_labels
+from nrmmix.inference.methods import named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.state import N_CLUSTERS
 from nrmmix.kernels.measure.nrm import log_joint
@@ -48,7 +49,7 @@ class Runner:
     def __init__(self, model: nm.Model, method: Any, start: Any, seed: int, draws: int = 1) -> None:
         labels = initial_labels(start, model.n_obs, 1)[0]
         self.record = Record.room(model, 1, draws).part(0)
-        self.chain = new_chain(model, cycle_of(method)[1], labels, np.random.default_rng(seed), self.record)
+        self.chain = new_chain(model, named(method)[1], labels, np.random.default_rng(seed), self.record)
         self.updates = update_addresses(model)
         self.seconds = 0.0
 

@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 # Names are imported when first used: `import nrmmix` alone loads neither numba nor pandas.
 _HOMES = {
     "fit": "api",
-    "Model": "model.specification",
+    "Model": "api",
     "Gamma": "model.priors.hyperpriors",
     "Beta": "model.priors.hyperpriors",
     "LogNormal": "model.priors.hyperpriors",
@@ -28,7 +28,7 @@ _HOMES = {
     "PitmanYor": "model.priors.measures",
     "NormalizedStable": "model.priors.measures",
     "FiniteMixture": "model.priors.measures",
-    "GibbsType": "model.priors.measures",
+    "GibbsType": "model.priors.gibbs_type",
     "Gaussian": "model.families",
     "Multinomial": "model.families",
     "Poisson": "model.families",

@@ -1,14 +1,239 @@
-"""The front door."""
+"""The front doors: `Model`, and `fit` in one call."""
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from nrmmix.common.interrupts import held
+from nrmmix.model.specification import Specification
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from nrmmix.results.mcmc import MCMCResult
     from nrmmix.results.search import SearchResult
+
+
+class Model(Specification):
+    """A normalized random measure mixture, or with covariates a kernel-weighted density regression.
+
+    Parameters
+    ----------
+    formula : str, optional
+        Responses joined by `+`, then `~`, then `1` (a mixture) or covariates (density regression).  Without a formula every column of
+        the data is a response.
+    data : DataFrame, or anything with `to_pandas()`, or ndarray (n, d) without a formula
+        The data.
+    family : Family or dict, optional
+        Component family; default `Gaussian()`.  A dict has families by the names of their responses, as in
+        `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are independent.
+    prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
+        Random measure; default `DirichletProcess()`.
+    kernel : SquaredExponential or Box, optional
+        Covariate kernel; default `SquaredExponential()` when there are covariates.
+    missing : "drop", "raise" or "marginalize", default "drop"
+        Rows with a missing value in a variable of the formula are dropped with a warning that counts them, or refused.  "marginalize"
+        keeps rows that miss some of their responses: of these only the others count.  Rows that miss a covariate are dropped then too.
+
+    Attributes
+    ----------
+    frame : nrmmix.model.frame.formula.ModelFrame
+        Responses (n, d), covariates (n, q) and the index of the rows used.
+    family, prior, kernel
+        As given, the family's defaults filled in by numbers.
+    blocks : nrmmix.model.families.Blocks
+        The families with their responses.
+    grid : nrmmix.model.priors.covariate_kernels.Grid or None
+        Covariate groups and candidate locations.
+    n_obs, n_dim : int
+        Observations used, and responses.
+
+    Raises
+    ------
+    ValueError
+        If the formula, the data or an option cannot be used; the message names the column, row or argument.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> model = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), kernel=nm.Box(0.2))
+    >>> model.n_obs
+    133
+    """
+
+    def fit(
+        self,
+        method: Any = "auto",
+        *,
+        draws: int = 1000,
+        tune: int = 1000,
+        thin: int = 1,
+        chains: int = 4,
+        init: Any = "sequential",
+        rng: Any = None,
+        cores: int | None = None,
+        progress: bool | None = None,
+        time_limit: float | None = None,
+    ) -> MCMCResult | SearchResult:
+        """Sample the posterior, or search for one good partition.
+
+        Parameters
+        ----------
+        method : str, move, list of moves or Cycle, default "auto"
+            A name of `Model.methods`: `"gibbs"`, `"split_merge"` (with Gibbs), `"slice"`, `"permutation"` (with Gibbs), `"tree"`
+            (with Gibbs), `"tree_published"`; a move with options, such as `nm.Slice()`; a list such as
+            `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
+            whose component parameters are integrated out, from 500 rows or from three responses on `"tree"`, or `"split_merge"` where
+            that does not suit (trees too large for memory, families without an entry `combine`); else `"gibbs"`.
+            `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (no pass is
+            begun after it, nor ended) and refuse what belongs to chains.
+        draws, tune, thin, chains : int
+            Every chain runs tune + draws * thin iterations and records `draws` of them.
+        init : str or array of int, (n,) or (chains, n), default "sequential"
+            Start of the chains: `"sequential"` (observations enter one by one in random order), `"one"` cluster, `"each"` its
+            own, or labels of the rows used.  For mixtures whose component parameters are integrated out also `"ibhc"`, the
+            trees of incremental Bayesian hierarchical clustering (`nm.IBHC`, before they are joined) in a random order of each chain's
+            own, and `"ibhc_noisy"`, rows put on top of such trees, which are not split (Lee & Choi 2015, section 4.1).
+        rng : int, SeedSequence, Generator or None
+            Seed.  The same seed gives the same draws bit for bit, whatever the number of cores.  None draws one, kept as `fit.seed`.
+        cores : int, optional
+            Threads; default as many as there are processors, at most `chains`.
+        progress : bool, optional
+            Show a progress line on stderr; default only on a terminal.
+        time_limit : float, optional
+            Seconds of sampling after which the chains stop and keep what was drawn; like Ctrl-C at the end of an iteration.
+
+        Returns
+        -------
+        MCMCResult
+            Of a search a SearchResult.
+
+        Raises
+        ------
+        ValueError
+            If an argument is out of range, or the method does not use it.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
+        >>> model.fit(draws=20, tune=20, chains=2, rng=1).draws["labels"].shape
+        (2, 20, 82)
+        """
+        with held():
+            from nrmmix.inference.methods import method_of
+            from nrmmix.results import result_of
+
+        arguments = {
+            "draws": draws, "tune": tune, "thin": thin, "chains": chains, "init": init, "rng": rng, "cores": cores, "progress": progress,
+            "time_limit": time_limit,
+        }
+        name, chosen = method_of(method, self)
+        for argument, value in arguments.items():
+            if argument not in chosen.accepts and not _same(value, DEFAULTS[argument]):
+                raise ValueError(f"{argument} {chosen.why_not.format(method=name)}; leave it out.")
+        outcome = chosen.run(self, name, **{argument: value for argument, value in arguments.items() if argument in chosen.accepts})
+        return result_of(outcome, self)
+
+    def methods(self) -> pd.DataFrame:
+        """The methods that have a name, and whether they suit this model.
+
+        Returns
+        -------
+        DataFrame
+            By name of the method: `moves` or the search, whether it `suits`, and the `reason` where it does not.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> table = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()).methods()
+        >>> table.index[table["suits"]].tolist()
+        ['auto', 'gibbs']
+        """
+        from nrmmix.inference.methods import table
+
+        return table(self)
+
+    def prior_predictive(self, draws: int = 100, rng: Any = None) -> pd.DataFrame:
+        """Data sets drawn from the prior: hyperparameters, random measure, then every row; see `nrmmix.model.prior_predictive.simulate`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy()).prior_predictive(draws=2, rng=1).shape
+        (164, 1)
+        """
+        from nrmmix.model.prior_predictive import simulate
+
+        return simulate(self, draws, rng)
+
+    def prior_n_clusters(self) -> pd.Series:
+        """Prior distribution of the number of clusters of the rows used; see `nrmmix.model.prior_predictive.n_clusters`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy(), prior=nm.DirichletProcess(1.0))
+        >>> prior = model.prior_n_clusters()
+        >>> round(float((prior.index * prior).sum()), 3)
+        4.99
+        """
+        from nrmmix.model.prior_predictive import n_clusters
+
+        return n_clusters(self)
+
+    def log_joint(
+        self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None, theta: Any = None,
+        precision: Any = None, **hyper_values: float,
+    ) -> float:
+        """Log joint density of data and partition at given hyperparameters.
+
+        log p(X, partition) for mixtures by a Dirichlet or Pitman-Yor process, finite or of Gibbs type; for the others
+        log p(X, partition, u) at the given u, or with u integrated out where u is not given.  In density regression
+        log p(y, partition, locations, v), a density in v.  Hyperpriors are not added.
+        Where missing cells are drawn, not integrated out, the data X are the observed and the imputed cells.  Parameters of components
+        that are not integrated out come with their density under the prior.
+
+        Parameters
+        ----------
+        labels : array_like of int, (n,)
+            Cluster of each row used; any integers.
+        u : float, optional
+            Auxiliary variable of a mixture.
+        v : array_like, (G,)
+            Auxiliary variables of density regression, one for each distinct covariate row in sorted order (`model.grid.values`).
+        locations : array_like of int, (K,)
+            Location of each cluster, as a row of `model.grid.locations`, clusters in the order in which they first appear.
+        imputed : array_like, (n_missing,)
+            Values of the missing cells that fits draw, row by row, in the units of the responses: one draw of `fit.draws["imputed"]`.
+        theta : array_like, (K, parameters)
+            Parameters of each cluster that fits do not integrate out, as in `fit.draws["theta"]`, clusters in the same order.
+        precision : array_like, (d,)
+            Precisions that all clusters share, as in `fit.draws["precision"]`.
+        **hyper_values : float
+            `mass`, `sigma`, `width`; those that the model fixes may be left out.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            If an argument is missing, unknown or of the wrong shape.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> X = np.array([[0.0], [0.1], [3.0]])
+        >>> model = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.Gaussian(m=0, r=1, nu=3, scale=1))
+        >>> round(model.log_joint([0, 0, 1]), 4)
+        -7.3046
+        """
+        from nrmmix.model.log_joint import log_joint
+
+        return log_joint(self, labels, u, v, locations, imputed, theta, precision, hyper_values=hyper_values)
 
 
 def fit(
@@ -51,6 +276,14 @@ def fit(
     (2, 20, 94)
     """
     with held():
-        from nrmmix.model.specification import Model
+        from nrmmix.api import Model
 
     return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(method, **run)
+
+
+DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(Model.fit).parameters.items()}
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether an argument is its default; one that is an array is not."""
+    return value is default or (isinstance(value, (int, str)) and value == default)

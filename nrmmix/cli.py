@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from nrmmix import __version__
 from nrmmix.common import files
-from nrmmix.defaults import default as default_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nrmmix.model.specification import Model
+    from nrmmix.api import Model
 
 EXAMPLES = """examples:
   nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful
@@ -65,6 +64,7 @@ PRIORS = {
 OPTIONS = {"mass": ("dp", "nggp", "nig", "py", "finite"), "sigma": ("nggp", "py", "stable"), "components": ("finite",)}  # of which priors
 # Iterations are cheap on small tables, and neighbouring draws much alike: by default one in THIN is kept, ROWS / rows on large ones.
 THIN, ROWS = 20, 5000
+RUN = {"draws": 1000, "tune": 2000, "chains": 4}
 FAMILIES = {
     "gaussian": ("Gaussian", {}), "diagonal": ("Gaussian", {"covariance": "diagonal"}), "poisson": ("Poisson", {}),
     "bernoulli": ("Bernoulli", {}), "multinomial": ("Multinomial", {}), "categorical": ("Categorical", {}),
@@ -178,10 +178,10 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
         help="auto (the default), gibbs, split_merge, slice, permutation, tree or tree_published (not exact); bhc and ibhc search for one "
         "partition",
     )
-    for name, default, text in (
-        ("draws", 1000, "draws to keep in each chain"), ("tune", 2000, "iterations before the first draw"), ("chains", 4, "chains"),
+    for name, text in (
+        ("draws", "draws to keep in each chain"), ("tune", "iterations before the first draw"), ("chains", "chains"),
     ):
-        run.add_argument(f"--{name}", type=int, default=default_of(default), metavar="N", help=f"{text} (default: {default})")
+        run.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {RUN[name]})")
     run.add_argument("--thin", type=int, metavar="N", help=f"iterations for each draw (default: {THIN}, fewer from {ROWS // THIN} rows on)")
     run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
     run.add_argument("--cores", type=int, metavar="N", help="threads (default: as many as processors, at most one a chain)")
@@ -204,22 +204,23 @@ def _fit(options: argparse.Namespace) -> int:
     saved = None if options.save is None else files.target(options.save, ".npz", "a saved fit")
     page = None if options.report is None else files.target(options.report, ".html", "a report")
     seed = _seed(options)
-    from nrmmix.inference.search.options import SEARCHES
+    from nrmmix.inference.methods import SEARCHES
 
     for name in ("save", "report"):
         if options.method in SEARCHES and getattr(options, name) is not None:
             raise ValueError(f"--{name} needs draws, and --method {options.method} is a search; leave it out")
     with _warnings_said():
         model = _model(options)
-        thin = default_of(max(1, min(THIN, ROWS // model.n_obs))) if options.thin is None else options.thin
+        given = {name: getattr(options, name) for name in ("draws", "tune", "chains", "thin") if getattr(options, name) is not None}
+        if options.method not in SEARCHES:
+            given = RUN | {"thin": max(1, min(THIN, ROWS // model.n_obs))} | given
         result = model.fit(
-            options.method, draws=options.draws, tune=options.tune, thin=thin, chains=options.chains, rng=seed, cores=options.cores,
-            progress=options.progress, time_limit=options.time_limit,
+            options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given
         )
         if result.interrupted and options.method in SEARCHES:
             _say(f"stopped early; the best of {len(result.bounds)} passes is kept")
         elif result.interrupted:
-            _say(f"stopped early; {result.draws.n_draws} of {options.draws} draws of each chain are kept")
+            _say(f"stopped early; {result.draws.n_draws} of {given['draws']} draws of each chain are kept")
         if saved is not None:
             _say(f"fit saved to {result.save(saved)}")
         print(result.summary().as_text(), flush=True)

@@ -1,6 +1,6 @@
 """Digests of the draws and predictions of small fits: a change of the code that is to change no numbers changes none of them.
 
-`python -m tests.golden` compares this machine's fits with `tests/golden.json`; `python -m tests.golden --write` writes that file anew.
+`python -m tests.golden [NAME ...]` compares this machine's fits with `tests/golden.json`; `python -m tests.golden --write` writes it anew.
 Digests are of one processor and one set of versions: compiled sums are vectorised as the processor allows, so that the last bits differ
 elsewhere.
 """
@@ -139,7 +139,11 @@ def measured(names: Any = None) -> dict[str, dict[str, str]]:
 
 
 def main() -> int:
-    found = measured()
+    names = [name for name in sys.argv[1:] if name != "--write"] or list(fits())
+    found = {}
+    for name in names:
+        found |= measured([name])
+        print(name, *found[name].values(), flush=True)
     if "--write" in sys.argv:
         FILE.write_text(json.dumps({"environment": environment(), "fits": found}, indent=1, ensure_ascii=False) + "\n")
         return 0
@@ -147,10 +151,10 @@ def main() -> int:
     for name in environment():
         if environment()[name] != stored["environment"][name]:
             print(f"{name} is {environment()[name]} here, and was {stored['environment'][name]}: last bits may differ.")
-    changed = [name for name, both in stored["fits"].items() if found.get(name) != both]
+    changed = [name for name in names if found[name] != stored["fits"][name]]
     for name in changed:
-        print(f"changed: {name}: {stored['fits'][name]} is now {found.get(name)}")
-    print(f"{len(stored['fits']) - len(changed)} of {len(stored['fits'])} fits are the same to the bit.")
+        print(f"changed: {name}: {stored['fits'][name]} is now {found[name]}")
+    print(f"{len(names) - len(changed)} of {len(names)} fits are the same to the bit.")
     return bool(changed)
 
 

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 import nrmmix as nm
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import state as layout
+from nrmmix.model.pack import arrays_of
 
 N = 90
 NAN = np.nan
@@ -168,7 +169,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_combined_column_is_that_of_all_observations(name):
     build, tolerance = CASES[name]
-    data, state = build().arrays(8)
+    data, state = arrays_of(build(), 8)
     rng = np.random.default_rng(11)
     here, other = np.full((state.stat.shape[0], 8), 7.0), np.full((state.stat.shape[0], 8), 7.0)
     n_given = data.rows.y.shape[0] or N
@@ -200,7 +201,7 @@ def test_combined_column_is_that_of_all_observations(name):
 def worst_affinity(model):
     """The largest difference of affinities from what combinations say of them, and whether some were left open."""
     width = model.packed.n_stat
-    data, _ = model.arrays(16)
+    data, _ = arrays_of(model, 16)
     stat, order, worst, left_open = np.full((width, 16), 7.0), np.random.default_rng(11).permutation(N), 0.0, False
     parts = [order[:20], order[20:21], order[21:21], *np.split(order[21:50], [1, 2, 4, 8, 15, 21]), order[50:]]
     for k, rows in enumerate(parts):
@@ -224,7 +225,7 @@ def worst_affinity(model):
 def test_affinities_are_those_of_the_combinations(name):
     build, tolerance = CASES[name]
     model = build()
-    data, state = model.arrays(4)
+    data, state = arrays_of(model, 4)
     if (data.block[:, layout.AFFINITY] != 0).all():
         worst, left_open = worst_affinity(model)
         assert worst < tolerance
@@ -238,7 +239,7 @@ def test_affinities_that_would_lose_digits_are_left_open():
     y = numbers(2)
     y[25:] += 1e6
     model = of(y, gaussian(2))
-    data, _ = model.arrays(8)
+    data, _ = arrays_of(model, 8)
     stat, out = np.zeros((model.packed.n_stat, 8)), np.zeros(8)
     for k, rows in enumerate((np.arange(20), np.arange(20, 25), np.arange(25, N))):
         fill(data, stat, k, rows)
@@ -253,7 +254,7 @@ def test_affinities_of_counts_beyond_the_table():
     with_table = []
     for counts, concentration in ((words(False), 0.4), (words(False), 0.1 + 0.2 * np.arange(words(False).shape[1])), (many, 0.4)):
         model = nm.Model(data=counts, family=nm.Multinomial(concentration), prior=DP)
-        data, _ = model.arrays(4)
+        data, _ = arrays_of(model, 4)
         with_table.append(data.rows.constant[data.block[0, layout.CONSTANT] + 2 + 2 * (model.packed.n_stat - 1)] > 0)
         assert worst_affinity(model)[0] < 1e-10
     assert with_table == [True, False, False]
@@ -262,7 +263,7 @@ def test_affinities_of_counts_beyond_the_table():
 @pytest.mark.parametrize("name", ["Gaussian, d = 3", "Gaussian, prior far off", "known covariance, cells missing", "Regression, q = 2"])
 def test_a_tree_of_combinations_is_the_column_of_its_leaves(name):
     build, tolerance = CASES[name]
-    data, state = build().arrays(N)
+    data, state = arrays_of(build(), N)
     stat = np.zeros((state.stat.shape[0], N + 1))
     rng = np.random.default_rng(12)
     for i in range(N):
@@ -278,8 +279,8 @@ def test_a_tree_of_combinations_is_the_column_of_its_leaves(name):
 
 def test_parameters_held_have_no_combination():
     model = of(numbers(2), nm.SemiconjugateGaussian())
-    data, _ = model.arrays(4)
+    data, _ = arrays_of(model, 4)
     assert (data.block[:, layout.COMBINE] == 0).all()
     for build, _ in CASES.values():
-        data, _ = build().arrays(4)
+        data, _ = arrays_of(build(), 4)
         assert (data.block[:, layout.COMBINE] != 0).all()

@@ -19,6 +19,7 @@ from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_component
 from nrmmix.model.families.distributions import BernoulliLaw, CategoricalLaw, NegativeBinomial, PoissonLaw
+from nrmmix.model.pack import arrays_of
 
 N = 40
 EPS = np.finfo(float).eps
@@ -43,7 +44,7 @@ class Case:
         self.family, self.log_marginal, self.n_dim = self.model.family, log_marginal, n_dim
 
     def started(self, labels):
-        data, state = self.model.arrays(max(int(np.max(labels)) + 1, 1))
+        data, state = arrays_of(self.model, max(int(np.max(labels)) + 1, 1))
         chain.start(data, state, np.asarray(labels, np.int64))
         return data, state
 
@@ -393,7 +394,7 @@ def test_cluster_parameters(case):
 def test_words_that_differ_most_come_first():
     y = np.array([[9, 0, 5, 1], [8, 1, 4, 1], [0, 9, 5, 1], [0, 7, 6, 1]])
     model = nm.Model(data=frame(y), family=nm.Multinomial(0.1))
-    data, state = model.arrays(2)
+    data, state = arrays_of(model, 2)
     chain.start(data, state, np.array([0, 0, 1, 1]))
     names = [parameter.name for parameter in model.family.cluster_parameters(state.stat, 2)]
     assert set(names[:2]) == {"share y1", "share y2"} and len(names) == 4

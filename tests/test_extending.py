@@ -85,7 +85,7 @@ def test_log_joint_and_weights():
         wanted = log_eppf([len(b) for b in blocks]) + sum(map(log_marginal, blocks))
         assert fitted.log_joint(labels) == pytest.approx(wanted, abs=1e-8)
     fit = fitted.fit(draws=15, tune=20, chains=2, rng=2)
-    replay = Replay(fit, None)
+    replay = Replay(fit.posterior, None)
     for _ in replay:
         sizes = replay.state.size[: replay.state.num[N_CLUSTERS]].tolist()
         longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
@@ -122,7 +122,7 @@ def test_bands_need_the_random_measure():
     table = fit.predict(kind="density", at=[0.0, 1.0], draws=400)
     assert (table["lower"] < table["estimate"]).all() and (table["estimate"] < table["upper"]).all()
     assert fit.simulate(draws=2, rng=1).shape == (12, 1)
-    replay, gaps = Replay(fit, None), []
+    replay, gaps = Replay(fit.posterior, None), []
     for seed, _ in zip(np.random.SeedSequence(5).spawn(len(replay)), replay, strict=True):
         atoms = random_measure(replay, seed)
         K = int(replay.state.num[N_CLUSTERS])

@@ -19,7 +19,7 @@ from scipy.special import gammaln, logsumexp
 import nrmmix as nm
 from nrmmix import plots
 from nrmmix.cli import main
-from nrmmix.posterior.predict import rows as of_rows
+from nrmmix.model import replicates as of_rows
 from nrmmix.posterior.predict import states as replay
 
 sys.path.insert(0, str(Path(__file__).parent / "exact"))
@@ -422,9 +422,9 @@ def test_density_of_an_atom_is_that_of_its_law(fits, data):
     fit = fits("mixed")
     at = [[0.5, 3, 1, "red"], [-1.0, 0, 0, "blue"]]
     joint = fit.predict(data.iloc[:1], "density", at=at, draws=1, rng=4).to_numpy()
-    query = replay.Replay(fit, 1)
-    from nrmmix.common.seeds import seed_sequence
-    from nrmmix.posterior.predict.states import draw_seeds, random_measure
+    query = replay.Replay(fit.posterior, 1)
+    from nrmmix.common.seeds import draw_seeds, seed_sequence
+    from nrmmix.posterior.predict.states import random_measure
 
     (_,) = [None for _ in query]
     atoms = random_measure(query, draw_seeds(seed_sequence(4), 1)[0])
@@ -552,7 +552,7 @@ def test_atoms_are_bounded_for_wide_families(monkeypatch):
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.5, (12, 4000))
     fit = nm.Model(data=csr_array(counts), family=nm.Multinomial(), prior=nm.NGGP(500.0, 0.5)).fit(draws=2, tune=2, chains=1, rng=1)
-    query = replay.Replay(fit, 1)
+    query = replay.Replay(fit.posterior, 1)
     next(iter(query))
     atoms = replay.random_measure(query, np.random.SeedSequence(1))
     K = int(fit.draws["n_clusters"].max())

@@ -89,7 +89,7 @@ def test_glance_says_whether_chains_agree(plain, monkeypatch, draws, shift, conv
     mass = np.exp(np.random.default_rng(1).normal(size=(4, draws)) + shift * np.arange(4)[:, None])
     fit = made(plain.model, mass=mass)
     assert bool(fit.glance()["converged"].iloc[0]) is converged
-    assert verdict(fit, fit.diagnostics()).startswith("Chains agree") is converged
+    assert verdict(fit.evidence, fit.diagnostics()).startswith("Chains agree") is converged
 
 
 # ---- augment

@@ -17,6 +17,7 @@ from nrmmix.kernels.core.entry import call_density, call_impute, call_mean, call
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DENSITY, IMPUTE, MEAN, SAMPLE
 from nrmmix.kernels.predictive import predictive_weights
+from nrmmix.model.pack import arrays_of
 from nrmmix.posterior.predict.states import Replay
 
 LEAST_P = 1e-4  # of tests with a fixed seed
@@ -89,7 +90,7 @@ def started(name, n, d, gaps=0.0, labels=None, y=None):
     family, marginal = form(name, d)
     y = data_set(n, d, gaps) if y is None else y
     model = nm.Model(data=y, prior=nm.DirichletProcess(1.0), family=family, missing="marginalize")
-    data, state = model.arrays(12)
+    data, state = arrays_of(model, 12)
     chain.start(data, state, np.full(len(y), -1) if labels is None else np.asarray(labels))
     return model, data, state, marginal
 
@@ -146,7 +147,7 @@ def test_adding_and_removing_a_million_times(name, d, gaps, offset):
     if offset:
         family = nm.Gaussian(family.covariance, r=R, nu=family.nu, scale=family.scale)  # m from the data
     model = nm.Model(data=y, family=family, missing="marginalize")
-    data, state = model.arrays(12)
+    data, state = arrays_of(model, 12)
     chain.start(data, state, np.full(30, -1))
     clusters.empty_column(data, state.stat, 0)
     inside = np.zeros(30, bool)
@@ -201,7 +202,7 @@ def test_products_of_many_factors_do_not_overflow():
     y[5] = 1e15
     family = nm.Gaussian("diagonal", m=np.zeros(200), r=R, nu=NU, scale=np.ones(200))
     model = nm.Model(data=y, family=family)
-    data, state = model.arrays(3)
+    data, state = arrays_of(model, 3)
     chain.start(data, state, np.array([0, 0, 0, 1, 1, 2]))
     for i in range(6):
         for k, members in enumerate(([0, 1, 2], [3, 4], [5])):
@@ -439,7 +440,7 @@ def test_log_density_of_rows_with_gaps(fit):
     new = pd.DataFrame({"a": [0.5, np.nan], "b": [np.nan, 4.0], "c": [1.0, np.nan]})
     found = fit.log_density(new)
     y, family, terms = fit.model.frame.response, fit.model.family, []
-    replay = Replay(fit, None)
+    replay = Replay(fit.posterior, None)
     for c in range(2):
         for t in range(30):
             filled = y.copy()

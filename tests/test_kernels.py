@@ -20,8 +20,10 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 import nrmmix as nm
-from nrmmix.inference.mcmc import cycle as methods
 from nrmmix.inference.mcmc import moves, sampling
+from nrmmix.inference.mcmc.cycle import program as program_of
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.methods import CYCLES
 from nrmmix.kernels import chain
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import locations as places
@@ -30,6 +32,7 @@ from nrmmix.kernels.core.entry import MOVE_T, call_density, call_mean, call_samp
 from nrmmix.kernels.core.jit import JIT
 from nrmmix.kernels.measure import auxiliary, hyper, nrm
 from nrmmix.kernels.moves import gibbs
+from nrmmix.model.pack import arrays_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LEAST_P = 1e-4  # of tests with a fixed seed: they are repeatable, and a wrong kernel gives less than 1e-20
@@ -66,7 +69,7 @@ def started(model, labels, *, locations=None, v=None, R0=None, room=None, **valu
     """Kernel arrays at a given point."""
     labels = np.asarray(labels, np.int64)
     n_clusters = int(labels.max(initial=-1)) + 1
-    data, state = model.arrays(room or max(n_clusters, 8))
+    data, state = arrays_of(model, room or max(n_clusters, 8))
     for name, value in values.items():
         if name == "widths":
             state.hyper[layout.WIDTH :] = value
@@ -476,7 +479,7 @@ def check_columns(model, data, state, rtol=1e-8):
 ])
 def test_detach_and_attach_keep_the_invariants(model):
     model = model()
-    data, state = started(model, np.full(30, -1), room=40, v=np.random.default_rng(5).gamma(2.0, size=len(model.arrays(1)[1].v)))
+    data, state = started(model, np.full(30, -1), room=40, v=np.random.default_rng(5).gamma(2.0, size=len(arrays_of(model, 1)[1].v)))
     rng = np.random.default_rng(4)
     labels = np.full(30, -1)
     for step in range(5000):
@@ -626,7 +629,7 @@ JOINTS = {name: (model, hyper) for name, model, hyper in joint_cases()}
 def random_point(model, rng, n_clusters=3, **hyper):
     """A state at random labels, locations that reach their members, v, and prior weights of the locations."""
     n = model.n_obs
-    data, state = model.arrays(8)
+    data, state = arrays_of(model, 8)
     G, P = len(state.v), len(data.R0)
     R0 = rng.dirichlet(np.full(P, 3.0))
     labels = np.concatenate([np.arange(n_clusters), rng.integers(0, n_clusters, n - n_clusters)])
@@ -1024,7 +1027,7 @@ def test_v_stays_within_its_bound(labels):
 def test_updates_leave_every_cache_fresh(name):
     model = DENSITIES[name]
     data, state = density_point(name)
-    updates = methods.update_addresses(model)
+    updates = update_addresses(model)
     sampled = {name.split("_")[0] for name in model.sampled}  # one update for all widths
     assert len(updates) == (3 if model.is_regression else 1) + len(sampled)
     rng = np.random.default_rng(5)
@@ -1096,7 +1099,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
     q = 2 if not kernel.shared_width else 1
     model = regression(25, kernel, prior=nm.NGGP(1.5, sigma, tau=0.8), q=q, values=11)
     rng = np.random.default_rng(7)
-    G, P = model.arrays(1)[1].K.shape
+    G, P = arrays_of(model, 1)[1].K.shape
     data, state = started(
         model, np.full(25, -1), room=25, v=rng.gamma(1.0, size=G) * 10.0 ** rng.integers(-2, 3, G), R0=rng.dirichlet(np.full(P, 2.0))
     )
@@ -1533,7 +1536,7 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     ))
     control = np.zeros(chain.CONTROL, np.int64)
     control[chain.LIMIT] = 10**6
-    program, updates = methods.program(methods.METHODS["gibbs"], model), methods.update_addresses(model)
+    program, updates = program_of(CYCLES["gibbs"], model), update_addresses(model)
     scalars = np.zeros((5, chain.R_WIDTH))
     chain.run(
         data, tight, np.random.default_rng(0), program, updates, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),

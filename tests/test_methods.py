@@ -7,9 +7,8 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.inference.mcmc.cycle import METHODS, choose, code_of, cycle_of
 from nrmmix.inference.mcmc.moves.base import Move
-from nrmmix.inference.search.options import SEARCHES
+from nrmmix.inference.methods import CYCLES, SEARCHES, choose, code_of, named
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.moves.gibbs import gibbs_one
@@ -86,10 +85,10 @@ def test_starts(model, name, init):
 
 
 def test_names():
-    assert cycle_of(nm.Slice())[0] == "slice"
-    assert cycle_of([nm.SplitMerge(), nm.Gibbs()])[0] == "split_merge + gibbs"
-    assert cycle_of((nm.Gibbs(),))[1] == METHODS["gibbs"]
-    for name, cycle in METHODS.items():
+    assert named(nm.Slice())[0] == "slice"
+    assert named([nm.SplitMerge(), nm.Gibbs()])[0] == "split_merge + gibbs"
+    assert named((nm.Gibbs(),))[1] == CYCLES["gibbs"]
+    for name, cycle in CYCLES.items():
         assert eval(code_of(name, cycle), {"nm": nm}) == name
     cycle = nm.Cycle([nm.Gibbs(subset=3), nm.Permutation(beam=0.25)], share="work")
     assert eval(code_of("another", cycle), {"nm": nm}) == cycle
@@ -98,7 +97,7 @@ def test_names():
 
 def test_table_of_methods(model):
     table = model.methods()
-    assert list(table.index) == ["auto", *METHODS, *SEARCHES] and table["suits"].all() and (table["reason"] == "").all()
+    assert list(table.index) == ["auto", *CYCLES, *SEARCHES] and table["suits"].all() and (table["reason"] == "").all()
     regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)})).methods()
     assert regression.index[regression["suits"]].tolist() == ["auto", "gibbs"]
     assert "density regression" in regression.loc["slice", "reason"]
@@ -321,4 +320,4 @@ def test_what_auto_chooses():
     regression = nm.Model("y ~ x", pd.DataFrame({"y": rng.normal(size=600), "x": np.linspace(0, 1, 600)}))
     assert choose(regression) == "gibbs"
     fit = nm.Model(data=rng.normal(size=(500, 2))).fit(draws=3, tune=2, chains=1, rng=1)
-    assert fit.method == "tree" and fit.cycle == METHODS["tree"]
+    assert fit.method == "tree" and fit.cycle == CYCLES["tree"]

@@ -20,7 +20,8 @@ from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.state import CURSOR, DONE, NEED_ROOM, TUNING
 from nrmmix.kernels.moves.permutation import orders, permutation, segments
-from nrmmix.posterior.partition import canonical
+from nrmmix.model.frame.labels import canonical
+from nrmmix.model.pack import arrays_of
 
 X = np.random.default_rng(3).normal(size=(10, 2)) + np.repeat([[0.0, 0.0], [2.0, 1.0]], 5, axis=0)
 LABELS = np.array([0, 0, 1, 0, 2, 2, 2, 1, 3, 2])
@@ -36,7 +37,7 @@ class Bench:
 
     def __init__(self, model: nm.Model, move: nm.Permutation, labels: Any, columns: int | None = None):
         cycle = Cycle([move, nm.Gibbs()])
-        self.data, self.state = model.arrays(columns or model.n_obs + 3, *scratch(cycle, model))
+        self.data, self.state = arrays_of(model, columns or model.n_obs + 3, *scratch(cycle, model))
         loop.start(self.data, self.state, canonical(np.asarray(labels))[0])
         whole = program(cycle, model)
         first, last, first_whole, last_whole = whole.place[0]

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
+from nrmmix.model import replicates as of_rows
 from nrmmix.posterior.partition import Partition
-from nrmmix.posterior.predict import rows as of_rows
 from nrmmix.posterior.predict.rows import targets
 from nrmmix.posterior.predict.states import Replay
 
@@ -198,7 +198,7 @@ def test_clusters_against_a_naive_reference(which, request, data):
     from nrmmix.kernels.predictive import predictive_weights
     from nrmmix.posterior.predict.states import Reach
 
-    recorded, target = Replay(fit, draws), targets(fit.model, new)
+    recorded, target = Replay(fit.posterior, draws), targets(fit.model, new)
     reach = Reach(fit.model, target)
     total = np.zeros((3, estimate.max() + 2))
     own = np.zeros(len(X))

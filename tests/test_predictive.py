@@ -20,7 +20,7 @@ RUN = {"draws": 5, "tune": 30, "chains": 1, "rng": 3}
 def test_mixture_weights(prior):
     y = np.random.default_rng(0).normal(size=(12, 1))
     fit = nm.Model(data=y, prior=prior).fit(**RUN)
-    replay = Replay(fit, None)
+    replay = Replay(fit.posterior, None)
     for t, _ in enumerate(replay):
         sizes = np.bincount(fit.draws["labels"][0, t])
         found = predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0]
@@ -33,7 +33,7 @@ def test_regression_weights(prior, kernel):
     rng = np.random.default_rng(1)
     data = pd.DataFrame({"x": np.linspace(0, 1, 8).round(2), "y": rng.normal(size=8)})
     fit = nm.fit("y ~ x", data, prior=prior, kernel=kernel, **RUN)
-    replay, reach = Replay(fit, None), Reach(fit.model, targets(fit.model, pd.DataFrame({"x": [0.0, 0.35, 1.1]})))
+    replay, reach = Replay(fit.posterior, None), Reach(fit.model, targets(fit.model, pd.DataFrame({"x": [0.0, 0.35, 1.1]})))
     for t, width in enumerate(replay):
         labels, where = fit.draws["labels"][0, t], fit.draws["locations"][0, t]
         sizes = np.bincount(labels)
@@ -52,7 +52,7 @@ def test_scores_and_means_of_clusters():
     family = fit.model.family
     base = naive.Base(family.m, family.r, family.nu, family.scale)
     new = np.array([[0.3, -0.2], [4.0, 1.0]])
-    replay = Replay(fit, None)
+    replay = Replay(fit.posterior, None)
     points = replay.points(new)
     for t, _ in enumerate(replay):
         labels = fit.draws["labels"][0, t]

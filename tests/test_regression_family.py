@@ -16,6 +16,7 @@ from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_new, predictive_scores
+from nrmmix.model.pack import arrays_of
 
 N = 12
 HYPER = {
@@ -38,7 +39,7 @@ def model_of(data, missing="drop", **options):
 
 
 def started(model, labels):
-    data, state = model.arrays(8)
+    data, state = arrays_of(model, 8)
     chain.start(data, state, np.asarray(labels, np.int64))
     return data, state
 
@@ -198,7 +199,7 @@ def test_missing_responses_count_for_nothing():
     score_columns(arrays, state.stat, state.work, out, 1, 2, -1)
     _, of_z = started(z, np.zeros(N, int))
     other = np.zeros(state.size.shape[0])
-    score_columns(z.arrays(8)[0], of_z.stat, of_z.work, other, 1, 2, -1)
+    score_columns(arrays_of(z, 8)[0], of_z.stat, of_z.work, other, 1, 2, -1)
     assert out[0] == pytest.approx(other[0], abs=1e-12)
 
 

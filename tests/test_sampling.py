@@ -201,7 +201,7 @@ def test_growth_of_the_arrays_changes_nothing(monkeypatch):
     model = nm.Model(data=X, prior=nm.DirichletProcess(30.0))
     small = model.fit(init="one", rng=5, **SMALL)
     assert small.draws["n_clusters"].max() > 24
-    monkeypatch.setattr("nrmmix.model.specification.layout.capacity", lambda n_clusters: 120)
+    monkeypatch.setattr("nrmmix.model.pack.layout.capacity", lambda n_clusters: 120)
     assert same(small, model.fit(init="one", rng=5, **SMALL))
 
 

@@ -19,6 +19,7 @@ from nrmmix.kernels.families.semiconjugate import log_normal_gamma
 from nrmmix.kernels.moves.algorithm8 import redraw, redraw_column
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_new, predictive_scores
 from nrmmix.model.families.distributions import NormalGamma
+from nrmmix.model.pack import arrays_of
 
 M, VARIANCE = np.array([0.2, -1.0]), np.array([1.3, 4.0])
 GAMMAS = (nm.Gamma(1.5, 0.4), nm.Gamma(0.7, 2.0))
@@ -39,7 +40,7 @@ def responses(seed=0):
 
 def started(kind, seed=0):
     model = nm.Model(data=responses(seed), prior=nm.NGGP(0.8, 0.3), family=KINDS[kind], missing="marginalize")
-    data, state = model.arrays(8)
+    data, state = arrays_of(model, 8)
     chain.start(data, state, LABELS.astype(np.int64))
     redraw(data, state, np.random.default_rng(seed))
     empty_column(data, state.stat, 3)
@@ -182,7 +183,7 @@ def test_removals_keep_the_digits():
     y = np.random.default_rng(4).normal(size=(30, 2)) + 1e4
     y[7] = 1e9
     model = nm.Model(data=y, family=KINDS["own"])
-    data, state = model.arrays(8)
+    data, state = arrays_of(model, 8)
     chain.start(data, state, np.zeros(30, np.int64))
     assert not update_column(data, state.stat, 0, 7, -1.0)
     chain.start(data, state, np.where(np.arange(30) == 7, 1, 0))

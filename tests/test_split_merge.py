@@ -20,6 +20,7 @@ from nrmmix.kernels import chain
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
+from nrmmix.model.pack import arrays_of
 
 PROPOSALS = {
     "no scans": nm.SplitMerge(scans=0),
@@ -39,7 +40,7 @@ PRIORS = {
 def started(model, move, labels, room=40):
     """Kernel arrays at a partition, and the memory of the move."""
     cycle = nm.Cycle([move])
-    data, state = model.arrays(room, *methods.scratch(cycle, model))
+    data, state = arrays_of(model, room, *methods.scratch(cycle, model))
     state.hyper[: layout.TAU] = model.prior.held(*map(float, state.hyper[: layout.TAU]))
     state.v[:] = 1.7 if model.has_u else 1.0
     chain.start(data, state, np.asarray(labels, np.int64))

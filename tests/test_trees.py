@@ -21,6 +21,7 @@ from nrmmix.kernels import chain
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.trees import forest as trees
+from nrmmix.model.pack import arrays_of
 
 LOG_CLUSTER, SIGMA = -0.7, 0.3  # of the guide
 BASE = naive.Base(np.array([0.2, -0.3]), 0.3, 4.5, np.array([[1.0, 0.3], [0.3, 0.8]]))
@@ -37,7 +38,7 @@ class Case(NamedTuple):
 def case_of(model, log_marginal, m=None):
     n = model.n_obs
     m = m or n
-    data, state = model.arrays(12, trees.SIDE)
+    data, state = arrays_of(model, 12, trees.SIDE)
     chain.start(data, state, np.zeros(n, np.int64))
     log_grown = np.array([0.0] + [math.lgamma(c - SIGMA) - math.lgamma(1 - SIGMA) for c in range(1, n + 2)])
     floats, integers = trees.room(n, m, model.packed.n_stat)
@@ -311,7 +312,7 @@ def test_a_tree_as_deep_as_it_has_leaves():
     n = 20_000
     y = np.linspace(0.0, 1.0, n)[:, None]
     model = nm.Model(data=y, family=nm.Gaussian(m=0.0, r=0.1, nu=3.0, scale=1.0), prior=nm.DirichletProcess(1.0))
-    data, state = model.arrays(8, trees.SIDE)
+    data, state = arrays_of(model, 8, trees.SIDE)
     chain.start(data, state, np.zeros(n, np.int64))
     forest = trees.Forest(*(np.zeros(2 * n, np.int64) for _ in range(4)), np.zeros(2 * n), np.zeros(2 * n),
                           np.zeros((n, model.packed.n_stat, 1)), np.zeros(n + 1, np.int64), state.log_grown, np.zeros(2))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import difflib
 import operator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any
 
-if TYPE_CHECKING:
-
-    pass
 
 def count(name: str, value: Any, least: int, most: int | None = None) -> int:
     """A checked integer argument."""
@@ -23,9 +22,20 @@ def count(name: str, value: Any, least: int, most: int | None = None) -> int:
     return number
 
 
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The end of a sentence that refuses a name: the nearest one that is known, if one is near."""
+    near = difflib.get_close_matches(str(name), tuple(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
 def one_of(name: str, value: Any, known: tuple[str, ...]) -> str:
     if value not in known:
-        near = difflib.get_close_matches(str(value), known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}{hint}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}{did_you_mean(value, known)}")
+    return value
+
+
+def seconds(name: str, value: Any) -> float | None:
+    """A checked number of seconds, or None for no limit."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Real) or not value > 0):
+        raise ValueError(f"{name} must be greater than 0 seconds, not {value!r}.")
     return value

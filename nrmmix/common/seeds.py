@@ -26,3 +26,13 @@ def seed_sequence(rng: Any) -> np.random.SeedSequence:
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool) and rng >= 0:
         return np.random.SeedSequence(int(rng))
     raise ValueError(f"rng must be a non-negative int, a SeedSequence, a Generator or None, not {rng!r}.")
+
+
+def prediction_seed(seed: int) -> np.random.SeedSequence:
+    """Follows from the seed of a fit, so that a prediction repeats itself; apart from the streams of the chains."""
+    return np.random.SeedSequence(seed, spawn_key=(2**31,))
+
+
+def draw_seeds(seed: np.random.SeedSequence, size: int) -> list[np.random.SeedSequence]:
+    """The same seeds for the same draws, however the rows are split."""
+    return seed_sequence(seed).spawn(size)

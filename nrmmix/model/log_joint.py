@@ -1,4 +1,4 @@
-"""Log joint density of data and partition; see `nrmmix.model.specification.Model.log_joint`."""
+"""Log joint density of data and partition; see `nrmmix.Model.log_joint`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import nrm
 from nrmmix.model.frame import arrays
-from nrmmix.posterior.partition import canonical
+from nrmmix.model.frame.labels import canonical
+from nrmmix.model.pack import arrays_of
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 
 def log_joint(
-    model: Model, labels: Any, u: float | None, v: Any, locations: Any, imputed: Any, theta: Any, precision: Any,
-    hyper_values: dict[str, float],
+    model: Specification, labels: Any, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None,
+    theta: Any = None, precision: Any = None, *, hyper_values: dict[str, float],
 ) -> float:
     """See `Model.log_joint`."""
     n = model.n_obs
@@ -52,7 +53,7 @@ def log_joint(
         return -math.inf
     held = _parameters("theta", theta, (n_clusters, len(model.packed.held)))
     shared = _parameters("precision", precision, (len(model.packed.shared),))
-    data, state = model.arrays(n_clusters)
+    data, state = arrays_of(model, n_clusters)
     data.rows.constant[data.shared] = shared
     _impute(model, data, imputed)
     state.hyper[:] = state_hyper
@@ -73,7 +74,7 @@ def log_joint(
     return value
 
 
-def _impute(model: Model, data: layout.Data, imputed: Any) -> None:
+def _impute(model: Specification, data: layout.Data, imputed: Any) -> None:
     """Put values into the missing cells that are drawn."""
     size = len(layout.drawn(data.rows)[0])
     if imputed is None and size:
@@ -102,7 +103,7 @@ def _parameters(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
     return values
 
 
-def _hyper(model: Model, given: dict[str, float]) -> np.ndarray:
+def _hyper(model: Specification, given: dict[str, float]) -> np.ndarray:
     """Values of mass, sigma, tau and the widths; all that are sampled must be given."""
     known = (*model.prior.parameters, *model.width_names)
     for name in given:

@@ -21,16 +21,16 @@ from nrmmix.kernels.core.state import EXPLICIT, FINITE, PITMAN_YOR, STABLE, TABL
 from nrmmix.kernels.measure.prior import seat, seat_finite, seat_urn
 from nrmmix.kernels.moves.algorithm8 import redraw
 from nrmmix.kernels.predictive import draw_new
+from nrmmix.model.frame.labels import canonical
 from nrmmix.model.frame.tables import shown
+from nrmmix.model.pack import arrays_of
 from nrmmix.model.priors.hyperpriors import Hyperparameter, Hyperprior
 from nrmmix.model.priors.measures import Prior
 from nrmmix.model.priors.n_clusters import MAX_WORK, SIGMA_MAX, law_of
-from nrmmix.model.replicates import Replicates
-from nrmmix.posterior.partition import canonical
-from nrmmix.posterior.predict.rows import known, parts
+from nrmmix.model.replicates import Replicates, known, parts
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 PARTITIONS = 2000  # drawn where the law of the number of clusters has no closed form
 TRIES = 1000  # at widths with which every row is in reach of a location
@@ -41,7 +41,7 @@ LOG_MASS = (-80.0, 80.0)  # between which it searches
 # ---- the number of clusters
 
 
-def n_clusters(model: Model) -> pd.Series:
+def n_clusters(model: Specification) -> pd.Series:
     """Prior distribution of the number of clusters among the rows of a model.
 
     Mixtures: exact up to quadrature, with hyperparameters that have a prior integrated out; the probabilities sum to 1 within 1e-8.
@@ -51,7 +51,7 @@ def n_clusters(model: Model) -> pd.Series:
 
     Parameters
     ----------
-    model : Model
+    model : Specification
 
     Returns
     -------
@@ -101,7 +101,7 @@ def n_clusters(model: Model) -> pd.Series:
 # ---- data sets
 
 
-def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
+def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.DataFrame:
     """Data sets from the prior predictive distribution.
 
     Each is drawn anew from the top: hyperparameters from their priors, the partition of the rows (in density regression with the
@@ -111,7 +111,7 @@ def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
 
     Parameters
     ----------
-    model : Model
+    model : Specification
     draws : int, default 100
         Number of data sets.
     rng : int, SeedSequence, Generator or None
@@ -147,7 +147,7 @@ def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
     ((399, 1), ['accel_g'], 'draw')
     """
     size, seed = count("draws", draws, 1), seed_sequence(rng)
-    data, state = model.arrays(1)
+    data, state = arrays_of(model, 1)
     out, totals = Replicates(size, model.frame.index, model), model.blocks.totals(model.frame.response)
     ok = np.flatnonzero(np.broadcast_to(known(totals), model.n_obs))
     with announced():
@@ -166,7 +166,7 @@ def simulate(model: Model, draws: int = 100, rng: Any = None) -> pd.DataFrame:
 
 
 def _partitions(
-    model: Model, size: int, seed: np.random.SeedSequence
+    model: Specification, size: int, seed: np.random.SeedSequence
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.random.Generator]]:
     """Partitions from the prior: labels, locations of the clusters, and the generator that goes on with each."""
     of_measure, of_widths, of_each = seed.spawn(3)
@@ -219,7 +219,7 @@ def _urns(prior: Prior, n: int, masses: np.ndarray, sigmas: np.ndarray, generato
 
 
 def _finite_partition(
-    model: Model, log_K: np.ndarray, group: np.ndarray, mass: float, rng: np.random.Generator
+    model: Specification, log_K: np.ndarray, group: np.ndarray, mass: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels and locations of the clusters by a finite kernel-weighted measure."""
     M, P = model.prior.components, log_K.shape[1]
@@ -243,7 +243,7 @@ def _finite_partition(
     return labels, place[atom[np.unique(labels, return_index=True)[1]]]
 
 
-def _reaches(model: Model, rng: np.random.Generator) -> Iterator[np.ndarray]:
+def _reaches(model: Specification, rng: np.random.Generator) -> Iterator[np.ndarray]:
     """log K (G, P) of the covariate kernel at widths from their priors, without end."""
     if not model.is_regression:
         yield from repeat(np.zeros((1, 1)))

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
+
+MEMORY = 2**27  # bytes of working arrays held at once
+
+
+def known(totals: Sequence[np.ndarray | None]) -> Any:
+    """Rows of which no block of counts misses its total; all where no block has any."""
+    return np.all([~np.isnan(total) for total in totals if total is not None], axis=0)
+
+
+def parts(n: int, each: int) -> list[np.ndarray]:
+    """0..n-1 in blocks, `each` bytes an entry, that fit into MEMORY."""
+    step = max(MEMORY // each, 1)
+    return [np.arange(start, min(start + step, n)) for start in range(0, n, step)]
+
 
 class Replicates:
     """Replicates of rows of responses on the way, and the table of them."""
 
-    def __init__(self, draws: int, index: pd.Index, model: Model):
+    def __init__(self, draws: int, index: pd.Index, model: Specification):
         self.draws, self.index, self.frame = draws, index, model.frame
         n, d = len(index), model.n_dim
         self.values = None if self.frame.is_sparse else np.full((draws, n, d), np.nan)

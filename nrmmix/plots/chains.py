@@ -12,7 +12,7 @@ from nrmmix.plots.kinds import check, kind, one_of, quantities, suits_all
 from nrmmix.posterior import diagnostics
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
 NEGLIGIBLE = 1e-3  # prior probability beyond the axis that need not be mentioned
@@ -74,12 +74,12 @@ def n_clusters(fit: MCMCResult, ax: Any = None) -> Any:
         return ax
 
 
-def _hyperpriors(model: Model) -> dict[str, Hyperprior]:
+def _hyperpriors(model: Specification) -> dict[str, Hyperprior]:
     values = {"mass": model.prior.mass, "sigma": model.prior.sigma} | dict(zip(model.width_names, model.widths, strict=False))
     return {name: value for name, value in values.items() if isinstance(value, Hyperprior)}
 
 
-def _needs_sampled(model: Model) -> str | None:
+def _needs_sampled(model: Specification) -> str | None:
     return None if model.sampled else "needs a hyperparameter that is sampled, and all are fixed"
 
 

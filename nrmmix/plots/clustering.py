@@ -15,7 +15,7 @@ from nrmmix.posterior.partition import similarity as share_of_draws
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
 SHOWN_ROWS = 2000  # rows of the similarity matrix that a picture resolves
@@ -117,7 +117,7 @@ class Clustering:
         return [*named, Line2D([], [], linestyle="", label=f"and {others} more")] if others > 0 else named
 
 
-def _needs(model: Model) -> str | None:
+def _needs(model: Specification) -> str | None:
     if model.frame.is_sparse:
         return "needs counts that are not sparse"
     columns = model.frame.covariate_columns
@@ -189,12 +189,12 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
         return ax
 
 
-def _plane(model: Model, ax: Axes, x: str, y: str, found: Clustering) -> None:
+def _plane(model: Specification, ax: Axes, x: str, y: str, found: Clustering) -> None:
     found.scatter(ax, scattered(model, x), scattered(model, y, style.PLASTIC))
     _level_axes(model, ax, x, y)
 
 
-def _level_axes(model: Model, ax: Axes, *names: str) -> None:
+def _level_axes(model: Specification, ax: Axes, *names: str) -> None:
     for axis, name in zip("xy", names):
         if shapes(model)[name] == LEVELS:
             style.level_axis(ax, axis, levels_of(model, name))
@@ -209,7 +209,7 @@ def _strip(ax: Axes, name: str, y: np.ndarray, found: Clustering) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6)
 
 
-def _pairs(model: Model, ax: Any, names: Sequence[str], found: Clustering) -> np.ndarray:
+def _pairs(model: Specification, ax: Any, names: Sequence[str], found: Clustering) -> np.ndarray:
     d = len(names)
     if ax is not None:
         raise ValueError(f"the pairs of {d} responses need axes of their own; leave out ax, or name one or two by response=.")
@@ -220,7 +220,7 @@ def _pairs(model: Model, ax: Any, names: Sequence[str], found: Clustering) -> np
         return axes
 
 
-def _principal(model: Model, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+def _principal(model: Specification, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """The first two principal components (2, n) of standardised columns, and what to call them."""
     columns = []
     for name in names:
@@ -235,7 +235,7 @@ def _principal(model: Model, names: Sequence[str]) -> tuple[np.ndarray, list[str
     return (left[:, :2] * length[:2]).T, [f"principal component {k + 1} ({share[k]:.0%} of the variance)" for k in range(2)]
 
 
-def _over_covariates(model: Model, ax: Any, names: Sequence[str], found: Clustering) -> Any:
+def _over_covariates(model: Specification, ax: Any, names: Sequence[str], found: Clustering) -> Any:
     x, *second = covariates(model)
     shown = {name: scattered(model, name, style.PLASTIC) for name in names} if not second else {second[0].name: second[0].scattered()}
     with style.panels(ax, tuple(shown), "response") as axes:

@@ -14,7 +14,7 @@ from nrmmix.posterior.predict.points import grid, label
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
 FEW = 60  # values with a mark of their own; more are a curve
@@ -22,7 +22,7 @@ MOST_ROWS = 60  # over whose inputs a density is averaged
 LABEL = "posterior mean probability"
 
 
-def counted(model: Model, name: str) -> np.ndarray:
+def counted(model: Specification, name: str) -> np.ndarray:
     """Values of a response that have a probability: whole numbers over the range of the data, or the numbers of all categories."""
     return grid(model, model.frame.response_names.index(name))
 
@@ -67,7 +67,7 @@ def bars(fit: MCMCResult, ax: Axes, name: str, bands: Bands) -> None:
     style.density_axis(ax)
 
 
-def value_axis(ax: Axes, model: Model, name: str, x: np.ndarray) -> None:
+def value_axis(ax: Axes, model: Specification, name: str, x: np.ndarray) -> None:
     """Ticks at levels, or at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 

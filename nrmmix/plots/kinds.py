@@ -15,7 +15,7 @@ from nrmmix.plots.style import GOLDEN, jitter
 from nrmmix.posterior.predict.states import prior_laws
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
 # The data first, the chains last.
@@ -37,7 +37,7 @@ class Bands(TypedDict, total=False):
     rng: Any
 
 
-Refusal = Callable[["Model"], "str | None"]
+Refusal = Callable[["Specification"], "str | None"]
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
 
@@ -72,12 +72,12 @@ def kind(refusal: Refusal) -> Callable[[Draw], Draw]:
     return register
 
 
-def check(model: Model, kind: str | None = None) -> tuple[str, ...]:
+def check(model: Specification, kind: str | None = None) -> tuple[str, ...]:
     """Kinds of pictures that a call of `plot` draws; nothing has to be sampled for it.
 
     Parameters
     ----------
-    model : Model
+    model : Specification
     kind : str, optional
 
     Returns
@@ -105,12 +105,12 @@ def check(model: Model, kind: str | None = None) -> tuple[str, ...]:
     return (kind,)
 
 
-def available(model: Model) -> tuple[str, ...]:
+def available(model: Specification) -> tuple[str, ...]:
     """Every kind of picture that suits a model.
 
     Parameters
     ----------
-    model : Model
+    model : Specification
 
     Returns
     -------
@@ -125,7 +125,7 @@ def available(model: Model) -> tuple[str, ...]:
     return tuple(name for name in ORDER if KINDS[name].refusal(model) is None)
 
 
-def suits_all(model: Model) -> None:
+def suits_all(model: Specification) -> None:
     """No model is refused."""
 
 
@@ -147,7 +147,7 @@ def _listed(names: Sequence[str]) -> str:
 NUMBER, COUNT, LEVELS, SHARE = "a number", "a count", "categories", "counts given their total"
 
 
-def shapes(model: Model) -> dict[str, str]:
+def shapes(model: Specification) -> dict[str, str]:
     """What each response holds, by its name."""
     found = {}
     for name, law, levels, reads in zip(
@@ -158,7 +158,7 @@ def shapes(model: Model) -> dict[str, str]:
     return found
 
 
-def responses(model: Model, chosen: str | Sequence[str] | None, suited: Sequence[str] | None = None) -> tuple[str, ...]:
+def responses(model: Specification, chosen: str | Sequence[str] | None, suited: Sequence[str] | None = None) -> tuple[str, ...]:
     """The responses that an option `response` names, which must hold what is suited; None names all that do, of many the first."""
     held = shapes(model)
     if chosen is None:
@@ -173,7 +173,7 @@ def responses(model: Model, chosen: str | Sequence[str] | None, suited: Sequence
     return wanted
 
 
-def typical_inputs(model: Model) -> dict[str, Any]:
+def typical_inputs(model: Specification) -> dict[str, Any]:
     """A value of each column behind the inputs of components: the median of numbers, the most frequent of others."""
     found = {}
     for name in model.frame.input_columns:
@@ -182,18 +182,18 @@ def typical_inputs(model: Model) -> dict[str, Any]:
     return found
 
 
-def needs_ordered(model: Model) -> str | None:
+def needs_ordered(model: Specification) -> str | None:
     """Some response must be a number or a count."""
     return None if {NUMBER, COUNT} & set(shapes(model).values()) else "needs a response that is a number or a count"
 
 
-def levels_of(model: Model, name: str) -> tuple[Any, ...] | None:
+def levels_of(model: Specification, name: str) -> tuple[Any, ...] | None:
     """Levels of a response that has categories or is binary."""
     j = model.frame.response_names.index(name)
     return (0, 1) if model.frame.reads[j] == "binary" else model.frame.levels[j]
 
 
-def values_of(model: Model, name: str) -> np.ndarray:
+def values_of(model: Specification, name: str) -> np.ndarray:
     """Observed values (n,) of a response, NaN where missing; categories by number, counts given their total as shares of it."""
     j = model.frame.response_names.index(name)
     for block, totals in zip(model.blocks.blocks, model.blocks.totals(model.frame.response), strict=True):
@@ -202,7 +202,7 @@ def values_of(model: Model, name: str) -> np.ndarray:
     return model.frame.response[:, j]
 
 
-def scattered(model: Model, name: str, step: float = GOLDEN) -> np.ndarray:
+def scattered(model: Specification, name: str, step: float = GOLDEN) -> np.ndarray:
     """Observed values where to draw them: those of one category, or the same count, beside each other."""
     values = values_of(model, name)
     return values if shapes(model)[name] in (NUMBER, SHARE) else values + 0.5 * jitter(len(values), step)
@@ -233,7 +233,7 @@ class Covariate:
         return self.observed if self.levels is None else self.observed + 0.4 * jitter(len(self.observed))
 
 
-def covariates(model: Model) -> tuple[Covariate, ...]:
+def covariates(model: Specification) -> tuple[Covariate, ...]:
     """The columns behind the covariates of a model; none of a mixture."""
     found = []
     for name, levels in model.frame.covariate_columns.items():
@@ -247,7 +247,7 @@ def covariates(model: Model) -> tuple[Covariate, ...]:
     return tuple(found)
 
 
-def needs_one_covariate(model: Model) -> str | None:
+def needs_one_covariate(model: Specification) -> str | None:
     columns = model.frame.covariate_columns
     if len(columns) == 1:
         return None

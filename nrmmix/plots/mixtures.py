@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
 MASSES = (0.5, 0.8, 0.95)  # posterior mean probability inside the contours
@@ -26,7 +26,7 @@ POINTS, PLANE_POINTS = 200, 80  # along an axis
 LABEL = "posterior mean density"
 
 
-def _needs(model: Model) -> str | None:
+def _needs(model: Specification) -> str | None:
     if model.is_regression:
         return "needs a mixture, and this is density regression"
     if model.n_dim > MOST:

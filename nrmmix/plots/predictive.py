@@ -16,14 +16,14 @@ from nrmmix.plots.kinds import COUNT, LEVELS, check, kind, one_of, responses, sh
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
 CURVES = ("density", "ecdf")
 CELLS = 512  # of the grid on which densities are smoothed
 
 
-def _needs(model: Model) -> str | None:
+def _needs(model: Specification) -> str | None:
     return "needs counts that are not sparse: simulate() gives replicates of them" if model.frame.is_sparse else None
 
 
@@ -95,7 +95,7 @@ def ppc(
         return style.finish(axes, ax is None)
 
 
-def _simulated(model: Model, replicates: pd.DataFrame, name: str) -> np.ndarray:
+def _simulated(model: Specification, replicates: pd.DataFrame, name: str) -> np.ndarray:
     """Replicates of a response as `values_of` has the data."""
     j = model.frame.response_names.index(name)
     for block in model.blocks.blocks:
@@ -106,7 +106,7 @@ def _simulated(model: Model, replicates: pd.DataFrame, name: str) -> np.ndarray:
     return np.where(values.isna(), np.nan, values.cat.codes) if model.frame.levels[j] is not None else values.to_numpy(float)
 
 
-def _frequencies(model: Model, ax: Axes, name: str, observed: np.ndarray, simulated: np.ndarray) -> None:
+def _frequencies(model: Specification, ax: Axes, name: str, observed: np.ndarray, simulated: np.ndarray) -> None:
     x = counted(model, name)
     of_replicates = np.array([shares(values, x) for values in simulated])
     lower, middle, upper = np.quantile(of_replicates, [0.05, 0.5, 0.95], axis=0)

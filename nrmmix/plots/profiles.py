@@ -12,13 +12,14 @@ from nrmmix.common.messages import count
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.predictive import cluster_means
 from nrmmix.model.frame.arrays import column as read_column
+from nrmmix.model.pack import arrays_of
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
 from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
 from nrmmix.posterior.predict.states import Replay
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
@@ -32,15 +33,15 @@ POINTS = 100  # along a line
 def means(fit: MCMCResult, labels: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     """Means (I, K, W) of the responses in the clusters of a partition at rows of inputs (I, e), or (1, e)."""
     model, K = fit.model, int(labels.max()) + 1
-    points = Replay(fit, 1).points(model.frame.response[np.zeros(len(inputs), np.int64)], inputs)
-    data, state = model.arrays(K)
+    points = Replay(fit.posterior, 1).points(model.frame.response[np.zeros(len(inputs), np.int64)], inputs)
+    data, state = arrays_of(model, K)
     with announced():
         start(data, state, labels)
         values = cluster_means(points, state, model.packed.n_mean)
     return model.blocks.means(values[:, :K], model.packed)
 
 
-def _needs_many(model: Model) -> str | None:
+def _needs_many(model: Specification) -> str | None:
     if SHARE in shapes(model).values() or len(model.blocks.mean_names()) > FEW:
         return None
     return f"needs counts given their total, or more than {FEW} responses"
@@ -93,7 +94,7 @@ def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: 
     return _image(fit.model, ax, values[order], [f"cluster {k} ({found.sizes[k]})" for k in order])
 
 
-def _largest_shares(model: Model, ax: Any, values: np.ndarray, sizes: np.ndarray, order: np.ndarray, words: int) -> Any:
+def _largest_shares(model: Specification, ax: Any, values: np.ndarray, sizes: np.ndarray, order: np.ndarray, words: int) -> Any:
     held, names = shapes(model), np.array(model.blocks.mean_names(), dtype=object)
     of = np.array(model.frame.response_names, dtype=object)[model.blocks.mean_responses()]
     own = np.flatnonzero([held[name] == SHARE for name in of])
@@ -115,13 +116,13 @@ def _largest_shares(model: Model, ax: Any, values: np.ndarray, sizes: np.ndarray
         return axes[0] if len(axes) == 1 else axes
 
 
-def _overall(model: Model, columns: np.ndarray) -> np.ndarray:
+def _overall(model: Specification, columns: np.ndarray) -> np.ndarray:
     counts = model.frame.response[:, columns]
     total = np.asarray(counts.sum(axis=0), float) if model.frame.is_sparse else np.nansum(counts, axis=0)
     return total / total.sum()
 
 
-def _image(model: Model, ax: Any, values: np.ndarray, titles: Sequence[str]) -> Any:
+def _image(model: Specification, ax: Any, values: np.ndarray, titles: Sequence[str]) -> Any:
     z = (values - _centres(model)) / _spreads(model)
     names = model.blocks.mean_names()
     with style.panels(ax, ["profiles"]) as (ax,):
@@ -135,7 +136,7 @@ def _image(model: Model, ax: Any, values: np.ndarray, titles: Sequence[str]) -> 
         return ax
 
 
-def _observed(model: Model) -> np.ndarray:
+def _observed(model: Specification) -> np.ndarray:
     """(n, W) observed values behind the means: indicators of categories."""
     columns = []
     for name, levels in zip(model.frame.response_names, model.frame.levels, strict=True):
@@ -144,11 +145,11 @@ def _observed(model: Model) -> np.ndarray:
     return np.column_stack(columns)
 
 
-def _centres(model: Model) -> np.ndarray:
+def _centres(model: Specification) -> np.ndarray:
     return np.nanmean(_observed(model), axis=0)
 
 
-def _spreads(model: Model) -> np.ndarray:
+def _spreads(model: Specification) -> np.ndarray:
     sd = np.nanstd(_observed(model), axis=0)
     return np.where(sd > 0, sd, 1.0)
 
@@ -156,7 +157,7 @@ def _spreads(model: Model) -> np.ndarray:
 # ---- components with inputs
 
 
-def _needs_lines(model: Model) -> str | None:
+def _needs_lines(model: Specification) -> str | None:
     if model.is_regression:
         return "needs a mixture, and this is density regression"
     columns, numeric = model.frame.input_columns, model.n_dim == 1 and model.frame.reads == ("numbers",)

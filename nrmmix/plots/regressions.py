@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
 POINTS = 100  # along the covariate, and along the response in an image
@@ -124,7 +124,7 @@ def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     return np.exp(model.kernel.log_kernel(model.grid.distances(values), widths)).max(axis=1) > 0
 
 
-def _needs_means(model: Model) -> str | None:
+def _needs_means(model: Specification) -> str | None:
     many = SHARE in shapes(model).values() and model.n_dim > MOST_PANELS
     return needs_one_covariate(model) or (f"needs at most {MOST_PANELS} counts given their total" if many else None)
 
@@ -198,7 +198,7 @@ def _stack(ax: Axes, grid: _Grid, name: str, prefix: str, bands: Bands) -> None:
     ax.set_ylim(0, 1.08)
 
 
-def _needs_order(model: Model) -> str | None:
+def _needs_order(model: Specification) -> str | None:
     return needs_one_covariate(model) or needs_ordered(model)
 
 
@@ -264,7 +264,7 @@ def _quantile_curves(ax: Axes, grid: _Grid, values: np.ndarray, q: np.ndarray) -
             grid.curve(ax, values[:, k], color, label if k == same[0] else None, DASHES[rank % len(DASHES)])
 
 
-def _needs_a_number(model: Model) -> str | None:
+def _needs_a_number(model: Specification) -> str | None:
     why = _needs_order(model)
     if why is None:
         ((name, levels),) = model.frame.covariate_columns.items()

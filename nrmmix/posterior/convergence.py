@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,12 +13,11 @@ from nrmmix.common.warnings import warn
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.posterior.draws import Draws
 
 # Chains agree below 1.01 with 400 effective draws (Vehtari et al. 2021), and cannot be trusted above 1.05 or with fewer than 100.
 RHAT_GOOD, RHAT_BAD = 1.01, 1.05
 ESS_GOOD, ESS_BAD = 400, 100
-SKIPPED_BAD = 0.2  # share of the calls of slice sampling
 LARGEST_DRAWS = 10_000  # of a chain that a remedy asks for; beyond, it asks for thinning
 WARN_FROM = 100  # draws a chain; nobody takes fewer for a result
 
@@ -37,34 +37,38 @@ class ConvergenceWarning(UserWarning):
     """
 
 
-def inexact(fit: MCMCResult) -> str:
-    """What is known of the bias of moves that do not leave the posterior invariant; empty if all do."""
-    return " ".join(f"Not exact: {move.bias}." for move in fit.cycle.moves if not move.exact)
+class Evidence(NamedTuple):
+    """What a verdict on the chains of a run rests on, beside the diagnostics of what was drawn."""
+
+    n_chains: int
+    n_draws: int  # of each chain
+    tune: int
+    thin: int
+    interrupted: bool = False
+    bias: str = ""  # what is known of the bias of moves that are not exact
+    trouble: str = ""  # what else speaks against the run
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing but the diagnostics can speak against the run."""
+        return not self.bias and not self.trouble
 
 
-def warn_unless_converged(fit: MCMCResult) -> None:
-    """Give a `ConvergenceWarning` where the verdict on a fit is that it cannot be trusted."""
-    if fit.draws.n_draws < WARN_FROM:
-        return
-    quantities = fit.diagnostics()
-    if _suspect(quantities.dropna(subset=["ess"])).any() or trouble(fit):
-        warn(verdict(fit, quantities), ConvergenceWarning)
-
-
-def trouble(fit: MCMCResult) -> str:
-    """What else speaks against a fit: that its partitions never change, or that slice sampling skipped much; empty if nothing."""
-    from nrmmix.inference.mcmc.proposals import rows
-
-    labels = fit.draws["labels"]
-    if fit.standings and fit.model.n_obs > 1 and fit.draws.n_draws >= WARN_FROM and (labels == labels[:, :1]).all():
+def stuck(draws: Draws) -> str:
+    """That the partitions of every chain never change, in words; empty if they do, or too few were drawn to tell."""
+    labels = draws["labels"]
+    if labels.shape[-1] > 1 and draws.n_draws >= WARN_FROM and (labels == labels[:, :1]).all():
         return "Do not trust the partition: no move has changed it since tuning. Start elsewhere (init=), or with other moves (method=)."
-    skipped = rows(fit)["mean"].filter(like="slice skipped").max()
-    if skipped > SKIPPED_BAD:
-        return (
-            f"Slice sampling has skipped {skipped:.0%} of its calls, as too many atoms were needed: give nm.Slice(max_atoms=) more than "
-            "it has, or take method='gibbs'."
-        )
     return ""
+
+
+def warn_unless_converged(evidence: Evidence, quantities: Callable[[], pd.DataFrame]) -> None:
+    """Give a `ConvergenceWarning` where the verdict on a run is that it cannot be trusted."""
+    if evidence.n_draws < WARN_FROM:
+        return
+    table = quantities()
+    if _suspect(table.dropna(subset=["ess"])).any() or evidence.trouble:
+        warn(verdict(evidence, table), ConvergenceWarning)
 
 
 def converged(quantities: pd.DataFrame) -> bool:
@@ -91,12 +95,13 @@ def converged(quantities: pd.DataFrame) -> bool:
     return len(varied) > 0 and varied["rhat"].max() <= RHAT_GOOD and smallest_ess(varied).min() >= ESS_GOOD
 
 
-def verdict(fit: MCMCResult, quantities: pd.DataFrame) -> str:
+def verdict(evidence: Evidence, quantities: pd.DataFrame) -> str:
     """Whether the chains can be trusted, and what to do if not.
 
     Parameters
     ----------
-    fit : MCMCResult
+    evidence : Evidence
+        As `fit.evidence` gives it.
     quantities : DataFrame
         Diagnostics, as `fit.diagnostics()` gives them.
 
@@ -108,14 +113,15 @@ def verdict(fit: MCMCResult, quantities: pd.DataFrame) -> str:
     --------
     >>> import nrmmix as nm
     >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=3, tune=0, chains=2, rng=1)
-    >>> verdict(fit, fit.diagnostics())
+    >>> verdict(fit.evidence, fit.diagnostics())
     'Convergence cannot be judged from 3 draws a chain. Run longer: tune=500, draws=1000.'
     """
     varied = quantities.dropna(subset=["ess"])
-    if fit.draws.n_draws < 4:
-        return _joined(inexact(fit), f"Convergence cannot be judged from {fit.draws.n_draws} draws a chain. {_remedy(fit, 1.0)}")
+    if evidence.n_draws < 4:
+        return _joined(evidence.bias, f"Convergence cannot be judged from {evidence.n_draws} draws a chain. {_remedy(evidence, 1.0)}")
     if varied.empty:
-        return _joined(inexact(fit), trouble(fit), f"Convergence cannot be judged: nothing varied among the draws. {_remedy(fit, 1.0)}")
+        judged = f"Convergence cannot be judged: nothing varied among the draws. {_remedy(evidence, 1.0)}"
+        return _joined(evidence.bias, evidence.trouble, judged)
     rhat, ess = varied["rhat"], smallest_ess(varied)
     bad = _suspect(varied)
     factor = ESS_GOOD / ess.min()
@@ -125,18 +131,18 @@ def verdict(fit: MCMCResult, quantities: pd.DataFrame) -> str:
         also = f" Nor {', '.join(others)}." if others else ""
         text = (
             f"Do not trust {worst}: R-hat {format_rhat(rhat[worst])}, effective sample size {ess[worst]:.0f}.{also} "
-            + _remedy(fit, max(4.0, factor))
+            + _remedy(evidence, max(4.0, factor))
         )
     else:
         numbers = f"largest R-hat {format_rhat(rhat.max())}, smallest effective sample size {ess.min():.0f}."
         if converged(quantities):
             text = f"Chains agree: {numbers}"
         else:
-            text = f"Chains nearly agree: {numbers} {_remedy(fit, max(2.0, factor))}"
-    if fit.draws.n_chains == 1:
+            text = f"Chains nearly agree: {numbers} {_remedy(evidence, max(2.0, factor))}"
+    if evidence.n_chains == 1:
         text += " Whether other chains would agree is not known: there is one; use chains=4."
-    text = _joined(inexact(fit), trouble(fit), text)
-    if fit.interrupted:
+    text = _joined(evidence.bias, evidence.trouble, text)
+    if evidence.interrupted:
         text += " Sampling was stopped before the end."
     return text
 
@@ -145,12 +151,12 @@ def _joined(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def _remedy(fit: MCMCResult, factor: float) -> str:
+def _remedy(evidence: Evidence, factor: float) -> str:
     """Run arguments for `factor` times as many iterations, at least the usual numbers, rounded up."""
-    iterations = max(_round_up(fit.draws.n_draws * fit.thin * factor), 1000)
+    iterations = max(_round_up(evidence.n_draws * evidence.thin * factor), 1000)
     thin = math.ceil(iterations / LARGEST_DRAWS)
     thinned = f", thin={thin}" if thin > 1 else ""
-    return f"Run longer: tune={_round_up(max(fit.tune, 250) * 2.0)}, draws={_round_up(iterations / thin)}{thinned}."
+    return f"Run longer: tune={_round_up(max(evidence.tune, 250) * 2.0)}, draws={_round_up(iterations / thin)}{thinned}."
 
 
 def _round_up(x: float) -> int:

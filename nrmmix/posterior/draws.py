@@ -1,11 +1,14 @@
-"""Draws: arrays with leading axes (chain, draw), by name."""
+"""Draws: arrays with leading axes (chain, draw), by name; and the posterior that they are of."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
+
+from nrmmix.model.specification import Specification
 
 
 class Draws(Mapping[str, np.ndarray]):
@@ -65,3 +68,11 @@ class Draws(Mapping[str, np.ndarray]):
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}{tuple(array.shape[2:]) or ''}" for name, array in self._values.items())
         return f"Draws({self.n_chains} chains x {self.n_draws} draws: {shapes})"
+
+
+class Posterior(NamedTuple):
+    """What predictions are made from, whoever made the draws."""
+
+    specification: Specification
+    draws: Draws
+    seed: int  # entropy of the random numbers; those of predictions follow from it where they are given none

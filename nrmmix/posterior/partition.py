@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nrmmix.kernels import partitions as kernels
+from nrmmix.model.frame.labels import canonical
 
 __all__ = ["CredibleBall", "Partition", "binder", "canonical", "estimate", "expected_loss", "similarity", "vi"]
 
@@ -49,26 +50,6 @@ LOSSES = {
 }
 
 
-def canonical(labels: np.ndarray) -> tuple[np.ndarray, int]:
-    """Labels numbered 0..K-1 by first appearance, and K.
-
-    Parameters
-    ----------
-    labels : ndarray of int, (n,)
-
-    Returns
-    -------
-    (ndarray of int64, (n,), int)
-
-    Examples
-    --------
-    >>> canonical(np.array([7, 7, 2]))
-    (array([0, 0, 1]), 2)
-    """
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse.reshape(-1)], len(first)
 
 
 def similarity(labels: Any) -> np.ndarray:

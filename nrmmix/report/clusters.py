@@ -8,10 +8,11 @@ import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.kernels.chain import start
+from nrmmix.model.pack import arrays_of
 
 if TYPE_CHECKING:
     from nrmmix.model.families import Parameter
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
     from nrmmix.posterior.partition import Partition
     from nrmmix.results.mcmc import MCMCResult
 
@@ -107,10 +108,10 @@ def clusters(fit: MCMCResult) -> Clusters:
     )
 
 
-def parameters(model: Model, partition: Partition) -> tuple[list[Column], list[Words], int]:
+def parameters(model: Specification, partition: Partition) -> tuple[list[Column], list[Words], int]:
     """Parameters of the clusters of a partition as columns, shares as leading words where they are many, and how many were left out."""
     K = partition.n_clusters
-    data, state = model.arrays(K)
+    data, state = arrays_of(model, K)
     with announced():
         start(data, state, partition.labels)
     columns, words, left_out = [], [], 0
@@ -134,7 +135,7 @@ def _words(shares: list[Parameter]) -> Words:
     return Words("Largest shares", found)
 
 
-def _covariates(model: Model, labels: np.ndarray, size: np.ndarray) -> list[Column]:
+def _covariates(model: Specification, labels: np.ndarray, size: np.ndarray) -> list[Column]:
     if model.frame.covariates is None:
         return []
     return [

@@ -10,7 +10,7 @@ import pandas as pd
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import as_frame, listed
 from nrmmix.posterior import diagnostics
-from nrmmix.posterior.convergence import converged, inexact, smallest_ess, trouble
+from nrmmix.posterior.convergence import converged, smallest_ess
 
 if TYPE_CHECKING:
     from nrmmix.results.mcmc import MCMCResult
@@ -71,7 +71,7 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
         "max_rhat": table["rhat"].max(),
         "min_ess": smallest_ess(table).min(),
         "seconds": fit.seconds,
-        "converged": converged(table) and not trouble(fit) and not inexact(fit),
+        "converged": converged(table) and fit.evidence.clean,
     }])
 
 
@@ -204,7 +204,7 @@ def _standard_error(scores: np.ndarray) -> np.ndarray:
 
 
 def _named(fits: tuple[Any, ...]) -> dict[str, MCMCResult]:
-    from nrmmix.results.base import Posterior
+    from nrmmix.results.base import Result
 
     if len(fits) == 1 and isinstance(fits[0], dict):
         named = {str(name): fit for name, fit in fits[0].items()}
@@ -213,7 +213,7 @@ def _named(fits: tuple[Any, ...]) -> dict[str, MCMCResult]:
     if not named:
         raise ValueError("compare: there are no fits; give some, compare(fit1, fit2, newdata=...).")
     for name, fit in named.items():
-        if not isinstance(fit, Posterior):
+        if not isinstance(fit, Result):
             raise TypeError(f"compare: {name} is a {type(fit).__name__}; give fits, or one dict of fits, and the data as newdata=.")
     return named
 

@@ -18,12 +18,12 @@ import numpy as np
 
 from nrmmix import plots
 from nrmmix.common import files
-from nrmmix.inference.mcmc.cycle import code_of
+from nrmmix.inference.methods import code_of
 from nrmmix.model.encoding import ARGUMENTS
 from nrmmix.model.frame.tables import listed
 from nrmmix.model.priors.gibbs_type import GibbsType
 from nrmmix.plots.kinds import KINDS
-from nrmmix.posterior.convergence import converged, inexact, trouble, verdict
+from nrmmix.posterior.convergence import converged, verdict
 from nrmmix.report.frames import quantities
 from nrmmix.report.summary import summary
 
@@ -70,7 +70,7 @@ def _page(fit: MCMCResult) -> str:
     kinds = plots.available(model)
     fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     pictures = "\n".join(_picture(fit, kind) for kind in kinds)
-    state = "good" if converged(numbers) and not trouble(fit) and not inexact(fit) else "doubtful"
+    state = "good" if converged(numbers) and fit.evidence.clean else "doubtful"
     links = ", ".join(f'<a href="#{kind}">{_heading(kind)}</a>' for kind in kinds)
     return f"""\
 <!DOCTYPE html>
@@ -86,7 +86,7 @@ def _page(fit: MCMCResult) -> str:
 <body>
 <header>
 <h1>{title}</h1>
-<p class="verdict {state}"><strong>{escape(verdict(fit, numbers))}</strong></p>
+<p class="verdict {state}"><strong>{escape(verdict(fit.evidence, numbers))}</strong></p>
 </header>
 <nav aria-label="Contents">
 <ul>

@@ -1,0 +1,7 @@
+"""What fits give back."""
+
+from nrmmix.results.base import Result, result_of
+from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.search import SearchResult
+
+__all__ = ["MCMCResult", "Result", "SearchResult", "result_of"]

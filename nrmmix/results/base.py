@@ -1,22 +1,22 @@
-"""What every fitted posterior offers, however it was found: predictions, clusters, pictures, files."""
+"""What every result of a fit offers, however it was found: predictions, clusters, pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Draws, Posterior
+
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nrmmix.model.specification import Model
-    from nrmmix.posterior.draws import Draws
     from nrmmix.posterior.partition import Partition
 
 
-class Posterior:
+class Result:
     """Base of the results of fits.
 
     Parameters
@@ -29,9 +29,17 @@ class Posterior:
         Entropy of the random numbers; those of predictions and searches follow from it where they are given none.
     """
 
-    def __init__(self, model: Model, draws: Draws, seed: int) -> None:
+    def __init__(self, model: Specification, draws: Draws, seed: int) -> None:
         self.model, self.draws, self.seed = model, draws, seed
         self._partitions: dict[tuple[Any, ...], Partition] = {}
+
+    @property
+    def posterior(self) -> Posterior:
+        """What predictions are made from: the specification, the draws and the seed."""
+        return Posterior(self.model, self.draws, self.seed)
+
+    def _estimate(self) -> np.ndarray:
+        return self.partition().labels
 
     # ---- the random density
 
@@ -109,7 +117,10 @@ class Posterior:
         """
         from nrmmix.posterior.predict.tables import predict
 
-        return predict(self, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response)
+        return predict(
+            self.posterior, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
+            estimate=self._estimate,
+        )
 
     def log_density(self, newdata: Any = None, *, draws: int | None = 1000) -> pd.Series:
         """Logarithm of the posterior mean density of the responses, one a row.
@@ -141,7 +152,7 @@ class Posterior:
         """
         from nrmmix.posterior.predict.tables import log_density
 
-        return log_density(self, newdata, draws)
+        return log_density(self.posterior, newdata, draws)
 
     def simulate(self, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
         """Replicates of the responses from the posterior predictive distribution.
@@ -180,7 +191,7 @@ class Posterior:
         """
         from nrmmix.posterior.predict.simulate import simulate
 
-        return simulate(self, newdata, draws, rng)
+        return simulate(self.posterior, newdata, draws, rng)
 
     def augment(self, newdata: Any = None) -> pd.DataFrame:
         """The data with what the fit says of each row.
@@ -249,13 +260,13 @@ class Posterior:
         >>> fit.partition("binder").labels.shape
         (272,)
         """
+        from nrmmix.common.seeds import prediction_seed
         from nrmmix.posterior.partition import estimate
-        from nrmmix.posterior.predict.states import default_seed
 
         key = (loss, max_clusters, runs)
         if rng is None and key in self._partitions:
             return self._partitions[key]
-        seed = np.random.default_rng(default_seed(self)) if rng is None else rng
+        seed = np.random.default_rng(prediction_seed(self.seed)) if rng is None else rng
         found = estimate(self.draws.flat("labels"), loss, max_clusters=max_clusters, runs=runs, rng=seed)
         if rng is None:
             self._partitions[key] = found
@@ -319,30 +330,20 @@ class Posterior:
 
         return plot(self, kind, ax, **options)
 
-    def report(self, path: Any) -> Path:
-        """Write a report as one HTML file: summary, pictures, diagnostics.
 
-        Parameters
-        ----------
-        path : str or path-like
-            File to write, its name ending in .html.
+WRAPPERS: dict[type, Callable[[Any, Specification], Any]] = {}  # by the type of what a method gives back
 
-        Returns
-        -------
-        Path
-            Of the file.
 
-        Raises
-        ------
-        ValueError, OSError
-            If the file cannot be written.
-        """
-        from nrmmix.report.html import write
+def wraps(outcome: type) -> Callable[[Callable[[Any, Specification], Any]], Callable[[Any, Specification], Any]]:
+    """Decorator: a function (outcome, model) that makes the result of outcomes of a type."""
 
-        return write(self, path)
+    def register(function: Callable[[Any, Specification], Any]) -> Callable[[Any, Specification], Any]:
+        WRAPPERS[outcome] = function
+        return function
 
-    def save(self, path: Any) -> Path:
-        """Write the fit to a file that `nrmmix.load` reads; see `nrmmix.results.saving.save`."""
-        from nrmmix.results.saving import save
+    return register
 
-        return save(self, path)
+
+def result_of(outcome: Any, model: Specification) -> Any:
+    """The result of a fit, from what its method gave back."""
+    return WRAPPERS[type(outcome)](outcome, model)

@@ -9,9 +9,10 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
+from nrmmix.common.seeds import draw_seeds, prediction_seed
 from nrmmix.kernels.predictive import component_densities, predictive_scores
 from nrmmix.posterior.predict.rows import targets
-from nrmmix.posterior.predict.states import Reach, Replay, default_seed, draw_seeds, random_measure
+from nrmmix.posterior.predict.states import Reach, Replay, random_measure
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -130,13 +131,14 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
 
 def pointwise(fit: MCMCResult) -> np.ndarray:
     """(chain, draw, n): log density of each row under the random measure drawn in each draw."""
-    replay, target = Replay(fit, None), targets(fit.model, None)
+    replay, target = Replay(fit.posterior, None), targets(fit.model, None)
     frame = fit.model.frame
     reach, points, place = Reach(fit.model, target), replay.points(frame.response, frame.inputs), target.place[target.row]
     coefficient = fit.model.blocks.log_coefficient(frame.response)
     out = np.empty((fit.draws.n_chains, fit.draws.n_draws, fit.model.n_obs))
     with announced(), np.errstate(divide="ignore"):
-        for values, width, seed in zip(out.reshape(len(replay), -1), replay, draw_seeds(default_seed(fit), len(replay)), strict=True):
+        seeds = draw_seeds(prediction_seed(fit.seed), len(replay))
+        for values, width, seed in zip(out.reshape(len(replay), -1), replay, seeds, strict=True):
             atoms = random_measure(replay, seed)
             share, rest = atoms.shares(reach.at(width))
             of_atoms = np.log(share)[place] + component_densities(points, atoms.theta, fit.model.packed.n_work)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrmmix.inference.mcmc import proposals
+from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.posterior import diagnostics
-from nrmmix.posterior.convergence import warn_unless_converged
-from nrmmix.results.base import Posterior
+from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
+from nrmmix.results.base import Result, result_of, wraps
 
 if TYPE_CHECKING:
     import pandas as pd
     from statsmodels.iolib.summary import Summary
 
-    from nrmmix.inference.mcmc.sampling import Run
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 
-class MCMCResult(Posterior):
+class MCMCResult(Result):
     """Posterior draws of a model, and what can be computed from them.
 
     Made by `Model.fit` and `nrmmix.fit`.
@@ -60,8 +61,9 @@ class MCMCResult(Posterior):
     (2, 50, 1)
     """
 
-    def __init__(self, model: Model, run: Run) -> None:
+    def __init__(self, model: Specification, run: Run) -> None:
         super().__init__(model, run.draws, run.seed)
+        self._run = run
         self.method, self.cycle, self.tune, self.thin = run.method, run.cycle, run.tune, run.thin
         self.seconds, self.interrupted = run.seconds, run.interrupted
         self.moved, self.standings = run.moved, run.standings
@@ -72,6 +74,15 @@ class MCMCResult(Posterior):
     def scalars(self) -> tuple[str, ...]:
         """Names of the draws that are one number each and do not depend on how clusters are numbered."""
         return tuple(name for name, values in self.draws.items() if values.ndim == 2)
+
+    @property
+    def evidence(self) -> Evidence:
+        """What a verdict on the chains rests on, beside `diagnostics()`; see `nrmmix.posterior.convergence.verdict`."""
+        troubles = (stuck(self.draws) if self.standings else "", proposals.trouble(self._run, self.model.n_obs))
+        return Evidence(
+            self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,
+            trouble=next(filter(None, troubles), ""),
+        )
 
     def diagnostics(self) -> pd.DataFrame:
         """Posterior summaries and convergence diagnostics of every label-invariant number among the draws.
@@ -94,7 +105,7 @@ class MCMCResult(Posterior):
         import pandas as pd
 
         found = diagnostics.table({name: self.draws[name] for name in self.scalars})
-        made = proposals.rows(self)
+        made = proposals.rows(self._run, self.model.n_obs)
         return found if made.empty else pd.concat([found, made])
 
     def proposals(self) -> pd.DataFrame:
@@ -107,7 +118,7 @@ class MCMCResult(Posterior):
         >>> fit.proposals()["kind"].tolist()
         ['split', 'merge', 'sequential split', 'sequential merge', '']
         """
-        return proposals.table(self)
+        return proposals.table(self._run)
 
     def autocorrelation(self, name: str, lags: int = 40) -> pd.DataFrame:
         """Autocorrelation of one quantity within each chain.
@@ -251,9 +262,35 @@ class MCMCResult(Posterior):
         """
         from nrmmix.inference.mcmc.sampling import extend
 
-        result = MCMCResult(self.model, extend(self, draws, cores=cores, progress=progress, time_limit=time_limit))
-        warn_unless_converged(result)
-        return result
+        return result_of(extend(self.model, self._run, draws, cores=cores, progress=progress, time_limit=time_limit), self.model)
+
+    def report(self, path: Any) -> Path:
+        """Write a report as one HTML file: summary, pictures, diagnostics.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, its name ending in .html.
+
+        Returns
+        -------
+        Path
+            Of the file.
+
+        Raises
+        ------
+        ValueError, OSError
+            If the file cannot be written.
+        """
+        from nrmmix.report.html import write
+
+        return write(self, path)
+
+    def save(self, path: Any) -> Path:
+        """Write the fit to a file that `nrmmix.load` reads; see `nrmmix.results.saving.save`."""
+        from nrmmix.results.saving import save
+
+        return save(self, path)
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
@@ -269,5 +306,12 @@ class MCMCResult(Posterior):
         )
 
 
-def _title(model: Model) -> str:
+def _title(model: Specification) -> str:
     return "kernel-NRM density regression" if model.is_regression else "NRM mixture"
+
+
+@wraps(Run)
+def _(outcome: Run, model: Specification) -> MCMCResult:
+    result = MCMCResult(model, outcome)
+    warn_unless_converged(result.evidence, result.diagnostics)
+    return result

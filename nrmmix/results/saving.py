@@ -19,14 +19,16 @@ import numpy as np
 from nrmmix.common import files
 from nrmmix.common.compiling import announced
 from nrmmix.inference.mcmc.chain import BY_CLUSTER, PROGRAM, WHOLE, Record, Standing, generator
-from nrmmix.inference.mcmc.cycle import METHODS, Cycle, check, program
+from nrmmix.inference.mcmc.cycle import Cycle, program
 from nrmmix.inference.mcmc.sampling import Run
+from nrmmix.inference.methods import CYCLES
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.checks import numbered_by_appearance, one_location_each
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.model.encoding import UnknownClass, decode, decode_source, encode, encode_source
-from nrmmix.model.specification import Model
+from nrmmix.model.pack import arrays_of
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
 from nrmmix.results.mcmc import MCMCResult
 
@@ -202,15 +204,18 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     get = held.__getitem__
     frame = decode_source(spec["formula"], data, get)
     _used(frame.used, frame.response.shape[0])
+    from nrmmix.api import Model
+
     model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
     draws = {name: _widened(name, get(key)) for name, key in header["draws"].items()}
     _check_draws(model, draws)
     shape = draws["n_clusters"].shape
     run = {name: header["run"][name] for name in RUN}
     # formats 1 and 2 knew collapsed Gibbs only
-    cycle = decode(header["run"]["cycle"]) if "cycle" in header["run"] else METHODS["gibbs"]
-    _insist(isinstance(cycle, Cycle) and run["method"] in (cycle.name, *METHODS), f"method {run['method']!r}")
-    check(cycle, model, run["tune"])
+    cycle = decode(header["run"]["cycle"]) if "cycle" in header["run"] else CYCLES["gibbs"]
+    _insist(isinstance(cycle, Cycle) and run["method"] in (cycle.name, *CYCLES), f"method {run['method']!r}")
+    _insist(not cycle.refusal(model), f"method {run['method']!r}")
+    cycle.check(model, run["tune"], has_name=run["method"] in CYCLES)
     for name in ("tune", "thin", "seed"):
         _insist(type(run[name]) is int and run[name] >= (name == "thin"), name)
     standings = tuple(_standing(model, cycle, chain, get, header["version"]) for chain in header["chains"])
@@ -232,7 +237,7 @@ def _widened(name: str, values: np.ndarray) -> np.ndarray:
     return values.astype(np.int32) if name in ("labels", "locations") else values
 
 
-def _check_draws(model: Model, draws: dict[str, np.ndarray]) -> None:
+def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:
     """Names, shapes and ranges: compiled code trusts them."""
     n = model.n_obs
     G, P = (1, 1) if model.grid is None else model.grid.distance.shape[1:]
@@ -270,7 +275,7 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
     _insist(bool(((locations >= 0) & (locations < P)).all()) and one_location_each(labels, locations), "locations")
 
 
-def _standing(model: Model, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Standing:
+def _standing(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Standing:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
     if version == 1:
@@ -288,7 +293,7 @@ def _standing(model: Model, cycle: Cycle, spec: dict[str, Any], get: Callable[[s
     state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE)}
     state |= {name: get(spec["state"][name]) if name in spec["state"] else np.zeros(0) for name in ("shared", "imputed")}
     K = state["size"].shape[0]
-    _, like = model.arrays(K)
+    _, like = arrays_of(model, K)
     for name, values in state.items():
         wanted = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}.get(name, getattr(like, name, None))
         shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else wanted.shape
@@ -321,13 +326,13 @@ def _standing(model: Model, cycle: Cycle, spec: dict[str, Any], get: Callable[[s
 
 
 def _of_format_1(
-    model: Model, spec: dict[str, Any], get: Callable[[str], np.ndarray], room: Record
+    model: Specification, spec: dict[str, Any], get: Callable[[str], np.ndarray], room: Record
 ) -> tuple[dict[str, Any], Callable[[str], np.ndarray]]:
     """A chain as it is written now: nothing is held, shared or imputed in format 1, and statistics had other coordinates."""
     labels, size = (get(spec["state"][name]) for name in ("labels", "size"))
     _insist(labels.shape == (model.n_obs,) and labels.dtype == np.int64 and size.ndim == 1, "chain's labels")
     _insist(labels.min() >= 0 and labels.max() == len(size) - 1, "chain's labels")
-    data, state = model.arrays(len(size))
+    data, state = arrays_of(model, len(size))
     state.labels[:], state.num[layout.N_CLUSTERS] = labels, len(size)
     with announced():
         rebuild(data, state)

@@ -1,30 +1,39 @@
-"""What a search gives back, and how it is run: trees in passes, u and the hyperparameters in between."""
+"""The result of a search: one partition, and the tree that it was cut from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrmmix.inference.search.options import Search
-from nrmmix.inference.search.run import Found
-from nrmmix.posterior.draws import Draws
+from nrmmix.inference.search.run import Found, SearchOutcome
+from nrmmix.model.log_joint import log_joint
+from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
-from nrmmix.results.base import Posterior
+from nrmmix.results.base import Result, wraps
 
 if TYPE_CHECKING:
     import pandas as pd
     from statsmodels.iolib.summary import Summary
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 PICTURES = ("dendrogram", "clusters", "density")
+LACKING = {  # what fits have and searches have not, and what there is instead
+    "report": "a search has no report, which is on draws; there are fit.summary().as_html() and fit.plot().",
+    "save": "the result of a search is not saved; rng={seed} finds it again, and fit.labels are the start of chains, init=fit.labels.",
+}
+
+
+class NotOffered(AttributeError, ValueError):
+    """A method of other results that a search has not; the message says what there is."""
 
 
 
 
-class SearchResult(Posterior):
+class SearchResult(Result):
     """One partition of the rows, found by a search over trees, and the tree.
 
     Made by `Model.fit` and `nrmmix.fit` with a search, `method="bhc"` or `"ibhc"`.  Nothing is sampled from the posterior: hyperparameters
@@ -70,12 +79,14 @@ class SearchResult(Posterior):
     """
 
     def __init__(
-        self, model: Model, search: Search, found: Found, bounds: Sequence[float], seed: int, seconds: float, interrupted: bool = False
+        self, model: Specification, search: Search, found: Found, bounds: Sequence[float], seed: int, seconds: float,
+        interrupted: bool = False,
     ) -> None:
         self.search, self.method, self.tree, self.labels = search, search.name, found.tree, found.labels
         self.n_clusters, self.lower_bound = int(found.labels.max()) + 1, found.lower_bound
         self.hyper = {name: value for name, value in found.values.items() if name in (*model.prior.parameters, "u")}
-        self.log_joint = model.log_joint(found.labels, **self.hyper)
+        hyper = {name: value for name, value in self.hyper.items() if name != "u"}
+        self.log_joint = log_joint(model, found.labels, self.hyper.get("u"), hyper_values=hyper)
         self.bounds, self.seconds, self.interrupted = np.array(bounds), seconds, interrupted
         values = {"n_clusters": self.n_clusters, "log_joint": self.log_joint, **found.values}
         if model.has_u:
@@ -111,8 +122,13 @@ class SearchResult(Posterior):
         from nrmmix.common.messages import count
         from nrmmix.posterior.predict.tables import predict
 
-        fit = self if kind == "cluster" else _Repeated(self, count("draws", draws, 1))
-        return predict(fit, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response)
+        # the one draw many times over, without copies: each has a random density of its own
+        times = 1 if kind == "cluster" else count("draws", draws, 1)
+        repeated = {name: np.broadcast_to(values, (1, times, *values.shape[2:])) for name, values in self.draws.items()}
+        return predict(
+            Posterior(self.model, Draws(repeated), self.seed), newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng,
+            response=response, estimate=self._estimate,
+        )
 
     def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
         """The partition that was found; there is no other to choose from, so that its expected loss is 0.
@@ -208,27 +224,10 @@ class SearchResult(Posterior):
         one_of("kind of plot of a search", kind, PICTURES)
         return dendrogram(self, ax, **options) if kind == PICTURES[0] else plot(self, kind, ax, **options)
 
-    def report(self, path: Any) -> NoReturn:
-        """Not offered: reports are on draws.
-
-        Raises
-        ------
-        ValueError
-            Always; says what there is.
-        """
-        raise ValueError("a search has no report, which is on draws; there are fit.summary().as_html() and fit.plot().")
-
-    def save(self, path: Any) -> NoReturn:
-        """Not offered: saved fits hold draws and the standing of chains.
-
-        Raises
-        ------
-        ValueError
-            Always; says what there is.
-        """
-        raise ValueError(
-            f"the result of a search is not saved; rng={self.seed} finds it again, and fit.labels are the start of chains, init=fit.labels."
-        )
+    def __getattr__(self, name: str) -> Any:
+        if name in LACKING:
+            raise NotOffered(LACKING[name].format(seed=self.seed))
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _repr_html_(self) -> str:
         return self.summary().as_html()
@@ -244,9 +243,6 @@ class SearchResult(Posterior):
         )
 
 
-class _Repeated(Posterior):
-    """The one draw of a search many times over, without copies: each has a random density of its own."""
-
-    def __init__(self, fit: SearchResult, times: int) -> None:
-        draws = {name: np.broadcast_to(values, (1, times, *values.shape[2:])) for name, values in fit.draws.items()}
-        super().__init__(fit.model, Draws(draws), fit.seed)
+@wraps(SearchOutcome)
+def _(outcome: SearchOutcome, model: Specification) -> SearchResult:
+    return SearchResult(model, *outcome)

@@ -246,7 +246,7 @@ def test_weights_sum_to_one_in_every_draw(kernel, prior):
 
     new = None if kernel is None else pd.DataFrame({"times_ms": [2.4, 20.0, 33.3, 57.6, 60.0]})
     target = targets(fit.model, new)
-    replay, reach = Replay(fit, None), Reach(fit.model, target)
+    replay, reach = Replay(fit.posterior, None), Reach(fit.model, target)
     for width in replay:
         weights = predictive_weights(replay.data, replay.state, reach.at(width))
         assert (weights >= 0).all()
@@ -260,7 +260,7 @@ def test_weights_with_a_heavy_tail():
     data = pd.DataFrame({"x": [0.0, 0.1, 0.2, 0.3], "y": Y[:4]})
     kernel = nm.Box(0.35, locations=[0.0, 0.3, 0.8, 1.3], scale=None)
     fit = nm.fit("y ~ x", data, prior=nm.DirichletProcess(0.001), kernel=kernel, draws=10, tune=20, chains=1, rng=1)
-    replay, reach = Replay(fit, None), Reach(fit.model, targets(fit.model, pd.DataFrame({"x": [0.15, 1.3]})))
+    replay, reach = Replay(fit.posterior, None), Reach(fit.model, targets(fit.model, pd.DataFrame({"x": [0.15, 1.3]})))
     for width in replay:
         weights = predictive_weights(replay.data, replay.state, reach.at(width))
         np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-6)
@@ -278,7 +278,7 @@ def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):
     fit = model.fit(draws=4000, tune=300, chains=4, rng=3)
     new = pd.DataFrame({"x": [0.2]})
     table = fit.predict(new, kind="mean", draws=16_000, interval=0.9)
-    replay, reach = Replay(fit, None), Reach(model, targets(model, new))
+    replay, reach = Replay(fit.posterior, None), Reach(model, targets(model, new))
     sampled = []
     from nrmmix.kernels.predictive import component_means
 
@@ -382,7 +382,7 @@ def test_marginals_of_several_responses():
     X = np.random.default_rng(0).normal(size=(12, 3)) @ np.array([[2.0, 0, 0], [1, 30, 0], [0.5, 2, 0.1]]) + [5, -40, 1]
     fit = nm.Model(data=X, prior=nm.DirichletProcess(1.0)).fit(init="one", draws=1, tune=0, chains=1, rng=1)
     family, d = fit.model.family, X.shape[1]
-    replay = Replay(fit, None)
+    replay = Replay(fit.posterior, None)
     next(iter(replay))
     K = int(fit.draws["n_clusters"][0, 0])
     laws = family.predictive_laws(replay.state.stat, K + 1, np.zeros((1, 0)))

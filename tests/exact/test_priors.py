@@ -395,7 +395,7 @@ def test_log_joint_of_density_regression():
 def test_predictive_weights_are_ratios_of_probabilities(prior):
     measure, log_eppf = PRIORS[prior]
     fit = mixture(measure).fit(draws=15, tune=20, chains=2, rng=2)
-    replay = Replay(fit, None)
+    replay = Replay(fit.posterior, None)
     for _ in replay:
         sizes = replay.state.size[: replay.state.num[N_CLUSTERS]].tolist()
         longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
@@ -448,7 +448,7 @@ def test_weights_sum_to_one_in_every_draw(kernel, prior):
     fit = nm.fit("accel_g ~ 1" if kernel is None else "accel_g ~ times_ms", data, prior=prior, kernel=kernel,
                  draws=10, tune=50, chains=2, rng=1)
     target = targets(fit.model, None if kernel is None else pd.DataFrame({"times_ms": [2.4, 20.0, 33.3, 57.6]}))
-    replay, reach = Replay(fit, None), Reach(fit.model, target)
+    replay, reach = Replay(fit.posterior, None), Reach(fit.model, target)
     for width in replay:
         weights = predictive_weights(replay.data, replay.state, reach.at(width))
         assert (weights >= 0).all()
@@ -464,7 +464,7 @@ def test_measure_has_the_predictive_weights_as_its_mean(prior):
     """Given a partition normalised weights do not depend on u, and their means are the predictive weights."""
     measure, _ = PRIORS[prior]
     fit = mixture(measure).fit(init=[0, 0, 1, 1, 1, 0], draws=1, tune=0, chains=1, rng=1)
-    replay = Replay(fit, None)
+    replay = Replay(fit.posterior, None)
     next(iter(replay))
     K = int(replay.state.num[N_CLUSTERS])
     rng, shares = np.random.default_rng(1), np.zeros((20_000, K))
@@ -489,7 +489,7 @@ def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
     fit = model.fit(draws=800, tune=300, thin=5, chains=4, rng=3)
     new = pd.DataFrame({"x": [0.2]})
     table = fit.predict(new, kind="mean", draws=3200, interval=0.9)
-    replay, reach = Replay(fit, None), Reach(model, targets(model, new))
+    replay, reach = Replay(fit.posterior, None), Reach(model, targets(model, new))
     sampled = []
     for width, seed in zip(replay, np.random.SeedSequence(5).spawn(len(replay)), strict=True):
         atoms = random_measure(replay, seed)

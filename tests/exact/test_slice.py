@@ -30,7 +30,8 @@ from scipy.special import gammaln
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
-from nrmmix.inference.mcmc.cycle import cycle_of, update_addresses
+from nrmmix.inference.mcmc.cycle import update_addresses
+from nrmmix.inference.methods import named
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.state import N_CLUSTERS
@@ -103,7 +104,7 @@ def test_held_parameters_stay_with_their_clusters():
     y = np.repeat([-300.0, 0.0, 300.0], 6)[:, None] + np.linspace(-0.5, 0.5, 18)[:, None]
     family = nm.SemiconjugateGaussian((0.0, 9e4), nm.Gamma(2.0, 0.1))
     model = nm.Model(data=y, prior=nm.PitmanYor(1.0, 0.3), family=family)
-    chain = new_chain(model, cycle_of("slice")[1], np.repeat([0, 1, 2], 6), np.random.default_rng(1), Record.room(model, 1, 50).part(0))
+    chain = new_chain(model, named("slice")[1], np.repeat([0, 1, 2], 6), np.random.default_rng(1), Record.room(model, 1, 50).part(0))
     before = chain.state.stat[model.packed.held][:, chain.state.labels]
     chain.run(np.zeros(0, np.int64), 0, 1)
     for draw, theta in zip(chain.record.labels, chain.record.held, strict=True):
@@ -235,7 +236,7 @@ def test_room_grows_and_draws_do_not_depend_on_it():
     chains = []
     for doublings in (0, 0, 9):
         record = Record.room(model, 1, 60).part(0)
-        chain = new_chain(model, cycle_of("slice")[1], np.zeros(40, np.int64), np.random.default_rng(5), record)
+        chain = new_chain(model, named("slice")[1], np.zeros(40, np.int64), np.random.default_rng(5), record)
         for _ in range(doublings):
             chain.state = layout.enlarged(chain.state)
         first = chain.state.size.shape[0]

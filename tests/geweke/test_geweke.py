@@ -16,8 +16,9 @@ from scipy import stats
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
-from nrmmix.inference.mcmc.cycle import cycle_of, update_addresses
+from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
+from nrmmix.inference.methods import named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import allocating
@@ -109,7 +110,7 @@ def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, f
 
 
 def run(model: nm.Model, iterations: int, method="gibbs") -> dict[str, float]:
-    _, cycle = cycle_of(method)
+    _, cycle = named(method)
     return z_scores(model, [successive(model, cycle, seed, iterations) for seed in range(CHAINS)])
 
 

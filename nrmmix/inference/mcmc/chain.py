@@ -17,9 +17,10 @@ from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.moves.algorithm8 import redraw
 from nrmmix.kernels.moves.gibbs import allocate
+from nrmmix.model.pack import arrays_of
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 PROGRAM = ("kept", "tally", "work")  # of the memories of moves: what they have learnt and counted
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
@@ -38,8 +39,8 @@ class Record(NamedTuple):
     imputed: np.ndarray  # (draws, cells) missing cells that are drawn, in the kernels' coordinates and order
 
     @classmethod
-    def room(cls, model: Model, chains: int, draws: int) -> Record:
-        data, _ = model.arrays(1)
+    def room(cls, model: Specification, chains: int, draws: int) -> Record:
+        data, _ = arrays_of(model, 1)
         n, (G, P) = model.n_obs, data.distance.shape[1:]
         return cls(
             np.zeros((chains, draws, n), np.int32),
@@ -121,10 +122,10 @@ class Chain:
 
 
 
-def new_chain(model: Model, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
+def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
     """A chain that starts from labels, as those of `initial_labels`."""
     n_clusters = int(labels.max(initial=-1)) + 1
-    data, state = model.arrays(max(n_clusters, 8), *scratch(cycle, model))
+    data, state = arrays_of(model, max(n_clusters, 8), *scratch(cycle, model))
     check_start(model, data, labels, state.hyper[layout.WIDTH :])
     loop.start(data, state, labels)
     check_rows(model, data)
@@ -143,12 +144,12 @@ def new_chain(model: Model, cycle: Cycle, labels: np.ndarray, rng: np.random.Gen
     return Chain(data, state, rng, order, program(cycle, model), record, control, enter)
 
 
-def resumed_chain(model: Model, cycle: Cycle, standing: Standing, record: Record) -> Chain:
+def resumed_chain(model: Specification, cycle: Cycle, standing: Standing, record: Record) -> Chain:
     """A chain that goes on from where another stood; its spare draws are the first of the record."""
     nobody = np.full(model.n_obs, -1, np.int64)
     chain = new_chain(model, cycle, nobody, generator(standing.generator), record)
     chain.order = chain.order[:0]
-    _, state = model.arrays(standing.state["size"].shape[0], *scratch(cycle, model))
+    _, state = arrays_of(model, standing.state["size"].shape[0], *scratch(cycle, model))
     for name in BY_CLUSTER:
         kept = standing.state[name]
         getattr(state, name)[..., : kept.shape[-1]] = kept

@@ -1,37 +1,35 @@
-"""Lists of moves: names of methods, cycles, what suits a model, and the program that a chain runs."""
+"""Cycles of moves, and the program that a chain runs."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.moves.permutation import Permutation
-from nrmmix.inference.mcmc.moves.published import PublishedTreeGuided
 from nrmmix.inference.mcmc.moves.slice import Slice
 from nrmmix.inference.mcmc.moves.split_merge import SplitMerge
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
-from nrmmix.inference.search.options import SEARCHES
+from nrmmix.inference.method import Method
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import auxiliary, hyper
 from nrmmix.kernels.moves import algorithm8 as held
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.model.specification import Model
+    from nrmmix.inference.mcmc.sampling import Run
+    from nrmmix.model.specification import Specification
 
 SHARES = ("once", "work")
+KNOWN = tuple(f"nm.{kind.__name__}()" for kind in (Gibbs, SplitMerge, Slice, Permutation, TreeGuided))
 
 
 @dataclass(frozen=True)
-class Cycle:
+class Cycle(Method):
     """A list of moves, run one after the other in every iteration.
 
     Any list leaves the posterior as it is; one of its moves must reach every partition.
@@ -55,6 +53,10 @@ class Cycle:
     Cycle([SplitMerge(), Gibbs()], share='work')
     """
 
+    accepts: ClassVar[frozenset[str]] = frozenset(
+        ("draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit")
+    )
+
     moves: tuple[Move, ...]
     share: str = "once"
 
@@ -72,8 +74,7 @@ class Cycle:
             if isinstance(move, Cycle):
                 raise ValueError("moves holds an nm.Cycle; give its moves instead.")
             if not isinstance(move, Move):
-                known = ", ".join(f"nm.{kind.__name__}()" for kind in KINDS)
-                raise ValueError(f"moves holds {move!r}, which is no move; there are {known}.")
+                raise ValueError(f"moves holds {move!r}, which is no move; there are {', '.join(KNOWN)}.")
         if self.share not in SHARES:
             raise ValueError(f"share must be one of {', '.join(map(repr, SHARES))}, not {self.share!r}.")
         if len(moves) > 1 and any(move.runs_alone for move in moves):
@@ -91,126 +92,46 @@ class Cycle:
         """Names of the moves, joined by +."""
         return " + ".join(move.name for move in self.moves)
 
+    @property
+    def bias(self) -> str:
+        """What is known of the bias of moves that do not leave the posterior invariant; empty if all do."""
+        return " ".join(f"Not exact: {move.bias}." for move in self.moves if not move.exact)
+
+    def refusal(self, model: Specification) -> str:
+        for move in self.moves:
+            if why := move.refusal(model):
+                return f"nm.{move}: {why}"
+        return ""
+
+    def check(self, model: Specification, tune: int, has_name: bool) -> None:
+        """The options of moves must suit the model, and they must have the tuning that they need.
+
+        A method by its name needs none to share work: without tuning each of its moves is called once.
+
+        Raises
+        ------
+        ValueError
+            Says why not.
+        """
+        for move in self.moves:
+            if move.complaint(model):
+                raise ValueError(f"nm.{move}: {move.complaint(model)}.")
+            if tune == 0 and move.needs_tune():
+                raise ValueError(f"nm.{move}: {move.needs_tune()}; tune must be at least 1.")
+        if tune == 0 and self.share == "work" and not has_name:
+            raise ValueError('share="work" measures the work of each move in tuning; tune must be at least 1.')
+
+    def run(self, model: Specification, name: str, **arguments: Any) -> Run:
+        from nrmmix.inference.mcmc.sampling import sample
+
+        return sample(model, self, name, **arguments)
+
     def __str__(self) -> str:
         share = "" if self.share == "once" else f", share={self.share!r}"
         return f"Cycle([{', '.join(map(str, self.moves))}]{share})"
 
 
-KINDS = (Gibbs, SplitMerge, Slice, Permutation, TreeGuided)
-
-# The methods that have a name of their own; "auto" is one of them, by `choose`.
-METHODS: dict[str, Cycle] = {
-    "gibbs": Cycle((Gibbs(),)),
-    "split_merge": Cycle((SplitMerge(), SplitMerge(proposal="sequential"), Gibbs())),
-    "slice": Cycle((Slice(),)),
-    "permutation": Cycle((Permutation(beam=1e-6), Gibbs())),
-    "tree": Cycle((TreeGuided(global_moves=3, depth=5), Gibbs()), share="work"),
-    "tree_published": Cycle((PublishedTreeGuided(),)),
-}
-
-
-TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
-NAMES = ("auto", *METHODS)
-
-
-def choose(model: Model) -> str:
-    """The method that `"auto"` stands for.
-
-    For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
-    `"split_merge"` where trees do not fit into memory or a family has none; `"gibbs"` for all others.  Few rows of one or two responses
-    mix as well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).
-    """
-    if model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES:
-        for name in ("tree", "split_merge"):
-            if not refusal(METHODS[name], model) and not any(move.complaint(model) for move in METHODS[name].moves):
-                return name
-    return "gibbs"
-
-
-def cycle_of(method: Any) -> tuple[str, Cycle]:
-    """The name of a method and its moves, from what `Model.fit` was given.
-
-    Raises
-    ------
-    ValueError
-        If it is no method; names what there is.
-    """
-    if isinstance(method, str):
-        if method not in METHODS:
-            near = difflib.get_close_matches(method, (*NAMES, *SEARCHES), 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, (*NAMES, *SEARCHES)))}{hint}")
-        return method, METHODS[method]
-    if isinstance(method, Cycle):
-        return method.name, method
-    if isinstance(method, Move):
-        return cycle_of(Cycle((method,)))
-    if isinstance(method, (list, tuple)):
-        return cycle_of(Cycle(tuple(method)))
-    if isinstance(method, type) and issubclass(method, Move):
-        raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not the class {method.__name__}; make an object of it.")
-    raise ValueError(
-        f"method must be a name or a move such as nm.Gibbs(), a list of moves or an nm.Cycle, not {method!r}; the names are "
-        f"{', '.join(map(repr, (*NAMES, *SEARCHES)))}."
-    )
-
-
-def code_of(name: str, cycle: Cycle) -> str:
-    """A method as an argument of `Model.fit`."""
-    if METHODS.get(name) == cycle:
-        return repr(name)
-    moves = ", ".join(f"nm.{move}" for move in cycle.moves)
-    return f"nm.Cycle([{moves}], share={cycle.share!r})"
-
-
-def refusal(cycle: Cycle, model: Model) -> str:
-    """Why a list of moves cannot run on a model; empty where it can."""
-    for move in cycle.moves:
-        why = move.refusal(model)
-        if why:
-            return f"nm.{move}: {why}"
-    return ""
-
-
-def check(cycle: Cycle, model: Model, tune: int) -> None:
-    """The moves must suit the model, and have the tuning that they need.
-
-    Raises
-    ------
-    ValueError
-        Says why not, and which methods do.
-    """
-    why = refusal(cycle, model)
-    if why:
-        suitable = ["auto", *(name for name, other in METHODS.items() if not refusal(other, model))]
-        raise ValueError(f"{why}; methods for this model are {', '.join(map(repr, suitable))}.")
-    for move in cycle.moves:
-        if move.complaint(model):
-            raise ValueError(f"nm.{move}: {move.complaint(model)}.")
-        if tune == 0 and move.needs_tune():
-            raise ValueError(f"nm.{move}: {move.needs_tune()}; tune must be at least 1.")
-    if tune == 0 and cycle.share == "work" and cycle not in METHODS.values():  # a method by its name then makes one call of each
-        raise ValueError('share="work" measures the work of each move in tuning; tune must be at least 1.')
-
-
-def table(model: Model) -> pd.DataFrame:
-    """The methods that have a name, and whether they suit a model; see `Model.methods`."""
-    import pandas as pd
-
-    cycles = {"auto": METHODS[choose(model)]} | METHODS
-    why = {name: refusal(cycle, model) for name, cycle in cycles.items()}
-    why |= {name: search.refusal(model) for name, search in SEARCHES.items()}
-    return pd.DataFrame(
-        {
-            "moves": [*map(str, cycles.values()), *(f"search {search}" for search in SEARCHES.values())],
-            "suits": [not reason for reason in why.values()],
-            "reason": list(why.values()),
-        },
-        index=pd.Index(why, name="method"),
-    )
-
-
-def program(cycle: Cycle, model: Model) -> layout.Program:
+def program(cycle: Cycle, model: Specification) -> layout.Program:
     """The moves with memories of their own, for one chain."""
     moves = cycle.moves
     rooms = [move.room(model) for move in moves]
@@ -235,13 +156,13 @@ def program(cycle: Cycle, model: Model) -> layout.Program:
     )
 
 
-def scratch(cycle: Cycle, model: Model) -> tuple[int, bool]:
+def scratch(cycle: Cycle, model: Specification) -> tuple[int, bool]:
     """Columns of statistics that the moves try clusters in, and whether parameters of atoms are drawn."""
     rooms = [move.room(model) for move in cycle.moves]
     return max(room.side for room in rooms), any(room.theta for room in rooms)
 
 
-def update_addresses(model: Model) -> np.ndarray:
+def update_addresses(model: Specification) -> np.ndarray:
     """Entry points of the updates of all else than the partition that the model needs, in their order."""
     sampled = model.sampled
     regression = model.is_regression

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrmmix.kernels.core import state as layout
+from nrmmix.posterior.diagnostics import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.inference.mcmc.moves.base import Move
+    from nrmmix.inference.mcmc.sampling import Run
 
 
-def table(fit: MCMCResult) -> pd.DataFrame:
+def table(run: Run) -> pd.DataFrame:
     """Counts of every move since the end of tuning, pooled over chains.
 
     Parameters
     ----------
-    fit : MCMCResult
+    run : nrmmix.inference.mcmc.sampling.Run
 
     Returns
     -------
@@ -35,18 +38,18 @@ def table(fit: MCMCResult) -> pd.DataFrame:
     --------
     >>> import nrmmix as nm
     >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method=[nm.SplitMerge(), nm.Gibbs()], draws=9, tune=9, rng=1)
-    >>> table(fit)[["move", "kind"]].values.tolist()
+    >>> fit.proposals()[["move", "kind"]].values.tolist()
     [['split_merge', 'split'], ['split_merge', 'merge'], ['gibbs', '']]
     """
     import pandas as pd
 
     columns = ["move", "kind", "calls", "proposed", "accepted", "log_ratio", "log_ratio_sd", "skipped"]
-    if not fit.standings:  # of a run that was put together, not sampled
+    if not run.standings:  # of a run that was put together, not sampled
         return pd.DataFrame(columns=columns)
-    tally = np.sum([standing.state["tally"] for standing in fit.standings], axis=0)
-    calls = np.mean([standing.state["work"][:, layout.CALLS] for standing in fit.standings], axis=0)
+    tally = np.sum([standing.state["tally"] for standing in run.standings], axis=0)
+    calls = np.mean([standing.state["work"][:, layout.CALLS] for standing in run.standings], axis=0)
     rows: list[tuple[Any, ...]] = []
-    for j, move in enumerate(fit.cycle.moves):
+    for j, move in enumerate(run.cycle.moves):
         for k, kind in enumerate(move.kinds or ("",)):
             count = tally[j, k * layout.TALLY : (k + 1) * layout.TALLY]
             mean, sd = _moments(*count[[layout.FINITE_RATIOS, layout.LOG_RATIO, layout.LOG_RATIO_2]])
@@ -64,27 +67,35 @@ def _moments(n: float, total: float, squares: float) -> tuple[float, float]:
     return mean, math.sqrt(max(squares / n - mean * mean, 0.0) * n / (n - 1)) if n > 1 else math.nan
 
 
-def rows(fit: MCMCResult) -> pd.DataFrame:
-    """Acceptance rates, log ratios and skipped calls as rows of `MCMCResult.diagnostics`: mean and sd, the other columns NaN."""
+def rows(run: Run, n: int) -> pd.DataFrame:
+    """Acceptance rates, log ratios and skipped calls as rows of `MCMCResult.diagnostics`: mean and sd, the other columns NaN.
+
+    `n` observations.
+    """
     import pandas as pd
 
-    from nrmmix.posterior.diagnostics import COLUMNS
-
     found: dict[str, tuple[float, float]] = {}
-    for row in table(fit).itertuples():
+    for move, row in _by_move(run):
         if row.kind:
             found[_free(f"{row.kind} accepted", found)] = (row.accepted, math.nan)
             found[_free(f"{row.kind} log ratio", found)] = (row.log_ratio, row.log_ratio_sd)
         if row.skipped:
-            found[_free(f"{row.move} skipped", found)] = (skipped_share(fit, row.move, row.proposed, row.skipped), math.nan)
+            found[_free(f"{row.move} skipped", found)] = (move.share_skipped(row.skipped, row.proposed, n), math.nan)
     out = pd.DataFrame(math.nan, index=list(found), columns=list(COLUMNS), dtype=np.float64)
     out[["mean", "sd"]] = np.array(list(found.values()), dtype=float).reshape(-1, 2)
     return out
 
 
-def skipped_share(fit: MCMCResult, move: str, proposed: int, skipped: int) -> float:
-    """Share of the calls of a move that were skipped."""
-    return skipped / (proposed / fit.model.n_obs if move == "slice" else proposed)
+def trouble(run: Run, n: int) -> str:
+    """What moves say against a run of which they have skipped too much; empty if nothing.  `n` observations."""
+    said = (move.trouble(move.share_skipped(row.skipped, row.proposed, n)) for move, row in _by_move(run) if row.skipped)
+    return " ".join(filter(None, said))
+
+
+def _by_move(run: Run) -> Iterator[tuple[Move, Any]]:
+    """The rows of the table, each with its move."""
+    moves = [move for move in run.cycle.moves for _ in move.kinds or ("",)] if run.standings else []
+    return zip(moves, table(run).itertuples(), strict=True)
 
 
 def _free(name: str, taken: dict[str, Any]) -> str:

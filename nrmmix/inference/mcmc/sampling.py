@@ -6,20 +6,20 @@ import os
 import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from numbers import Real
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import held
-from nrmmix.common.messages import count
+from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc.chain import Chain, Record, Standing, new_chain, resumed_chain
-from nrmmix.inference.mcmc.cycle import METHODS, Cycle, check, choose, cycle_of, update_addresses
+from nrmmix.inference.mcmc.cycle import Cycle, update_addresses
+from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
@@ -27,8 +27,7 @@ from nrmmix.kernels.moves.gibbs import allocate
 from nrmmix.posterior.draws import Draws
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
-    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.model.specification import Specification
 
 MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
 TURNS = 40  # of the chains within a run, the first ones short: every chain soon has draws
@@ -47,16 +46,13 @@ class Run:
     moved: float  # label changes for each observation and iteration
     interrupted: bool
     standings: tuple[Standing, ...] = ()  # of the chains at the end
-    cycle: Cycle = METHODS["gibbs"]
-
-
-
-
+    cycle: Cycle = field(default_factory=lambda: Cycle((Gibbs(),)))
 
 
 def sample(
-    model: Model,
-    method: Any,
+    model: Specification,
+    cycle: Cycle,
+    name: str,
     *,
     draws: int,
     tune: int,
@@ -68,12 +64,11 @@ def sample(
     progress: bool | None,
     time_limit: float | None,
 ) -> Run:
-    """Run the chains of a model; see `Model.fit`."""
-    name, cycle = cycle_of(choose(model) if method == "auto" else method)
+    """Run the chains of a model by a cycle of moves under its name; see `nrmmix.Model.fit`."""
     draws, tune = count("draws", draws, 1), count("tune", tune, 0)
     thin, chains = count("thin", thin, 1), count("chains", chains, 1)
     limits = _limits(chains, cores, time_limit)
-    check(cycle, model, tune)
+    cycle.check(model, tune, has_name=name != cycle.name or len(cycle.moves) == 1)
     seeds = seed_sequence(rng)
     if tune + draws * thin > MOST:
         raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
@@ -85,7 +80,7 @@ def sample(
             for c, (labels, seed) in enumerate(zip(starts, seeds.spawn(chains), strict=True))
         ]
         updates = _compiled(model, cycle)
-    seconds, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
+    elapsed, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
     done = _recorded(model, runs, tune, thin, draws, stopped)
     if max(done) == 0:
         if stopped == "time limit":
@@ -99,14 +94,16 @@ def sample(
         done = [recorded for recorded in done if recorded]
     kept = min(done)
     return Run(
-        Draws(_named(model, record.part(np.s_[:, :kept]))), name, tune, thin, int(seeds.entropy), seconds,
+        Draws(_named(model, record.part(np.s_[:, :kept]))), name, tune, thin, int(seeds.entropy), elapsed,
         _moved(model, runs), bool(stopped), _standings(runs, record, kept, done), cycle,
     )
 
 
-def extend(fit: MCMCResult, draws: int, *, cores: int | None, progress: bool | None, time_limit: float | None) -> Run:
-    """Go on with the chains of a fit; see `MCMCResult.extend`."""
-    model, thin, before = fit.model, fit.thin, fit.draws.n_draws
+def extend(
+    model: Specification, fit: Run, draws: int, *, cores: int | None, progress: bool | None, time_limit: float | None
+) -> Run:
+    """Go on with the chains of a run; see `nrmmix.MCMCResult.extend`."""
+    thin, before = fit.thin, fit.draws.n_draws
     draws, chains = count("draws", draws, 1), fit.draws.n_chains
     limits = _limits(chains, cores, time_limit)
     # draws that some chains have recorded already come first
@@ -115,13 +112,13 @@ def extend(fit: MCMCResult, draws: int, *, cores: int | None, progress: bool | N
     with announced(), held():
         runs = [resumed_chain(model, fit.cycle, standing, record.part(c)) for c, standing in enumerate(fit.standings)]
         updates = _compiled(model, fit.cycle)
-    seconds, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
+    elapsed, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
     done = _recorded(model, runs, tune, thin, draws, stopped)
     kept = min(*done, draws)
     new = _named(model, record.part(np.s_[:, :kept]))
     joined = {name: np.concatenate(_alike(fit.draws[name], values), axis=1) for name, values in new.items()}
     return Run(
-        Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + seconds, _moved(model, runs), bool(stopped),
+        Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + elapsed, _moved(model, runs), bool(stopped),
         _standings(runs, record, kept, done), fit.cycle,
     )
 
@@ -136,12 +133,10 @@ def _alike(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
 
 def _limits(chains: int, cores: Any, time_limit: Any) -> tuple[int, float | None]:
     """Checked number of threads and seconds."""
-    if time_limit is not None and (isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not time_limit > 0):
-        raise ValueError(f"time_limit must be greater than 0 seconds, not {time_limit!r}.")
-    return min(chains, os.cpu_count() or 1) if cores is None else count("cores", cores, 1), time_limit
+    return min(chains, os.cpu_count() or 1) if cores is None else count("cores", cores, 1), seconds("time_limit", time_limit)
 
 
-def _record(model: Model, chains: int, draws: int) -> Record:
+def _record(model: Specification, chains: int, draws: int) -> Record:
     """Room for the draws, if this machine has it: pages are taken only as they are written, too late to complain."""
     each = sum(array.nbytes for array in Record.room(model, 1, 1))
     needed, memory = chains * draws * each, _memory()
@@ -161,7 +156,7 @@ def _memory() -> float:
         return float(sys.maxsize)
 
 
-def _compiled(model: Model, cycle: Cycle) -> np.ndarray:
+def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
     updates = update_addresses(model)
     nobody = np.full(model.n_obs, -1, np.int64)
@@ -213,7 +208,7 @@ def _drive(
     return time.perf_counter() - started, "" if all(run.iteration >= end for run in runs) else stopped
 
 
-def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int, stopped: str) -> list[int]:
+def _recorded(model: Specification, runs: list[Chain], tune: int, thin: int, draws: int, stopped: str) -> list[int]:
     """Draws that each chain has recorded; an exception where one broke."""
     for number, run in enumerate(runs):
         if run.control[loop.STATUS] == layout.BROKEN:
@@ -230,7 +225,7 @@ def _recorded(model: Model, runs: list[Chain], tune: int, thin: int, draws: int,
     return [max(run.iteration - tune, 0) // thin for run in runs]
 
 
-def _moved(model: Model, runs: list[Chain]) -> float:
+def _moved(model: Specification, runs: list[Chain]) -> float:
     """Label changes for each observation and iteration, since the start."""
     return sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(sum(run.iteration for run in runs) * model.n_obs, 1)
 
@@ -242,7 +237,7 @@ def _standings(runs: list[Chain], record: Record, kept: int, done: list[int]) ->
     )
 
 
-def _named(model: Model, record: Record) -> dict[str, np.ndarray]:
+def _named(model: Specification, record: Record) -> dict[str, np.ndarray]:
     """Arrays (chain, draw, ...) by the names of `Draws`."""
     scalars = record.scalars
     values = {

@@ -9,12 +9,12 @@ import numpy as np
 from nrmmix.inference.search.grower import STARTS
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.frame import arrays
-from nrmmix.posterior.partition import canonical
+from nrmmix.model.frame.arrays import TOO_FAR
+from nrmmix.model.frame.labels import canonical
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
-TOO_FAR = 1e100  # squares must not overflow
 UNASSIGNED = -1
 BY_TREES = {name: UNASSIGNED - 1 - j for j, name in enumerate(STARTS)}  # labels of observations that enter by trees
 INITS = ("sequential", "one", "each", *STARTS)
@@ -34,7 +34,7 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
     return np.stack([canonical(arrays.labels(row, n, what="init"))[0] for row in each])
 
 
-def check_start(model: Model, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:
+def check_start(model: Specification, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:
     """There may not be more clusters than components, and each starting cluster must have a location that reaches all its members."""
     n_clusters = int(labels.max(initial=-1)) + 1
     if 0 < model.prior.components < n_clusters:
@@ -55,7 +55,7 @@ def check_start(model: Model, data: layout.Data, labels: np.ndarray, width: np.n
         )
 
 
-def check_rows(model: Model, data: layout.Data) -> None:
+def check_rows(model: Specification, data: layout.Data) -> None:
     """Every row must be near enough for squares, and have a density, data.alone."""
     far = (np.abs(model.packed.rows.y) > TOO_FAR).any(axis=1)
     if far.any():

@@ -14,18 +14,19 @@ from nrmmix.kernels.measure import nrm
 from nrmmix.kernels.moves.shared import log_cluster, take_over
 from nrmmix.kernels.trees import bhc, ibhc
 from nrmmix.kernels.trees import forest as trees
+from nrmmix.model.pack import arrays_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 MOST_BANK = 2**33  # bytes of the statistics of internal nodes
 UNIONS, ROWS = 2**20, 1000  # tried by BHC, taken up by IBHC, before Ctrl-C is heard
 STARTS = ("ibhc", "ibhc_noisy")  # of chains
 
 
-def too_large(model: Model) -> str:
+def too_large(model: Specification) -> str:
     needed = 8 * model.n_obs * model.packed.n_stat
     if needed > MOST_BANK:
         return (
@@ -38,10 +39,10 @@ def too_large(model: Model) -> str:
 class Wood:
     """Kernel arrays of a model, at its hyperparameters' start, and trees over its rows."""
 
-    def __init__(self, model: Model, with_trees: bool = True) -> None:
+    def __init__(self, model: Specification, with_trees: bool = True) -> None:
         self.model, self.n = model, model.n_obs
         n, m = self.n, self.n if with_trees else 1
-        self.data, self.state = model.arrays(8, trees.SIDE)
+        self.data, self.state = arrays_of(model, 8, trees.SIDE)
         start(self.data, self.state, np.full(n, -1, np.int64))
         self.forest = trees.Forest(
             *(np.zeros(n + m, np.int64) for _ in range(4)), np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
@@ -195,7 +196,7 @@ def _expected_clusters(state: layout.State) -> int:
     return int(clusters)
 
 
-def first_labels(model: Model, way: str, order: np.ndarray) -> np.ndarray:
+def first_labels(model: Specification, way: str, order: np.ndarray) -> np.ndarray:
     """Labels (n,) of a chain that starts by one of STARTS, from all rows in an order; of none it has compiled what is needed."""
     wood = Wood(model, way == "ibhc")
     if way == "ibhc_noisy":

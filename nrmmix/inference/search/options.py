@@ -9,21 +9,25 @@ import numpy as np
 
 from nrmmix.common.messages import count
 from nrmmix.inference.mcmc.moves.base import only_with_unions
+from nrmmix.inference.method import Method
 from nrmmix.inference.search.grower import Wood, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nrmmix.model.specification import Model
+    from nrmmix.inference.search.run import SearchOutcome
+    from nrmmix.model.specification import Specification
 
 MOST_PASSES = 10**6
 MOST_ROWS = 20_000  # of BHC, which tries about n^2 unions in a pass
 
 @dataclass(frozen=True)
-class Search:
+class Search(Method):
     """What the searches have in common."""
 
     name: ClassVar[str]
+    accepts: ClassVar[frozenset[str]] = frozenset(("rng", "progress", "time_limit"))
+    why_not: ClassVar[str] = "belongs to chains, and {method} is a search"
     is_random: ClassVar[bool] = True  # whether passes at the same u and hyperparameters differ
     passes: int = 1
 
@@ -31,17 +35,21 @@ class Search:
         for one in fields(self):
             object.__setattr__(self, one.name, count(one.name, getattr(self, one.name), 1, MOST_PASSES))
 
-    def refusal(self, model: Model) -> str:
-        """Why it cannot run on a model; empty where it can."""
+    def refusal(self, model: Specification) -> str:
         if why := only_with_unions(model):
-            return why
+            return f"nm.{self}: {why}"
         if model.packed.rows.missing.any():
-            return "missing cells of the family are drawn, not integrated out, and a search draws nothing"
+            return f"nm.{self}: missing cells of the family are drawn, not integrated out, and a search draws nothing"
         return ""
 
-    def complaint(self, model: Model) -> str:
+    def complaint(self, model: Specification) -> str:
         """What is too large; empty if nothing."""
         return too_large(model)
+
+    def run(self, model: Specification, name: str, **arguments: Any) -> SearchOutcome:
+        from nrmmix.inference.search.run import run_search
+
+        return run_search(model, self, **arguments)
 
     def __str__(self) -> str:
         given = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if getattr(self, one.name) != one.default]
@@ -79,7 +87,7 @@ class BHC(Search):
     is_random: ClassVar[bool] = False
     passes: int = 5
 
-    def complaint(self, model: Model) -> str:
+    def complaint(self, model: Specification) -> str:
         n = model.n_obs
         if n > MOST_ROWS:
             return (
@@ -133,36 +141,3 @@ class IBHC(Search):
         """Grow trees; hands back from time to time, so that it can be stopped."""
         yield from wood.grown(rng.permutation(wood.n).astype(np.int64))
         yield from wood.joined(wood.roots_grown)
-
-
-SEARCHES: dict[str, Search] = {"bhc": BHC(), "ibhc": IBHC()}
-
-
-def search_of(method: Any) -> Search | None:
-    """The search that is meant by what `Model.fit` was given; None where it is another method.
-
-    Raises
-    ------
-    ValueError
-        If it is the class of a search, or a list with one.
-    """
-    if isinstance(method, type) and issubclass(method, Search):
-        raise ValueError(f"method is the class {method.__name__}; make an object of it, nm.{method.__name__}().")
-    if isinstance(method, (list, tuple)) and any(isinstance(one, Search) for one in method):
-        raise ValueError("a search runs alone, not in a list of moves: method=nm.IBHC(); chains can start from one, init=\"ibhc\".")
-    if isinstance(method, str):
-        return SEARCHES.get(method)
-    return method if isinstance(method, Search) else None
-
-
-
-
-
-
-# ---- how trees are grown
-
-
-
-
-
-

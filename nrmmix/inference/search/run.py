@@ -6,13 +6,13 @@ import math
 import sys
 import time
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import held
+from nrmmix.common.messages import seconds
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import check_rows
@@ -22,7 +22,7 @@ from nrmmix.inference.search.tree import Tree
 from nrmmix.kernels.core import state as layout
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 @dataclass(frozen=True)
 class Found:
@@ -38,6 +38,7 @@ class Found:
 class SearchOutcome(NamedTuple):
     """What a search gives back."""
 
+    search: Search
     found: Found
     bounds: list[float]  # of each pass, the log density of the hyperparameters added up to a constant
     seed: int
@@ -45,19 +46,17 @@ class SearchOutcome(NamedTuple):
     interrupted: bool
 
 
-def run_search(model: Model, search: Search, *, rng: Any, progress: bool | None, time_limit: float | None) -> SearchOutcome:
+def run_search(model: Specification, search: Search, *, rng: Any, progress: bool | None, time_limit: float | None) -> SearchOutcome:
     """Run a search on a model; see `Model.fit`.
 
     Raises
     ------
     ValueError
-        If the search does not suit the model, or an argument is out of range.
+        If the model is too large for the search, or an argument is out of range.
     """
-    for why in (search.refusal(model), search.complaint(model)):
-        if why:
-            raise ValueError(f"nm.{search}: {why}.")
-    if time_limit is not None and (isinstance(time_limit, bool) or not isinstance(time_limit, Real) or not time_limit > 0):
-        raise ValueError(f"time_limit must be greater than 0 seconds, not {time_limit!r}.")
+    if why := search.complaint(model):
+        raise ValueError(f"nm.{search}: {why}.")
+    seconds("time_limit", time_limit)
     seeds = seed_sequence(rng)
     random = np.random.default_rng(seeds.spawn(1)[0])
     show = sys.stderr.isatty() if progress is None else bool(progress)
@@ -99,7 +98,7 @@ def run_search(model: Model, search: Search, *, rng: Any, progress: bool | None,
         if stopped == "time limit":
             raise TimeoutError("time_limit was over before the first tree was built; give more seconds.")
         raise KeyboardInterrupt("stopped before the first tree was built")
-    return SearchOutcome(best, bounds, int(seeds.entropy), time.perf_counter() - started, bool(stopped))
+    return SearchOutcome(search, best, bounds, int(seeds.entropy), time.perf_counter() - started, bool(stopped))
 
 
 def _changing(wood: Wood) -> np.ndarray:

@@ -98,7 +98,7 @@ class Tree:
 
     def labels(self, most: int | None = None) -> np.ndarray:
         """The partition of `cut`, (n,), clusters numbered by first appearance."""
-        from nrmmix.posterior.partition import canonical
+        from nrmmix.model.frame.labels import canonical
 
         out = np.empty(self.n_leaves, np.int64)
         for k, node in enumerate(self.cut(most)):

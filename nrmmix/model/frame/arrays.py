@@ -22,6 +22,7 @@ __all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matr
 
 CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as no variation
 LARGEST = 1e100  # squares, and products of some of them, must neither overflow
+TOO_FAR = 1e100  # in prior standard deviations: squares must not overflow
 SMALLEST = 1 / LARGEST  # nor underflow
 
 

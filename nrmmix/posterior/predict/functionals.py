@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from nrmmix.common.seeds import draw_seeds
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, predictive_scores, predictive_weights
 from nrmmix.model.families.distributions import Law, spread_out
-from nrmmix.posterior.predict.rows import Target, parts
-from nrmmix.posterior.predict.states import Atoms, Reach, Replay, draw_seeds, prior_laws, random_measure
+from nrmmix.model.replicates import parts
+from nrmmix.posterior.predict.rows import Target
+from nrmmix.posterior.predict.states import Atoms, Reach, Replay, prior_laws, random_measure
 
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.

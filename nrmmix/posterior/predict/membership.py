@@ -17,39 +17,40 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.model.families.base import rows_of
-from nrmmix.posterior.predict.rows import Target, observed, parts
+from nrmmix.model.replicates import parts
+from nrmmix.posterior.predict.rows import Target, observed
 from nrmmix.posterior.predict.states import Replay, log_terms
 
 if TYPE_CHECKING:
-    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.posterior.draws import Posterior
 
 NEW = -1  # label of a cluster that the estimate does not have
 
 
-def of_training_rows(fit: MCMCResult, size: int) -> pd.DataFrame:
+def of_training_rows(posterior: Posterior, estimate: np.ndarray, size: int) -> pd.DataFrame:
     """Labels of the estimate, and the probability that each row belongs where it is."""
-    estimate, replay = fit.partition().labels, Replay(fit, size)
-    labels = fit.draws.flat("labels")
+    replay = Replay(posterior, size)
+    labels = posterior.draws.flat("labels")
     alone = np.bincount(estimate)[estimate] == 1
     total = np.zeros(len(estimate))
     for t in replay.chosen:
         counts = _counts(labels[t], estimate)
         together, others = counts[labels[t], estimate] - 1, counts.sum(axis=1)[labels[t]] - 1
         total += np.where(others > 0, together / np.maximum(others, 1), alone)
-    return _frame(estimate, total / len(replay), fit.model.frame.index)
+    return _frame(estimate, total / len(replay), posterior.specification.frame.index)
 
 
-def of_rows(fit: MCMCResult, target: Target, y: Any, size: int) -> pd.DataFrame:
+def of_rows(posterior: Posterior, estimate: np.ndarray, target: Target, y: Any, size: int) -> pd.DataFrame:
     """The most probable cluster of rows with responses y (rows, d), NEW for a new one.
 
     Responses that are missing do not count.  There is no cluster where all are, or a covariate or an input.
     """
-    estimate, replay = fit.partition().labels, Replay(fit, size)
-    labels, C = fit.draws.flat("labels"), int(estimate.max()) + 1
+    replay = Replay(posterior, size)
+    labels, C = posterior.draws.flat("labels"), int(estimate.max()) + 1
     ok = np.flatnonzero((target.row >= 0) & observed(y))
     cluster = np.ma.masked_all(len(target.index), np.int64)
     probability = np.full(len(target.index), np.nan)
-    for part in parts(len(ok), 8 * (4 * (int(fit.draws["n_clusters"].max()) + 1) + C)):
+    for part in parts(len(ok), 8 * (4 * (int(posterior.draws["n_clusters"].max()) + 1) + C)):
         rows = ok[part]
         total, top = np.zeros((len(rows), C + 1)), np.full((len(rows), 1), -np.inf)
         with rows_of(target.index, rows):

@@ -14,12 +14,12 @@ from nrmmix.model.frame.tables import COUNT_BOUND, listed, plain, shown
 from nrmmix.posterior.predict.states import prior_laws
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 GRID, MOST_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
 
 
-def chosen(model: Model, response: Any) -> np.ndarray:
+def chosen(model: Specification, response: Any) -> np.ndarray:
     """Numbers of the responses asked for; None asks for all.
 
     Raises
@@ -45,7 +45,7 @@ def chosen(model: Model, response: Any) -> np.ndarray:
     return np.array([names.index(name) for name in given])
 
 
-def why_not(model: Model, kind: str) -> list[str | None]:
+def why_not(model: Specification, kind: str) -> list[str | None]:
     """Of each response why it has no marginal density, distribution function or quantile; None where it has.
 
     Examples
@@ -66,7 +66,7 @@ def why_not(model: Model, kind: str) -> list[str | None]:
     return found
 
 
-def check_marginal(model: Model, responses: np.ndarray, kind: str) -> None:
+def check_marginal(model: Specification, responses: np.ndarray, kind: str) -> None:
     """Refuse responses of which there is no marginal of this kind."""
     reasons = why_not(model, kind)
     for j in responses:
@@ -81,7 +81,7 @@ def check_marginal(model: Model, responses: np.ndarray, kind: str) -> None:
 # ---- points
 
 
-def given_points(model: Model, at: Any, responses: np.ndarray) -> np.ndarray:
+def given_points(model: Specification, at: Any, responses: np.ndarray) -> np.ndarray:
     """(m, k) points of k responses as kernels read them: categories by the number of their level.
 
     Raises
@@ -128,7 +128,7 @@ def _codes(name: str, levels: Sequence[Any], values: np.ndarray) -> np.ndarray:
     return codes
 
 
-def grid(model: Model, response: int) -> np.ndarray:
+def grid(model: Specification, response: int) -> np.ndarray:
     """Points of a response: of a number its range and a tenth more on both sides, of a count whole numbers, of categories all levels."""
     levels, y = model.frame.levels[response], model.frame.response[:, response]
     if levels is not None:
@@ -143,7 +143,7 @@ def grid(model: Model, response: int) -> np.ndarray:
     return np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MOST_COUNTS)))))
 
 
-def label(model: Model, responses: np.ndarray, points: np.ndarray) -> np.ndarray:
+def label(model: Specification, responses: np.ndarray, points: np.ndarray) -> np.ndarray:
     """Points (m,) of responses (m,) as they stand in an index: levels for categories, whole numbers for counts."""
     levels, reads = model.frame.levels, model.frame.reads
     of = np.unique(responses)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,8 @@ import pandas as pd
 from nrmmix.model.families.base import rows_of
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
-MEMORY = 2**27  # bytes of working arrays held at once
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Target:
         return Target(self.index[rows], row, place, covariates, given, self.inputs[of_inputs])
 
 
-def targets(model: Model, newdata: Any) -> Target:
+def targets(model: Specification, newdata: Any) -> Target:
     """Distinct covariate rows and inputs of new or training data."""
     frame, covariates = model.frame, None
     if newdata is None:
@@ -81,12 +79,5 @@ def observed(y: Any) -> np.ndarray:
     return ~np.isnan(y).all(axis=1) if isinstance(y, np.ndarray) else np.ones(y.shape[0], bool)
 
 
-def known(totals: Sequence[np.ndarray | None]) -> Any:
-    """Rows of which no block of counts misses its total; all where no block has any."""
-    return np.all([~np.isnan(total) for total in totals if total is not None], axis=0)
 
 
-def parts(n: int, each: int) -> list[np.ndarray]:
-    """0..n-1 in blocks, `each` bytes an entry, that fit into MEMORY."""
-    step = max(MEMORY // each, 1)
-    return [np.arange(start, min(start + step, n)) for start in range(0, n, step)]

@@ -13,22 +13,22 @@ import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count
-from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.seeds import draw_seeds, prediction_seed, seed_sequence
 from nrmmix.kernels.predictive import MAX_JUMPS
+from nrmmix.model import replicates as blocks_of
 from nrmmix.model.frame.tables import listed
-from nrmmix.model.replicates import Replicates
-from nrmmix.posterior.predict import rows as blocks_of
-from nrmmix.posterior.predict.rows import known, parts, targets
-from nrmmix.posterior.predict.states import Reach, Replay, default_seed, draw_seeds, new_components, random_measure
+from nrmmix.model.replicates import Replicates, known, parts
+from nrmmix.posterior.predict.rows import targets
+from nrmmix.posterior.predict.states import Reach, Replay, new_components, random_measure
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nrmmix.model.specification import Model
-    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.model.specification import Specification
+    from nrmmix.posterior.draws import Posterior
 
 
-def simulate(fit: MCMCResult, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
+def simulate(posterior: Posterior, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
     """Draw data sets like the observed one; see `MCMCResult.simulate`.
 
     Replicates are from recorded draws spread evenly over the chains; where more are wanted than were recorded, these are gone through
@@ -37,15 +37,15 @@ def simulate(fit: MCMCResult, newdata: Any = None, draws: int = 1, rng: Any = No
     """
     if isinstance(newdata, str):
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}.")
-    model, size = fit.model, count("draws", draws, 1)
-    seed = default_seed(fit) if rng is None else seed_sequence(rng)
+    model, size = posterior.specification, count("draws", draws, 1)
+    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
     target, totals = targets(model, newdata), _totals(model, newdata)
     ok = np.flatnonzero((target.row >= 0) & known(totals))
     out = Replicates(size, target.index, model)
-    replay = Replay(fit, size)
+    replay = Replay(posterior, size)
     each, of_reach = 6 * model.packed.n_theta + model.n_dim, 0
     if model.is_regression:  # a row has weights of its own
-        each += 4 * (int(fit.draws["n_clusters"].max()) + int(1.3 * MAX_JUMPS))
+        each += 4 * (int(posterior.draws["n_clusters"].max()) + int(1.3 * MAX_JUMPS))
         of_reach = model.grid.distance.shape[2] * (len(model.widths) + 2)
     blocks = parts(len(ok), 8 * (each + of_reach))
     rows = [target.take(ok[block]) for block in blocks]
@@ -73,7 +73,7 @@ def simulate(fit: MCMCResult, newdata: Any = None, draws: int = 1, rng: Any = No
     return out.table()
 
 
-def _totals(model: Model, newdata: Any) -> list[np.ndarray | None]:
+def _totals(model: Specification, newdata: Any) -> list[np.ndarray | None]:
     """Of each block the totals of counts that its rows are to have: those of the data."""
     if not any(block.family.needs_totals for block in model.blocks.blocks):
         return [None] * len(model.blocks.blocks)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.seeds import seed_sequence
-from nrmmix.inference.mcmc.start import TOO_FAR
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.kernels.predictive import draw_components, draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
+from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.frame.tables import plain
+from nrmmix.model.pack import arrays_of
 from nrmmix.posterior.predict.rows import Target
 
 if TYPE_CHECKING:
     from nrmmix.model.families.distributions import Law
-    from nrmmix.model.specification import Model
-    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.model.specification import Specification
+    from nrmmix.posterior.draws import Posterior
 
 OUT_OF_REACH = (
     "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
@@ -33,9 +33,9 @@ SMALLEST_JUMP = 0.01  # unseen atoms lighter than this many observations enter b
 
 
 
-def prior_laws(model: Model) -> list[Law | None]:
+def prior_laws(model: Specification) -> list[Law | None]:
     """Of each response its law in a new cluster, at the inputs of the first row; None for a response that has no law of its own."""
-    data, state = model.arrays(1)
+    data, state = arrays_of(model, 1)
     with announced():
         empty_column(data, state.stat, 0)
     return model.blocks.predictive_laws(state.stat, 1, model.frame.inputs[:1], model.packed)
@@ -50,13 +50,13 @@ def prior_laws(model: Model) -> list[Law | None]:
 class Replay:
     """Recorded draws put back into kernel arrays one by one."""
 
-    def __init__(self, fit: MCMCResult, limit: int | None):
-        self.model, self.draws = fit.model, fit.draws
+    def __init__(self, posterior: Posterior, limit: int | None):
+        self.model, self.draws = posterior.specification, posterior.draws
         total = self.draws.n_chains * self.draws.n_draws
         size = total if limit is None else min(limit, total)
         # evenly spaced over all chains
         self.chosen = (np.arange(size) * total) // size
-        self.data, self.state = self.model.arrays(int(self.draws["n_clusters"].max()))
+        self.data, self.state = arrays_of(self.model, int(self.draws["n_clusters"].max()))
         self._flat = {name: self.draws.flat(name) for name in self.draws}
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class Replay:
 class Reach:
     """Covariate kernel of the target rows, (R, P); worked out anew only where widths are sampled."""
 
-    def __init__(self, model: Model, target: Target):
+    def __init__(self, model: Specification, target: Target):
         self.model, self.target = model, target
         self.distance = None if target.covariates is None else model.grid.distances(target.covariates)
         self._last: tuple[bytes, np.ndarray] | None = None
@@ -192,15 +192,3 @@ def log_terms(replay: Replay, target: Target, y: np.ndarray) -> Iterator[np.ndar
         with np.errstate(divide="ignore"):
             log_weights = np.log(weights)
         yield log_weights[place] + predictive_scores(points, replay.state) + coefficient
-
-
-def default_seed(fit: MCMCResult) -> np.random.SeedSequence:
-    """Follows from the fit's seed, so that a prediction repeats itself; apart from the chains' own streams."""
-    return np.random.SeedSequence(fit.seed, spawn_key=(2**31,))
-
-
-def draw_seeds(seed: np.random.SeedSequence, size: int) -> list[np.random.SeedSequence]:
-    """The same seeds for the same draws, however the rows are split."""
-    return seed_sequence(seed).spawn(size)
-
-

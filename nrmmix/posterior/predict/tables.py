@@ -18,19 +18,20 @@ from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count
-from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import as_frame
+from nrmmix.model.replicates import parts
 from nrmmix.posterior.predict import membership
 from nrmmix.posterior.predict.functionals import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, at_rows, everywhere
 from nrmmix.posterior.predict.points import check_marginal, chosen, given_points, grid, label
-from nrmmix.posterior.predict.rows import Target, observed, parts, targets
-from nrmmix.posterior.predict.states import Replay, default_seed, log_terms
+from nrmmix.posterior.predict.rows import Target, observed, targets
+from nrmmix.posterior.predict.states import Replay, log_terms
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
-    from nrmmix.results.mcmc import MCMCResult
+    from nrmmix.model.specification import Specification
+    from nrmmix.posterior.draws import Posterior
 
 KINDS = ("mean", "density", "cdf", "quantile", "cluster")
 
@@ -39,7 +40,7 @@ KINDS = ("mean", "density", "cdf", "quantile", "cluster")
 class Query:
     """What a prediction is of."""
 
-    fit: MCMCResult
+    posterior: Posterior
     newdata: Any
     target: Target
     responses: np.ndarray  # (k,) numbers of the responses asked for
@@ -49,15 +50,15 @@ class Query:
     seed: np.random.SeedSequence
 
     @property
-    def model(self) -> Model:
-        return self.fit.model
+    def model(self) -> Specification:
+        return self.posterior.specification
 
     @property
     def names(self) -> np.ndarray:
         return np.array(self.model.frame.response_names)
 
     def replay(self) -> Replay:
-        return Replay(self.fit, self.draws)
+        return Replay(self.posterior, self.draws)
 
     def own(self) -> Any:
         """(rows, d) responses of the rows; None where the new data have none."""
@@ -68,7 +69,7 @@ class Query:
 
 
 def predict(
-    fit: MCMCResult,
+    posterior: Posterior,
     newdata: Any = None,
     kind: str = "mean",
     *,
@@ -78,8 +79,12 @@ def predict(
     draws: int = 500,
     rng: Any = None,
     response: str | Sequence[str] | None = None,
+    estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
-    """Posterior of a functional of the conditional distribution; see `MCMCResult.predict`."""
+    """Posterior of a functional of the conditional distribution; see `nrmmix.MCMCResult.predict`.
+
+    `estimate` gives the labels of the point estimate of the partition, which `kind="cluster"` is about.
+    """
     if isinstance(newdata, str):
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; did you mean kind={newdata!r}?")
     if not (isinstance(kind, str) and kind in KINDS):
@@ -92,32 +97,33 @@ def predict(
         raise ValueError(f'at belongs to kind="density" and "cdf"; a {kind} has no points.')
     if kind == "cluster" and response is not None:
         raise ValueError("a cluster has all responses; leave response= out.")
-    size = count("draws", draws, 1)
-    seed = default_seed(fit) if rng is None else seed_sequence(rng)
-    responses = chosen(fit.model, response)
-    named = fit.model.n_dim > 1 if response is None else not isinstance(response, str)
-    target = targets(fit.model, newdata)
-    query = Query(fit, newdata, target, responses, named, float(interval), size, seed)
+    model, size = posterior.specification, count("draws", draws, 1)
+    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    responses = chosen(model, response)
+    named = model.n_dim > 1 if response is None else not isinstance(response, str)
+    target = targets(model, newdata)
+    query = Query(posterior, newdata, target, responses, named, float(interval), size, seed)
     with announced():
         if kind == "mean":
             return _mean(query)
         if kind == "quantile":
             return _quantile(query, q)
         if kind == "cluster":
-            return _cluster(query)
-        return _curve(query, kind, at, joint=kind == "density" and response is None and fit.model.n_dim > 1)
+            return _cluster(query, estimate)
+        return _curve(query, kind, at, joint=kind == "density" and response is None and model.n_dim > 1)
 
 
-def log_density(fit: MCMCResult, newdata: Any = None, draws: int | None = 1000) -> pd.Series:
+def log_density(posterior: Posterior, newdata: Any = None, draws: int | None = 1000) -> pd.Series:
     """Log of the posterior mean density of each row's own response; see `MCMCResult.log_density`."""
-    target, y = targets(fit.model, newdata), _own_responses(fit.model, newdata)
+    model = posterior.specification
+    target, y = targets(model, newdata), _own_responses(model, newdata)
     if y is None:
-        raise ValueError(f"newdata has no {_lacking(fit.model, newdata)}; log_density needs the response.")
-    replay = Replay(fit, None if draws is None else count("draws", draws, 1))
+        raise ValueError(f"newdata has no {_lacking(model, newdata)}; log_density needs the response.")
+    replay = Replay(posterior, None if draws is None else count("draws", draws, 1))
     ok = np.flatnonzero((target.row >= 0) & observed(y))
     out = np.full(len(target.index), np.nan)
     with announced():
-        for part in parts(len(ok), 8 * 4 * (int(fit.draws["n_clusters"].max()) + 1)):
+        for part in parts(len(ok), 8 * 4 * (int(posterior.draws["n_clusters"].max()) + 1)):
             rows = ok[part]
             total = np.full(len(rows), -np.inf)
             with rows_of(target.index, rows):
@@ -198,24 +204,24 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
     return _frame(table, _index(query.target.index, each, levels(points, responses)))
 
 
-def _cluster(query: Query) -> pd.DataFrame:
+def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
     if query.newdata is None:
-        return membership.of_training_rows(query.fit, query.draws)
+        return membership.of_training_rows(query.posterior, estimate(), query.draws)
     y = query.own()
     if y is None:
         lacking = _lacking(query.model, query.newdata)
         raise ValueError(f'newdata has no {lacking}; kind="cluster" needs the responses of the rows.')
-    return membership.of_rows(query.fit, query.target, y, query.draws)
+    return membership.of_rows(query.posterior, estimate(), query.target, y, query.draws)
 
 
 # ---- responses
 
 
-def _own_responses(model: Model, newdata: Any, which: Iterable[int] | None = None) -> Any:
+def _own_responses(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> Any:
     return model.frame.response if newdata is None else model.frame.new_response(newdata, which)
 
 
-def _lacking(model: Model, newdata: Any) -> str:
+def _lacking(model: Specification, newdata: Any) -> str:
     """The columns of responses that new data with all covariates do not have."""
     return ", ".join(name for name in model.frame.source if name not in as_frame(newdata, allow_empty=True))
 

@@ -10,7 +10,7 @@ from nrmmix.kernels.core.entry import Entry
 if TYPE_CHECKING:
     import numpy as np
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 
 MOST = 10**6  # proposals, scans and atoms of one call, which is not interrupted
@@ -41,18 +41,18 @@ class Move:
         """Kinds of proposals that are counted; none where every one is accepted."""
         return ()
 
-    def options(self, model: Model) -> tuple[float, ...]:
+    def options(self, model: Specification) -> tuple[float, ...]:
         """What the kernel reads, in its order."""
         return ()
 
-    def room(self, model: Model) -> Room:
+    def room(self, model: Specification) -> Room:
         return Room()
 
-    def refusal(self, model: Model) -> str:
+    def refusal(self, model: Specification) -> str:
         """Why the move cannot run on a model; empty where it can."""
         return ""
 
-    def complaint(self, model: Model) -> str:
+    def complaint(self, model: Specification) -> str:
         """What is wrong with its options on a model that it suits; empty if nothing."""
         return ""
 
@@ -64,7 +64,15 @@ class Move:
         """Whether the move alone reaches every partition."""
         return True
 
-    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+    def share_skipped(self, skipped: int, proposed: int, n: int) -> float:
+        """Share of its calls, or proposals, that left the partition of n observations as it was without a try."""
+        return skipped / proposed
+
+    def trouble(self, share: float) -> str:
+        """What is to be said where it skipped such a share; empty if nothing."""
+        return ""
+
+    def can_have_kept(self, kept: np.ndarray, model: Specification) -> bool:
         """Whether it may have learnt this, finite numbers that a file says, in tuning."""
         return True
 
@@ -80,7 +88,7 @@ class Move:
 _ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
 
 
-def only_conjugate_mixtures(model: Model) -> str:
+def only_conjugate_mixtures(model: Specification) -> str:
     if model.is_regression:
         return _ONLY_MIXTURES
     if len(model.packed.held):
@@ -88,7 +96,7 @@ def only_conjugate_mixtures(model: Model) -> str:
     return ""
 
 
-def only_with_unions(model: Model) -> str:
+def only_with_unions(model: Specification) -> str:
     """Why clusters of a model cannot be joined, as trees need it; empty where they can."""
     if why := only_conjugate_mixtures(model):
         return why

@@ -12,7 +12,7 @@ from nrmmix.kernels.moves import gibbs
 
 if TYPE_CHECKING:
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 @dataclass(frozen=True)
 class Gibbs(Move):
@@ -47,13 +47,13 @@ class Gibbs(Move):
         if self.subset is not None:
             object.__setattr__(self, "subset", count("subset", self.subset, 1))
 
-    def options(self, model: Model) -> tuple[float, ...]:
+    def options(self, model: Specification) -> tuple[float, ...]:
         return (float(self.subset or 0),)
 
-    def room(self, model: Model) -> Room:
+    def room(self, model: Specification) -> Room:
         return Room(whole=0 if self.subset is None else model.n_obs)
 
-    def complaint(self, model: Model) -> str:
+    def complaint(self, model: Specification) -> str:
         if self.subset is not None and self.subset > model.n_obs:
             return f"subset={self.subset} is more than the {model.n_obs} observations"
         return ""

@@ -14,7 +14,7 @@ from nrmmix.kernels.moves.permutation import permutation
 if TYPE_CHECKING:
     import numpy as np
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 ORDERS = ("uniform", "markov", "projection")
 
@@ -84,13 +84,13 @@ class Permutation(Move):
     def kinds(self) -> tuple[str, ...]:
         return ("partition",)
 
-    def options(self, model: Model) -> tuple[float, ...]:
+    def options(self, model: Specification) -> tuple[float, ...]:
         return (
             float(self.dynamic_program == "table"), -1.0 if self.beam is None else self.beam, float(ORDERS.index(self.order)),
             float(self.integrate_mass),
         )
 
-    def room(self, model: Model) -> Room:
+    def room(self, model: Specification) -> Room:
         rows = model.packed.rows
         directions = rows.y.shape[1] + int(rows.indices.max(initial=-1)) + 1 if self.order == "projection" else 0
         return Room(*permutation.room(model.n_obs, directions, self.dynamic_program == "table", self.order == "markov"))
@@ -98,16 +98,16 @@ class Permutation(Move):
     def is_irreducible(self) -> bool:
         return self.beam is None  # one of 0 loses what rounds to 0
 
-    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+    def can_have_kept(self, kept: np.ndarray, model: Specification) -> bool:
         return bool((kept >= 0).all()) and kept[permutation.USUAL] <= model.n_obs
 
     def needs_tune(self) -> str:
         return "random projections run in tuning only" if self.order == "projection" else ""
 
-    def refusal(self, model: Model) -> str:
+    def refusal(self, model: Specification) -> str:
         return only_conjugate_mixtures(model)
 
-    def complaint(self, model: Model) -> str:
+    def complaint(self, model: Specification) -> str:
         n = model.n_obs
         needed = 8 * permutation.room(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
         if needed > MOST_TABLE:

@@ -13,7 +13,7 @@ from nrmmix.kernels.trees import forest as trees
 from nrmmix.kernels.trees import published, published_trees
 
 if TYPE_CHECKING:
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 REPAIRS = ("subset", "tree", "first_pick")
 
@@ -92,16 +92,16 @@ class PublishedTreeGuided(Move):
     def kinds(self) -> tuple[str, ...]:
         return ("split", "merge")
 
-    def options(self, model: Model) -> tuple[float, ...]:
+    def options(self, model: Specification) -> tuple[float, ...]:
         repaired = (float(name in self.repaired) for name in REPAIRS)
         proposals = 0 if self.moves == "local" else self.global_moves
         return (float(proposals), float(self.depth), *repaired, float(self.moves == "global"))
 
-    def room(self, model: Model) -> Room:
+    def room(self, model: Specification) -> Room:
         number, whole = published_trees.room(model.n_obs, model.packed.n_stat)
         return Room(number, whole, trees.SIDE)
 
-    def refusal(self, model: Model) -> str:
+    def refusal(self, model: Specification) -> str:
         if why := only_with_unions(model):
             return why
         if model.packed.rows.missing.size:

@@ -13,7 +13,10 @@ from nrmmix.kernels.moves import slice as slice_sampler
 
 if TYPE_CHECKING:
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
+
+SKIPPED_BAD = 0.2  # share of the calls
+
 
 @dataclass(frozen=True)
 class Slice(Move):
@@ -53,15 +56,26 @@ class Slice(Move):
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_atoms", count("max_atoms", self.max_atoms, 1, MOST))
 
-    def options(self, model: Model) -> tuple[float, ...]:
+    def options(self, model: Specification) -> tuple[float, ...]:
         return (float(self.max_atoms),)
 
-    def room(self, model: Model) -> Room:
+    def room(self, model: Specification) -> Room:
         return Room(*slice_sampler.room(model.n_obs, self.max_atoms, model.prior.components))
 
-    def refusal(self, model: Model) -> str:
+    def refusal(self, model: Specification) -> str:
         if model.is_regression:
             return _ONLY_MIXTURES
         if model.prior.kind == layout.TABLE:
             return f"it draws the random measure, and {type(model.prior).__name__} has a law of partitions only"
         return ""
+
+    def share_skipped(self, skipped: int, proposed: int, n: int) -> float:
+        return skipped / (proposed / n)  # labels are counted, n in a call
+
+    def trouble(self, share: float) -> str:
+        if share <= SKIPPED_BAD:
+            return ""
+        return (
+            f"Slice sampling has skipped {share:.0%} of its calls, as too many atoms were needed: give nm.Slice(max_atoms=) more than "
+            "it has, or take method='gibbs'."
+        )

@@ -12,7 +12,7 @@ from nrmmix.kernels.moves import split_merge
 
 if TYPE_CHECKING:
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 @dataclass(frozen=True)
 class SplitMerge(Move):
@@ -62,11 +62,11 @@ class SplitMerge(Move):
     def kinds(self) -> tuple[str, ...]:
         return ("split", "merge") if self.proposal == "restricted_gibbs" else ("sequential split", "sequential merge")
 
-    def options(self, model: Model) -> tuple[float, ...]:
+    def options(self, model: Specification) -> tuple[float, ...]:
         return (float(self.proposals), float(self.scans), float(self.proposal == "sequential"))
 
-    def room(self, model: Model) -> Room:
+    def room(self, model: Specification) -> Room:
         return Room(whole=3 * model.n_obs + 2, side=split_merge.SIDE)
 
-    def refusal(self, model: Model) -> str:
+    def refusal(self, model: Specification) -> str:
         return only_conjugate_mixtures(model)

@@ -16,11 +16,12 @@ from nrmmix.kernels.trees import guide_tree
 from nrmmix.kernels.trees import guided as tree_guided
 from nrmmix.kernels.trees import splits as tree_splits
 from nrmmix.kernels.trees import sweep as tree_cycle
+from nrmmix.model.pack import arrays_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from nrmmix.model.specification import Model
+    from nrmmix.model.specification import Specification
 
 
 LEAST_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
@@ -95,8 +96,8 @@ class TreeGuided(Move):
     def kinds(self) -> tuple[str, ...]:
         return ("split", "merge")
 
-    def options(self, model: Model) -> tuple[float, ...]:
-        _, start = model.arrays(1)
+    def options(self, model: Specification) -> tuple[float, ...]:
+        _, start = arrays_of(model, 1)
         mass, sigma, tau = (float(start.hyper[place]) for place in (layout.MASS, layout.SIGMA, layout.TAU))
         # the guide's constants without tuning: u is about n
         log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)
@@ -106,22 +107,22 @@ class TreeGuided(Move):
             self.eta, log_cluster, sigma, self.scan_share, *(float(part.address) for part in parts),
         )
 
-    def room(self, model: Model) -> Room:
+    def room(self, model: Specification) -> Room:
         rows = model.packed.rows
         width = rows.y.shape[1] if rows.missing.shape[0] else 0
         return Room(*tree_splits.room(model.n_obs, model.packed.n_stat, width), side=tree_splits.SIDE)
 
-    def can_have_kept(self, kept: np.ndarray, model: Model) -> bool:
+    def can_have_kept(self, kept: np.ndarray, model: Specification) -> bool:
         tree = kept[tree_cycle.TREE]
         return bool(
             kept[tree_cycle.GUIDE_SIGMA] < 1 and tree_cycle.LOWEST_LOG_RHO <= kept[tree_cycle.LOG_RHO] <= 0
             and (tree == 0 or (tree == math.floor(tree) and 1 <= tree // tree_cycle.AGES <= guide_tree.ORDERS))
         )
 
-    def refusal(self, model: Model) -> str:
+    def refusal(self, model: Specification) -> str:
         return only_with_unions(model)
 
-    def complaint(self, model: Model) -> str:
+    def complaint(self, model: Specification) -> str:
         size = 8 * model.n_obs * model.packed.n_stat
         if size > MOST_COLUMNS:
             return (

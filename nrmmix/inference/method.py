@@ -1,0 +1,31 @@
+"""What every way to fit a model offers, whichever kind of inference it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Specification
+
+
+class Method:
+    """A way to fit: a cycle of moves, a search, and what else has a run of its own.
+
+    A new kind of inference derives a class from it, whose outcome `nrmmix.results.result_of` knows to wrap, and gives it a name in
+    `nrmmix.inference.methods`.
+    """
+
+    name: str
+    accepts: ClassVar[frozenset[str]] = frozenset()  # arguments of `Model.fit` that it uses
+    why_not: ClassVar[str] = "is not used by {method}"  # what is said of the others
+
+    def refusal(self, model: Specification) -> str:
+        """Why it cannot run on a model; empty where it can."""
+        return ""
+
+    def run(self, model: Specification, name: str, **arguments: Any) -> Any:
+        """Run on a model, under the name by which the user called for it, with the arguments that it accepts."""
+        raise TypeError(f"{type(self).__name__} has no method `run`.")
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}()"

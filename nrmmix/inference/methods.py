@@ -1,0 +1,108 @@
+"""The methods that have a name, which one suits a model best, and which one is meant by what a user gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nrmmix.common.messages import did_you_mean
+from nrmmix.inference.mcmc.cycle import Cycle
+from nrmmix.inference.mcmc.moves import Gibbs, Move, Permutation, PublishedTreeGuided, Slice, SplitMerge, TreeGuided
+from nrmmix.inference.method import Method
+from nrmmix.inference.search.options import BHC, IBHC, Search
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from nrmmix.model.specification import Specification
+
+CYCLES: dict[str, Cycle] = {
+    "gibbs": Cycle((Gibbs(),)),
+    "split_merge": Cycle((SplitMerge(), SplitMerge(proposal="sequential"), Gibbs())),
+    "slice": Cycle((Slice(),)),
+    "permutation": Cycle((Permutation(beam=1e-6), Gibbs())),
+    "tree": Cycle((TreeGuided(global_moves=3, depth=5), Gibbs()), share="work"),
+    "tree_published": Cycle((PublishedTreeGuided(),)),
+}
+SEARCHES: dict[str, Search] = {"bhc": BHC(), "ibhc": IBHC()}
+# "auto" is one of them, by `choose`.
+METHODS: dict[str, Method] = CYCLES | SEARCHES
+NAMES = ("auto", *METHODS)
+
+TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
+
+
+def choose(model: Specification) -> str:
+    """The method that `"auto"` stands for.
+
+    For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
+    `"split_merge"` where trees do not fit into memory or a family has none; `"gibbs"` for all others.  Few rows of one or two responses
+    mix as well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).
+    """
+    if model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES:
+        for name in ("tree", "split_merge"):
+            if not CYCLES[name].refusal(model) and not any(move.complaint(model) for move in CYCLES[name].moves):
+                return name
+    return "gibbs"
+
+
+def method_of(method: Any, model: Specification) -> tuple[str, Method]:
+    """The method that `Model.fit` was given, by its name, as an object or as moves, and its name.
+
+    Raises
+    ------
+    ValueError
+        If it is no method, which names what there is, or does not suit the model, which names those that do.
+    """
+    name, found = named(choose(model) if isinstance(method, str) and method == "auto" else method)
+    if why := found.refusal(model):
+        suitable = ["auto", *(other for other in METHODS if not METHODS[other].refusal(model))]
+        raise ValueError(f"{why}; methods for this model are {', '.join(map(repr, suitable))}.")
+    return name, found
+
+
+def named(method: Any) -> tuple[str, Method]:
+    """A method and its name, whatever model it is for."""
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise ValueError(f"unknown method {method!r}; there are {', '.join(map(repr, NAMES))}{did_you_mean(method, NAMES)}")
+        return method, METHODS[method]
+    if isinstance(method, Method):
+        return method.name, method
+    if isinstance(method, Move):
+        return named(Cycle((method,)))
+    if isinstance(method, (list, tuple)):
+        if any(isinstance(one, Search) for one in method):
+            raise ValueError('a search runs alone, not in a list of moves: method=nm.IBHC(); chains can start from one, init="ibhc".')
+        return named(Cycle(tuple(method)))
+    if isinstance(method, type) and issubclass(method, Search):
+        raise ValueError(f"method is the class {method.__name__}; make an object of it, nm.{method.__name__}().")
+    if isinstance(method, type) and issubclass(method, Move):
+        raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not the class {method.__name__}; make an object of it.")
+    raise ValueError(
+        f"method must be a name or a move such as nm.Gibbs(), a list of moves or an nm.Cycle, not {method!r}; the names are "
+        f"{', '.join(map(repr, NAMES))}."
+    )
+
+
+def code_of(name: str, cycle: Cycle) -> str:
+    """A method as an argument of `Model.fit`."""
+    if METHODS.get(name) == cycle:
+        return repr(name)
+    moves = ", ".join(f"nm.{move}" for move in cycle.moves)
+    return f"nm.Cycle([{moves}], share={cycle.share!r})"
+
+
+def table(model: Specification) -> pd.DataFrame:
+    """The methods that have a name, and whether they suit a model; see `nrmmix.Model.methods`."""
+    import pandas as pd
+
+    methods = {"auto": METHODS[choose(model)]} | METHODS
+    why = {name: method.refusal(model) for name, method in methods.items()}
+    return pd.DataFrame(
+        {
+            "moves": [f"search {method}" if isinstance(method, Search) else str(method) for method in methods.values()],
+            "suits": [not reason for reason in why.values()],
+            "reason": list(why.values()),
+        },
+        index=pd.Index(why, name="method"),
+    )

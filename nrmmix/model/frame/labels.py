@@ -1,0 +1,27 @@
+"""Labels of clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def canonical(labels: np.ndarray) -> tuple[np.ndarray, int]:
+    """Labels numbered 0..K-1 by first appearance, and K.
+
+    Parameters
+    ----------
+    labels : ndarray of int, (n,)
+
+    Returns
+    -------
+    (ndarray of int64, (n,), int)
+
+    Examples
+    --------
+    >>> canonical(np.array([7, 7, 2]))
+    (array([0, 0, 1]), 2)
+    """
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.reshape(-1)], len(first)

@@ -1,0 +1,124 @@
+"""A specification as arrays for kernels: the only writer of their layout."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.covariates import constant
+from nrmmix.kernels.measure import auxiliary, hyper
+from nrmmix.model.priors.hyperpriors import hyper_row
+from nrmmix.model.specification import Specification
+
+
+def data_of(model: Specification) -> layout.Data:
+    """What is constant during a run.  Rows and constants are copies: chains write imputed cells and shared parameters into them."""
+    n, packed, grid = model.n_obs, model.packed, model.grid
+    if grid is None:
+        group, distance = np.zeros(n, np.int64), np.zeros((0, 1, 1))
+    else:
+        group, distance = grid.group, grid.distance
+    G, P = distance.shape[1:]
+    return layout.Data(
+        rows=packed.own_rows(),
+        block=_block_table(model),
+        alone=np.zeros(n),
+        group=group,
+        group_size=np.bincount(group, minlength=G).astype(float),
+        distance=distance,
+        R0=np.full(P, 1.0 / P),
+        hyperprior=_hyperpriors(model),
+        setup=_setup(model),
+        held=packed.held,
+        shared=packed.shared,
+        log_V=model.log_V,
+    )
+
+
+def _block_table(model: Specification) -> np.ndarray:
+    """(blocks, BLOCK): where each block's parts of the arrays begin, and the addresses of its entry points."""
+    packed = model.packed
+    block = np.zeros((len(packed.table), layout.BLOCK), np.int64)
+    block[:, : layout.EMPTY] = packed.table
+    for row, entries in zip(block, packed.entries, strict=True):
+        row[layout.EMPTY :] = [0 if entry is None else entry.address for entry in entries]
+    return block
+
+
+def _hyperpriors(model: Specification) -> np.ndarray:
+    """(3 + D, 3): kind and parameters of the priors of mass, sigma, tau and the widths."""
+    shared = model.kernel is not None and model.kernel.shared_width
+    rows = [hyper_row(model.prior.mass), hyper_row(model.prior.sigma), hyper_row(1.0)]
+    rows += [hyper_row(1.0 if shared and j > 0 else w) for j, w in enumerate(model.widths)]
+    return np.array(rows)
+
+
+def _setup(model: Specification) -> np.ndarray:
+    setup = np.zeros(layout.SETUP, np.int64)
+    setup[layout.JOINT_WITH_V] = int(model.has_v)
+    setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
+    setup[layout.COVARIATE] = (constant if model.kernel is None else model.kernel.entry).address
+    setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
+    conjugate = model.has_v and model.has_gamma_mass
+    densities = {
+        layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in model.sampled),
+        layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in model.sampled and not conjugate),
+        layout.WIDTH_DENSITY: (hyper.log_density_width, any(name in model.sampled for name in model.width_names)),
+        layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, model.is_regression),
+    }
+    for place, (density, used) in densities.items():  # compiled only where used
+        setup[place] = density.address if used else 0
+    return setup
+
+
+def state_of(
+    model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False
+) -> layout.State:
+    """A state with room for so many clusters, nothing assigned, hyperparameters at their starting values.
+
+    `n_side` and `with_theta`: scratch columns and parameters for moves that need them.
+    """
+    n, packed = model.n_obs, model.packed
+    G, P = data.distance.shape[1:]
+    cap = layout.capacity(n_clusters)
+    start = [*model.prior.start(), model.prior.tau, *model.start_widths()]
+    return layout.State(
+        labels=np.full(n, -1, np.int64),
+        size=np.zeros(cap, np.int64),
+        stat=np.zeros((packed.n_stat, cap)),
+        side=np.zeros((packed.n_stat, n_side)),
+        theta=np.zeros((packed.n_theta if with_theta else 0, cap)),
+        location=np.zeros(cap, np.int64),
+        reach=np.zeros((cap, P if model.is_regression else 0)),
+        where=np.zeros((cap, P if model.is_regression else 0)),
+        log_weight=np.zeros(cap),
+        log_size=np.zeros(n + 2),
+        log_grown=np.zeros(n + 2),
+        log_next=np.zeros(n + 2),
+        v=data.group_size.copy() if model.has_v else np.ones(G),
+        A=np.zeros(P),
+        log_new=np.zeros(G),
+        log_R0=np.zeros(P),
+        log_b=np.zeros(P),
+        exposure=np.zeros((G, P)),
+        K=np.ones((G, P)),
+        log_K=np.zeros((G, P)),
+        hyper=np.array(start, dtype=float),
+        num=np.zeros(layout.NUM, np.int64),
+        score=np.zeros(cap),
+        work=np.zeros((packed.n_work + 1, cap)),
+        plane=np.zeros((3, P)),
+        trial=np.zeros((G, P)),
+        log_trial=np.zeros((G, P)),
+        region=np.zeros(G, np.int64),
+        chosen=np.zeros(G, np.int64),
+        carried=np.zeros((4, G)),
+    )
+
+
+def arrays_of(
+    model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False
+) -> tuple[layout.Data, layout.State]:
+    """Both at once."""
+    data = data_of(model)
+    return data, state_of(model, data, n_clusters, n_side, with_theta)
