@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from nrmmix.common.interrupts import held
+from nrmmix.common.interrupts import interrupts_delayed
 
 __version__ = "0.1.0"
 
@@ -63,7 +63,7 @@ __all__ = ["__version__", *_HOMES, *_MODULES]
 def __getattr__(name: str) -> Any:
     if name not in _HOMES and name not in _MODULES:
         raise AttributeError(f"module 'nrmmix' has no attribute {name!r}")
-    with held():  # NumPy and its like cannot be imported again once an import of theirs has been cut short
+    with interrupts_delayed():  # NumPy and its like cannot be imported again once an import of theirs has been cut short
         module = importlib.import_module(f"nrmmix.{_HOMES.get(name, name)}")
     value = getattr(module, name) if name in _HOMES else module
     globals()[name] = value

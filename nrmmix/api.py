@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from nrmmix.common.interrupts import held
+from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.model.specification import Specification
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Model(Specification):
         >>> model.fit(draws=20, tune=20, chains=2, rng=1).draws["labels"].shape
         (2, 20, 82)
         """
-        with held():
+        with interrupts_delayed():
             from nrmmix.inference.methods import method_of
             from nrmmix.results import result_of
 
@@ -275,7 +275,7 @@ def fit(
     >>> result.draws["v"].shape
     (2, 20, 94)
     """
-    with held():
+    with interrupts_delayed():
         from nrmmix.api import Model
 
     return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(method, **run)

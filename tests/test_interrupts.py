@@ -7,12 +7,12 @@ import threading
 
 import pytest
 
-from nrmmix.common.interrupts import held
+from nrmmix.common.interrupts import interrupts_delayed
 
 
 def test_an_interrupt_waits_until_the_end():
     done = False
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), interrupts_delayed():
         signal.raise_signal(signal.SIGINT)
         done = True
     assert done and signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -20,7 +20,7 @@ def test_an_interrupt_waits_until_the_end():
 
 def test_a_second_interrupt_does_not_wait():
     done = False
-    with pytest.raises(KeyboardInterrupt), held():
+    with pytest.raises(KeyboardInterrupt), interrupts_delayed():
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         done = True
@@ -29,8 +29,8 @@ def test_a_second_interrupt_does_not_wait():
 
 def test_blocks_may_be_nested():
     done = []
-    with pytest.raises(KeyboardInterrupt), held():
-        with held():
+    with pytest.raises(KeyboardInterrupt), interrupts_delayed():
+        with interrupts_delayed():
             signal.raise_signal(signal.SIGINT)
             done.append("inner")
         done.append("outer")
@@ -38,7 +38,7 @@ def test_blocks_may_be_nested():
 
 
 def test_errors_pass():
-    with pytest.raises(ValueError, match="text"), held():
+    with pytest.raises(ValueError, match="text"), interrupts_delayed():
         raise ValueError("text")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -47,7 +47,7 @@ def test_other_threads_and_ignored_signals_are_left_alone():
     seen = []
 
     def work():
-        with held():
+        with interrupts_delayed():
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)
@@ -55,7 +55,7 @@ def test_other_threads_and_ignored_signals_are_left_alone():
     thread.join()
     usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with held():
+        with interrupts_delayed():
             seen.append(signal.getsignal(signal.SIGINT))
     finally:
         signal.signal(signal.SIGINT, usual)

@@ -194,11 +194,11 @@ def test_work_is_shared(model):
     """A cheap move is called more often than a costly one, as often after tuning as at its end."""
     cycle = nm.Cycle([nm.Gibbs(), nm.Gibbs(subset=3)], share="work")
     fit = model.fit(cycle, **{**RUN, "tune": 200})
-    for standing in fit.standings:
-        work = standing.state["work"]
+    for checkpoint in fit.checkpoints:
+        work = checkpoint.state["work"]
         assert work[0, layout.CALLS] == 1 and 9 <= work[1, layout.CALLS] <= 11
         np.testing.assert_allclose(work[1, layout.EACH] / work[0, layout.EACH], 0.1, rtol=0.15)
-        tally = standing.state["tally"][:, layout.PROPOSED]
+        tally = checkpoint.state["tally"][:, layout.PROPOSED]
         assert tally[0] == 20 * 30 and tally[1] == 20 * 3 * work[1, layout.CALLS]
 
 

@@ -223,7 +223,7 @@ def test_report_shows_the_clusters_whatever_the_size(regression, tmp_path, monke
 def run_of(fit):
     from nrmmix.inference.mcmc.sampling import Run
 
-    return Run(fit.draws, fit.method, fit.tune, fit.thin, fit.seed, fit.seconds, fit.moved, fit.interrupted, fit.standings)
+    return Run(fit.draws, fit.method, fit.tune, fit.thin, fit.seed, fit.seconds, fit.moved, fit.interrupted, fit.checkpoints)
 
 
 def test_report_refuses_what_it_cannot_write_before_it_works(regression, tmp_path, monkeypatch):

@@ -98,14 +98,14 @@ def test_a_loaded_fit_goes_on_as_if_never_stopped(fits, name, tmp_path):
 def test_draws_beyond_the_shortest_chain_are_kept(fits, tmp_path):
     fit = fits["regression"]
     longer = fit.model.fit(**RUN | {"draws": 20})
-    ahead = longer.standings[1]
+    ahead = longer.checkpoints[1]
     found = {name: longer.draws[key][1, 12:] for name, key in (("labels", "labels"), ("location", "locations"), ("v", "v"))}
     found["scalars"] = np.stack([longer.draws[key][1, 12:] for key in ("n_clusters", "log_joint", "mass", "sigma", "width")], axis=-1)
-    spare = type(ahead.spare)(**{
-        name: found.get(name, np.zeros((8, *array.shape[1:]))) for name, array in ahead.spare._asdict().items()
+    spare = type(ahead.ahead)(**{
+        name: found.get(name, np.zeros((8, *array.shape[1:]))) for name, array in ahead.ahead._asdict().items()
     })
     fit = nm.load(fit.save(tmp_path / "fit.npz"))
-    fit.standings = (fit.standings[0], type(ahead)(ahead.iteration, ahead.generator, ahead.state, spare))
+    fit.checkpoints = (fit.checkpoints[0], type(ahead)(ahead.iteration, ahead.generator, ahead.state, spare))
     again = nm.load(fit.save(tmp_path / "ahead.npz"))
     for step in (3, 10):  # fewer than are spare, and more
         again = nm.load(again.extend(step).save(tmp_path / "ahead.npz"))

@@ -20,7 +20,7 @@ from nrmmix import cli
 from nrmmix.inference.mcmc.chain import new_chain
 from nrmmix.inference.mcmc.start import INITS, initial_labels
 from nrmmix.inference.methods import CYCLES, named
-from nrmmix.inference.search.grower import STARTS, Wood, first_labels
+from nrmmix.inference.search.grower import STARTS, TreeGrower, first_labels
 from nrmmix.kernels.trees import ibhc
 
 BASE = naive.Base(np.array([0.2, -0.3]), 0.3, 4.5, np.array([[1.0, 0.3], [0.3, 0.8]]))
@@ -41,20 +41,20 @@ def gaussian_of(y):
 
 
 def grown(model, order):
-    wood = Wood(model)
-    for _ in wood.grown(np.asarray(order)):
+    grower = TreeGrower(model)
+    for _ in grower.insert_all(np.asarray(order)):
         pass
-    for _ in wood.joined(wood.roots_grown):
+    for _ in grower.agglomerate(grower.roots_grown):
         pass
-    return wood
+    return grower
 
 
 def joined(model):
-    wood = Wood(model)
-    wood.plant()
-    for _ in wood.joined(np.arange(model.n_obs)):
+    grower = TreeGrower(model)
+    grower.plant()
+    for _ in grower.agglomerate(np.arange(model.n_obs)):
         pass
-    return wood
+    return grower
 
 
 # ---- against plain Python
@@ -66,12 +66,12 @@ def test_all_cases_of_insertion_and_splits_are_those_of_plain_python(prior):
     for seed in range(12):
         y = scattered(40, seed)
         order = np.random.default_rng(seed).permutation(40)
-        wood = grown(model_of(y, prior), order)
-        plain = gardener(wood, gaussian_of(y))
-        trees, counts = plain.ibhc(order.tolist(), wood.most, ibhc.MOST_SPLITS)
-        num = wood.grove.num
+        grower = grown(model_of(y, prior), order)
+        plain = gardener(grower, gaussian_of(y))
+        trees, counts = plain.ibhc(order.tolist(), grower.most, ibhc.MOST_SPLITS)
+        num = grower.grove.num
         assert (num[ibhc.ON_TOP], num[ibhc.WITHIN], num[ibhc.SPLIT]) == (counts["top"], counts["left"] + counts["right"], counts["split"])
-        assert agree(naive_tree(wood.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9
+        assert agree(naive_tree(grower.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9
         seen = {name: seen[name] + counts[name] for name in seen}
     assert min(seen.values()) > 1, seen
 
@@ -87,11 +87,11 @@ def test_splits_come_to_an_end(monkeypatch, most_splits):
         y = rng.normal(size=(40, 1)) * 0.8 + rng.choice([-2.0, -1.0, 0, 1.0, 2.0], size=(40, 1))
         order = rng.permutation(40)
         family = nm.Gaussian(m=0, r=0.05, nu=3, scale=0.05)
-        wood = grown(nm.Model(data=y, family=family, prior=nm.DirichletProcess(1.0)), order)
-        plain = gardener(wood, lambda rows, y=y: gaussian_log_marginal(y[rows], np.zeros(1), 0.05, 3.0, np.eye(1) * 0.05))
+        grower = grown(nm.Model(data=y, family=family, prior=nm.DirichletProcess(1.0)), order)
+        plain = gardener(grower, lambda rows, y=y: gaussian_log_marginal(y[rows], np.zeros(1), 0.05, 3.0, np.eye(1) * 0.05))
         trees, counts = plain.ibhc(order.tolist(), 40, most_splits)
-        assert agree(naive_tree(wood.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9
-        splits += wood.grove.num[ibhc.SPLIT]
+        assert agree(naive_tree(grower.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9
+        splits += grower.grove.num[ibhc.SPLIT]
         fewer += counts["split"] < plain.ibhc(order.tolist(), 40, 16)[1]["split"]
     assert (splits > 0) == (most_splits > 0) and fewer == 3
 
@@ -100,9 +100,9 @@ def test_splits_come_to_an_end(monkeypatch, most_splits):
 def test_greedy_trees_are_those_of_plain_python(prior):
     for seed in range(4):
         y = scattered(30, seed)
-        wood = joined(model_of(y, prior))
-        plain = gardener(wood, gaussian_of(y))
-        assert agree(naive_tree(wood.tree()), plain.bhc([plain.leaf(i) for i in range(30)]), plain) and plain.gap > 1e-9
+        grower = joined(model_of(y, prior))
+        plain = gardener(grower, gaussian_of(y))
+        assert agree(naive_tree(grower.tree()), plain.bhc([plain.leaf(i) for i in range(30)]), plain) and plain.gap > 1e-9
 
 
 def test_greedy_trees_in_small_steps(monkeypatch):
@@ -156,10 +156,10 @@ def test_sparse_counts_and_blocks_of_twenty_rows():
     ]
     for model, log_marginal in cases:
         order = np.random.default_rng(2).permutation(20)
-        wood = grown(model, order)
-        plain = gardener(wood, log_marginal)
+        grower = grown(model, order)
+        plain = gardener(grower, log_marginal)
         trees, counts = plain.ibhc(order.tolist(), 20, ibhc.MOST_SPLITS)
-        assert agree(naive_tree(wood.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9 and counts["new"] > 1
+        assert agree(naive_tree(grower.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9 and counts["new"] > 1
         assert model.fit("ibhc", rng=1).labels.shape == (20,)
 
 
@@ -205,9 +205,9 @@ def test_trees_are_well_formed():
 def test_cut():
     rng = np.random.default_rng(1)
     y = rng.normal(size=(60, 2)) + rng.choice([-20.0, 0.0, 20.0], size=(60, 2))
-    wood = joined(nm.Model(data=y, family=nm.Gaussian(m=[0, 0], r=0.01, nu=4, scale=np.eye(2))))
-    tree = wood.tree()
-    plain = gardener(wood, lambda rows: gaussian_log_marginal(y[rows], np.zeros(2), 0.01, 4.0, np.eye(2)))
+    grower = joined(nm.Model(data=y, family=nm.Gaussian(m=[0, 0], r=0.01, nu=4, scale=np.eye(2))))
+    tree = grower.tree()
+    plain = gardener(grower, lambda rows: gaussian_log_marginal(y[rows], np.zeros(2), 0.01, 4.0, np.eye(2)))
     wanted = {part.rows for part in plain.cut(naive_tree(tree))}
     assert {frozenset(tree.rows(node).tolist()) for node in tree.cut()} == wanted and len(wanted) > 3, len(wanted)
     labels = tree.labels()
@@ -264,7 +264,7 @@ def test_toy_data():
 def test_noisy_start_in_plain_python():
     y = scattered(40)
     model, order = model_of(y), np.random.default_rng(1).permutation(40)
-    plain = gardener(Wood(model), gaussian_of(y))
+    plain = gardener(TreeGrower(model), gaussian_of(y))
     trees = []
     for i in order:
         x = plain.leaf(int(i))
@@ -306,11 +306,11 @@ def test_stopped_by_time_or_by_hand(monkeypatch):
         model.fit("ibhc", time_limit=1e-9)
     build, calls = nm.IBHC.build, []
 
-    def interrupted(self, wood, rng):
+    def interrupted(self, grower, rng):
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        return build(self, wood, rng)
+        return build(self, grower, rng)
 
     monkeypatch.setattr(nm.IBHC, "build", interrupted)
     fit = model.fit("ibhc", rng=1)

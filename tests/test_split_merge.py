@@ -211,7 +211,7 @@ def test_going_on_is_as_if_the_chain_had_never_stopped(name):
     whole = model.fit(CYCLES[name], draws=40, **options)
     parts = model.fit(CYCLES[name], draws=25, **options).extend(15)
     same_draws(whole.draws, parts.draws)
-    for a, b in zip(whole.standings, parts.standings, strict=True):
+    for a, b in zip(whole.checkpoints, parts.checkpoints, strict=True):
         for what in ("tally", "work", "labels"):
             np.testing.assert_array_equal(a.state[what], b.state[what])
 

@@ -353,8 +353,8 @@ def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(name):
     assert not np.array_equal(one["labels"], draws_of(model, CYCLES[name], chains=3, rng=8)["labels"])
 
 
-def same_standings(a, b):
-    for one, other in zip(a.standings, b.standings, strict=True):
+def same_checkpoints(a, b):
+    for one, other in zip(a.checkpoints, b.checkpoints, strict=True):
         for what in ("tally", "work", "labels", "kept"):
             np.testing.assert_array_equal(one.state[what], other.state[what])
 
@@ -369,7 +369,7 @@ def test_going_on_is_as_if_the_chain_had_never_stopped(name, y, tmp_path):
     part = model.fit(CYCLES[name], draws=25, **options)
     for parts in (part.extend(15), nm.load(part.save(tmp_path / "fit.npz")).extend(15)):
         same_draws(whole.draws, parts.draws)
-        same_standings(whole, parts)
+        same_checkpoints(whole, parts)
     assert whole.cycle == nm.load(tmp_path / "fit.npz").cycle
 
 
@@ -379,7 +379,7 @@ def test_going_on_is_as_if_the_chain_had_never_stopped(name, y, tmp_path):
 ])
 def test_what_a_file_cannot_say(place, value):
     model = mixture(10, 1)
-    for kept in (np.zeros(layout.KEPT), model.fit(TreeGuided(), draws=2, tune=5, chains=1, rng=1).standings[0].state["kept"][0].copy()):
+    for kept in (np.zeros(layout.KEPT), model.fit(TreeGuided(), draws=2, tune=5, chains=1, rng=1).checkpoints[0].state["kept"][0].copy()):
         assert TreeGuided().can_have_kept(kept, model)
         kept[place] = value
         assert not TreeGuided().can_have_kept(kept, model)

@@ -10,12 +10,12 @@ from types import FrameType
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def interrupts_delayed() -> Iterator[None]:
     """Within the block a first Ctrl-C waits until its end; a second one does not wait.
 
     Examples
     --------
-    >>> with held():
+    >>> with interrupts_delayed():
     ...     import decimal
     """
     usual = signal.getsignal(signal.SIGINT)

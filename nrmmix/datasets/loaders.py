@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nrmmix.common.interrupts import held
+from nrmmix.common.interrupts import interrupts_delayed
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -71,7 +71,7 @@ def load(name: str) -> pd.DataFrame:
     if name not in NAMES:
         near = get_close_matches(str(name).lower(), NAMES, n=1, cutoff=0.0)[0]
         raise ValueError(f"unknown data set {name!r}; did you mean {near!r}? Known: {', '.join(NAMES)}")
-    with held():
+    with interrupts_delayed():
         import pandas as pd
 
     with _table(f"{name}.csv").open("r", encoding="utf-8") as file:
@@ -211,7 +211,7 @@ def load_digits() -> pd.DataFrame:
     >>> digits.shape, digits["digit"].nunique(), int(digits["p34"].max())
     ((1797, 65), 10, 16)
     """
-    with held():
+    with interrupts_delayed():
         import pandas as pd
 
     z = _arrays("digits.npz")

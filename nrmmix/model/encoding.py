@@ -77,7 +77,8 @@ def register(kind: type, arguments: tuple[str, ...]) -> None:
 
     Examples
     --------
-    >>> class Antoniak(priors.GibbsType):
+    >>> import nrmmix as nm
+    >>> class Antoniak(nm.GibbsType):
     ...     def __init__(self, mass):
     ...         super().__init__(sigma=0.0)
     ...         self.concentration = mass

@@ -66,7 +66,7 @@ class MCMCResult(Result):
         self._run = run
         self.method, self.cycle, self.tune, self.thin = run.method, run.cycle, run.tune, run.thin
         self.seconds, self.interrupted = run.seconds, run.interrupted
-        self.moved, self.standings = run.moved, run.standings
+        self.moved, self.checkpoints = run.moved, run.checkpoints
 
     # ---- convergence
 
@@ -78,7 +78,7 @@ class MCMCResult(Result):
     @property
     def evidence(self) -> Evidence:
         """What a verdict on the chains rests on, beside `diagnostics()`; see `nrmmix.posterior.convergence.verdict`."""
-        troubles = (stuck(self.draws) if self.standings else "", proposals.trouble(self._run, self.model.n_obs))
+        troubles = (stuck(self.draws) if self.checkpoints else "", proposals.trouble(self._run, self.model.n_obs))
         return Evidence(
             self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,
             trouble=next(filter(None, troubles), ""),

@@ -18,7 +18,7 @@ import numpy as np
 
 from nrmmix.common import files
 from nrmmix.common.compiling import announced
-from nrmmix.inference.mcmc.chain import BY_CLUSTER, PROGRAM, WHOLE, Record, Standing, generator
+from nrmmix.inference.mcmc.chain import BY_CLUSTER, PROGRAM, WHOLE, Checkpoint, Record, generator
 from nrmmix.inference.mcmc.cycle import Cycle, program
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.inference.methods import CYCLES
@@ -91,12 +91,12 @@ def save(fit: MCMCResult, path: Any) -> Path:
         "draws": {name: put(_narrow(values), f"draws/{name}") for name, values in fit.draws.items()},
         "chains": [
             {
-                "iteration": standing.iteration,
-                "generator": standing.generator,
-                "state": {name: put(values, f"chain{c}/{name}") for name, values in standing.state.items()},
-                "spare": {name: put(_narrow(values), f"chain{c}/spare_{name}") for name, values in standing.spare._asdict().items()},
+                "iteration": checkpoint.iteration,
+                "generator": checkpoint.generator,
+                "state": {name: put(values, f"chain{c}/{name}") for name, values in checkpoint.state.items()},
+                "spare": {name: put(_narrow(values), f"chain{c}/spare_{name}") for name, values in checkpoint.ahead._asdict().items()},
             }
-            for c, standing in enumerate(fit.standings)
+            for c, checkpoint in enumerate(fit.checkpoints)
         ],
     }
     text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
@@ -218,10 +218,10 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     cycle.check(model, run["tune"], has_name=run["method"] in CYCLES)
     for name in ("tune", "thin", "seed"):
         _insist(type(run[name]) is int and run[name] >= (name == "thin"), name)
-    standings = tuple(_standing(model, cycle, chain, get, header["version"]) for chain in header["chains"])
-    _insist(len(standings) == shape[0], "chains")
-    _insist(all(standing.iteration >= run["tune"] + run["thin"] * shape[1] for standing in standings), "iterations")
-    return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, standings=standings))
+    checkpoints = tuple(_checkpoint(model, cycle, chain, get, header["version"]) for chain in header["chains"])
+    _insist(len(checkpoints) == shape[0], "chains")
+    _insist(all(checkpoint.iteration >= run["tune"] + run["thin"] * shape[1] for checkpoint in checkpoints), "iterations")
+    return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
 
 
 def _insist(sound: bool, what: str) -> None:
@@ -275,7 +275,7 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
     _insist(bool(((locations >= 0) & (locations < P)).all()) and one_location_each(labels, locations), "locations")
 
 
-def _standing(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Standing:
+def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Checkpoint:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
     if version == 1:
@@ -322,7 +322,7 @@ def _standing(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Cal
     _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
     generator(spec["generator"])
     _insist(type(spec["iteration"]) is int, "iterations")
-    return Standing(spec["iteration"], spec["generator"], state, spare)
+    return Checkpoint(spec["iteration"], spec["generator"], state, spare)
 
 
 def _of_format_1(

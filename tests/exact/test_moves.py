@@ -42,7 +42,7 @@ def run(move, prior, family, *, draws=DRAWS, rng=1, **options):
 
 
 def tally(fit, move=0):
-    return sum(standing.state["tally"][move] for standing in fit.standings)
+    return sum(checkpoint.state["tally"][move] for checkpoint in fit.checkpoints)
 
 
 def check(fit, law, most=0.06):
@@ -99,13 +99,13 @@ def test_any_start_leads_to_the_same_law(move, init):
 def test_calls_by_work():
     """The cheaper move is called more often; as often in every iteration after tuning as at its end."""
     fit = run(MOVES["by work"], matrix.PRIORS["DP(1)"][0], FAMILY)
-    for standing in fit.standings:
-        calls = standing.state["work"][:, CALLS]
+    for checkpoint in fit.checkpoints:
+        calls = checkpoint.state["work"][:, CALLS]
         assert calls.min() == 1.0 and (calls == np.floor(calls)).all()
-        splits = standing.state["tally"][0, PROPOSED::TALLY].sum()
+        splits = checkpoint.state["tally"][0, PROPOSED::TALLY].sum()
         assert splits == calls[0] * DRAWS
-        assert standing.state["tally"][1, PROPOSED] == calls[1] * DRAWS
-    assert max(standing.state["work"][:, CALLS].max() for standing in fit.standings) > 1.0
+        assert checkpoint.state["tally"][1, PROPOSED] == calls[1] * DRAWS
+    assert max(checkpoint.state["work"][:, CALLS].max() for checkpoint in fit.checkpoints) > 1.0
 
 
 # ---- wrong moves

@@ -14,7 +14,7 @@ from test_extending import FAMILY, Mixtures, Y
 from test_extending import log_eppf as mixtures_log_eppf
 
 import nrmmix as nm
-from nrmmix.inference.search.grower import Wood
+from nrmmix.inference.search.grower import TreeGrower
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.trees import ibhc
 
@@ -31,8 +31,8 @@ def naive_tree(tree: nm.searches.Tree, node: int | None = None) -> Tree:
     return Tree(frozenset(tree.rows(node).tolist()), float(tree.log_phi[node]), children)
 
 
-def gardener(wood: Wood, log_marginal) -> Gardener:
-    return Gardener(log_marginal, float(wood.forest.guide[0]), float(wood.state.hyper[layout.SIGMA]))
+def gardener(grower: TreeGrower, log_marginal) -> Gardener:
+    return Gardener(log_marginal, float(grower.forest.guide[0]), float(grower.state.hyper[layout.SIGMA]))
 
 
 def agree(found: Tree, wanted: Tree, naive: Gardener) -> bool:
@@ -47,20 +47,20 @@ def agree(found: Tree, wanted: Tree, naive: Gardener) -> bool:
 def test_trees_are_those_of_plain_python(family, prior):
     case = families()[family]
     model = case.build(PRIORS[prior][0])
-    wood = Wood(model)
-    naive = gardener(wood, case.log_marginal)
-    wood.plant()
-    for _ in wood.joined(np.arange(case.n)):
+    grower = TreeGrower(model)
+    naive = gardener(grower, case.log_marginal)
+    grower.plant()
+    for _ in grower.agglomerate(np.arange(case.n)):
         pass
-    assert agree(naive_tree(wood.tree()), naive.bhc([naive.leaf(i) for i in range(case.n)]), naive)
+    assert agree(naive_tree(grower.tree()), naive.bhc([naive.leaf(i) for i in range(case.n)]), naive)
     ties = [naive.gap < TIE]
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(case.n)
-        for _ in (*wood.grown(order), *wood.joined(wood.roots_grown)):
+        for _ in (*grower.insert_all(order), *grower.agglomerate(grower.roots_grown)):
             pass
         naive.gap = math.inf
-        grown, _ = naive.ibhc(order.tolist(), wood.most, ibhc.MOST_SPLITS)
-        assert agree(naive_tree(wood.tree()), naive.bhc(grown), naive)
+        grown, _ = naive.ibhc(order.tolist(), grower.most, ibhc.MOST_SPLITS)
+        assert agree(naive_tree(grower.tree()), naive.bhc(grown), naive)
         ties.append(naive.gap < TIE)
     assert not any(ties) or family not in CONTINUOUS
 

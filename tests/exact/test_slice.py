@@ -70,7 +70,7 @@ def check(fit, posterior, largest=0.05):
 
 def skipped(fit):
     """Share of the calls."""
-    tally = np.array([standing.state["tally"][0] for standing in fit.standings])
+    tally = np.array([checkpoint.state["tally"][0] for checkpoint in fit.checkpoints])
     return float((tally[:, layout.SKIPPED] * fit.model.n_obs / tally[:, layout.PROPOSED]).mean())
 
 
@@ -178,8 +178,8 @@ def test_calls_that_are_skipped(sigma, max_atoms):
 def test_calls_are_counted():
     """A call that moves nothing: of labels that never changed the tally has none, and skipped calls have no changes."""
     fit = run(FULL.build(nm.DirichletProcess(1.0)), 300, "slice", chains=2)
-    for standing, labels in zip(fit.standings, fit.draws["labels"], strict=True):
-        tally = standing.state["tally"][0]
+    for checkpoint, labels in zip(fit.checkpoints, fit.draws["labels"], strict=True):
+        tally = checkpoint.state["tally"][0]
         assert tally[layout.PROPOSED] == 300 * FULL.n
         assert tally[layout.SKIPPED] == 0
         changed = (labels[1:] != labels[:-1]).any(axis=1).sum()

@@ -60,7 +60,7 @@ def run(move, prior, family, *, draws, tune=100, rng=1, **options):
 
 
 def tally(fit):
-    return sum(standing.state["tally"][0] for standing in fit.standings)
+    return sum(checkpoint.state["tally"][0] for checkpoint in fit.checkpoints)
 
 
 def check(fit, law, most):

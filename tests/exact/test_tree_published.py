@@ -327,7 +327,7 @@ def test_with_all_repairs_the_posterior(options, prior):
     distance, limit = total_variation(law, fit.draws["labels"], matrix.DEVIATIONS)
     assert distance < limit < 0.05
     if options[1] != "local":
-        tally = sum(standing.state["tally"][0] for standing in fit.standings)
+        tally = sum(checkpoint.state["tally"][0] for checkpoint in fit.checkpoints)
         assert tally[ACCEPTED::TALLY].min() > 100
         assert tally[PROPOSED::TALLY].sum() <= CHAINS * DRAWS * options[0]
 

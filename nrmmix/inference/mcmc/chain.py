@@ -58,13 +58,13 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Standing:
+class Checkpoint:
     """Where a chain stands: a run goes on from here as if it had never stopped."""
 
     iteration: int
     generator: dict[str, Any]  # state of the bit generator
     state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters, `imputed` cells, PROGRAM
-    spare: Record  # draws recorded beyond those of the shortest chain
+    ahead: Record  # draws recorded beyond those of the shortest chain
 
 
 @dataclass
@@ -106,14 +106,14 @@ class Chain:
             self.control[loop.STATUS] = 0
             self.state = layout.enlarged(self.state)
 
-    def standing(self, spare: Record) -> Standing:
+    def checkpoint(self, ahead: Record) -> Checkpoint:
         K = int(self.state.num[layout.N_CLUSTERS])
         kept = {name: getattr(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
         kept |= {name: getattr(self.state, name).copy() for name in WHOLE}
         kept["shared"] = self.data.rows.constant[self.data.shared]
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
         kept |= {name: getattr(self.program, name).copy() for name in PROGRAM}
-        return Standing(self.iteration, self.rng.bit_generator.state, kept, spare)
+        return Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead)
 
 
 
@@ -144,27 +144,27 @@ def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.ra
     return Chain(data, state, rng, order, program(cycle, model), record, control, enter)
 
 
-def resumed_chain(model: Specification, cycle: Cycle, standing: Standing, record: Record) -> Chain:
+def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, record: Record) -> Chain:
     """A chain that goes on from where another stood; its spare draws are the first of the record."""
     nobody = np.full(model.n_obs, -1, np.int64)
-    chain = new_chain(model, cycle, nobody, generator(standing.generator), record)
+    chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
     chain.order = chain.order[:0]
-    _, state = arrays_of(model, standing.state["size"].shape[0], *scratch(cycle, model))
+    _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model))
     for name in BY_CLUSTER:
-        kept = standing.state[name]
+        kept = checkpoint.state[name]
         getattr(state, name)[..., : kept.shape[-1]] = kept
     for name in WHOLE:
-        getattr(state, name)[:] = standing.state[name]
-    chain.data.rows.constant[chain.data.shared] = standing.state["shared"]
-    chain.data.rows.y[layout.drawn(chain.data.rows)] = standing.state["imputed"]
+        getattr(state, name)[:] = checkpoint.state[name]
+    chain.data.rows.constant[chain.data.shared] = checkpoint.state["shared"]
+    chain.data.rows.y[layout.drawn(chain.data.rows)] = checkpoint.state["imputed"]
     for name in PROGRAM:
-        getattr(chain.program, name)[:] = standing.state[name]
+        getattr(chain.program, name)[:] = checkpoint.state[name]
     loop.resume(chain.data, state)
     chain.state = state
     # nobody enters one by one: the permutation that `new_chain` drew does not count
-    chain.rng = generator(standing.generator)
-    chain.control[loop.ITERATION] = standing.iteration
-    for array, spare in zip(record, standing.spare, strict=True):
+    chain.rng = generator(checkpoint.generator)
+    chain.control[loop.ITERATION] = checkpoint.iteration
+    for array, spare in zip(record, checkpoint.ahead, strict=True):
         array[: len(spare)] = spare
     return chain
 

@@ -44,10 +44,10 @@ def table(run: Run) -> pd.DataFrame:
     import pandas as pd
 
     columns = ["move", "kind", "calls", "proposed", "accepted", "log_ratio", "log_ratio_sd", "skipped"]
-    if not run.standings:  # of a run that was put together, not sampled
+    if not run.checkpoints:  # of a run that was put together, not sampled
         return pd.DataFrame(columns=columns)
-    tally = np.sum([standing.state["tally"] for standing in run.standings], axis=0)
-    calls = np.mean([standing.state["work"][:, layout.CALLS] for standing in run.standings], axis=0)
+    tally = np.sum([checkpoint.state["tally"] for checkpoint in run.checkpoints], axis=0)
+    calls = np.mean([checkpoint.state["work"][:, layout.CALLS] for checkpoint in run.checkpoints], axis=0)
     rows: list[tuple[Any, ...]] = []
     for j, move in enumerate(run.cycle.moves):
         for k, kind in enumerate(move.kinds or ("",)):
@@ -94,7 +94,7 @@ def trouble(run: Run, n: int) -> str:
 
 def _by_move(run: Run) -> Iterator[tuple[Move, Any]]:
     """The rows of the table, each with its move."""
-    moves = [move for move in run.cycle.moves for _ in move.kinds or ("",)] if run.standings else []
+    moves = [move for move in run.cycle.moves for _ in move.kinds or ("",)] if run.checkpoints else []
     return zip(moves, table(run).itertuples(), strict=True)
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.interrupts import held
+from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.common.warnings import warn
-from nrmmix.inference.mcmc.chain import Chain, Record, Standing, new_chain, resumed_chain
+from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, new_chain, resumed_chain
 from nrmmix.inference.mcmc.cycle import Cycle, update_addresses
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import initial_labels
@@ -45,7 +45,7 @@ class Run:
     seconds: float  # wall clock of sampling, compilation left out
     moved: float  # label changes for each observation and iteration
     interrupted: bool
-    standings: tuple[Standing, ...] = ()  # of the chains at the end
+    checkpoints: tuple[Checkpoint, ...] = ()  # of the chains at the end
     cycle: Cycle = field(default_factory=lambda: Cycle((Gibbs(),)))
 
 
@@ -72,7 +72,7 @@ def sample(
     seeds = seed_sequence(rng)
     if tune + draws * thin > MOST:
         raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
-    with announced(), held():  # kernels must not be loaded halfway
+    with announced(), interrupts_delayed():  # kernels must not be loaded halfway
         record = _record(model, chains, draws)
         starts = initial_labels(init, model.n_obs, chains)
         runs = [
@@ -95,7 +95,7 @@ def sample(
     kept = min(done)
     return Run(
         Draws(_named(model, record.part(np.s_[:, :kept]))), name, tune, thin, int(seeds.entropy), elapsed,
-        _moved(model, runs), bool(stopped), _standings(runs, record, kept, done), cycle,
+        _moved(model, runs), bool(stopped), _checkpoints(runs, record, kept, done), cycle,
     )
 
 
@@ -107,10 +107,10 @@ def extend(
     draws, chains = count("draws", draws, 1), fit.draws.n_chains
     limits = _limits(chains, cores, time_limit)
     # draws that some chains have recorded already come first
-    record = _record(model, chains, max([draws, *(len(standing.spare.labels) for standing in fit.standings)]))
+    record = _record(model, chains, max([draws, *(len(checkpoint.ahead.labels) for checkpoint in fit.checkpoints)]))
     tune = fit.tune + before * thin
-    with announced(), held():
-        runs = [resumed_chain(model, fit.cycle, standing, record.part(c)) for c, standing in enumerate(fit.standings)]
+    with announced(), interrupts_delayed():
+        runs = [resumed_chain(model, fit.cycle, checkpoint, record.part(c)) for c, checkpoint in enumerate(fit.checkpoints)]
         updates = _compiled(model, fit.cycle)
     elapsed, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
     done = _recorded(model, runs, tune, thin, draws, stopped)
@@ -119,7 +119,7 @@ def extend(
     joined = {name: np.concatenate(_alike(fit.draws[name], values), axis=1) for name, values in new.items()}
     return Run(
         Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + elapsed, _moved(model, runs), bool(stopped),
-        _standings(runs, record, kept, done), fit.cycle,
+        _checkpoints(runs, record, kept, done), fit.cycle,
     )
 
 
@@ -230,9 +230,9 @@ def _moved(model: Specification, runs: list[Chain]) -> float:
     return sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(sum(run.iteration for run in runs) * model.n_obs, 1)
 
 
-def _standings(runs: list[Chain], record: Record, kept: int, done: list[int]) -> tuple[Standing, ...]:
+def _checkpoints(runs: list[Chain], record: Record, kept: int, done: list[int]) -> tuple[Checkpoint, ...]:
     return tuple(
-        run.standing(Record(*(array[c, kept:recorded].copy() for array in record)))
+        run.checkpoint(Record(*(array[c, kept:recorded].copy() for array in record)))
         for c, (run, recorded) in enumerate(zip(runs, done, strict=True))
     )
 

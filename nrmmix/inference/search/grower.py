@@ -36,7 +36,7 @@ def too_large(model: Specification) -> str:
     return ""
 
 
-class Wood:
+class TreeGrower:
     """Kernel arrays of a model, at its hyperparameters' start, and trees over its rows."""
 
     def __init__(self, model: Specification, with_trees: bool = True) -> None:
@@ -73,7 +73,7 @@ class Wood:
         trees.clear_forest(self.forest)
         ibhc.plant(self.data, self.state.side, self.forest)
 
-    def grown(self, order: np.ndarray) -> Iterator[None]:
+    def insert_all(self, order: np.ndarray) -> Iterator[None]:
         """IBHC: observations enter in an order."""
         trees.clear_forest(self.forest)
         self._clear()
@@ -86,7 +86,7 @@ class Wood:
             if until == len(order):
                 return
 
-    def heaped(self, order: np.ndarray) -> np.ndarray:
+    def insert_noisily(self, order: np.ndarray) -> np.ndarray:
         """The noisy start: labels."""
         self._clear()
         while ibhc.heap_up(self.data, self.state, self.grove, self.forest.guide[0], order, self.most) == layout.NEED_ROOM:
@@ -110,7 +110,7 @@ class Wood:
 
     def compile(self, updates: np.ndarray) -> None:
         """Have all that passes call compiled or loaded: none of it takes long here."""
-        for _ in (*self.grown(np.zeros(0, np.int64)), *self.joined(np.zeros(0, np.int64))):
+        for _ in (*self.insert_all(np.zeros(0, np.int64)), *self.agglomerate(np.zeros(0, np.int64))):
             pass
         self.grown_labels()
         self.plant()
@@ -119,7 +119,7 @@ class Wood:
         take_over(self.data, self.state, np.zeros(self.n, np.int64), 1)
         ibhc.resample(self.data, self.state, updates[:0], np.random.default_rng(0))
 
-    def joined(self, roots: np.ndarray) -> Iterator[None]:
+    def agglomerate(self, roots: np.ndarray) -> Iterator[None]:
         """BHC of trees: to one."""
         number = len(roots)
         self.roots = bhc.Roots(
@@ -198,12 +198,12 @@ def _expected_clusters(state: layout.State) -> int:
 
 def first_labels(model: Specification, way: str, order: np.ndarray) -> np.ndarray:
     """Labels (n,) of a chain that starts by one of STARTS, from all rows in an order; of none it has compiled what is needed."""
-    wood = Wood(model, way == "ibhc")
+    grower = TreeGrower(model, way == "ibhc")
     if way == "ibhc_noisy":
-        return wood.heaped(order)
+        return grower.insert_noisily(order)
     if not len(order):
-        wood.compile(np.zeros(0, np.int64))
+        grower.compile(np.zeros(0, np.int64))
         return order
-    for _ in wood.grown(order):
+    for _ in grower.insert_all(order):
         pass
-    return wood.grown_labels()
+    return grower.grown_labels()

@@ -10,7 +10,7 @@ import numpy as np
 from nrmmix.common.messages import count
 from nrmmix.inference.mcmc.moves.base import only_with_unions
 from nrmmix.inference.method import Method
-from nrmmix.inference.search.grower import Wood, too_large
+from nrmmix.inference.search.grower import TreeGrower, too_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,10 +96,10 @@ class BHC(Search):
             )
         return super().complaint(model)
 
-    def build(self, wood: Wood, rng: np.random.Generator) -> Iterator[None]:
+    def build(self, grower: TreeGrower, rng: np.random.Generator) -> Iterator[None]:
         """Grow trees; hands back from time to time, so that it can be stopped."""
-        wood.plant()
-        return wood.joined(np.arange(wood.n))
+        grower.plant()
+        return grower.agglomerate(np.arange(grower.n))
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class IBHC(Search):
     name: ClassVar[str] = "ibhc"
     passes: int = 10
 
-    def build(self, wood: Wood, rng: np.random.Generator) -> Iterator[None]:
+    def build(self, grower: TreeGrower, rng: np.random.Generator) -> Iterator[None]:
         """Grow trees; hands back from time to time, so that it can be stopped."""
-        yield from wood.grown(rng.permutation(wood.n).astype(np.int64))
-        yield from wood.joined(wood.roots_grown)
+        yield from grower.insert_all(rng.permutation(grower.n).astype(np.int64))
+        yield from grower.agglomerate(grower.roots_grown)

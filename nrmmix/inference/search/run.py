@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.interrupts import held
+from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import seconds
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import check_rows
-from nrmmix.inference.search.grower import Wood
+from nrmmix.inference.search.grower import TreeGrower
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.tree import Tree
 from nrmmix.kernels.core import state as layout
@@ -60,22 +60,22 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
     seeds = seed_sequence(rng)
     random = np.random.default_rng(seeds.spawn(1)[0])
     show = sys.stderr.isatty() if progress is None else bool(progress)
-    with announced(), held():
-        wood, updates = Wood(model), update_addresses(model)
-        check_rows(model, wood.data)
-        wood.compile(updates)
+    with announced(), interrupts_delayed():
+        grower, updates = TreeGrower(model), update_addresses(model)
+        check_rows(model, grower.data)
+        grower.compile(updates)
     started = time.perf_counter()
     best, bounds, stopped = None, [], ""
     for number in range(search.passes):
-        before = _changing(wood)
+        before = _changing(grower)
         try:
-            for _ in search.build(wood, random):
+            for _ in search.build(grower, random):
                 if time_limit is not None and time.perf_counter() - started > time_limit:
                     stopped = "time limit"
                     break
             if stopped:
                 break
-            found = _found(wood)
+            found = _found(grower)
             bounds.append(found.score)
             if best is None or found.score > best.score:
                 best = found
@@ -83,11 +83,11 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
                 sys.stderr.write(f"\rpass {number + 1} of {search.passes}, {time.perf_counter() - started:.0f} s      ")
                 sys.stderr.flush()
             if number + 1 < search.passes:
-                wood.resample(found.labels, updates, random)
+                grower.resample(found.labels, updates, random)
         except KeyboardInterrupt:
             stopped = "interrupt"
             break
-        if not search.is_random and np.array_equal(before, _changing(wood)):
+        if not search.is_random and np.array_equal(before, _changing(grower)):
             break  # the next tree would be the same
         if time_limit is not None and time.perf_counter() - started > time_limit and number + 1 < search.passes:
             stopped = "time limit"
@@ -101,18 +101,18 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
     return SearchOutcome(search, best, bounds, int(seeds.entropy), time.perf_counter() - started, bool(stopped))
 
 
-def _changing(wood: Wood) -> np.ndarray:
+def _changing(grower: TreeGrower) -> np.ndarray:
     """What potentials depend on beside the data."""
-    return np.array([*wood.state.hyper, *wood.state.v, wood.forest.guide[0]])
+    return np.array([*grower.state.hyper, *grower.state.v, grower.forest.guide[0]])
 
 
-def _found(wood: Wood) -> Found:
-    tree, hyper = wood.tree(), wood.state.hyper
-    bound = wood.lower_bound(tree)
+def _found(grower: TreeGrower) -> Found:
+    tree, hyper = grower.tree(), grower.state.hyper
+    bound = grower.lower_bound(tree)
     if not math.isfinite(bound):
         raise FloatingPointError("the potentials of the tree are no finite numbers; rescale the data or widen the prior.")
-    kind = wood.data.setup[layout.MEASURE]
+    kind = grower.data.setup[layout.MEASURE]
     values = {"mass": float(hyper[layout.MASS]), "sigma": 0.0 if kind == layout.FINITE else float(hyper[layout.SIGMA])}
-    if wood.model.has_u and kind != layout.STABLE:
-        values["u"] = float(wood.state.v[0])
-    return Found(tree, tree.labels(wood.most), bound, bound + wood.log_hyperprior(), values)
+    if grower.model.has_u and kind != layout.STABLE:
+        values["u"] = float(grower.state.v[0])
+    return Found(tree, tree.labels(grower.most), bound, bound + grower.log_hyperprior(), values)

@@ -56,7 +56,7 @@ def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assig
 
     Examples
     --------
-    >>> from nrmmix.families import Gaussian
+    >>> from nrmmix.model.families import Gaussian
     >>> assign({"a": Gaussian(), "b + c": Gaussian()}, ["c", "a", "b"]).columns
     ((1,), (2, 0))
     """
