@@ -147,6 +147,10 @@ def run(script: Any, folder: Any) -> Path:
     return page
 
 
+def _open_figures() -> set[int]:
+    return set(sys.modules["matplotlib.pyplot"].get_fignums()) if "matplotlib.pyplot" in sys.modules else set()
+
+
 class Session:
     """Names that cells share, and the pictures they have made."""
 
@@ -170,6 +174,7 @@ class Session:
     def _python(self, cell: Cell) -> tuple[str, list[str]]:
         import pandas as pd
 
+        before = _open_figures()
         tree = ast.parse(cell.text, filename=self.name)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         ast.increment_lineno(tree, cell.line - 1)
@@ -193,15 +198,14 @@ class Session:
             raise VignetteError(f"{self.name}: the cell at line {cell.line} failed:\n{trace}") from raised
         if raised is None and cell.raises:
             raise VignetteError(f"{self.name}: the cell at line {cell.line} should raise an exception, and did not.")
-        return out.getvalue(), self._figures()
+        return out.getvalue(), self._figures(before)
 
-    def _figures(self) -> list[str]:
-        if "matplotlib.pyplot" not in sys.modules:
-            return []
-        from matplotlib import pyplot
-
+    def _figures(self, before: set[int]) -> list[str]:
+        """Names of the pictures that a cell has made; figures that were open before it are the caller's."""
         made = []
-        for number in pyplot.get_fignums():
+        for number in sorted(_open_figures() - before):
+            from matplotlib import pyplot
+
             content, name = io.BytesIO(), f"{len(self.pictures) + 1:02d}.png"
             pyplot.figure(number).savefig(content, format="png", dpi=100, metadata={"Software": None})
             pyplot.close(number)
