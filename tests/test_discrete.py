@@ -146,7 +146,7 @@ def test_chain_rule(case):
         clusters.update_column(data, state.stat, 0, i, 1.0)
     assert total == pytest.approx(clusters.marginal_column(data, state.stat, 0), rel=1e-11)
     assert total == pytest.approx(case.log_marginal(list(range(N))), rel=1e-11)
-    np.testing.assert_allclose(data.alone, [case.log_marginal([i]) for i in range(N)], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(data.log_prior_predictive, [case.log_marginal([i]) for i in range(N)], rtol=1e-10, atol=1e-10)
 
 
 @kernel

@@ -115,7 +115,7 @@ def test_predictives_make_up_the_marginal(name, d, gaps):
     assert total == pytest.approx(clusters.marginal_column(data, state.stat, 0), rel=1e-11)
     assert total == pytest.approx(marginal(model.frame.response), rel=1e-9)
     alone = [marginal(model.frame.response[[i]]) for i in range(25)]
-    np.testing.assert_allclose(data.alone, alone, rtol=1e-9)
+    np.testing.assert_allclose(data.log_prior_predictive, alone, rtol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "d", "gaps"), CASES)

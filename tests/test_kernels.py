@@ -360,7 +360,7 @@ def test_gaussian_alone_is_the_prior_predictive(d):
     data, _ = started(model, np.full(8, -1))
     base = problem_of(model, data).base
     wanted = [naive.log_marginal(model.frame.response[[i]], base) for i in range(8)]
-    np.testing.assert_allclose(data.alone, wanted, rtol=1e-11)
+    np.testing.assert_allclose(data.log_prior_predictive, wanted, rtol=1e-11)
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
@@ -465,12 +465,12 @@ def check_columns(model, data, state, rtol=1e-8):
         wanted = np.log(state.size[:K] - sigma) - np.log(b[0])
         np.testing.assert_allclose(state.log_weight[:K], wanted, rtol=1e-12, atol=1e-13)
         return
-    np.testing.assert_allclose(state.exposure, state.K / b, rtol=1e-12)
+    np.testing.assert_allclose(state.K_over_b, state.K / b, rtol=1e-12)
     for k in range(K):
         reach = state.log_K[data.group[labels == k]].sum(axis=0)
-        np.testing.assert_allclose(state.reach[k], reach, rtol=1e-12, atol=1e-10)
+        np.testing.assert_allclose(state.log_K_sum[k], reach, rtol=1e-12, atol=1e-10)
         terms = np.log(data.R0) + reach - (state.size[k] - sigma) * np.log(b)
-        np.testing.assert_allclose(state.where[k], np.exp(terms - logsumexp(terms)), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(state.location_probability[k], np.exp(terms - logsumexp(terms)), rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", [
@@ -692,7 +692,7 @@ DENSITIES = dict(density_cases())
 
 
 def integrates_mass(model):
-    return isinstance(model.prior.mass, nm.Gamma) and model.prior.kind == layout.EXPLICIT
+    return isinstance(model.prior.mass, nm.Gamma) and model.prior.kind == layout.CRM
 
 
 def density_point(name, seed=8):
@@ -1034,7 +1034,7 @@ def test_updates_leave_every_cache_fresh(name):
     for _ in range(50):
         for address in updates:
             assert step_at(address, data, state, rng) == layout.DONE
-        nrm.refresh(data, state)
+        nrm.refresh_caches(data, state)
         point = point_of(state)
         problem = problem_of(model, data)
         K = problem.K(point.widths)
@@ -1260,7 +1260,7 @@ def test_gibbs_one_with_one_location():
 def test_gibbs_says_which_observation_has_no_score():
     model = mixture(5, 1)
     data, state = started(model, [0, 0, 1, 1, 1])
-    data.alone[3] = -np.inf
+    data.log_prior_predictive[3] = -np.inf
     state.log_weight[:] = -np.inf
     assert gibbs.gibbs_one(data, state, 3, np.random.default_rng(0)) == layout.BROKEN
     assert state.num[layout.BAD_ROW] == 3
@@ -1316,7 +1316,7 @@ def test_enlarged_keeps_what_a_state_holds():
         if name in BY_CLUSTER:
             np.testing.assert_array_equal(a, b[..., :old])
             assert b.shape[-1] == len(wider.size) and b.dtype == a.dtype and b.flags.c_contiguous
-        elif name in ("reach", "where"):
+        elif name in ("log_K_sum", "location_probability"):
             np.testing.assert_array_equal(a, b[:old])
             assert b.shape == (len(wider.size), a.shape[1]) and b.dtype == a.dtype and b.flags.c_contiguous
         else:
@@ -1531,7 +1531,7 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     data, state = started(model, np.arange(6), room=1)
     assert len(state.size) - 3 >= 6
     tight = layout.State(*(
-        a[..., :7].copy() if name in BY_CLUSTER else a[:7].copy() if name in ("reach", "where") else a
+        a[..., :7].copy() if name in BY_CLUSTER else a[:7].copy() if name in ("log_K_sum", "location_probability") else a
         for name, a in zip(layout.State._fields, state, strict=True)
     ))
     control = np.zeros(chain.CONTROL, np.int64)

@@ -42,7 +42,7 @@ class Bench:
         whole = program(cycle, model)
         first, last, first_whole, last_whole = whole.place[0]
         self.memory = layout.Memory(
-            whole.option[0], whole.kept[0], whole.tally[0], whole.number[first:last], whole.whole[first_whole:last_whole]
+            whole.option[0], whole.learnt[0], whole.tally[0], whole.floats[first:last], whole.ints[first_whole:last_whole]
         )
         python = getattr(permutation.plan_of, "py_func", permutation.plan_of)
         self.plan = python(self.memory, model.n_obs)
@@ -342,9 +342,9 @@ def test_slope_is_fixed_after_tuning():
         seen.append(bench.state.num[layout.N_CLUSTERS])
         bench.move()
         assert bench.plan.value[segments.SLOPE] == pytest.approx(-digamma(proposed + 1), abs=1e-9)
-        proposed = bench.memory.kept[permutation.LAST]
+        proposed = bench.memory.learnt[permutation.LAST]
     weights = np.arange(1, 31)
-    assert bench.memory.kept[permutation.USUAL] == pytest.approx(np.average(seen, weights=weights))
+    assert bench.memory.learnt[permutation.USUAL] == pytest.approx(np.average(seen, weights=weights))
     bench.state.num[TUNING] = 0
     fixed = -digamma(int(np.average(seen, weights=weights) + 0.5) + 1)
     after = set()

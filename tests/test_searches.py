@@ -69,7 +69,7 @@ def test_all_cases_of_insertion_and_splits_are_those_of_plain_python(prior):
         grower = grown(model_of(y, prior), order)
         plain = gardener(grower, gaussian_of(y))
         trees, counts = plain.ibhc(order.tolist(), grower.most, ibhc.MOST_SPLITS)
-        num = grower.grove.num
+        num = grower.scratch.num
         assert (num[ibhc.ON_TOP], num[ibhc.WITHIN], num[ibhc.SPLIT]) == (counts["top"], counts["left"] + counts["right"], counts["split"])
         assert agree(naive_tree(grower.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9
         seen = {name: seen[name] + counts[name] for name in seen}
@@ -91,7 +91,7 @@ def test_splits_come_to_an_end(monkeypatch, most_splits):
         plain = gardener(grower, lambda rows, y=y: gaussian_log_marginal(y[rows], np.zeros(1), 0.05, 3.0, np.eye(1) * 0.05))
         trees, counts = plain.ibhc(order.tolist(), 40, most_splits)
         assert agree(naive_tree(grower.tree()), plain.bhc(trees), plain) and plain.gap > 1e-9
-        splits += grower.grove.num[ibhc.SPLIT]
+        splits += grower.scratch.num[ibhc.SPLIT]
         fewer += counts["split"] < plain.ibhc(order.tolist(), 40, 16)[1]["split"]
     assert (splits > 0) == (most_splits > 0) and fewer == 3
 

@@ -43,7 +43,7 @@ def python(function):
 
 def guide_of(state, program):
     """The scratch of a move that a program begins with; without compilation the function is its own source."""
-    memory = Memory(program.option[0], program.kept[0], program.tally[0], program.number, program.whole)
+    memory = Memory(program.option[0], program.learnt[0], program.tally[0], program.floats, program.ints)
     saved, tree_splits.forest_of = tree_splits.forest_of, python(tree_splits.forest_of)
     try:
         return python(tree_splits.guide_of)(memory, state)
@@ -120,8 +120,8 @@ def in_the_order_of(number, n):
 
 
 def naive_tree(model, program):
-    planter = Planter(model, *map(float, program.kept[0][: tree_cycle.GUIDE_SIGMA + 1]))
-    order = in_the_order_of(int(program.kept[0][tree_cycle.TREE]) // tree_cycle.AGES, model.n_obs)
+    planter = Planter(model, *map(float, program.learnt[0][: tree_cycle.GUIDE_SIGMA + 1]))
+    order = in_the_order_of(int(program.learnt[0][tree_cycle.TREE]) // tree_cycle.AGES, model.n_obs)
     tree = order[0]
     for i in order[1:]:
         tree = planter.insert(tree, i)
@@ -168,7 +168,7 @@ def test_the_guide_tree_does_not_depend_on_the_partition_nor_on_drawn_cells(y):
             drawn = np.nonzero(at.data.rows.missing)
             before = at.guide.tree.order.copy(), at.guide.tree.gap.copy(), at.guide.tree.weight.copy()
             at.data.rows.y[drawn] += 5.0
-            at.program.whole[tree_splits.PLANTED] = 0
+            at.program.ints[tree_splits.PLANTED] = 0
             assert chain.one_move(at.data, at.state, np.random.default_rng(2), at.program, 0) == layout.DONE
             for old, new in zip(before, at.guide.tree[:3], strict=True):
                 np.testing.assert_array_equal(old, new)
@@ -200,7 +200,7 @@ def test_trees_of_clusters_are_restrictions(rng):
         count = guide_tree.collect(guide.tree, labels, chosen)
         wanted = restricted(tree, rows)
         assert guide.tree.member[:count].tolist() == planter.leaves(wanted)
-        root = guide_tree.grow(at.data, at.state.side, guide.forest, guide.tree, count)
+        root = guide_tree.induced_tree(at.data, at.state.side, guide.forest, guide.tree, count)
         assert shape_of(guide.forest, root) == wanted
         weights = [guide_tree.node_weight(guide.forest, v) for v in range(25, 25 + count - 1)]
         log_phi = guide.forest.log_phi[root]
@@ -293,7 +293,7 @@ def test_far_observations(move, family, d, distance):
     for _ in range(200):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
     assert (state.labels == state.labels[4]).sum() == 1
-    assert np.isfinite(program.tally[0]).all() and np.isfinite(program.kept[0]).all()
+    assert np.isfinite(program.tally[0]).all() and np.isfinite(program.learnt[0]).all()
     assert np.isfinite(guide_of(state, program).tree.weight[:9]).all()
 
 
@@ -379,10 +379,10 @@ def test_going_on_is_as_if_the_chain_had_never_stopped(name, y, tmp_path):
 ])
 def test_what_a_file_cannot_say(place, value):
     model = mixture(10, 1)
-    for kept in (np.zeros(layout.KEPT), model.fit(TreeGuided(), draws=2, tune=5, chains=1, rng=1).checkpoints[0].state["kept"][0].copy()):
-        assert TreeGuided().can_have_kept(kept, model)
+    for kept in (np.zeros(layout.LEARNT), model.fit(TreeGuided(), draws=2, tune=5, chains=1, rng=1).checkpoints[0].state["kept"][0].copy()):
+        assert TreeGuided().can_have_learnt(kept, model)
         kept[place] = value
-        assert not TreeGuided().can_have_kept(kept, model)
+        assert not TreeGuided().can_have_learnt(kept, model)
 
 
 # ---- what is refused

@@ -33,27 +33,27 @@ PRIORS = {"dp": nm.DirichletProcess(1.2), "nggp": nm.NGGP(1.5, 0.45), "nig": nm.
 
 
 def memory_of(program):
-    return Memory(program.option[0], program.kept[0], program.tally[0], program.number, program.whole)
+    return Memory(program.option[0], program.learnt[0], program.tally[0], program.floats, program.ints)
 
 
 def forest_of(data, state, program):
     """The move's trees; without compilation the function is its own source."""
     memory = memory_of(program)
-    trees_of, grove_of = (getattr(f, "py_func", f) for f in (published_trees.trees_of, published_trees.grove_of))
+    trees_of, scratch_of = (getattr(f, "py_func", f) for f in (published_trees.trees_of, published_trees.scratch_of))
     forest = getattr(published_trees.forest_of, "py_func", published_trees.forest_of)
     saved, published_trees.forest_of = published_trees.forest_of, forest
     try:
-        return trees_of(data, state, memory), grove_of(data, memory)
+        return trees_of(data, state, memory), scratch_of(data, memory)
     finally:
         published_trees.forest_of = saved
 
 
 def check_trees(model, data, state, program):
     """The trees are those of the clusters, with their statistics, and the potentials of the present u, mass and sigma."""
-    forest, grove = forest_of(data, state, program)
+    forest, scratch = forest_of(data, state, program)
     K = int(state.num[layout.N_CLUSTERS])
-    assert grove.head[published_trees.BUILT] == 1 and grove.head[published_trees.TREES] == K
-    roots = [int(v) for v in grove.root[:K]]
+    assert scratch.head[published_trees.BUILT] == 1 and scratch.head[published_trees.TREES] == K
+    roots = [int(v) for v in scratch.root[:K]]
     check_free(Case(data, state, forest, None, model.n_obs), *roots)
     family = model.family
     base = naive.Base(family.m, family.r, family.nu, family.scale)
@@ -78,7 +78,7 @@ def test_trees_and_statistics_after_many_calls(move, prior):
             state.v[:] = rng.gamma(2.0)
             state.hyper[layout.MASS] = rng.gamma(2.0)
             nrm.recompute_A(state)
-            nrm.refresh(data, state)
+            nrm.refresh_caches(data, state)
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
         if step % 40 == 0:
             check_columns(model, data, state)
@@ -98,15 +98,15 @@ def test_trees_persist():
     rng = np.random.default_rng(0)
     for _ in range(50):
         chain.one_move(data, state, rng, program, 0)
-    forest, grove = forest_of(data, state, program)
-    assert published_trees.fits(state, forest, grove)
-    before = [shape_of(forest, v) for v in grove.root[: state.num[layout.N_CLUSTERS]]]
+    forest, scratch = forest_of(data, state, program)
+    assert published_trees.fits(state, forest, scratch)
+    before = [shape_of(forest, v) for v in scratch.root[: state.num[layout.N_CLUSTERS]]]
     anew = started(model, nm.PublishedTreeGuided(1, moves="global"), state.labels.copy())
     chain.one_move(*anew[:2], rng, anew[2], 0)
     other_forest, other_grove = forest_of(*anew)
     assert before != [shape_of(other_forest, v) for v in other_grove.root[: anew[1].num[layout.N_CLUSTERS]]]
     chain.start(data, state, (np.arange(30) % 3).astype(np.int64))
-    assert not published_trees.fits(state, forest, grove)
+    assert not published_trees.fits(state, forest, scratch)
     assert chain.one_move(data, state, rng, program, 0) == layout.DONE
     check_trees(model, data, state, program)
 

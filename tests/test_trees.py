@@ -41,7 +41,7 @@ def case_of(model, log_marginal, m=None):
     data, state = arrays_of(model, 12, trees.SIDE)
     chain.start(data, state, np.zeros(n, np.int64))
     log_grown = np.array([0.0] + [math.lgamma(c - SIGMA) - math.lgamma(1 - SIGMA) for c in range(1, n + 2)])
-    floats, integers = trees.room(n, m, model.packed.n_stat)
+    floats, integers = trees.scratch_size(n, m, model.packed.n_stat)
     forest = trees.Forest(*(np.zeros(n + m, np.int64) for _ in range(4)), *(np.zeros(n + m) for _ in range(2)),
                           np.zeros((m, model.packed.n_stat, 1)), np.zeros(m + 1, np.int64), log_grown, np.array([LOG_CLUSTER, 0.0]))
     assert (floats, integers) == tuple(sum(a.size for a in forest if a is not log_grown and a.dtype == kind) for kind in (float, int))

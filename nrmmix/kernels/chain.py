@@ -24,7 +24,7 @@ from nrmmix.kernels.core.state import (
     WIDTH,
     Memory,
 )
-from nrmmix.kernels.measure.nrm import evaluate_kernel, log_joint, recompute_A, refresh
+from nrmmix.kernels.measure.nrm import evaluate_kernel, log_joint, recompute_A, refresh_caches
 
 # control: shared with the main thread while the chain runs
 ITERATION = 0  # iterations done
@@ -44,13 +44,13 @@ R_CLUSTERS, R_JOINT, R_MASS, R_SIGMA, R_WIDTH = 0, 1, 2, 3, 4
 
 
 @kernel
-def score_alone(data, state):
-    """data.alone[i] = log p(y_i)."""
+def fill_log_prior_predictive(data, state):
+    """data.log_prior_predictive[i] = log p(y_i)."""
     empty_column(data, state.stat, variable(0))
-    for i in range(data.alone.shape[0]):
+    for i in range(data.group.shape[0]):
         state.score[0] = 0.0
         score_columns_and_new(data, state.stat, state.work, state.score, variable(0), i)
-        data.alone[i] = state.score[0]
+        data.log_prior_predictive[i] = state.score[0]
 
 
 @kernel
@@ -58,16 +58,16 @@ def start(data, state, labels):
     """Fill an empty state: kernel, A, and clusters with labels 0..K-1; -1 leaves an observation unassigned."""
     evaluate_kernel(data, state, state.log_K, state.K)
     recompute_A(state)
-    refresh(data, state)
-    score_alone(data, state)
+    refresh_caches(data, state)
+    fill_log_prior_predictive(data, state)
     n_clusters = 0
     for i in range(labels.shape[0]):
         n_clusters = max(n_clusters, labels[i] + 1)
     for k in range(n_clusters):
         empty_column(data, state.stat, k)
         state.size[k] = 0
-        for p in range(state.reach.shape[1]):
-            state.reach[k, p] = 0.0
+        for p in range(state.log_K_sum.shape[1]):
+            state.log_K_sum[k, p] = 0.0
     state.num[N_CLUSTERS] = n_clusters
     for i in range(labels.shape[0]):
         state.labels[i] = -1
@@ -79,7 +79,7 @@ def start(data, state, labels):
 def resume(data, state):
     """What follows from labels, statistics, v and hyperparameters."""
     evaluate_kernel(data, state, state.log_K, state.K)
-    refresh(data, state)
+    refresh_caches(data, state)
 
 
 @kernel
@@ -124,7 +124,7 @@ def one_move(data, state, rng, program, j):
     """One call of move j."""
     first, last, first_whole, last_whole = program.place[j]
     memory = Memory(
-        program.option[j], program.kept[j], program.tally[j], program.number[first:last], program.whole[first_whole:last_whole]
+        program.option[j], program.learnt[j], program.tally[j], program.floats[first:last], program.ints[first_whole:last_whole]
     )
     before = state.num[N_SCORED]
     status = call_move(program.address[j], data, state, memory, rng)
@@ -178,7 +178,7 @@ def run(data, state, rng, program, updates, tune, thin, labels, location, v, sca
             adapt(program, it)
         for j in range(updates.shape[0]):
             call_step(updates[j], data, state, rng)
-        refresh(data, state)
+        refresh_caches(data, state)
         if (it + 1) % REBUILD_EVERY == 0:
             rebuild(data, state)
         if it >= tune and (it - tune + 1) % thin == 0:

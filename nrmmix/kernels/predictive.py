@@ -12,9 +12,10 @@ from nrmmix.kernels.core.jit import allocating, fast, kernel, variable
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
     COMPONENTS,
+    CRM,
     DENSITY,
-    EXPLICIT,
     FINITE,
+    GIBBS_TYPE,
     LOG_V_MAX,
     MASS,
     MEAN,
@@ -23,7 +24,6 @@ from nrmmix.kernels.core.state import (
     N_CLUSTERS,
     SAMPLE,
     SIGMA,
-    TABLE,
     TAU,
     TINY,
 )
@@ -33,12 +33,12 @@ from nrmmix.kernels.measure.nrm import (
     exponents,
     growth_sums,
     is_integrated,
-    log_table,
+    log_V_ratio,
     mass_of_new,
     power_of_tau,
     psi1_at,
     recompute_A,
-    refresh,
+    refresh_caches,
     total_growth,
 )
 
@@ -70,7 +70,7 @@ def load_draw(data, state, labels, location, v, hyper):
         update_column(data, state.stat, k, i, 1.0)
     state.num[N_CLUSTERS] = K
     empty_column(data, state.stat, K)
-    refresh(data, state)
+    refresh_caches(data, state)
 
 
 # ---- weights of the clusters and of a new one for one more observation
@@ -85,13 +85,13 @@ def mixture_weights(data, state, out):
     n = float(state.labels.shape[0])
     K = state.num[N_CLUSTERS]
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
-    if data.setup[MEASURE] == EXPLICIT:
+    if data.setup[MEASURE] == CRM:
         rho = n / (n + mass) if sigma == 0.0 else expected_share(n, K, mass, sigma, tau)
         for k in range(K):
             out[k] = (state.size[k] - sigma) * rho / n
         out[K] = 1.0 - (n - sigma * K) * rho / n
         return
-    new = math.exp(log_table(data, 1, K)) if data.setup[MEASURE] == TABLE else mass_of_new(data, mass, sigma, K)
+    new = math.exp(log_V_ratio(data, 1, K)) if data.setup[MEASURE] == GIBBS_TYPE else mass_of_new(data, mass, sigma, K)
     total = n - sigma * K + new
     for k in range(K):
         out[k] = (state.size[k] - sigma) / total

@@ -17,7 +17,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.kernels.core.clusters import empty_column
-from nrmmix.kernels.core.state import EXPLICIT, FINITE, PITMAN_YOR, STABLE, TABLE, TINY
+from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, PITMAN_YOR, STABLE, TINY
 from nrmmix.kernels.measure.prior import seat, seat_finite, seat_urn
 from nrmmix.kernels.moves.algorithm8 import redraw
 from nrmmix.kernels.predictive import draw_new
@@ -175,7 +175,7 @@ def _partitions(
     masses = _drawn(prior.mass, size, rng)
     sigmas = np.minimum(_drawn(prior.sigma, size, rng), SIGMA_MAX)
     children = of_each.spawn(size)
-    if not model.is_regression and kind != EXPLICIT:
+    if not model.is_regression and kind != CRM:
         generators = [np.random.default_rng(child) for child in children]
         for labels, generator in zip(_urns(prior, model.n_obs, masses, sigmas, generators), generators, strict=True):
             yield labels, np.zeros(labels.max() + 1, np.int64), generator
@@ -196,7 +196,7 @@ def _partitions(
 def _urns(prior: Prior, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
     """Labels (n,) of partitions, rows joining one after the other with their predictive probabilities."""
     drawn = []
-    if prior.kind == TABLE:  # a new table for every row, which serves all partitions
+    if prior.kind == GIBBS_TYPE:  # a new table for every row, which serves all partitions
         labels, sizes = np.zeros((len(generators), n), np.int64), np.zeros((len(generators), n))
         sizes[:, 0] = 1.0
         counts = [1] * len(generators)

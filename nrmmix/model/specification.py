@@ -84,7 +84,7 @@ class Specification:
     @property
     def has_gamma_mass(self) -> bool:
         """Whether the mass has a gamma prior, which is conjugate given u, and is that of a completely random measure."""
-        return isinstance(self.prior.mass, Gamma) and self.measure == layout.EXPLICIT
+        return isinstance(self.prior.mass, Gamma) and self.measure == layout.CRM
 
     @property
     def has_u(self) -> bool:

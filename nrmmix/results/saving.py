@@ -311,13 +311,13 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
     _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
     memory = program(cycle, model)
-    for name in PROGRAM:  # not there in older formats, whose moves learnt nothing
-        empty = getattr(memory, name)
+    for name, field in PROGRAM.items():  # not there in older formats, whose moves learnt nothing
+        empty = getattr(memory, field)
         state[name] = get(spec["state"][name]) if name in spec["state"] else empty
         _insist(state[name].shape == empty.shape and state[name].dtype == empty.dtype, f"chain's {name}")
         _insist(bool(np.isfinite(state[name]).all()), f"chain's {name}")
-    for move, kept in zip(cycle.moves, state["kept"], strict=True):
-        _insist(move.can_have_kept(kept, model), "chain's kept")
+    for move, learnt in zip(cycle.moves, state["kept"], strict=True):
+        _insist(move.can_have_learnt(learnt, model), "chain's kept")
     calls = state["work"][:, layout.CALLS]
     _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
     generator(spec["generator"])

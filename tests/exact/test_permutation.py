@@ -70,7 +70,7 @@ def always_adapting(data, state, memory, rng):
     """The slope follows the present number of clusters after tuning too."""
     tuning = state.num[TUNING]
     state.num[TUNING] = 1
-    memory.kept[LAST] = state.num[N_CLUSTERS]
+    memory.learnt[LAST] = state.num[N_CLUSTERS]
     status = move(data, state, memory, True, rng)
     state.num[TUNING] = tuning
     return status

@@ -216,16 +216,16 @@ WRONG = {
         "            number = 1\n"
         "            for i in range(1, n):\n"
         "                number += number + (1 if state.labels[i] == state.labels[i - 1] else 0)\n"
-        "            memory.kept[TREE] = float(number * AGES)\n"
+        "            memory.learnt[TREE] = float(number * AGES)\n"
         "        call_move(int(memory.option[PLANT])"),
     "local moves visit a cluster": (
-        tree_cycle, "tree_guided", "        memory.whole[IS_LOCAL], state.num[CURSOR] = 1, 0\n",
-        "        memory.whole[IS_LOCAL], state.num[CURSOR] = 1, 0\n"
+        tree_cycle, "tree_guided", "        memory.ints[IS_LOCAL], state.num[CURSOR] = 1, 0\n",
+        "        memory.ints[IS_LOCAL], state.num[CURSOR] = 1, 0\n"
         "        if {it}:\n"
         "            first = state.labels[guide.tree.order[0]]\n"
-        "            memory.whole[FIRST_LEAF], memory.whole[LAST_LEAF] = 0, 1\n"
-        "            while memory.whole[LAST_LEAF] < n and state.labels[guide.tree.order[memory.whole[LAST_LEAF]]] == first:\n"
-        "                memory.whole[LAST_LEAF] += 1\n"),
+        "            memory.ints[FIRST_LEAF], memory.ints[LAST_LEAF] = 0, 1\n"
+        "            while memory.ints[LAST_LEAF] < n and state.labels[guide.tree.order[memory.ints[LAST_LEAF]]] == first:\n"
+        "                memory.ints[LAST_LEAF] += 1\n"),
 }
 WHICH = "state.num[7]"  # an entry that nothing else uses
 

@@ -22,7 +22,8 @@ from nrmmix.model.pack import arrays_of
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
 
-PROGRAM = ("kept", "tally", "work")  # of the memories of moves: what they have learnt and counted
+# Of Program, what moves have learnt and counted: names in standings and files, and fields.
+PROGRAM = {"kept": "learnt", "tally": "tally", "work": "work"}
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
 BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num")
 
@@ -112,7 +113,7 @@ class Chain:
         kept |= {name: getattr(self.state, name).copy() for name in WHOLE}
         kept["shared"] = self.data.rows.constant[self.data.shared]
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
-        kept |= {name: getattr(self.program, name).copy() for name in PROGRAM}
+        kept |= {name: getattr(self.program, field).copy() for name, field in PROGRAM.items()}
         return Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead)
 
 
@@ -157,8 +158,8 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
         getattr(state, name)[:] = checkpoint.state[name]
     chain.data.rows.constant[chain.data.shared] = checkpoint.state["shared"]
     chain.data.rows.y[layout.drawn(chain.data.rows)] = checkpoint.state["imputed"]
-    for name in PROGRAM:
-        getattr(chain.program, name)[:] = checkpoint.state[name]
+    for name, field in PROGRAM.items():
+        getattr(chain.program, field)[:] = checkpoint.state[name]
     loop.resume(chain.data, state)
     chain.state = state
     # nobody enters one by one: the permutation that `new_chain` drew does not count

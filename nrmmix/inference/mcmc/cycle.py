@@ -18,7 +18,7 @@ from nrmmix.inference.method import Method
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import auxiliary, hyper
-from nrmmix.kernels.moves import algorithm8 as held
+from nrmmix.kernels.moves import algorithm8
 
 if TYPE_CHECKING:
     from nrmmix.inference.mcmc.sampling import Run
@@ -134,9 +134,9 @@ class Cycle(Method):
 def program(cycle: Cycle, model: Specification) -> layout.Program:
     """The moves with memories of their own, for one chain."""
     moves = cycle.moves
-    rooms = [move.room(model) for move in moves]
+    sizes = [move.scratch_size(model) for move in moves]
     place = np.zeros((len(moves), 4), np.int64)
-    place[:, 1], place[:, 3] = np.cumsum([room.number for room in rooms]), np.cumsum([room.whole for room in rooms])
+    place[:, 1], place[:, 3] = np.cumsum([size.floats for size in sizes]), np.cumsum([size.ints for size in sizes])
     place[1:, 0], place[1:, 2] = place[:-1, 1], place[:-1, 3]
     option = np.zeros((len(moves), layout.OPTIONS))
     for row, move in zip(option, moves, strict=True):
@@ -148,18 +148,18 @@ def program(cycle: Cycle, model: Specification) -> layout.Program:
         address=np.array([move.entry.address for move in moves], np.int64),
         place=place,
         option=option,
-        kept=np.zeros((len(moves), layout.KEPT)),
+        learnt=np.zeros((len(moves), layout.LEARNT)),
         tally=np.zeros((len(moves), layout.KINDS * layout.TALLY)),
         work=work,
-        number=np.zeros(int(place[-1, 1])),
-        whole=np.zeros(int(place[-1, 3]), np.int64),
+        floats=np.zeros(int(place[-1, 1])),
+        ints=np.zeros(int(place[-1, 3]), np.int64),
     )
 
 
 def scratch(cycle: Cycle, model: Specification) -> tuple[int, bool]:
     """Columns of statistics that the moves try clusters in, and whether parameters of atoms are drawn."""
-    rooms = [move.room(model) for move in cycle.moves]
-    return max(room.side for room in rooms), any(room.theta for room in rooms)
+    sizes = [move.scratch_size(model) for move in cycle.moves]
+    return max(size.side for size in sizes), any(size.theta for size in sizes)
 
 
 def update_addresses(model: Specification) -> np.ndarray:
@@ -167,7 +167,7 @@ def update_addresses(model: Specification) -> np.ndarray:
     sampled = model.sampled
     regression = model.is_regression
     updates = (
-        (held.update_held, len(model.packed.held) > 0),
+        (algorithm8.update_held, len(model.packed.held) > 0),
         (locations.update_locations, regression),
         (auxiliary.update_v, regression or model.has_u),
         (auxiliary.update_levels, regression),

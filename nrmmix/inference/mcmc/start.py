@@ -56,13 +56,13 @@ def check_start(model: Specification, data: layout.Data, labels: np.ndarray, wid
 
 
 def check_rows(model: Specification, data: layout.Data) -> None:
-    """Every row must be near enough for squares, and have a density, data.alone."""
+    """Every row must be near enough for squares, and have a density, data.log_prior_predictive."""
     far = (np.abs(model.packed.rows.y) > TOO_FAR).any(axis=1)
     if far.any():
         row = int(np.flatnonzero(far)[0])
         raise ValueError(
             f"row {model.frame.index[row]!r} lies more than {TOO_FAR:g} prior standard deviations out; correct it, or rescale."
         )
-    if not np.isfinite(data.alone).all():
-        row = int(np.flatnonzero(~np.isfinite(data.alone))[0])
+    if not np.isfinite(data.log_prior_predictive).all():
+        row = int(np.flatnonzero(~np.isfinite(data.log_prior_predictive))[0])
         raise ValueError(f"row {model.frame.index[row]!r} has no finite density under the prior; check its values and the prior.")

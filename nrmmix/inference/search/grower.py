@@ -11,7 +11,7 @@ from nrmmix.inference.search.tree import Tree
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import nrm
-from nrmmix.kernels.moves.shared import log_cluster, take_over
+from nrmmix.kernels.moves.shared import log_cluster, set_partition
 from nrmmix.kernels.trees import bhc, ibhc
 from nrmmix.kernels.trees import forest as trees
 from nrmmix.model.pack import arrays_of
@@ -48,7 +48,7 @@ class TreeGrower:
             *(np.zeros(n + m, np.int64) for _ in range(4)), np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
             np.zeros(m + 1, np.int64), self.state.log_grown, np.zeros(trees.GUIDE),
         )
-        self.grove = ibhc.Grove(
+        self.scratch = ibhc.IbhcScratch(
             np.zeros(n, np.int64), np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(ibhc.NUM, np.int64)
         )
         self.set_guide(_expected_clusters(self.state))
@@ -71,7 +71,7 @@ class TreeGrower:
     def plant(self) -> None:
         """Every row alone; no internal nodes."""
         trees.clear_forest(self.forest)
-        ibhc.plant(self.data, self.state.side, self.forest)
+        ibhc.plant_leaves(self.data, self.state.side, self.forest)
 
     def insert_all(self, order: np.ndarray) -> Iterator[None]:
         """IBHC: observations enter in an order."""
@@ -80,7 +80,7 @@ class TreeGrower:
         until, most = 0, self.most
         while True:
             until = min(until + ROWS, len(order))
-            while ibhc.grow(self.data, self.state, self.forest, self.grove, order, until, most) == layout.NEED_ROOM:
+            while ibhc.grow(self.data, self.state, self.forest, self.scratch, order, until, most) == layout.NEED_ROOM:
                 self.state = layout.enlarged(self.state)
             yield
             if until == len(order):
@@ -89,23 +89,23 @@ class TreeGrower:
     def insert_noisily(self, order: np.ndarray) -> np.ndarray:
         """The noisy start: labels."""
         self._clear()
-        while ibhc.heap_up(self.data, self.state, self.grove, self.forest.guide[0], order, self.most) == layout.NEED_ROOM:
+        while ibhc.heap_up(self.data, self.state, self.scratch, self.forest.guide[0], order, self.most) == layout.NEED_ROOM:
             self.state = layout.enlarged(self.state)
         return self.state.labels
 
     def _clear(self) -> None:
-        self.grove.num[:] = 0
+        self.scratch.num[:] = 0
         self.state.num[layout.N_CLUSTERS] = 0
         self.state.labels[:] = -1
 
     @property
     def roots_grown(self) -> np.ndarray:
-        return self.grove.root[: self.state.num[layout.N_CLUSTERS]]
+        return self.scratch.root[: self.state.num[layout.N_CLUSTERS]]
 
     def grown_labels(self) -> np.ndarray:
         """Of each row the number of the tree that it is in."""
         out = np.zeros(self.n, np.int64)
-        ibhc.read_labels(self.state, self.forest, self.grove, out, np.zeros(self.n, np.int64))
+        ibhc.read_labels(self.state, self.forest, self.scratch, out, np.zeros(self.n, np.int64))
         return out
 
     def compile(self, updates: np.ndarray) -> None:
@@ -116,7 +116,7 @@ class TreeGrower:
         self.plant()
         bhc.internal_nodes(self.forest, 0, np.zeros(1, np.int64))
         trees.leaves(self.forest, 0, np.zeros(1, np.int64))
-        take_over(self.data, self.state, np.zeros(self.n, np.int64), 1)
+        set_partition(self.data, self.state, np.zeros(self.n, np.int64), 1)
         ibhc.resample(self.data, self.state, updates[:0], np.random.default_rng(0))
 
     def agglomerate(self, roots: np.ndarray) -> Iterator[None]:
@@ -165,7 +165,7 @@ class TreeGrower:
             return base + float(tree.log_phi[tree.root])
         # V_n(1), and of each further cluster the factor exp(log_next) in place of the guide's
         theta = 0.0 if kind == layout.STABLE else mass
-        base = float(data.log_V[0, 1]) if kind == layout.TABLE else math.lgamma(theta + 1) - math.lgamma(theta + n)
+        base = float(data.log_V[0, 1]) if kind == layout.GIBBS_TYPE else math.lgamma(theta + 1) - math.lgamma(theta + n)
         sums = tree.log_sums(self.most)
         k = np.flatnonzero(np.isfinite(sums))
         log_next = np.concatenate([[0.0, 0.0], np.cumsum(state.log_next[1:n])])
@@ -181,7 +181,7 @@ class TreeGrower:
         n_clusters = int(labels.max()) + 1
         while n_clusters > self.state.size.shape[0] - 3:
             self.state = layout.enlarged(self.state)
-        take_over(self.data, self.state, labels, n_clusters)
+        set_partition(self.data, self.state, labels, n_clusters)
         ibhc.resample(self.data, self.state, updates, rng)
         self.set_guide(n_clusters)
 

@@ -123,10 +123,10 @@ def weigh(state, k):
 
 
 @kernel
-def shift_reach(data, state, i, k, sign):
-    if state.where.shape[1] > 0:
+def shift_location(data, state, i, k, sign):
+    if state.location_probability.shape[1] > 0:
         g = data.group[i]
-        add_row(state.reach[k], state.log_K[g], sign)
+        add_row(state.log_K_sum[k], state.log_K[g], sign)
         weigh_locations(state, k, g)
 
 
@@ -140,9 +140,9 @@ def drop_cluster(state, k):
         state.size[k] = state.size[last]
         state.location[k] = state.location[last]
         state.log_weight[k] = state.log_weight[last]
-        for p in range(state.reach.shape[1]):
-            state.reach[k, p] = state.reach[last, p]
-            state.where[k, p] = state.where[last, p]
+        for p in range(state.log_K_sum.shape[1]):
+            state.log_K_sum[k, p] = state.log_K_sum[last, p]
+            state.location_probability[k, p] = state.location_probability[last, p]
         left = state.size[k]
         for j in range(state.labels.shape[0]):
             if state.labels[j] == last:
@@ -163,7 +163,7 @@ def detach(data, state, i):
         if not update_column(data, state.stat, k, i, -1.0):
             fill_column(data, state, k, k, variable(-1))
         weigh(state, k)
-        shift_reach(data, state, i, k, -1.0)
+        shift_location(data, state, i, k, -1.0)
     else:
         drop_cluster(state, k)
 
@@ -174,14 +174,14 @@ def attach(data, state, i, k):
     if k == state.num[N_CLUSTERS]:
         empty_column(data, state.stat, k)
         state.size[k] = 0
-        for p in range(state.reach.shape[1]):
-            state.reach[k, p] = 0.0
+        for p in range(state.log_K_sum.shape[1]):
+            state.log_K_sum[k, p] = 0.0
         state.num[N_CLUSTERS] = k + 1
     state.labels[i] = k
     state.size[k] += 1
     update_column(data, state.stat, k, i, 1.0)
     weigh(state, k)
-    shift_reach(data, state, i, k, 1.0)
+    shift_location(data, state, i, k, 1.0)
 
 
 @kernel

@@ -4,8 +4,8 @@ Given v, a cluster c of density regression has the weight
 
     h(c) = mass Gamma(n_c - sigma)/Gamma(1 - sigma) sum_p R0(p) (tau + A_p)^-(n_c - sigma) prod_(i in c) K(x_i, p),
 
-in place of kappa(n_c, u): the terms of its sum are the posterior of the location.  `reach` holds sum_i log K(x_i, p), `where` the
-normalised terms.  In a mixture both are empty.
+in place of kappa(n_c, u): the terms of its sum are the posterior of the location.  `log_K_sum` holds sum_i log K(x_i, p),
+`location_probability` the normalised terms.  In a mixture both are empty.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def add_row(target, row, sign):
 
 
 @fast
-def log_terms(reach, log_K_row, sign, log_R0, log_b, power, out):
-    """out_p = log R0(p) + reach_p + sign log K_p - power log(tau + A_p); their maximum."""
+def log_terms(log_K_sum, log_K_row, sign, log_R0, log_b, power, out):
+    """out_p = log R0(p) + log_K_sum_p + sign log K_p - power log(tau + A_p); their maximum."""
     top = -math.inf
     for p in range(out.shape[0]):
-        out[p] = log_R0[p] + reach[p] + sign * log_K_row[p] - power * log_b[p]
+        out[p] = log_R0[p] + log_K_sum[p] + sign * log_K_row[p] - power * log_b[p]
         top = max(top, out[p])
     return top
 
@@ -47,40 +47,40 @@ def normalise(terms, top):
 
 @kernel
 def weigh_locations(state, k, g):
-    """Refresh `where` of cluster k; g is any group."""
+    """Refresh `location_probability` of cluster k; g is any group."""
     power = state.size[k] - state.hyper[SIGMA]
-    top = log_terms(state.reach[k], state.log_K[g], 0.0, state.log_R0, state.log_b, power, state.where[k])
-    normalise(state.where[k], top)
+    top = log_terms(state.log_K_sum[k], state.log_K[g], 0.0, state.log_R0, state.log_b, power, state.location_probability[k])
+    normalise(state.location_probability[k], top)
 
 
 @kernel
-def refresh_reach(data, state):
-    """`reach` and `where` of all clusters, and K/(tau + A), after any change of v or the kernel."""
+def refresh_locations(data, state):
+    """`log_K_sum` and `location_probability` of all clusters, and K/(tau + A), after any change of v or the kernel."""
     G, P = state.K.shape
     for p in range(P):
         state.log_R0[p] = math.log(data.R0[p])
         state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
     for g in range(G):
         for p in range(P):
-            state.exposure[g, p] = state.K[g, p] / max(state.hyper[TAU] + state.A[p], TINY)
+            state.K_over_b[g, p] = state.K[g, p] / max(state.hyper[TAU] + state.A[p], TINY)
     K = state.num[N_CLUSTERS]
     for k in range(K):
         for p in range(P):
-            state.reach[k, p] = 0.0
+            state.log_K_sum[k, p] = 0.0
     for i in range(state.labels.shape[0]):
         if state.labels[i] >= 0:
-            add_row(state.reach[state.labels[i]], state.log_K[data.group[i]], 1.0)
+            add_row(state.log_K_sum[state.labels[i]], state.log_K[data.group[i]], 1.0)
     for k in range(K):
         weigh_locations(state, k, variable(0))
 
 
 @fast
-def location_weights(out, K, where, exposure_row, log_size, size):
-    """out[k] = log (n_k - sigma) sum_p where_p K(x_g, p)/(tau + A_p): the prior weight of joining cluster k."""
+def location_weights(out, K, probability, K_over_b, log_size, size):
+    """out[k] = log (n_k - sigma) sum_p location_probability_p K(x_g, p)/(tau + A_p): the prior weight of joining cluster k."""
     for k in range(K):
         total = 0.0
-        for p in range(exposure_row.shape[0]):
-            total += where[k, p] * exposure_row[p]
+        for p in range(K_over_b.shape[0]):
+            total += probability[k, p] * K_over_b[p]
         out[k] = log_size[size[k]] + (log_pos(total) if total > TINY else -math.inf)
 
 
@@ -89,11 +89,11 @@ def location_weight_without(state, k, g):
     """The same for the cluster of a member of group g, without that member; the cluster has others."""
     n = state.size[k] - 1
     terms = state.plane[0]
-    top = log_terms(state.reach[k], state.log_K[g], -1.0, state.log_R0, state.log_b, n - state.hyper[SIGMA], terms)
+    top = log_terms(state.log_K_sum[k], state.log_K[g], -1.0, state.log_R0, state.log_b, n - state.hyper[SIGMA], terms)
     normalise(terms, top)
     total = 0.0
     for p in range(terms.shape[0]):
-        total += terms[p] * state.exposure[g, p]
+        total += terms[p] * state.K_over_b[g, p]
     return state.log_size[n] + (math.log(total) if total > TINY else -math.inf)
 
 
@@ -104,6 +104,6 @@ def update_locations(data, state, rng):
     terms = state.plane[0]
     for k in range(state.num[N_CLUSTERS]):
         power = state.size[k] - state.hyper[SIGMA]
-        log_terms(state.reach[k], state.log_K[0], 0.0, state.log_R0, state.log_b, power, terms)
+        log_terms(state.log_K_sum[k], state.log_K[0], 0.0, state.log_R0, state.log_b, power, terms)
         state.location[k] = draw_index(terms, P, rng.random())
     return DONE

@@ -45,9 +45,9 @@ SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 MEASURE = 8  # one of the following
 COMPONENTS = 9  # of a finite mixture
 SETUP = 10
-# The random measure.  EXPLICIT: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
-# PITMAN_YOR: its mass a gamma variable, integrated out; FINITE: the same with sigma = -mass / COMPONENTS.  TABLE: Data.log_V.
-EXPLICIT, PITMAN_YOR, FINITE, STABLE, TABLE = 0, 1, 2, 3, 4
+# The random measure.  CRM: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
+# PITMAN_YOR: its mass a gamma variable, integrated out; FINITE: the same with sigma = -mass / COMPONENTS.  GIBBS_TYPE: Data.log_V.
+CRM, PITMAN_YOR, FINITE, STABLE, GIBBS_TYPE = 0, 1, 2, 3, 4
 
 # Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
 # inputs; then where its part begins of means, stat, theta and constant.
@@ -74,7 +74,7 @@ class Data(NamedTuple):
 
     rows: Rows
     block: np.ndarray  # (blocks, BLOCK) int64
-    alone: np.ndarray  # (n,) log p(y_i)
+    log_prior_predictive: np.ndarray  # (n,) log p(y_i)
     group: np.ndarray  # (n,) covariate group
     group_size: np.ndarray  # (G,) float64
     distance: np.ndarray  # (D, G, P)
@@ -90,30 +90,30 @@ class Data(NamedTuple):
 PROPOSED, ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, SKIPPED = 0, 1, 2, 3, 4, 5
 TALLY = 6
 KINDS = 2  # of proposals that one move may count apart
-OPTIONS, KEPT = 12, 4
+OPTIONS, LEARNT = 12, 4
 
 
 class Memory(NamedTuple):
-    """What one move of a chain has to itself; `nrmmix.moves` says what each puts where."""
+    """What one move of a chain has to itself; `nrmmix.inference.mcmc.moves` says what each puts where."""
 
     option: np.ndarray  # (OPTIONS,) constant
-    kept: np.ndarray  # (KEPT,) what it has learnt in tuning; saved with the chain
+    learnt: np.ndarray  # (LEARNT,) what it has learnt in tuning; saved with the chain
     tally: np.ndarray  # (KINDS * TALLY,) counts; saved with the chain
-    number: np.ndarray  # scratch, lost between calls unless a call returned NEED_ROOM
-    whole: np.ndarray  # int64 scratch; likewise
+    floats: np.ndarray  # scratch, lost between calls unless a call returned NEED_ROOM
+    ints: np.ndarray  # int64 scratch; likewise
 
 
 class Program(NamedTuple):
     """The list of moves of a chain, and their memories one after the other."""
 
     address: np.ndarray  # (moves,) int64
-    place: np.ndarray  # (moves, 4) int64: where each one's part of `number` and `whole` begins and ends
+    place: np.ndarray  # (moves, 4) int64: where each one's part of `floats` and `ints` begins and ends
     option: np.ndarray  # (moves, OPTIONS)
-    kept: np.ndarray  # (moves, KEPT)
+    learnt: np.ndarray  # (moves, LEARNT)
     tally: np.ndarray  # (moves, KINDS * TALLY)
     work: np.ndarray  # (moves, WORK)
-    number: np.ndarray
-    whole: np.ndarray
+    floats: np.ndarray
+    ints: np.ndarray
 
 
 # Columns of Program.work: calls in each iteration; pairs scored by one call, averaged in tuning, and in this iteration; 1 where the
@@ -131,18 +131,18 @@ class State(NamedTuple):
     side: np.ndarray  # (S, some) scratch columns of moves that try other clusters
     theta: np.ndarray  # (T, cap) parameters of atoms, scratch of moves that draw them; T = 0 for others
     location: np.ndarray  # (cap,) drawn after each sweep of moves
-    reach: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); P = 0 here in a mixture
-    where: np.ndarray  # (cap, P) posterior of the location; likewise
+    log_K_sum: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); P = 0 here in a mixture
+    location_probability: np.ndarray  # (cap, P) posterior of the location; likewise
     log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
     log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
     log_grown: np.ndarray  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
     log_next: np.ndarray  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
     v: np.ndarray  # (G,)
     A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
-    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.nrm.refresh`
+    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.nrm.refresh_caches`
     log_R0: np.ndarray  # (P,)
     log_b: np.ndarray  # (P,) log (tau + A)
-    exposure: np.ndarray  # (G, P) K / (tau + A)
+    K_over_b: np.ndarray  # (G, P) K / (tau + A)
     K: np.ndarray  # (G, P)
     log_K: np.ndarray  # (G, P)
     hyper: np.ndarray  # (3 + D,)
@@ -181,5 +181,5 @@ def enlarged(state: State) -> State:
         return out
 
     last = {name: wider(getattr(state, name)) for name in ("size", "stat", "theta", "location", "log_weight", "score", "work")}
-    first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in ("reach", "where")}
+    first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in ("log_K_sum", "location_probability")}
     return state._replace(**last, **first)

@@ -15,8 +15,8 @@ from nrmmix.kernels.core.special import exp_any
 from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
+    CRM,
     DONE,
-    EXPLICIT,
     FINITE,
     FIXED,
     GAMMA,
@@ -118,7 +118,7 @@ def log_density_mass(data, state, which, z):
         return value
     mass = bounded(data.hyperprior[MASS, 0], z)
     K, with_v = state.num[N_CLUSTERS], data.setup[JOINT_WITH_V] == 1
-    if data.setup[MEASURE] == EXPLICIT:
+    if data.setup[MEASURE] == CRM:
         value += K * math.log(mass)
         if with_v:
             return value - mass * total_psi1(data, state, state.hyper[SIGMA])
@@ -147,7 +147,7 @@ def update_sigma(data, state, rng):
 @entry(STEP_T)
 def update_mass(data, state, rng):
     prior = data.hyperprior[MASS]
-    if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1 and data.setup[MEASURE] == EXPLICIT:
+    if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1 and data.setup[MEASURE] == CRM:
         rate = prior[2] + total_psi1(data, state, state.hyper[SIGMA])
         state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
     else:

@@ -20,7 +20,7 @@ import math
 from nrmmix.kernels.core.clusters import marginal_column, weigh
 from nrmmix.kernels.core.entry import call_covariate
 from nrmmix.kernels.core.jit import fast, inlined, kernel
-from nrmmix.kernels.core.locations import refresh_reach
+from nrmmix.kernels.core.locations import refresh_locations
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
@@ -28,6 +28,7 @@ from nrmmix.kernels.core.state import (
     COVARIATE,
     FINITE,
     GAMMA,
+    GIBBS_TYPE,
     JOINT_WITH_V,
     LOG_V_MAX,
     LOGNORMAL,
@@ -37,7 +38,6 @@ from nrmmix.kernels.core.state import (
     PITMAN_YOR,
     SIGMA,
     STABLE,
-    TABLE,
     TAU,
     TINY,
     WIDTH,
@@ -138,7 +138,7 @@ def is_mixture(data):
 def is_integrated(data):
     """Whether the total mass is integrated out of every move; it also is of a mixture by a stable process, together with u."""
     kind = data.setup[MEASURE]
-    return kind == PITMAN_YOR or kind == FINITE or kind == TABLE or (kind == STABLE and is_mixture(data))
+    return kind == PITMAN_YOR or kind == FINITE or kind == GIBBS_TYPE or (kind == STABLE and is_mixture(data))
 
 
 @kernel
@@ -164,7 +164,7 @@ def log_rising(data, mass, sigma, K):
 
 
 @kernel
-def log_table(data, row, K):
+def log_V_ratio(data, row, K):
     """log V(K + 1) - log V(K) of a Gibbs-type prior."""
     after = data.log_V[row, K + 1]
     return after - data.log_V[row, K] if after > -math.inf else -math.inf
@@ -223,7 +223,7 @@ def recompute_A(state):
 
 
 @kernel
-def refresh(data, state):
+def refresh_caches(data, state):
     """Cached logarithms after any change of v, the hyperparameters or the locations.
 
     A new cluster beside K others has the weight exp(log_new + log_next[K]).  Where the mass is integrated out, log_new has
@@ -239,8 +239,8 @@ def refresh(data, state):
     if is_integrated(data):
         log_scale = -sigma * total_growth(data, state, sigma)
         for K in range(1, state.log_next.shape[0]):  # beside no other cluster there is no choice
-            if data.setup[MEASURE] == TABLE:
-                state.log_next[K] = log_table(data, 0, K) if K < state.labels.shape[0] else -math.inf
+            if data.setup[MEASURE] == GIBBS_TYPE:
+                state.log_next[K] = log_V_ratio(data, 0, K) if K < state.labels.shape[0] else -math.inf
             else:
                 new = mass_of_new(data, mass, sigma, K)
                 state.log_next[K] = math.log(new) if new > 0.0 else -math.inf
@@ -256,8 +256,8 @@ def refresh(data, state):
         for p in range(P):
             total += rate[p] * state.K[g, p]
         state.log_new[g] = math.log(total)
-    if state.where.shape[1] > 0:
-        refresh_reach(data, state)
+    if state.location_probability.shape[1] > 0:
+        refresh_locations(data, state)
 
 
 @kernel
@@ -305,7 +305,7 @@ def log_joint(data, state):
     value = 0.0
     for k in range(K):
         value += marginal_column(data, state.stat, k) + math.lgamma(state.size[k] - sigma) - math.lgamma(1.0 - sigma)
-    if kind == TABLE:
+    if kind == GIBBS_TYPE:
         return value + data.log_V[0, K]
     value += log_rising(data, mass, sigma, K) if rising else K * math.log(mass)
     if data.setup[JOINT_WITH_V] == 0:

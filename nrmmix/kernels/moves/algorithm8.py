@@ -43,7 +43,7 @@ def update_held(data, state, rng):
 
 
 @kernel
-def held_one(data, state, i, own, rng):
+def algorithm8_one(data, state, i, own, rng):
     """Redraw the cluster of observation i; state.score holds the prior weights, `own` is its cluster if it has other members (or -1)."""
     K = state.num[N_CLUSTERS]
     k_old = state.labels[i]

@@ -16,7 +16,7 @@ from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import location_weight_without, location_weights
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import ACCEPTED, BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED
-from nrmmix.kernels.moves.algorithm8 import held_one
+from nrmmix.kernels.moves.algorithm8 import algorithm8_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
 
@@ -31,13 +31,13 @@ def copy(out, source, K):
 def prior_weights(state, K, g, own):
     """state.score[:K] = log prior weight of each cluster, `own` (or -1) without the observation that is scored."""
     p = state.score
-    if state.where.shape[1] == 0:  # a mixture
+    if state.location_probability.shape[1] == 0:  # a mixture
         copy(p, state.log_weight, K)
         if own >= 0:
             n = state.size[own]
             p[own] += state.log_size[n - 1] - state.log_size[n]
     else:
-        location_weights(p, K, state.where, state.exposure[g], state.log_size, state.size)
+        location_weights(p, K, state.location_probability, state.K_over_b[g], state.log_size, state.size)
         if own >= 0:
             p[own] = location_weight_without(state, own, g)
 
@@ -53,14 +53,14 @@ def gibbs_one(data, state, i, rng):
     p = state.score
     prior_weights(state, K, g, own)
     if data.held.shape[0] > 0:
-        return held_one(data, state, i, own, rng)
+        return algorithm8_one(data, state, i, own, rng)
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
     m = K if alone else K + 1
-    p[new] = data.alone[i] + state.log_new[g] + state.log_next[m - 1]
+    p[new] = data.log_prior_predictive[i] + state.log_new[g] + state.log_next[m - 1]
     state.num[N_SCORED] += m
     k = draw_index(p, m, rng.random())
     if k < 0:
@@ -76,10 +76,10 @@ def gibbs_one(data, state, i, rng):
 def gibbs(data, state, memory, rng):
     """One sweep over all observations, or over a subset of option[0] of them that does not depend on the partition.
 
-    whole: where there is a subset, the numbers of all observations in some order (all 0 at first); if option[1] is 1 those to visit.
+    ints: where there is a subset, the numbers of all observations in some order (all 0 at first); if option[1] is 1 those to visit.
     """
     n = state.labels.shape[0]
-    order = memory.whole
+    order = memory.ints
     room = state.size.shape[0] - 3
     count = n
     if order.shape[0] > 0:

@@ -42,7 +42,7 @@ def exceeds(memory, kind, log_ratio, log_uniform):
 
 
 @kernel
-def take_over(data, state, labels, n_clusters):
+def set_partition(data, state, labels, n_clusters):
     """Make labels (n,) in 0..n_clusters-1, none of them empty, the partition of a mixture; there must be room."""
     for k in range(max(n_clusters, state.num[N_CLUSTERS])):
         state.size[k] = 0

@@ -29,10 +29,10 @@ from nrmmix.kernels.core.state import (
     BAD_ROW,
     BROKEN,
     COMPONENTS,
+    CRM,
     CURSOR,
     DENSITY,
     DONE,
-    EXPLICIT,
     FINITE,
     MASS,
     MEASURE,
@@ -52,12 +52,12 @@ from nrmmix.kernels.measure.crm import draw_jumps, expected_count, most_jumps
 from nrmmix.kernels.measure.nrm import mass_of_new
 from nrmmix.kernels.moves.algorithm8 import redraw_column
 from nrmmix.kernels.moves.imputation import redraw_cells
-from nrmmix.kernels.moves.shared import log_cluster, take_over
+from nrmmix.kernels.moves.shared import log_cluster, set_partition
 
 SURE = 1e32  # a gamma variable of such a shape is its mean
 
 
-def room(n, max_atoms, components):
+def scratch_size(n, max_atoms, components):
     """Slices, then sizes of atoms; labels, the number of atoms, their origins."""
     atoms = n + (components or most_jumps(float(max_atoms)))
     return n + atoms, n + 1 + atoms, 0, True
@@ -67,7 +67,7 @@ def room(n, max_atoms, components):
 def intensity(data, state, rng):
     """c, drawn where the mass is not given."""
     sigma = state.hyper[SIGMA]
-    if data.setup[MEASURE] == EXPLICIT:
+    if data.setup[MEASURE] == CRM:
         c = math.exp(log_cluster(state))
     else:
         c = mass_of_new(data, state.hyper[MASS], sigma, state.num[N_CLUSTERS])
@@ -82,7 +82,7 @@ def draw_sizes(data, state, memory, rng):
 
     The number of atoms; 0 where more than option[0] others are expected.
     """
-    slices, sizes = memory.number[: state.labels.shape[0]], memory.number[state.labels.shape[0] :]
+    slices, sizes = memory.floats[: state.labels.shape[0]], memory.floats[state.labels.shape[0] :]
     sigma, K = state.hyper[SIGMA], state.num[N_CLUSTERS]
     for k in range(K):
         sizes[k] = rng.standard_gamma(state.size[k] - sigma)
@@ -246,8 +246,8 @@ def relocate_all(data, state, labels, origin, M):
 def draw_partition(data, state, memory, M, rng):
     """Parameters of the atoms, labels given these and the slices; DONE or BROKEN."""
     n = state.labels.shape[0]
-    slices, sizes = memory.number[:n], memory.number[n:]
-    labels, origin = memory.whole[:n], memory.whole[n + 1 :]
+    slices, sizes = memory.floats[:n], memory.floats[n:]
+    labels, origin = memory.ints[:n], memory.ints[n + 1 :]
     for m in range(M):
         origin[m] = m
     sort_atoms(sizes, origin, M)
@@ -261,7 +261,7 @@ def draw_partition(data, state, memory, M, rng):
     memory.tally[ACCEPTED] += moved
     if data.held.shape[0] > 0 or 2 * moved > n:
         state.num[N_MOVED] += moved
-        take_over(data, state, labels, number_atoms(data, state, labels, origin, M))
+        set_partition(data, state, labels, number_atoms(data, state, labels, origin, M))
     else:
         relocate_all(data, state, labels, origin, M)
     for i in range(n):
@@ -271,21 +271,21 @@ def draw_partition(data, state, memory, M, rng):
 
 @entry(MOVE_T)
 def slice_sampler(data, state, memory, rng):
-    """option[0] max_atoms.  number: slices (n,), sizes of atoms; whole: labels (n,), the number of atoms, their origins.
+    """option[0] max_atoms.  floats: slices (n,), sizes of atoms; ints: labels (n,), the number of atoms, their origins.
 
     The tally has labels proposed and changed, and calls skipped.
     """
     n = state.labels.shape[0]
     if state.num[CURSOR] == 0:
-        memory.whole[n] = draw_sizes(data, state, memory, rng)
+        memory.ints[n] = draw_sizes(data, state, memory, rng)
         memory.tally[PROPOSED] += n
         state.num[N_SCORED] += n  # slices cost as well
-        if memory.whole[n] == 0:
+        if memory.ints[n] == 0:
             memory.tally[SKIPPED] += 1.0
             return DONE
-        if memory.whole[n] == memory.number.shape[0] - n:  # that there is no room for more has no probability
+        if memory.ints[n] == memory.floats.shape[0] - n:  # that there is no room for more has no probability
             return BROKEN
-    M = memory.whole[n]
+    M = memory.ints[n]
     if M > state.size.shape[0] - 3:
         state.num[CURSOR] = 1  # slices and sizes stay: to draw them anew would favour those that need few atoms
         return NEED_ROOM

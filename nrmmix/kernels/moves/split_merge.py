@@ -205,10 +205,10 @@ def propose(data, state, memory, rng):
             return
     for m in range(n):
         if (state.labels[m] == k_i or state.labels[m] == k_j) and m != i and m != j:
-            memory.whole[count] = m
+            memory.ints[count] = m
             count += 1
-    members, part = memory.whole[:count], memory.whole[n : n + count]
-    target, sizes = memory.whole[2 * n : 2 * n + count], memory.whole[3 * n : 3 * n + 2]
+    members, part = memory.ints[:count], memory.ints[n : n + count]
+    target, sizes = memory.ints[2 * n : 2 * n + count], memory.ints[3 * n : 3 * n + 2]
     sequential = memory.option[2] == SEQUENTIAL
     if sequential:
         random_subset(members, count, rng)
@@ -232,7 +232,7 @@ def propose(data, state, memory, rng):
 
 @entry(MOVE_T)
 def split_merge(data, state, memory, rng):
-    """option[0] proposals; option[1] scans; option[2] how splits are proposed.  whole: (3 n + 2,)."""
+    """option[0] proposals; option[1] scans; option[2] how splits are proposed.  ints: (3 n + 2,)."""
     if state.labels.shape[0] < 2:
         return DONE
     for t in range(state.num[CURSOR], int(memory.option[0])):

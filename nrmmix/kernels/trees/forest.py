@@ -38,19 +38,19 @@ class Forest(NamedTuple):
     guide: np.ndarray  # (GUIDE,) log of what every cluster brings at the guide's u, mass and sigma; the other is the owner's
 
 
-def room(n, m, n_stat):
+def scratch_size(n, m, n_stat):
     """Lengths of the arrays of floats and of integers that `forest_of` divides."""
     return 2 * (n + m) + GUIDE + m * n_stat, 4 * (n + m) + m + 1
 
 
 @kernel
-def forest_of(number, whole, log_grown, m, n_stat):
+def forest_of(floats, ints, log_grown, m, n_stat):
     """A forest within two arrays; what stands in them stays."""
     n = log_grown.shape[0] - 2
     t, b = n + m, 2 * (n + m) + GUIDE
     return Forest(
-        whole[:t], whole[t : 2 * t], whole[2 * t : 3 * t], whole[3 * t : 4 * t], number[:t], number[t : 2 * t],
-        number[b : b + m * n_stat].reshape((m, n_stat, 1)), whole[4 * t : 4 * t + m + 1], log_grown, number[2 * t : b],
+        ints[:t], ints[t : 2 * t], ints[2 * t : 3 * t], ints[3 * t : 4 * t], floats[:t], floats[t : 2 * t],
+        floats[b : b + m * n_stat].reshape((m, n_stat, 1)), ints[4 * t : 4 * t + m + 1], log_grown, floats[2 * t : b],
     )
 
 
@@ -162,7 +162,7 @@ def release_tree(forest, root):
 @kernel
 def load(data, side, forest, v, column):
     """Statistics of node v into a column of `side`."""
-    n = data.alone.shape[0]
+    n = data.group.shape[0]
     if v < n:
         empty_column(data, side, column)
         update_column(data, side, column, v, 1.0)
@@ -173,7 +173,7 @@ def load(data, side, forest, v, column):
 @kernel
 def load_union(data, side, forest, a, b, column):
     """Statistics of nodes a and b together into a column of `side`."""
-    n = data.alone.shape[0]
+    n = data.group.shape[0]
     if a < n:
         a, b = b, a
     load(data, side, forest, a, column)
@@ -195,7 +195,7 @@ def plant_leaf(data, side, forest, i):
     forest.left[i] = forest.right[i] = forest.up[i] = -1
     forest.count[i] = 1
     if data.rows.missing.shape[0] == 0:
-        forest.log_h[i] = forest.guide[0] + forest.log_grown[1] + data.alone[i]
+        forest.log_h[i] = forest.guide[0] + forest.log_grown[1] + data.log_prior_predictive[i]
     else:  # cells that are drawn count in marginals, not in scores
         load(data, side, forest, i, variable(0))
         forest.log_h[i] = log_h_of(data, side, forest, variable(1), variable(0))
@@ -214,7 +214,7 @@ def log_union_with(data, side, work, forest, v, i):
     """The same of node v and leaf i, by the log predictive of the observation."""
     if data.rows.missing.shape[0] > 0:
         return log_union(data, side, forest, v, i)
-    n, c = data.alone.shape[0], forest.count[v]
+    n, c = data.group.shape[0], forest.count[v]
     out = work[work.shape[0] - 1]
     out[0] = forest.log_h[v] + forest.log_grown[c + 1] - forest.log_grown[c]
     if v < n:
@@ -241,7 +241,7 @@ def weigh_tree(forest, v):
 def refresh_node(data, side, forest, v):
     """Statistics and potentials of an internal node from its children."""
     left, right = forest.left[v], forest.right[v]
-    column = forest.bank[v - data.alone.shape[0]]
+    column = forest.bank[v - data.group.shape[0]]
     forest.count[v] = forest.count[left] + forest.count[right]
     load_union(data, column, forest, left, right, variable(0))
     forest.log_h[v] = log_h_of(data, column, forest, forest.count[v], variable(0))
@@ -251,7 +251,7 @@ def refresh_node(data, side, forest, v):
 @kernel
 def refresh_tree(data, side, forest, root, statistics):
     """Potentials of all nodes of a tree at the present guide; their statistics too, where the observations have changed."""
-    n = data.alone.shape[0]
+    n = data.group.shape[0]
     v = first_below(forest, root)
     while True:
         if v < n:
@@ -318,7 +318,7 @@ def insert_leaf(data, side, work, forest, root, i):
     """SeqInsert of the planted leaf i into a tree, or into none (-1); the new root."""
     if root < 0:
         return i
-    n = data.alone.shape[0]
+    n = data.group.shape[0]
     v, log_h = root, log_union_with(data, side, work, forest, root, i)
     while v >= n:
         log_left = log_union_with(data, side, work, forest, forest.left[v], i)
@@ -341,7 +341,7 @@ def insert_tree(data, side, forest, root, x):
     """SeqInsert of a tree, of root x, into another, or into none (-1); the new root."""
     if root < 0:
         return x
-    n, more = data.alone.shape[0], forest.count[x]
+    n, more = data.group.shape[0], forest.count[x]
     whole, first, second = variable(0), variable(1), variable(2)  # columns: v with x, its left and its right child with x
     load_union(data, side, forest, root, x, whole)
     v, log_h = root, log_h_of(data, side, forest, forest.count[root] + more, whole)

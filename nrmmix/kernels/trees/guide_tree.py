@@ -85,7 +85,7 @@ def sink(data, side, work, forest, root, i):
     they belong together; and a subtree of several clusters repels even what belongs to one of them.  So here i goes down to the
     child under which it is more likely, for its size, unless it is like neither and they are more like each other.
     """
-    n = data.alone.shape[0]
+    n = data.group.shape[0]
     v, log_h = root, log_union_with(data, side, work, forest, root, i)
     while v >= n:
         left, right = forest.left[v], forest.right[v]
@@ -105,7 +105,7 @@ def sink(data, side, work, forest, root, i):
 
 
 @kernel
-def plant(data, side, work, forest, tree):
+def plant_guide_tree(data, side, work, forest, tree):
     """Grow the tree from the observations in the order `tree.order`, which becomes that of its leaves; the sum of their depths."""
     n = tree.order.shape[0]
     clear_forest(forest)
@@ -146,8 +146,8 @@ def without_drawn_cells(data, y):
     old = data.rows
     rows = Rows(y, old.missing, old.indptr, old.indices, old.counts, old.constant)
     return Data(
-        rows, data.block, data.alone, data.group, data.group_size, data.distance, data.R0, data.hyperprior, data.setup, data.held,
-        data.shared, data.log_V,
+        rows, data.block, data.log_prior_predictive, data.group, data.group_size, data.distance, data.R0, data.hyperprior, data.setup,
+        data.held, data.shared, data.log_V,
     )
 
 
@@ -197,7 +197,7 @@ def join_last(data, side, forest, tree, count):
 
 
 @kernel
-def grow(data, side, forest, tree, count):
+def induced_tree(data, side, forest, tree, count):
     """The tree of the `count` members that were collected, in `forest`; its root."""
     start_over(forest)
     waiting, operators = 0, 0

@@ -34,7 +34,7 @@ from nrmmix.kernels.moves.split_merge import (
     start_parts,
 )
 from nrmmix.kernels.trees.forest import log_add
-from nrmmix.kernels.trees.guide_tree import collect, grow
+from nrmmix.kernels.trees.guide_tree import collect, induced_tree
 from nrmmix.kernels.trees.splits import (
     BLOCKS,
     BY_SCAN,
@@ -68,7 +68,7 @@ def work_of_union(state):
 def grow_chosen(data, state, guide):
     """The tree of the members of the chosen clusters; how many there are."""
     count = collect(guide.tree, state.labels, guide.chosen)
-    grow(data, state.side, guide.forest, guide.tree, count)
+    induced_tree(data, state.side, guide.forest, guide.tree, count)
     state.num[N_SCORED] += 2 * count * WORK_OF_MEMBER
     return count
 
@@ -333,8 +333,8 @@ def log_split_back(data, state, guide, scan, scans, rng):
 def split(data, state, memory, rng):
     """Part of a global move: split the cluster that was picked."""
     guide = guide_of(memory, state)
-    k, log_q = memory.whole[PICKED], memory.number[LOG_Q]
-    if memory.whole[BY_SCAN] != 0:
+    k, log_q = memory.ints[PICKED], memory.floats[LOG_Q]
+    if memory.ints[BY_SCAN] != 0:
         by_scan(data, state, guide, memory, k, collect_chosen(state, guide), log_q, rng)
     else:
         into_blocks(data, state, guide, memory, k, grow_chosen(data, state, guide), log_q, rng)
@@ -364,7 +364,7 @@ def merge(data, state, memory, rng):
     Refused as soon as it is clear that it will be: a probability is at most 1.
     """
     guide = guide_of(memory, state)
-    k, blocks, scan, log_q = memory.whole[PICKED], memory.whole[JOINED] + 1, memory.whole[BY_SCAN] != 0, memory.number[LOG_Q]
+    k, blocks, scan, log_q = memory.ints[PICKED], memory.ints[JOINED] + 1, memory.ints[BY_SCAN] != 0, memory.floats[LOG_Q]
     side, K, chosen = state.side, state.num[N_CLUSTERS], guide.chosen
     log_uniform = -rng.standard_exponential()
     possible = blocks <= (2 if scan else MOST_BLOCKS)
@@ -404,7 +404,7 @@ def pick(data, state, guide, memory, rng):
     which the probability that none has, the product of 1 - p since the last, is below it.
     """
     K = state.num[N_CLUSTERS]
-    memory.whole[BY_SCAN] = 1 if rng.random() < memory.option[SHARE] else 0
+    memory.ints[BY_SCAN] = 1 if rng.random() < memory.option[SHARE] else 0
     k = draw_integer(K, rng)
     for m in range(K):
         guide.chosen[m] = 0
@@ -422,5 +422,5 @@ def pick(data, state, guide, memory, rng):
             product, until = 1.0, 1.0 - rng.random()
         none = product
     guide.chosen[k] = 1
-    memory.whole[PICKED], memory.whole[JOINED], memory.number[LOG_Q] = k, joined, log_q + math.log(none)
+    memory.ints[PICKED], memory.ints[JOINED], memory.floats[LOG_Q] = k, joined, log_q + math.log(none)
     return joined

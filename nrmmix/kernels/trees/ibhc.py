@@ -14,13 +14,13 @@ from nrmmix.kernels.core.clusters import attach, copy_column, score_columns, upd
 from nrmmix.kernels.core.entry import call_step
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, NEED_ROOM
-from nrmmix.kernels.measure.nrm import refresh
+from nrmmix.kernels.measure.nrm import refresh_caches
 from nrmmix.kernels.trees.bhc import log_distance
 from nrmmix.kernels.trees.forest import insert_leaf, insert_tree, leaves, load, log_add, log_d, plant_leaf, release
 
 MOST_SPLITS = 16  # while one observation enters: a part of a split tree that enters another may split that one in turn
 
-# Grove.num
+# IbhcScratch.num
 AT = 0  # how many observations have been taken up
 PENDING = 1  # parts of split trees that wait
 SPLITS = 2  # since the last observation was taken up
@@ -28,7 +28,7 @@ ON_TOP, WITHIN, SPLIT = 3, 4, 5  # counts: observations and parts put above a tr
 NUM = 6
 
 
-class Grove(NamedTuple):
+class IbhcScratch(NamedTuple):
     """The trees of the columns of a state."""
 
     root: np.ndarray  # (n,) of each column
@@ -45,7 +45,7 @@ def chosen(K, best, least, most):
 
 
 @kernel
-def nearest_to_row(data, state, grove, i, log_alone, most):
+def nearest_to_row(data, state, scratch, i, log_alone, most):
     """Step 1: the tree with the smallest dissimilarity to observation i, whose own potential is given; K for a new one.
 
     `state.score` is left with the log potential of each tree's members and i as one cluster.
@@ -53,148 +53,148 @@ def nearest_to_row(data, state, grove, i, log_alone, most):
     K = state.num[N_CLUSTERS]
     p = state.score
     for k in range(K):
-        p[k] = grove.log_h[k] + state.log_size[state.size[k]]
+        p[k] = scratch.log_h[k] + state.log_size[state.size[k]]
     score_columns(data, state.stat, state.work, p, K, i, variable(-1))
     best, least = K, math.inf
     for k in range(K):
-        d = log_alone + grove.log_phi[k] - p[k]
+        d = log_alone + scratch.log_phi[k] - p[k]
         if d < least:
             best, least = k, d
     return chosen(K, best, least, most)
 
 
 @kernel
-def nearest_to_tree(data, state, forest, grove, x, most):
+def nearest_to_tree(data, state, forest, scratch, x, most):
     """The same for a subtree x, or an observation of which cells are drawn."""
     K = state.num[N_CLUSTERS]
     best, least = K, math.inf
     for k in range(K):
-        d = log_distance(data, state.side, forest, grove.root[k], x)
+        d = log_distance(data, state.side, forest, scratch.root[k], x)
         if d < least:
             best, least = k, d
     return chosen(K, best, least, most)
 
 
 @kernel
-def note_root(state, forest, grove, k, root):
-    grove.root[k] = root
-    grove.log_h[k], grove.log_phi[k] = forest.log_h[root], forest.log_phi[root]
+def note_root(state, forest, scratch, k, root):
+    scratch.root[k] = root
+    scratch.log_h[k], scratch.log_phi[k] = forest.log_h[root], forest.log_phi[root]
     state.size[k] = forest.count[root]
 
 
 @kernel
-def plant(data, side, forest):
-    for i in range(data.alone.shape[0]):
+def plant_leaves(data, side, forest):
+    for i in range(data.group.shape[0]):
         plant_leaf(data, side, forest, i)
 
 
 @kernel
-def split(state, forest, grove, k, v):
+def split_tree(state, forest, scratch, k, v):
     """Cut the path from node v of tree k to the root: the parts wait, the children of v first, then what hung beside, from below."""
-    first = grove.num[PENDING]
+    first = scratch.num[PENDING]
     last = first
     for child in (forest.left[v], forest.right[v]):
-        grove.pending[last] = child
+        scratch.pending[last] = child
         last += 1
     while forest.up[v] >= 0:
         above = forest.up[v]
-        grove.pending[last] = forest.right[above] if forest.left[above] == v else forest.left[above]
+        scratch.pending[last] = forest.right[above] if forest.left[above] == v else forest.left[above]
         last += 1
         release(forest, v)
         v = above
     release(forest, v)
     for t in range(first, last):
-        forest.up[grove.pending[t]] = -1
+        forest.up[scratch.pending[t]] = -1
     a, b = first, last - 1
     while a < b:
-        grove.pending[a], grove.pending[b] = grove.pending[b], grove.pending[a]
+        scratch.pending[a], scratch.pending[b] = scratch.pending[b], scratch.pending[a]
         a, b = a + 1, b - 1
-    grove.num[PENDING] = last
+    scratch.num[PENDING] = last
     K = state.num[N_CLUSTERS] - 1
     state.num[N_CLUSTERS] = K
     if k < K:
         copy_column(state.stat, state.stat, K, k)
-        note_root(state, forest, grove, k, grove.root[K])
+        note_root(state, forest, scratch, k, scratch.root[K])
 
 
 @kernel
-def grow(data, state, forest, grove, order, until, most):
+def grow(data, state, forest, scratch, order, until, most):
     """Steps 1 to 3 for the observations in order[:until] that are not in yet, into at most so many trees.
 
     Step 3: of the nodes above what has entered, the lowest with d > 1 is where its tree is split; the parts enter like observations.  When
     an observation has caused MOST_SPLITS splits the parts that still wait enter without, so that it comes to an end.
     """
-    n = data.alone.shape[0]
+    n = data.group.shape[0]
     by_scores = data.rows.missing.shape[0] == 0
-    while grove.num[PENDING] > 0 or grove.num[AT] < until:
+    while scratch.num[PENDING] > 0 or scratch.num[AT] < until:
         K = state.num[N_CLUSTERS]
         if K > state.size.shape[0] - 3:
             return NEED_ROOM
-        if grove.num[PENDING] > 0:
-            grove.num[PENDING] -= 1
-            x = grove.pending[grove.num[PENDING]]
+        if scratch.num[PENDING] > 0:
+            scratch.num[PENDING] -= 1
+            x = scratch.pending[scratch.num[PENDING]]
         else:
-            x = order[grove.num[AT]]
-            grove.num[AT] += 1
-            grove.num[SPLITS] = 0
+            x = order[scratch.num[AT]]
+            scratch.num[AT] += 1
+            scratch.num[SPLITS] = 0
             plant_leaf(data, state.side, forest, x)
         if x < n and by_scores:
-            k = nearest_to_row(data, state, grove, x, forest.log_phi[x], most)
+            k = nearest_to_row(data, state, scratch, x, forest.log_phi[x], most)
         else:
-            k = nearest_to_tree(data, state, forest, grove, x, most)
+            k = nearest_to_tree(data, state, forest, scratch, x, most)
         if k == K:
             load(data, state.stat, forest, x, k)
-            note_root(state, forest, grove, k, x)
+            note_root(state, forest, scratch, k, x)
             state.num[N_CLUSTERS] = K + 1
             continue
         if x < n:
-            root = insert_leaf(data, state.side, state.work, forest, grove.root[k], x)
+            root = insert_leaf(data, state.side, state.work, forest, scratch.root[k], x)
             update_column(data, state.stat, k, x, 1.0)
         else:
-            root = insert_tree(data, state.side, forest, grove.root[k], x)
+            root = insert_tree(data, state.side, forest, scratch.root[k], x)
             load(data, state.stat, forest, root, k)
-        note_root(state, forest, grove, k, root)
+        note_root(state, forest, scratch, k, root)
         v = forest.up[x]
-        grove.num[ON_TOP if v == root else WITHIN] += 1
-        if grove.num[SPLITS] == MOST_SPLITS or K == most:
+        scratch.num[ON_TOP if v == root else WITHIN] += 1
+        if scratch.num[SPLITS] == MOST_SPLITS or K == most:
             continue
         while v >= 0 and log_d(forest, v) <= 0.0:
             v = forest.up[v]
         if v >= 0:
-            grove.num[SPLITS] += 1
-            grove.num[SPLIT] += 1
-            split(state, forest, grove, k, v)
+            scratch.num[SPLITS] += 1
+            scratch.num[SPLIT] += 1
+            split_tree(state, forest, scratch, k, v)
     return DONE
 
 
 @kernel
-def heap_up(data, state, grove, log_cluster, order, most):
+def heap_up(data, state, scratch, log_cluster, order, most):
     """The noisy start of section 4.1: each observation goes on top of the tree that step 1 chooses; nothing is split.
 
     Then the potentials of the roots are all that is needed of the trees.
     """
-    for t in range(grove.num[AT], order.shape[0]):
+    for t in range(scratch.num[AT], order.shape[0]):
         K = state.num[N_CLUSTERS]
         if K > state.size.shape[0] - 3:
             return NEED_ROOM
         i = order[t]
-        log_alone = log_cluster + data.alone[i]
-        k = nearest_to_row(data, state, grove, i, log_alone, most)
+        log_alone = log_cluster + data.log_prior_predictive[i]
+        k = nearest_to_row(data, state, scratch, i, log_alone, most)
         if k == K:
-            grove.log_h[k] = grove.log_phi[k] = log_alone
+            scratch.log_h[k] = scratch.log_phi[k] = log_alone
         else:
-            grove.log_h[k] = state.score[k]  # with i, as `nearest_to_row` leaves it
-            grove.log_phi[k] = log_add(grove.log_h[k], grove.log_phi[k] + log_alone)
+            scratch.log_h[k] = state.score[k]  # with i, as `nearest_to_row` leaves it
+            scratch.log_phi[k] = log_add(scratch.log_h[k], scratch.log_phi[k] + log_alone)
         attach(data, state, i, k)
-        grove.num[AT] = t + 1
+        scratch.num[AT] = t + 1
     return DONE
 
 
 @kernel
-def read_labels(state, forest, grove, out, members):
+def read_labels(state, forest, scratch, out, members):
     """Of each observation the column of its tree."""
     for k in range(state.num[N_CLUSTERS]):
-        for t in range(leaves(forest, grove.root[k], members)):
+        for t in range(leaves(forest, scratch.root[k], members)):
             out[members[t]] = k
 
 
@@ -203,4 +203,4 @@ def resample(data, state, updates, rng):
     """One update of u and the hyperparameters given the partition."""
     for j in range(updates.shape[0]):
         call_step(updates[j], data, state, rng)
-    refresh(data, state)
+    refresh_caches(data, state)

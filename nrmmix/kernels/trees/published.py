@@ -43,13 +43,13 @@ from nrmmix.kernels.trees.published_trees import (
     copy_tree,
     cut,
     fits,
-    grove_of,
     grown_again,
     log_d_between,
-    sample_sub,
+    sample_node,
     scatter,
+    scratch_of,
     trees_of,
-    weigh_blocks,
+    weigh_inside,
     write_labels,
 )
 
@@ -61,166 +61,166 @@ GLOBAL, LABELS, LOCAL = 0, 1, 2
 
 
 @kernel
-def list_outside(grove, f, marked):
+def list_outside(scratch, f, marked):
     """Roots of all clusters but f, and but those that are marked where that is asked for; how many."""
     count = 0
-    for k in range(grove.head[TREES]):
-        if k != f and not (marked and grove.mark[k] != 0):
-            grove.outside[count] = grove.root[k]
+    for k in range(scratch.head[TREES]):
+        if k != f and not (marked and scratch.mark[k] != 0):
+            scratch.outside[count] = scratch.root[k]
             count += 1
     return count
 
 
 @kernel
-def log_left_out(data, state, forest, grove, v, n_outside):
+def log_left_out(data, state, forest, scratch, v, n_outside):
     """Log probability that none of the trees outside is put into M with tree v."""
     total = 0.0
     for t in range(n_outside):
-        total += log_sigmoid(log_d_between(data, state, forest, v, grove.outside[t]))
+        total += log_sigmoid(log_d_between(data, state, forest, v, scratch.outside[t]))
     return total
 
 
 @kernel
-def log_picks(data, state, forest, grove, n_inside, n_outside):
+def log_picks(data, state, forest, scratch, n_inside, n_outside):
     """Log probability of a merge of the trees inside, whichever of them is picked first (equation 11)."""
     total = -math.inf
     for s in range(n_inside):
-        log_q = log_left_out(data, state, forest, grove, grove.inside[s], n_outside)
+        log_q = log_left_out(data, state, forest, scratch, scratch.inside[s], n_outside)
         for t in range(n_inside):
             if t != s:
-                log_q += log_sigmoid(-log_d_between(data, state, forest, grove.inside[s], grove.inside[t]))
+                log_q += log_sigmoid(-log_d_between(data, state, forest, scratch.inside[s], scratch.inside[t]))
         total = log_add(total, log_q)
     return total - math.log(n_inside + n_outside)
 
 
 @kernel
-def split(data, state, memory, forest, grove, f, log_q, log_uniform, rng):
+def propose_split(data, state, memory, forest, scratch, f, log_q, log_uniform, rng):
     """Propose the trees that cluster f falls into; whether they are accepted."""
     by_rows = memory.option[TREE] == 1.0
-    K, whole = grove.head[TREES], grove.root[f]
-    root, n_old = copy_tree(data, forest, whole, grove)
-    at, log_p = sample_sub(forest, root, variable(0), grove, variable(-1), rng)
-    blocks, log_s = scatter(data, state, forest, grove, cut(forest, at, grove), variable(0), rng)
+    K, whole = scratch.head[TREES], scratch.root[f]
+    root, n_old = copy_tree(data, forest, whole, scratch)
+    at, log_p = sample_node(forest, root, variable(0), scratch, variable(-1), rng)
+    blocks, log_s = scatter(data, state, forest, scratch, cut(forest, at, scratch), variable(0), rng)
     log_ratio = -forest.log_h[whole] - log_q - log_p - log_s
     moved = 0
     for j in range(blocks):
         if by_rows:
-            grove.inside[j] = grown_again(data, state, forest, grove, grove.inside[j])
-        log_ratio += forest.log_h[grove.inside[j]]
-        moved += forest.count[grove.inside[j]] if j > 0 else 0
+            scratch.inside[j] = grown_again(data, state, forest, scratch, scratch.inside[j])
+        log_ratio += forest.log_h[scratch.inside[j]]
+        moved += forest.count[scratch.inside[j]] if j > 0 else 0
     if log_uniform < log_ratio:  # which the reverse can only lessen
-        log_ratio += log_picks(data, state, forest, grove, blocks, list_outside(grove, f, variable(0)))
+        log_ratio += log_picks(data, state, forest, scratch, blocks, list_outside(scratch, f, variable(0)))
         accepted = exceeds(memory, variable(SPLIT), log_ratio, log_uniform)
     else:
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         accepted = False
     if accepted:
         for t in range(n_old):
-            release(forest, grove.old[t])
-        grove.root[f] = grove.inside[0]
+            release(forest, scratch.old[t])
+        scratch.root[f] = scratch.inside[0]
         for j in range(1, blocks):
-            grove.root[K + j - 1] = grove.inside[j]
-        grove.head[TREES] = K + blocks - 1
+            scratch.root[K + j - 1] = scratch.inside[j]
+        scratch.head[TREES] = K + blocks - 1
         state.num[N_MOVED] += moved
         if by_rows:
-            write_labels(forest, grove, grove.label)
+            write_labels(forest, scratch, scratch.label)
     else:
         for j in range(blocks):
-            release_tree(forest, grove.inside[j])
+            release_tree(forest, scratch.inside[j])
         for t in range(n_old):
-            v = grove.old[t]
+            v = scratch.old[t]
             forest.up[forest.left[v]] = forest.up[forest.right[v]] = v
     return accepted
 
 
 @kernel
-def sort_by_first_row(forest, grove, n_inside):
+def sort_by_first_row(forest, scratch, n_inside):
     """Order the trees inside but the first by the least observation of each."""
     if n_inside == 2:
         return
     for s in range(1, n_inside):
-        v, number = grove.inside[s], leaves(forest, grove.inside[s], grove.node)
-        least = grove.node[0]
+        v, number = scratch.inside[s], leaves(forest, scratch.inside[s], scratch.node)
+        least = scratch.node[0]
         for t in range(1, number):
-            least = min(least, grove.node[t])
+            least = min(least, scratch.node[t])
         t = s
-        while t > 1 and grove.tag[t - 1] > least:
-            grove.inside[t], grove.tag[t] = grove.inside[t - 1], grove.tag[t - 1]
+        while t > 1 and scratch.tag[t - 1] > least:
+            scratch.inside[t], scratch.tag[t] = scratch.inside[t - 1], scratch.tag[t - 1]
             t -= 1
-        grove.inside[t], grove.tag[t] = v, least
+        scratch.inside[t], scratch.tag[t] = v, least
 
 
 @kernel
-def log_split_of_cascade(data, state, forest, grove, root, first, n_inside, rng):
+def log_split_of_cascade(data, state, forest, scratch, root, first, n_inside, rng):
     """Log probability that a split undoes a cascade: SampleSub of its first node, then new trees of all that came later (equation 12)."""
-    log_q = sample_sub(forest, root, variable(0), grove, first, rng)[1]
+    log_q = sample_node(forest, root, variable(0), scratch, first, rng)[1]
     for j in range(2, n_inside):
-        log_q -= weigh_blocks(data, state, forest, grove, j, grove.inside[j])
+        log_q -= weigh_inside(data, state, forest, scratch, j, scratch.inside[j])
     return log_q
 
 
 @kernel
-def tag_blocks(data, forest, grove, root):
+def tag_blocks(data, forest, scratch, root):
     """Tags of all nodes below from those of the leaves: the block that they all are of, or -1."""
     v = first_below(forest, root)
     while True:
-        if v >= data.alone.shape[0]:
-            left, right = grove.tag[forest.left[v]], grove.tag[forest.right[v]]
-            grove.tag[v] = left if left == right else -1
+        if v >= data.group.shape[0]:
+            left, right = scratch.tag[forest.left[v]], scratch.tag[forest.right[v]]
+            scratch.tag[v] = left if left == right else -1
         if v == root:
             return
         v = following(forest, v)
 
 
 @kernel
-def log_split_into(data, state, forest, grove, root, rng):
+def log_split_into(data, state, forest, scratch, root, rng):
     """Log probability that the split of a tree yields the blocks that its leaves are tagged with; the tree is used up.
 
     The node to draw is found from the root on: always into the one child that is not within a block.
     """
-    tag_blocks(data, forest, grove, root)
+    tag_blocks(data, forest, scratch, root)
     at = root
     while True:
-        left, right = grove.tag[forest.left[at]], grove.tag[forest.right[at]]
+        left, right = scratch.tag[forest.left[at]], scratch.tag[forest.right[at]]
         if left >= 0 and right >= 0:
             break
         if left < 0 and right < 0:
             return -math.inf
         at = forest.left[at] if left < 0 else forest.right[at]
-    log_p = sample_sub(forest, root, variable(0), grove, at, rng)[1]
-    grove.block[0], grove.block[1] = grove.tag[forest.left[at]], grove.tag[forest.right[at]]
-    return log_p + scatter(data, state, forest, grove, cut(forest, at, grove), variable(1), rng)[1]
+    log_p = sample_node(forest, root, variable(0), scratch, at, rng)[1]
+    scratch.block[0], scratch.block[1] = scratch.tag[forest.left[at]], scratch.tag[forest.right[at]]
+    return log_p + scatter(data, state, forest, scratch, cut(forest, at, scratch), variable(1), rng)[1]
 
 
 @kernel
-def join_marked(grove, f, root, labels):
+def join_marked(scratch, f, root, labels):
     """The clusters that are marked become one with f, whose tree is given; the last ones close the gaps."""
     K = 0
-    for k in range(grove.head[TREES]):
-        if grove.mark[k] == 0:
-            grove.root[K] = root if k == f else grove.root[k]
-            grove.hung[k] = K
+    for k in range(scratch.head[TREES]):
+        if scratch.mark[k] == 0:
+            scratch.root[K] = root if k == f else scratch.root[k]
+            scratch.hung[k] = K
             K += 1
-    grove.head[TREES] = K
+    scratch.head[TREES] = K
     for i in range(labels.shape[0]):
         k = labels[i]
-        labels[i] = grove.hung[f if grove.mark[k] != 0 else k]
+        labels[i] = scratch.hung[f if scratch.mark[k] != 0 else k]
 
 
 @kernel
-def merge(data, state, memory, forest, grove, f, n_inside, log_q, log_uniform, rng):
+def propose_merge(data, state, memory, forest, scratch, f, n_inside, log_q, log_uniform, rng):
     """Propose one tree of cluster f and of those that are marked; whether it is accepted."""
     by_rows = memory.option[TREE] == 1.0
-    n_outside = list_outside(grove, f, variable(1))
+    n_outside = list_outside(scratch, f, variable(1))
     if memory.option[FIRST_PICK] == 1.0:
-        log_q = log_picks(data, state, forest, grove, n_inside, n_outside)
-    sort_by_first_row(forest, grove, n_inside)
-    root, first, moved = grove.inside[0], variable(-1), 0
+        log_q = log_picks(data, state, forest, scratch, n_inside, n_outside)
+    sort_by_first_row(forest, scratch, n_inside)
+    root, first, moved = scratch.inside[0], variable(-1), 0
     log_ratio = -forest.log_h[root] - log_q
     for j in range(1, n_inside):
-        log_ratio -= forest.log_h[grove.inside[j]]
-        moved += forest.count[grove.inside[j]]
-        root = join(data, state.side, forest, root, grove.inside[j])
+        log_ratio -= forest.log_h[scratch.inside[j]]
+        moved += forest.count[scratch.inside[j]]
+        root = join(data, state.side, forest, root, scratch.inside[j])
         if j == 1:
             first = root
     log_ratio += forest.log_h[root]
@@ -229,18 +229,18 @@ def merge(data, state, memory, forest, grove, f, n_inside, log_q, log_uniform, r
         memory.tally[MERGE * TALLY + PROPOSED] += 1.0
     else:
         if by_rows:
-            root = grown_again(data, state, forest, grove, root)
-        log_ratio += log_left_out(data, state, forest, grove, root, n_outside) - math.log(n_outside + 1.0)
+            root = grown_again(data, state, forest, scratch, root)
+        log_ratio += log_left_out(data, state, forest, scratch, root, n_outside) - math.log(n_outside + 1.0)
         if by_rows:
-            for i in range(grove.label.shape[0]):
-                grove.tag[i] = grove.label[i]
-            log_ratio += log_split_into(data, state, forest, grove, root, rng)
+            for i in range(scratch.label.shape[0]):
+                scratch.tag[i] = scratch.label[i]
+            log_ratio += log_split_into(data, state, forest, scratch, root, rng)
         else:
-            log_ratio += log_split_of_cascade(data, state, forest, grove, root, first, n_inside, rng)
+            log_ratio += log_split_of_cascade(data, state, forest, scratch, root, first, n_inside, rng)
         accepted = exceeds(memory, variable(MERGE), log_ratio, log_uniform)
     if accepted:
         state.num[N_MOVED] += moved
-        join_marked(grove, f, root, grove.label[: grove.label.shape[0] if by_rows else 0])
+        join_marked(scratch, f, root, scratch.label[: scratch.label.shape[0] if by_rows else 0])
     elif not by_rows:
         for _ in range(1, n_inside):
             below = forest.left[root]
@@ -251,103 +251,103 @@ def merge(data, state, memory, forest, grove, f, n_inside, log_q, log_uniform, r
 
 
 @kernel
-def propose(data, state, memory, forest, grove, rng):
+def propose(data, state, memory, forest, scratch, rng):
     """Pick a tree, and for each other whether it is to be joined with it; split the tree if there is none."""
-    K = grove.head[TREES]
+    K = scratch.head[TREES]
     f = draw_integer(K, rng)
     log_uniform = -rng.standard_exponential()
-    grove.inside[0], n_inside = grove.root[f], variable(1)
+    scratch.inside[0], n_inside = scratch.root[f], variable(1)
     log_q = -math.log(K)
     for k in range(K):
-        grove.mark[k] = 0
+        scratch.mark[k] = 0
         if k != f:
-            x = log_d_between(data, state, forest, grove.root[f], grove.root[k])
+            x = log_d_between(data, state, forest, scratch.root[f], scratch.root[k])
             if -rng.standard_exponential() < log_sigmoid(-x):
-                grove.mark[k] = 1
-                grove.inside[n_inside] = grove.root[k]
+                scratch.mark[k] = 1
+                scratch.inside[n_inside] = scratch.root[k]
                 n_inside += 1
                 log_q += log_sigmoid(-x)
             else:
                 log_q += log_sigmoid(x)
     if n_inside > 1:
-        return merge(data, state, memory, forest, grove, f, n_inside, log_q, log_uniform, rng)
-    if forest.left[grove.root[f]] < 0:
+        return propose_merge(data, state, memory, forest, scratch, f, n_inside, log_q, log_uniform, rng)
+    if forest.left[scratch.root[f]] < 0:
         return False  # one observation cannot be split
-    return split(data, state, memory, forest, grove, f, log_q, log_uniform, rng)
+    return propose_split(data, state, memory, forest, scratch, f, log_q, log_uniform, rng)
 
 
 # ---- local moves
 
 
 @kernel
-def choose_observations(memory, forest, grove, rng):
+def choose_observations(memory, forest, scratch, rng):
     """Mark the leaves of one subtree of each tree, drawn by SampleSub again and again; or all observations."""
-    for i in range(grove.mark.shape[0]):
-        grove.mark[i] = 1 if memory.option[SUBSET] == 1.0 else 0
+    for i in range(scratch.mark.shape[0]):
+        scratch.mark[i] = 1 if memory.option[SUBSET] == 1.0 else 0
     if memory.option[SUBSET] == 1.0:
         return
-    for k in range(grove.head[TREES]):
-        v = grove.root[k]
+    for k in range(scratch.head[TREES]):
+        v = scratch.root[k]
         for _ in range(int(memory.option[DEPTH])):
-            v = sample_sub(forest, v, variable(1), grove, variable(-1), rng)[0]
-        for t in range(leaves(forest, v, grove.inside)):
-            grove.mark[grove.inside[t]] = 1
+            v = sample_node(forest, v, variable(1), scratch, variable(-1), rng)[0]
+        for t in range(leaves(forest, v, scratch.inside)):
+            scratch.mark[scratch.inside[t]] = 1
 
 
 @kernel
-def visit(data, state, forest, grove, i, rng):
+def visit(data, state, forest, scratch, i, rng):
     """Redraw the cluster of observation i; where it moves, its leaf goes to the tree of the new cluster."""
     k, last, moved = state.labels[i], state.num[N_CLUSTERS] - 1, state.num[N_MOVED]
     status = gibbs_one(data, state, i, rng)
     if status != DONE or state.num[N_MOVED] == moved:
         return status
-    rest = detach(data, state.side, forest, grove.root[k], i)
-    grove.root[k] = rest if rest >= 0 else grove.root[last]  # as the last cluster takes the place of one left empty
+    rest = detach(data, state.side, forest, scratch.root[k], i)
+    scratch.root[k] = rest if rest >= 0 else scratch.root[last]  # as the last cluster takes the place of one left empty
     new = state.labels[i]
-    tree = grove.root[new] if state.size[new] > 1 else variable(-1)
-    grove.root[new] = insert_leaf(data, state.side, state.work, forest, tree, i)
-    grove.head[TREES] = state.num[N_CLUSTERS]
+    tree = scratch.root[new] if state.size[new] > 1 else variable(-1)
+    scratch.root[new] = insert_leaf(data, state.side, state.work, forest, tree, i)
+    scratch.head[TREES] = state.num[N_CLUSTERS]
     return DONE
 
 
 @entry(MOVE_T)
 def published(data, state, memory, rng):
     """option[0] global moves, then local moves in subtrees of depth option[1]; options[2:5] repairs; option[5] 1 for no local moves."""
-    forest, grove = trees_of(data, state, memory), grove_of(data, memory)
-    n, most = data.alone.shape[0], state.size.shape[0] - 3
+    forest, scratch = trees_of(data, state, memory), scratch_of(data, memory)
+    n, most = data.group.shape[0], state.size.shape[0] - 3
     forest.guide[0] = log_cluster(state)
     if state.num[CURSOR] == GLOBAL:
         by_rows = memory.option[TREE] == 1.0
-        if not by_rows and fits(state, forest, grove):
-            for k in range(grove.head[TREES]):
-                refresh_tree(data, state.side, forest, grove.root[k], False)
+        if not by_rows and fits(state, forest, scratch):
+            for k in range(scratch.head[TREES]):
+                refresh_tree(data, state.side, forest, scratch.root[k], False)
         else:
             for i in range(n):
-                grove.label[i] = state.labels[i]
-            build(data, state, forest, grove, grove.label, state.num[N_CLUSTERS])
-        grove.head[CHANGED] = 0
+                scratch.label[i] = state.labels[i]
+            build(data, state, forest, scratch, scratch.label, state.num[N_CLUSTERS])
+        scratch.head[CHANGED] = 0
         for _ in range(int(memory.option[GLOBAL_MOVES])):
-            if propose(data, state, memory, forest, grove, rng):
-                grove.head[CHANGED] = 1
+            if propose(data, state, memory, forest, scratch, rng):
+                scratch.head[CHANGED] = 1
             if by_rows:  # whether accepted or not, trees were used up
-                build(data, state, forest, grove, grove.label, grove.head[TREES])
+                build(data, state, forest, scratch, scratch.label, scratch.head[TREES])
         state.num[CURSOR] = LABELS
     if state.num[CURSOR] == LABELS:
-        if grove.head[TREES] > most:
+        if scratch.head[TREES] > most:
             return NEED_ROOM
-        if grove.head[CHANGED] == 1:
-            become_clusters(data, state, forest, grove)
+        if scratch.head[CHANGED] == 1:
+            become_clusters(data, state, forest, scratch)
         if memory.option[NO_LOCAL] == 1.0:
             state.num[CURSOR] = GLOBAL
             return DONE
-        choose_observations(memory, forest, grove, rng)
+        choose_observations(memory, forest, scratch, rng)
         state.num[CURSOR] = LOCAL
     for i in range(state.num[CURSOR] - LOCAL, n):
-        if grove.mark[i] == 1:
+        if scratch.mark[i] == 1:
             if state.num[N_CLUSTERS] > most:
                 state.num[CURSOR] = LOCAL + i
                 return NEED_ROOM
-            status = visit(data, state, forest, grove, i, rng)
+            status = visit(data, state, forest, scratch, i, rng)
             if status != DONE:
                 return status
     state.num[CURSOR] = GLOBAL

@@ -33,13 +33,13 @@ from nrmmix.kernels.trees.forest import (
     release_tree,
     take_node,
 )
-from nrmmix.kernels.trees.forest import room as room_of_forest
+from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
 
-BUILT, TREES, CHANGED = 0, 1, 2  # in Grove.head: whether there are trees, how many, whether others than those of the state
+BUILT, TREES, CHANGED = 0, 1, 2  # in PublishedScratch.head: whether there are trees, how many, whether others than those of the state
 HEAD = 3
 
 
-class Grove(NamedTuple):
+class PublishedScratch(NamedTuple):
     """Views of the move's memory beside its forest, of n observations and m = 2 n internal nodes."""
 
     head: np.ndarray  # (HEAD,)
@@ -56,24 +56,24 @@ class Grove(NamedTuple):
     weight: np.ndarray  # (2 n,) of nodes, or log weights of blocks
 
 
-def room(n, n_stat):
-    floats, integers = room_of_forest(n, 2 * n, n_stat)
+def scratch_size(n, n_stat):
+    floats, integers = scratch_size_of_forest(n, 2 * n, n_stat)
     return floats + 2 * n, integers + HEAD + 13 * n
 
 
 @kernel
 def trees_of(data, state, memory):
-    return forest_of(memory.number, memory.whole, state.log_grown, 2 * data.alone.shape[0], state.side.shape[0])
+    return forest_of(memory.floats, memory.ints, state.log_grown, 2 * data.group.shape[0], state.side.shape[0])
 
 
 @kernel
-def grove_of(data, memory):
-    n = data.alone.shape[0]
-    head = memory.whole.shape[0] - HEAD - 13 * n
-    w = memory.whole[head + HEAD :]
-    return Grove(
-        memory.whole[head : head + HEAD], w[:n], w[n : 2 * n], w[2 * n : 3 * n], w[3 * n : 4 * n], w[4 * n : 5 * n], w[5 * n : 6 * n],
-        w[6 * n : 7 * n], w[7 * n : 8 * n], w[8 * n : 10 * n], w[10 * n :], memory.number[memory.number.shape[0] - 2 * n :],
+def scratch_of(data, memory):
+    n = data.group.shape[0]
+    head = memory.ints.shape[0] - HEAD - 13 * n
+    w = memory.ints[head + HEAD :]
+    return PublishedScratch(
+        memory.ints[head : head + HEAD], w[:n], w[n : 2 * n], w[2 * n : 3 * n], w[3 * n : 4 * n], w[4 * n : 5 * n], w[5 * n : 6 * n],
+        w[6 * n : 7 * n], w[7 * n : 8 * n], w[8 * n : 10 * n], w[10 * n :], memory.floats[memory.floats.shape[0] - 2 * n :],
     )
 
 
@@ -81,73 +81,73 @@ def grove_of(data, memory):
 
 
 @kernel
-def build(data, state, forest, grove, labels, n_clusters):
+def build(data, state, forest, scratch, labels, n_clusters):
     """Trees of clusters by SeqInsert in the order of the rows."""
     clear_forest(forest)
     for k in range(n_clusters):
-        grove.root[k] = -1
+        scratch.root[k] = -1
     for i in range(labels.shape[0]):
         plant_leaf(data, state.side, forest, i)
-        grove.root[labels[i]] = insert_leaf(data, state.side, state.work, forest, grove.root[labels[i]], i)
-    grove.head[BUILT], grove.head[TREES] = 1, n_clusters
+        scratch.root[labels[i]] = insert_leaf(data, state.side, state.work, forest, scratch.root[labels[i]], i)
+    scratch.head[BUILT], scratch.head[TREES] = 1, n_clusters
 
 
 @kernel
-def fits(state, forest, grove):
+def fits(state, forest, scratch):
     """Whether the trees are those of the state's clusters."""
     K = state.num[N_CLUSTERS]
-    if grove.head[BUILT] == 0 or grove.head[TREES] != K:
+    if scratch.head[BUILT] == 0 or scratch.head[TREES] != K:
         return False
     for k in range(K):
-        number = leaves(forest, grove.root[k], grove.inside)
+        number = leaves(forest, scratch.root[k], scratch.inside)
         if number != state.size[k]:
             return False
         for t in range(number):
-            if state.labels[grove.inside[t]] != k:
+            if state.labels[scratch.inside[t]] != k:
                 return False
     return True
 
 
 @kernel
-def write_labels(forest, grove, labels):
-    for k in range(grove.head[TREES]):
-        for t in range(leaves(forest, grove.root[k], grove.inside)):
-            labels[grove.inside[t]] = k
+def write_labels(forest, scratch, labels):
+    for k in range(scratch.head[TREES]):
+        for t in range(leaves(forest, scratch.root[k], scratch.inside)):
+            labels[scratch.inside[t]] = k
 
 
 @kernel
-def become_clusters(data, state, forest, grove):
+def become_clusters(data, state, forest, scratch):
     """The state takes over the clusters of the trees; there must be room."""
-    n, K = data.alone.shape[0], grove.head[TREES]
-    write_labels(forest, grove, state.labels)
+    n, K = data.group.shape[0], scratch.head[TREES]
+    write_labels(forest, scratch, state.labels)
     for k in range(K, state.num[N_CLUSTERS]):
         state.size[k] = 0
     state.num[N_CLUSTERS] = K
     for k in range(K):
-        v = grove.root[k]
+        v = scratch.root[k]
         state.size[k] = forest.count[v]
         if v < n:
             load(data, state.stat, forest, v, k)
         else:
             copy_column(forest.bank[v - n], state.stat, variable(0), k)
         weigh(state, k)
-    grove.head[CHANGED] = 0
+    scratch.head[CHANGED] = 0
 
 
 @kernel
-def grown_again(data, state, forest, grove, root):
+def grown_again(data, state, forest, scratch, root):
     """The tree over the leaves of another by SeqInsert in the order of the rows."""
-    n = data.alone.shape[0]
+    n = data.group.shape[0]
     if root < n:
         return root
     for i in range(n):
-        grove.tag[i] = 0
-    for t in range(leaves(forest, root, grove.node)):
-        grove.tag[grove.node[t]] = 1
+        scratch.tag[i] = 0
+    for t in range(leaves(forest, root, scratch.node)):
+        scratch.tag[scratch.node[t]] = 1
     release_tree(forest, root)
     new = variable(-1)
     for i in range(n):
-        if grove.tag[i] == 1:
+        if scratch.tag[i] == 1:
             new = insert_leaf(data, state.side, state.work, forest, new, i)
     return new
 
@@ -156,7 +156,7 @@ def grown_again(data, state, forest, grove, root):
 def log_d_between(data, state, forest, a, b):
     """log d of two trees."""
     state.num[N_SCORED] += 1
-    if b < data.alone.shape[0]:
+    if b < data.group.shape[0]:
         log_h = log_union_with(data, state.side, state.work, forest, a, b)
     else:
         log_h = log_union(data, state.side, forest, a, b)
@@ -167,55 +167,55 @@ def log_d_between(data, state, forest, a, b):
 
 
 @kernel
-def weigh_nodes(forest, root, with_leaves, grove):
+def weigh_nodes(forest, root, with_leaves, scratch):
     """Nodes below a root, and their weights d + max d in SampleSub in units of max d; how many, and the sum of the weights."""
     count, top = 0, -math.inf
     v = first_below(forest, root)
     while True:
         is_leaf = forest.left[v] < 0
         if with_leaves or not is_leaf:
-            grove.node[count] = v
-            grove.weight[count] = -math.inf if is_leaf else log_d(forest, v)
-            top = max(top, grove.weight[count])
+            scratch.node[count] = v
+            scratch.weight[count] = -math.inf if is_leaf else log_d(forest, v)
+            top = max(top, scratch.weight[count])
             count += 1
         if v == root:
             break
         v = following(forest, v)
     total = 0.0
     for t in range(count):
-        grove.weight[t] = 1.0 + (exp_any(grove.weight[t] - top) if top > -math.inf else 0.0)
-        total += grove.weight[t]
+        scratch.weight[t] = 1.0 + (exp_any(scratch.weight[t] - top) if top > -math.inf else 0.0)
+        total += scratch.weight[t]
     return count, total
 
 
 @kernel
-def sample_sub(forest, root, with_leaves, grove, wanted, rng):
+def sample_node(forest, root, with_leaves, scratch, wanted, rng):
     """A node drawn by SampleSub, or the one that is wanted (not -1), and its log probability."""
-    count, total = weigh_nodes(forest, root, with_leaves, grove)
+    count, total = weigh_nodes(forest, root, with_leaves, scratch)
     left, t = 0.0 if wanted >= 0 else rng.random() * total, 0
     while t < count - 1:
-        left -= grove.weight[t]
-        if grove.node[t] == wanted or (wanted < 0 and left < 0.0):
+        left -= scratch.weight[t]
+        if scratch.node[t] == wanted or (wanted < 0 and left < 0.0):
             break
         t += 1
-    return grove.node[t], math.log(grove.weight[t] / total)
+    return scratch.node[t], math.log(scratch.weight[t] / total)
 
 
 @kernel
-def weigh_blocks(data, state, forest, grove, blocks, x):
-    """Log weights in StocInsert of tree x: in grove.weight of each of the first `blocks` trees inside, 0 of none; log of their sum."""
+def weigh_inside(data, state, forest, scratch, blocks, x):
+    """Log weights in StocInsert of tree x: in scratch.weight of each of the first `blocks` trees inside, 0 of none; log of their sum."""
     total = 0.0
     for j in range(blocks):
-        grove.weight[j] = -log_d_between(data, state, forest, grove.inside[j], x)
-        total = log_add(total, grove.weight[j])
-    grove.weight[blocks] = 0.0
+        scratch.weight[j] = -log_d_between(data, state, forest, scratch.inside[j], x)
+        total = log_add(total, scratch.weight[j])
+    scratch.weight[blocks] = 0.0
     return total
 
 
 @kernel
-def cut(forest, at, grove):
+def cut(forest, at, scratch):
     """Take a node and all above it away: its children are the first two inside; how many subtrees hung on the path, bottom-up."""
-    grove.inside[0], grove.inside[1] = forest.left[at], forest.right[at]
+    scratch.inside[0], scratch.inside[1] = forest.left[at], forest.right[at]
     forest.up[forest.left[at]] = forest.up[forest.right[at]] = -1
     count, p = 0, forest.up[at]
     release(forest, at)
@@ -223,7 +223,7 @@ def cut(forest, at, grove):
         x = forest.right[p] if forest.left[p] == at else forest.left[p]
         above = forest.up[p]
         forest.up[x] = -1
-        grove.hung[count] = x
+        scratch.hung[count] = x
         count += 1
         release(forest, p)
         at, p = p, above
@@ -231,55 +231,55 @@ def cut(forest, at, grove):
 
 
 @kernel
-def scatter(data, state, forest, grove, count, forced, rng):
+def scatter(data, state, forest, scratch, count, forced, rng):
     """StocInsert of the subtrees that hung on a path; how many trees are inside then, and the log probability.
 
-    Where it is forced, subtrees go to the block that their tag names; blocks have theirs in grove.block.
+    Where it is forced, subtrees go to the block that their tag names; blocks have theirs in scratch.block.
     """
     blocks, log_q = variable(2), 0.0
     for t in range(count):
-        x = grove.hung[t]
-        total = weigh_blocks(data, state, forest, grove, blocks, x)
+        x = scratch.hung[t]
+        total = weigh_inside(data, state, forest, scratch, blocks, x)
         j = 0
         if forced:
-            while j < blocks and grove.block[j] != grove.tag[x]:
+            while j < blocks and scratch.block[j] != scratch.tag[x]:
                 j += 1
         else:
             left = rng.random()
             while j < blocks:
-                left -= math.exp(grove.weight[j] - total)
+                left -= math.exp(scratch.weight[j] - total)
                 if left < 0.0:
                     break
                 j += 1
-        log_q += grove.weight[j] - total
-        if j < blocks and x < data.alone.shape[0]:
-            grove.inside[j] = insert_leaf(data, state.side, state.work, forest, grove.inside[j], x)
+        log_q += scratch.weight[j] - total
+        if j < blocks and x < data.group.shape[0]:
+            scratch.inside[j] = insert_leaf(data, state.side, state.work, forest, scratch.inside[j], x)
         elif j < blocks:
-            grove.inside[j] = insert_tree(data, state.side, forest, grove.inside[j], x)
+            scratch.inside[j] = insert_tree(data, state.side, forest, scratch.inside[j], x)
         else:
-            grove.inside[blocks] = x
-            grove.block[blocks] = grove.tag[x]
+            scratch.inside[blocks] = x
+            scratch.block[blocks] = scratch.tag[x]
             blocks += 1
     return blocks, log_q
 
 
 @kernel
-def copy_tree(data, forest, root, grove):
-    """A copy of a tree of internal nodes, which takes the leaves over; its root, and how many nodes are in grove.old."""
-    n = data.alone.shape[0]
+def copy_tree(data, forest, root, scratch):
+    """A copy of a tree of internal nodes, which takes the leaves over; its root, and how many nodes are in scratch.old."""
+    n = data.group.shape[0]
     count, v = 0, first_below(forest, root)
     while True:
         if v < n:
-            grove.tag[v] = v
+            scratch.tag[v] = v
         else:
             new = take_node(forest)
-            adopt(forest, new, grove.tag[forest.left[v]], grove.tag[forest.right[v]])
+            adopt(forest, new, scratch.tag[forest.left[v]], scratch.tag[forest.right[v]])
             forest.log_h[new], forest.log_phi[new] = forest.log_h[v], forest.log_phi[v]
             copy_column(forest.bank[v - n], forest.bank[new - n], variable(0), variable(0))
-            grove.tag[v] = new
-            grove.old[count] = v
+            scratch.tag[v] = new
+            scratch.old[count] = v
             count += 1
         if v == root:
-            forest.up[grove.tag[v]] = -1
-            return grove.tag[v], count
+            forest.up[scratch.tag[v]] = -1
+            return scratch.tag[v], count
         v = following(forest, v)

@@ -16,7 +16,7 @@ from nrmmix.kernels.core.clusters import combine_columns, copy_column, marginal_
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import TALLY
 from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, log_add
-from nrmmix.kernels.trees.forest import room as forest_room
+from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
 from nrmmix.kernels.trees.guide_tree import GuideTree, node_weight
 
 MOST_BLOCKS = 12  # of one split; more are neither proposed nor undone
@@ -46,17 +46,17 @@ class Guide(NamedTuple):
 GLOBAL_MOVES, DEPTH, SCANS, REFRESH, ETA, START_CLUSTER, START_SIGMA = 0, 1, 2, 3, 4, 5, 6
 SHARE = 7  # of the global moves that split by a scan
 PLANT, SPLIT_PART, MERGE_PART, LOCAL = 8, 9, 10, 11  # addresses of the entry points of its parts: each is compiled alone
-# Memory.whole begins with the number of the tree in the scratch; the leaves that local moves visit, and whether they are on the way; the
-# cluster that a global move picked, how many join it, and the way of a split; the sum of the depths of the tree's leaves.  Memory.number
+# Memory.ints begins with the number of the tree in the scratch; the leaves that local moves visit, and whether they are on the way; the
+# cluster that a global move picked, how many join it, and the way of a split; the sum of the depths of the tree's leaves.  Memory.floats
 # begins with the log probability of the pick.
 PLANTED, FIRST_LEAF, LAST_LEAF, IS_LOCAL, PICKED, JOINED, BY_SCAN, LEVELS, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 LOG_Q, ETA_AND_RHO, LOCAL_OPTION, LOCAL_TALLY, NUMBERS = 0, 1, 3, 5, 5 + TALLY
 
 
-def room(n, n_stat, width):
+def scratch_size(n, n_stat, width):
     """Floats and integers of scratch for n observations, of `width` responses where cells are drawn, else 0."""
-    number, whole = forest_room(n, n, n_stat)
-    return NUMBERS + n + 2 + number + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + n * width, WORDS + whole + 11 * n + 3 + MOST_BLOCKS
+    floats, ints = scratch_size_of_forest(n, n, n_stat)
+    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + n * width, WORDS + ints + 11 * n + 3 + MOST_BLOCKS
 
 
 @kernel
@@ -65,24 +65,24 @@ def guide_of(memory, state):
     n, n_stat = state.labels.shape[0], state.stat.shape[0]
     m, t = 4 * n + 2 + n * n_stat, 9 * n + 1  # of the forest
     grown = NUMBERS + n + 2
-    number, whole = memory.number[grown + m :], memory.whole[WORDS + t :]
-    forest = forest_of(memory.number[grown : grown + m], memory.whole[WORDS : WORDS + t], memory.number[NUMBERS:grown], n, n_stat)
+    floats, ints = memory.floats[grown + m :], memory.ints[WORDS + t :]
+    forest = forest_of(memory.floats[grown : grown + m], memory.ints[WORDS : WORDS + t], memory.floats[NUMBERS:grown], n, n_stat)
     tree = GuideTree(
-        whole[:n], whole[n : 2 * n], number[:n], whole[2 * n : 3 * n], whole[3 * n : 4 * n], whole[4 * n : 5 * n + 1],
-        whole[5 * n + 1 : 6 * n + 2],
+        ints[:n], ints[n : 2 * n], floats[:n], ints[2 * n : 3 * n], ints[3 * n : 4 * n], ints[4 * n : 5 * n + 1],
+        ints[5 * n + 1 : 6 * n + 2],
     )
-    whole, b = whole[6 * n + 2 :], 3 * n + 2
+    ints, b = ints[6 * n + 2 :], 3 * n + 2
     return Guide(
-        forest, tree, number[n : 2 * n + 1], number[2 * n + 1 : b], whole[: n + 1], whole[n + 1 : 2 * n + 1], whole[2 * n + 1 : 3 * n + 1],
-        whole[3 * n + 1 : 5 * n + 1], whole[5 * n + 1 : 5 * n + 1 + MOST_BLOCKS], number[b : b + MOST_BLOCKS],
-        number[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], number[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
-        memory.number[ETA_AND_RHO:LOCAL_OPTION],
+        forest, tree, floats[n : 2 * n + 1], floats[2 * n + 1 : b], ints[: n + 1], ints[n + 1 : 2 * n + 1], ints[2 * n + 1 : 3 * n + 1],
+        ints[3 * n + 1 : 5 * n + 1], ints[5 * n + 1 : 5 * n + 1 + MOST_BLOCKS], floats[b : b + MOST_BLOCKS],
+        floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], floats[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
+        memory.floats[ETA_AND_RHO:LOCAL_OPTION],
     )
 
 
 @kernel
 def first_fixed(state):
-    """Where Memory.number has (n * width,) scratch behind all that."""
+    """Where Memory.floats has (n * width,) scratch behind all that."""
     n, n_stat = state.labels.shape[0], state.stat.shape[0]
     return NUMBERS + n + 2 + 4 * n + 2 + n * n_stat + 3 * n + 2 + 3 * MOST_BLOCKS + 1
 

@@ -14,7 +14,7 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_integer, log_pos
 from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_SCORED, NEED_ROOM, SIGMA, TUNING, Memory
 from nrmmix.kernels.moves.shared import log_cluster
-from nrmmix.kernels.trees.guide_tree import ORDERS, plant, sample_range, shuffle, without_drawn_cells
+from nrmmix.kernels.trees.guide_tree import ORDERS, plant_guide_tree, sample_range, shuffle, without_drawn_cells
 from nrmmix.kernels.trees.guided import WORK_OF_LEVEL, pick
 from nrmmix.kernels.trees.splits import (
     DEPTH,
@@ -41,9 +41,9 @@ from nrmmix.kernels.trees.splits import (
     guide_of,
 )
 
-# kept: the guide's constants, log rho, and the guide tree's number and age
+# learnt: the guide's constants, log rho, and the guide tree's number and age
 GUIDE_CLUSTER, GUIDE_SIGMA, LOG_RHO, TREE = 0, 1, 2, 3
-AGES = 2**16  # kept[TREE] = number * AGES + age, in iterations
+AGES = 2**16  # learnt[TREE] = number * AGES + age, in iterations
 WANTED_JOINS = 0.7  # clusters that join on average: what rho is adapted to
 ADAPT = 0.05
 LOWEST_LOG_RHO = -60.0
@@ -55,52 +55,52 @@ def follow(state, memory):
     K = state.num[N_CLUSTERS]
     while K > 1 and state.log_next[K] == -math.inf:
         K -= 1
-    memory.kept[GUIDE_CLUSTER] = log_cluster(state) + max(state.log_next[K], -100.0)
-    memory.kept[GUIDE_SIGMA] = state.hyper[SIGMA]
+    memory.learnt[GUIDE_CLUSTER] = log_cluster(state) + max(state.log_next[K], -100.0)
+    memory.learnt[GUIDE_SIGMA] = state.hyper[SIGMA]
 
 
 @kernel
 def number_of_tree(memory):
-    return int(memory.kept[TREE]) // AGES
+    return int(memory.learnt[TREE]) // AGES
 
 
 @kernel
 def plant_by_number(data, state, memory, guide):
     """The guide tree that belongs to the kept number, and the guide at the kept constants."""
-    sigma, forest = memory.kept[GUIDE_SIGMA], guide.forest
-    forest.guide[0] = memory.kept[GUIDE_CLUSTER]
+    sigma, forest = memory.learnt[GUIDE_SIGMA], guide.forest
+    forest.guide[0] = memory.learnt[GUIDE_CLUSTER]
     forest.log_grown[1] = 0.0
     for m in range(2, forest.log_grown.shape[0]):
         forest.log_grown[m] = forest.log_grown[m - 1] + log_pos(m - 1.0 - sigma)
     shuffle(guide.tree.order, number_of_tree(memory))
     if data.rows.missing.shape[0] > 0:
-        fixed = without_drawn_cells(data, memory.number[first_fixed(state) :].reshape(data.rows.y.shape))
-        memory.whole[LEVELS] = plant(fixed, state.side, state.work, forest, guide.tree)
+        fixed = without_drawn_cells(data, memory.floats[first_fixed(state) :].reshape(data.rows.y.shape))
+        memory.ints[LEVELS] = plant_guide_tree(fixed, state.side, state.work, forest, guide.tree)
     else:
-        memory.whole[LEVELS] = plant(data, state.side, state.work, forest, guide.tree)
-    memory.whole[PLANTED] = number_of_tree(memory)
+        memory.ints[LEVELS] = plant_guide_tree(data, state.side, state.work, forest, guide.tree)
+    memory.ints[PLANTED] = number_of_tree(memory)
 
 
 @entry(MOVE_T)
 def begin(data, state, memory, rng):
     """Part of an iteration: the guide tree is one iteration older, or new; the leaves that local moves will visit."""
-    kept, guide = memory.kept, guide_of(memory, state)
-    if kept[TREE] == 0.0:
-        kept[GUIDE_CLUSTER], kept[GUIDE_SIGMA] = memory.option[START_CLUSTER], memory.option[START_SIGMA]
-    age = int(kept[TREE]) % AGES
-    if kept[TREE] == 0.0 or age * memory.option[GLOBAL_MOVES] >= memory.option[REFRESH] or age == AGES - 1:
+    learnt, guide = memory.learnt, guide_of(memory, state)
+    if learnt[TREE] == 0.0:
+        learnt[GUIDE_CLUSTER], learnt[GUIDE_SIGMA] = memory.option[START_CLUSTER], memory.option[START_SIGMA]
+    age = int(learnt[TREE]) % AGES
+    if learnt[TREE] == 0.0 or age * memory.option[GLOBAL_MOVES] >= memory.option[REFRESH] or age == AGES - 1:
         if state.num[TUNING] != 0:
             follow(state, memory)
-        kept[TREE] = float((1 + draw_integer(ORDERS, rng)) * AGES)
-    kept[TREE] += 1.0
-    if memory.whole[PLANTED] != number_of_tree(memory):
+        learnt[TREE] = float((1 + draw_integer(ORDERS, rng)) * AGES)
+    learnt[TREE] += 1.0
+    if memory.ints[PLANTED] != number_of_tree(memory):
         plant_by_number(data, state, memory, guide)
     first, last = 0, guide.tree.order.shape[0]
     for _ in range(int(memory.option[DEPTH])):
         if last - first > 1:
             first, last = sample_range(guide.tree, first, last, rng)
-    memory.whole[FIRST_LEAF], memory.whole[LAST_LEAF], memory.whole[IS_LOCAL] = first, last, 0
-    guide.pull[0], guide.pull[1] = memory.option[ETA], kept[LOG_RHO]
+    memory.ints[FIRST_LEAF], memory.ints[LAST_LEAF], memory.ints[IS_LOCAL] = first, last, 0
+    guide.pull[0], guide.pull[1] = memory.option[ETA], learnt[LOG_RHO]
     for k in range(state.num[N_CLUSTERS]):
         guide.marginal[k] = math.nan
     return DONE
@@ -111,12 +111,12 @@ def adapt(state, memory, guide, joined):
     """In tuning: log rho goes to where so many clusters join as are wanted."""
     if state.num[TUNING] != 0:
         guide.pull[1] = min(max(guide.pull[1] + ADAPT * (WANTED_JOINS - joined), LOWEST_LOG_RHO), 0.0)
-        memory.kept[LOG_RHO] = guide.pull[1]
+        memory.learnt[LOG_RHO] = guide.pull[1]
 
 
 @entry(MOVE_T)
 def tree_guided(data, state, memory, rng):
-    """One iteration; `option` as in `tree_splits`, `kept` as above."""
+    """One iteration; `option` as in `splits`, `learnt` as above."""
     n, moves = state.labels.shape[0], int(memory.option[GLOBAL_MOVES])
     if n < 2:
         return DONE
@@ -124,23 +124,23 @@ def tree_guided(data, state, memory, rng):
         call_move(int(memory.option[PLANT]), data, state, memory, rng)
         state.num[CURSOR] = 1
     guide = guide_of(memory, state)
-    if memory.whole[IS_LOCAL] == 0:
+    if memory.ints[IS_LOCAL] == 0:
         while state.num[CURSOR] <= moves:
             if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - MOST_BLOCKS:
                 return NEED_ROOM
-            state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.whole[LEVELS] / memory.option[REFRESH])  # each move's part in the next tree
+            state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[LEVELS] / memory.option[REFRESH])  # each move's part in the next tree
             joined = pick(data, state, guide, memory, rng)
             adapt(state, memory, guide, joined)
             part = MERGE_PART if joined > 0 else SPLIT_PART
-            if joined > 0 or state.size[memory.whole[PICKED]] > 1:
+            if joined > 0 or state.size[memory.ints[PICKED]] > 1:
                 call_move(int(memory.option[part]), data, state, memory, rng)
             state.num[CURSOR] += 1
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             return NEED_ROOM
-        memory.whole[IS_LOCAL], state.num[CURSOR] = 1, 0
-        memory.number[LOCAL_OPTION], memory.number[LOCAL_OPTION + 1] = memory.whole[LAST_LEAF] - memory.whole[FIRST_LEAF], 1.0
+        memory.ints[IS_LOCAL], state.num[CURSOR] = 1, 0
+        memory.floats[LOCAL_OPTION], memory.floats[LOCAL_OPTION + 1] = memory.ints[LAST_LEAF] - memory.ints[FIRST_LEAF], 1.0
     local = Memory(
-        memory.number[LOCAL_OPTION:LOCAL_TALLY], memory.kept, memory.number[LOCAL_TALLY:NUMBERS], memory.number,
-        guide.tree.order[memory.whole[FIRST_LEAF] : memory.whole[LAST_LEAF]],
+        memory.floats[LOCAL_OPTION:LOCAL_TALLY], memory.learnt, memory.floats[LOCAL_TALLY:NUMBERS], memory.floats,
+        guide.tree.order[memory.ints[FIRST_LEAF] : memory.ints[LAST_LEAF]],
     )
     return call_move(int(memory.option[LOCAL]), data, state, local, rng)

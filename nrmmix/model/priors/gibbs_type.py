@@ -51,7 +51,7 @@ class GibbsType(Prior):
     """
 
     title: ClassVar[str] = "Gibbs-type prior"
-    kind: ClassVar[int] = layout.TABLE
+    kind: ClassVar[int] = layout.GIBBS_TYPE
     parameters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, sigma: float) -> None:

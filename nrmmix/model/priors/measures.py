@@ -40,7 +40,7 @@ class Prior:
     """A random measure: its hyperparameters, and what kernels are told of it."""
 
     title: ClassVar[str] = ""
-    kind: ClassVar[int] = layout.EXPLICIT
+    kind: ClassVar[int] = layout.CRM
     marginal: ClassVar[bool] = True  # whether u is integrated out of the joint of a mixture
     parameters: ClassVar[tuple[str, ...]] = ("mass", "sigma")  # those that can be given or sampled
 
@@ -257,7 +257,7 @@ class PitmanYor(Prior):
                 "nm.NormalizedStable(sigma) is the measure with mass = 0."
             )
         # without a discount the kernel-weighted measure has a mass that is given
-        return layout.EXPLICIT if regression and self.sigma == 0.0 else self.kind
+        return layout.CRM if regression and self.sigma == 0.0 else self.kind
 
     def permits(self, mass: Any, sigma: Any) -> Any:
         return (mass > -sigma) & (sigma >= 0) & (sigma < 1)

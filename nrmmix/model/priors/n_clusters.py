@@ -10,7 +10,7 @@ from numpy.polynomial import chebyshev
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import betaln, gammaln, logsumexp, poch
 
-from nrmmix.kernels.core.state import EXPLICIT, FINITE, FIXED, GAMMA, STABLE, TABLE
+from nrmmix.kernels.core.state import CRM, FINITE, FIXED, GAMMA, GIBBS_TYPE, STABLE
 from nrmmix.kernels.measure.prior import log_integrals, next_ratios
 from nrmmix.model.priors.hyperpriors import Beta, Hyperparameter, Hyperprior, hyper_row
 from nrmmix.model.priors.measures import Prior
@@ -34,9 +34,9 @@ def law_of(prior: Prior, n: int) -> np.ndarray:
     >>> law_of(nm.FiniteMixture(2, 2.0), 3).round(6)  # uniform weights
     array([0.5, 0.5])
     """
-    if prior.kind == EXPLICIT:
+    if prior.kind == CRM:
         return cluster_law(n, prior.mass, prior.sigma, prior.tau)
-    if prior.kind == TABLE:
+    if prior.kind == GIBBS_TYPE:
         table = prior.table(n) + gammaln(n)
         return _shown(_law(n, prior.sigma, MAX_WORK, lambda first, width: table[first : first + width]))
     if prior.kind == FINITE:

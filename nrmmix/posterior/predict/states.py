@@ -150,7 +150,7 @@ class Atoms:
 
 
 def random_measure(replay: Replay, rng: np.random.SeedSequence | np.random.Generator) -> Atoms:
-    if replay.model.prior.kind == layout.TABLE:
+    if replay.model.prior.kind == layout.GIBBS_TYPE:
         return _measure_from_outside(replay, np.random.default_rng(rng))
     if replay.model.prior.kind == layout.STABLE and not (replay.state.A > 0).all():
         raise ValueError(

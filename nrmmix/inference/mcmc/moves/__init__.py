@@ -1,6 +1,6 @@
 """Moves on the partition: what users write, one file each."""
 
-from nrmmix.inference.mcmc.moves.base import Move, Room
+from nrmmix.inference.mcmc.moves.base import Move, ScratchSize
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.moves.permutation import Permutation
 from nrmmix.inference.mcmc.moves.published import PublishedTreeGuided
@@ -8,4 +8,4 @@ from nrmmix.inference.mcmc.moves.slice import Slice
 from nrmmix.inference.mcmc.moves.split_merge import SplitMerge
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
 
-__all__ = ["Gibbs", "Move", "Permutation", "PublishedTreeGuided", "Room", "Slice", "SplitMerge", "TreeGuided"]
+__all__ = ["Gibbs", "Move", "Permutation", "PublishedTreeGuided", "ScratchSize", "Slice", "SplitMerge", "TreeGuided"]

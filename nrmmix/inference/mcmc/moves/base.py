@@ -18,11 +18,11 @@ MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
 MOST_COLUMNS = 2**32  # and of its columns of statistics
 
 
-class Room(NamedTuple):
+class ScratchSize(NamedTuple):
     """Scratch that a move needs: floats, integers, columns of statistics, and whether parameters of atoms."""
 
-    number: int = 0
-    whole: int = 0
+    floats: int = 0
+    ints: int = 0
     side: int = 0
     theta: bool = False
 
@@ -45,8 +45,8 @@ class Move:
         """What the kernel reads, in its order."""
         return ()
 
-    def room(self, model: Specification) -> Room:
-        return Room()
+    def scratch_size(self, model: Specification) -> ScratchSize:
+        return ScratchSize()
 
     def refusal(self, model: Specification) -> str:
         """Why the move cannot run on a model; empty where it can."""
@@ -72,7 +72,7 @@ class Move:
         """What is to be said where it skipped such a share; empty if nothing."""
         return ""
 
-    def can_have_kept(self, kept: np.ndarray, model: Specification) -> bool:
+    def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
         """Whether it may have learnt this, finite numbers that a file says, in tuning."""
         return True
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import count
-from nrmmix.inference.mcmc.moves.base import Move, Room
+from nrmmix.inference.mcmc.moves.base import Move, ScratchSize
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
 
@@ -50,8 +50,8 @@ class Gibbs(Move):
     def options(self, model: Specification) -> tuple[float, ...]:
         return (float(self.subset or 0),)
 
-    def room(self, model: Specification) -> Room:
-        return Room(whole=0 if self.subset is None else model.n_obs)
+    def scratch_size(self, model: Specification) -> ScratchSize:
+        return ScratchSize(ints=0 if self.subset is None else model.n_obs)
 
     def complaint(self, model: Specification) -> str:
         if self.subset is not None and self.subset > model.n_obs:

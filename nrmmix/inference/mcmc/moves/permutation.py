@@ -7,7 +7,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import one_of
-from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, Room, only_conjugate_mixtures
+from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.permutation import permutation
 
@@ -90,16 +90,16 @@ class Permutation(Move):
             float(self.integrate_mass),
         )
 
-    def room(self, model: Specification) -> Room:
+    def scratch_size(self, model: Specification) -> ScratchSize:
         rows = model.packed.rows
         directions = rows.y.shape[1] + int(rows.indices.max(initial=-1)) + 1 if self.order == "projection" else 0
-        return Room(*permutation.room(model.n_obs, directions, self.dynamic_program == "table", self.order == "markov"))
+        return ScratchSize(*permutation.scratch_size(model.n_obs, directions, self.dynamic_program == "table", self.order == "markov"))
 
     def is_irreducible(self) -> bool:
         return self.beam is None  # one of 0 loses what rounds to 0
 
-    def can_have_kept(self, kept: np.ndarray, model: Specification) -> bool:
-        return bool((kept >= 0).all()) and kept[permutation.USUAL] <= model.n_obs
+    def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
+        return bool((learnt >= 0).all()) and learnt[permutation.USUAL] <= model.n_obs
 
     def needs_tune(self) -> str:
         return "random projections run in tuning only" if self.order == "projection" else ""
@@ -109,7 +109,7 @@ class Permutation(Move):
 
     def complaint(self, model: Specification) -> str:
         n = model.n_obs
-        needed = 8 * permutation.room(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
+        needed = 8 * permutation.scratch_size(n, 0, True, False)[0] if self.dynamic_program == "table" else 0
         if needed > MOST_TABLE:
             return (
                 f"the table of {n} observations would take {needed / 2**30:.1f} GiB in each chain, and {MOST_TABLE / 2**30:g} GiB is the "

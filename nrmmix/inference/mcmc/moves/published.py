@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import count, one_of
-from nrmmix.inference.mcmc.moves.base import MOST, Move, Room, only_with_unions
+from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.trees import forest as trees
@@ -97,16 +97,16 @@ class PublishedTreeGuided(Move):
         proposals = 0 if self.moves == "local" else self.global_moves
         return (float(proposals), float(self.depth), *repaired, float(self.moves == "global"))
 
-    def room(self, model: Specification) -> Room:
-        number, whole = published_trees.room(model.n_obs, model.packed.n_stat)
-        return Room(number, whole, trees.SIDE)
+    def scratch_size(self, model: Specification) -> ScratchSize:
+        floats, ints = published_trees.scratch_size(model.n_obs, model.packed.n_stat)
+        return ScratchSize(floats, ints, trees.SIDE)
 
     def refusal(self, model: Specification) -> str:
         if why := only_with_unions(model):
             return why
         if model.packed.rows.missing.size:
             return "its trees do not follow missing cells that are drawn; a diagonal covariance integrates them out"
-        if model.prior.kind_of(regression=False) != layout.EXPLICIT:
+        if model.prior.kind_of(regression=False) != layout.CRM:
             return (
                 f"it needs a prior that is a product over clusters given u, and {type(model.prior).__name__} is sampled without u; "
                 "DirichletProcess, NGGP and NormalizedInverseGaussian are such products"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import count
-from nrmmix.inference.mcmc.moves.base import _ONLY_MIXTURES, MOST, Move, Room
+from nrmmix.inference.mcmc.moves.base import _ONLY_MIXTURES, MOST, Move, ScratchSize
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import slice as slice_sampler
@@ -59,13 +59,13 @@ class Slice(Move):
     def options(self, model: Specification) -> tuple[float, ...]:
         return (float(self.max_atoms),)
 
-    def room(self, model: Specification) -> Room:
-        return Room(*slice_sampler.room(model.n_obs, self.max_atoms, model.prior.components))
+    def scratch_size(self, model: Specification) -> ScratchSize:
+        return ScratchSize(*slice_sampler.scratch_size(model.n_obs, self.max_atoms, model.prior.components))
 
     def refusal(self, model: Specification) -> str:
         if model.is_regression:
             return _ONLY_MIXTURES
-        if model.prior.kind == layout.TABLE:
+        if model.prior.kind == layout.GIBBS_TYPE:
             return f"it draws the random measure, and {type(model.prior).__name__} has a law of partitions only"
         return ""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import count, one_of
-from nrmmix.inference.mcmc.moves.base import MOST, Move, Room, only_conjugate_mixtures
+from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import split_merge
 
@@ -65,8 +65,8 @@ class SplitMerge(Move):
     def options(self, model: Specification) -> tuple[float, ...]:
         return (float(self.proposals), float(self.scans), float(self.proposal == "sequential"))
 
-    def room(self, model: Specification) -> Room:
-        return Room(whole=3 * model.n_obs + 2, side=split_merge.SIDE)
+    def scratch_size(self, model: Specification) -> ScratchSize:
+        return ScratchSize(ints=3 * model.n_obs + 2, side=split_merge.SIDE)
 
     def refusal(self, model: Specification) -> str:
         return only_conjugate_mixtures(model)

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nrmmix.common.messages import count
-from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, Room, only_with_unions
+from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, ScratchSize, only_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
@@ -107,15 +107,15 @@ class TreeGuided(Move):
             self.eta, log_cluster, sigma, self.scan_share, *(float(part.address) for part in parts),
         )
 
-    def room(self, model: Specification) -> Room:
+    def scratch_size(self, model: Specification) -> ScratchSize:
         rows = model.packed.rows
         width = rows.y.shape[1] if rows.missing.shape[0] else 0
-        return Room(*tree_splits.room(model.n_obs, model.packed.n_stat, width), side=tree_splits.SIDE)
+        return ScratchSize(*tree_splits.scratch_size(model.n_obs, model.packed.n_stat, width), side=tree_splits.SIDE)
 
-    def can_have_kept(self, kept: np.ndarray, model: Specification) -> bool:
-        tree = kept[tree_cycle.TREE]
+    def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
+        tree = learnt[tree_cycle.TREE]
         return bool(
-            kept[tree_cycle.GUIDE_SIGMA] < 1 and tree_cycle.LOWEST_LOG_RHO <= kept[tree_cycle.LOG_RHO] <= 0
+            learnt[tree_cycle.GUIDE_SIGMA] < 1 and tree_cycle.LOWEST_LOG_RHO <= learnt[tree_cycle.LOG_RHO] <= 0
             and (tree == 0 or (tree == math.floor(tree) and 1 <= tree // tree_cycle.AGES <= guide_tree.ORDERS))
         )
 

@@ -34,7 +34,7 @@ from nrmmix.kernels.core.state import (
     SKIPPED,
     TUNING,
 )
-from nrmmix.kernels.measure.nrm import refresh, total_psi1
+from nrmmix.kernels.measure.nrm import refresh_caches, total_psi1
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.permutation.orders import markov_order, projected_order, uniform_order
 from nrmmix.kernels.moves.permutation.segments import (
@@ -50,24 +50,24 @@ from nrmmix.kernels.moves.permutation.segments import (
     sum_forward,
     tabulate,
 )
-from nrmmix.kernels.moves.shared import accept, log_cluster, take_over
+from nrmmix.kernels.moves.shared import accept, log_cluster, set_partition
 
 # Memory.option: whether there is a table; the beam, or -1; one of the orders; whether the mass is integrated out.
 TABLE, BEAM, ORDER, INTEGRATE_MASS = 0, 1, 2, 3
 MARKOV, PROJECTION = 1.0, 2.0  # 0 for uniform
-# Memory.kept: the usual number of clusters, the iterations of tuning that it is learnt from, and the number last proposed in tuning.
+# Memory.learnt: the usual number of clusters, the iterations of tuning that it is learnt from, and the number last proposed in tuning.
 USUAL, SEEN, LAST = 0, 1, 2
 
 
-def room(n, n_directions, table, markov):
-    """What `plan_of` cuts from a memory, and columns of statistics of single observations: Room(number, whole, side)."""
-    number = VALUE + 2 * (n + 1) + 2 * n + (3 * n if markov else 0) + n_directions + ((n + 1) * (n + 1) if table else 0)
-    return number, 5 * n + COUNT, n if markov else 0
+def scratch_size(n, n_directions, table, markov):
+    """What `plan_of` cuts from a memory, and columns of statistics of single observations: ScratchSize(floats, ints, side)."""
+    floats = VALUE + 2 * (n + 1) + 2 * n + (3 * n if markov else 0) + n_directions + ((n + 1) * (n + 1) if table else 0)
+    return floats, 5 * n + COUNT, n if markov else 0
 
 
 @kernel
 def plan_of(memory, n):
-    a, w = memory.number, memory.whole
+    a, w = memory.floats, memory.ints
     t = VALUE + 2 * (n + 1) + 2 * n
     scan = 3 if memory.option[ORDER] == MARKOV else 0
     t_scan = t + scan * n
@@ -131,12 +131,12 @@ def usual_number(state, memory):
 
     Taken at the present number a chain of one cluster would refuse all that it proposes for ever.
     """
-    K, kept = state.num[N_CLUSTERS], memory.kept
-    if state.num[TUNING] == 1 or kept[SEEN] == 0.0:
-        kept[SEEN] += 1.0
-        kept[USUAL] += (K - kept[USUAL]) * 2.0 / (kept[SEEN] + 1.0)
-        kept[LAST] = K if kept[SEEN] == 1.0 else kept[LAST]
-    return max(1, min(state.labels.shape[0], int(kept[LAST if state.num[TUNING] == 1 else USUAL] + 0.5)))
+    K, learnt = state.num[N_CLUSTERS], memory.learnt
+    if state.num[TUNING] == 1 or learnt[SEEN] == 0.0:
+        learnt[SEEN] += 1.0
+        learnt[USUAL] += (K - learnt[USUAL]) * 2.0 / (learnt[SEEN] + 1.0)
+        learnt[LAST] = K if learnt[SEEN] == 1.0 else learnt[LAST]
+    return max(1, min(state.labels.shape[0], int(learnt[LAST if state.num[TUNING] == 1 else USUAL] + 0.5)))
 
 
 # ---- the move
@@ -273,7 +273,7 @@ def finish(data, state, memory, plan, is_within, rng):
         if K > state.size.shape[0] - 3:
             state.num[CURSOR] = plan.order.shape[0]
             return NEED_ROOM
-        memory.kept[LAST] = K
+        memory.learnt[LAST] = K
         value = 0.0
         if is_search(state, memory):
             value = 0.0 if is_possible(state, K) else -math.inf
@@ -285,13 +285,13 @@ def finish(data, state, memory, plan, is_within, rng):
         memory.tally[SKIPPED] += 1.0
     if accepted:
         state.num[N_MOVED] += count_moved(plan)
-        take_over(data, state, plan.labels, K)
+        set_partition(data, state, plan.labels, K)
     else:
         rebuild(data, state)
     if memory.option[INTEGRATE_MASS] == 1.0:
         a0, b0 = data.hyperprior[MASS, 1], data.hyperprior[MASS, 2]
         state.hyper[MASS] = rng.standard_gamma(a0 + state.num[N_CLUSTERS]) / (b0 + plan.value[GROWTH])
-        refresh(data, state)
+        refresh_caches(data, state)
     if data.rows.missing.shape[0] > 0:
         for i in range(state.labels.shape[0]):
             redraw_cells(data, state, i, rng)
@@ -323,5 +323,5 @@ def move(data, state, memory, holds_old, rng):
 
 @entry(MOVE_T)
 def permutation(data, state, memory, rng):
-    """Options and what is kept: see the top of the module; number and whole: `room`."""
+    """Options and what is learnt: see the top of the module; floats and ints: `plan_of`."""
     return move(data, state, memory, True, rng)

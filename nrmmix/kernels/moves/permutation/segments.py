@@ -98,7 +98,7 @@ def extend(data, state, plan, r):
             out[k] = 0.0
         score_columns(data, state.stat, state.work, out, L, i, variable(-1))
         for k in range(L):
-            plan.base[k] += out[k] - data.alone[i]
+            plan.base[k] += out[k] - data.log_prior_predictive[i]
     if plan.scan.shape[0] > 0:
         scan_from(data, state, plan, r)
     weigh_segments(plan, r)
