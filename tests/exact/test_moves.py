@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from exact import matrix
 from exact.enumeration import partition_posterior, total_variation
-from test_extending import Mixtures
-from test_extending import log_eppf as log_eppf_of_mixtures
+from support import finite_mixtures
 
 import nrmmix as nm
 from nrmmix.kernels.core.state import ACCEPTED, CALLS, PROPOSED, TALLY
@@ -67,12 +66,12 @@ def test_priors(move, prior):
 @cache
 def law_of_mixtures():
     case = matrix.families()[FAMILY]
-    return partition_posterior(case.n, lambda sizes: log_eppf_of_mixtures(sizes, 0.7), case.log_marginal)
+    return partition_posterior(case.n, lambda sizes: finite_mixtures.log_eppf(sizes, 0.7), case.log_marginal)
 
 
 @pytest.mark.parametrize("move", MOVES)
 def test_a_prior_by_its_table(move):
-    check(run(MOVES[move], Mixtures(0.7), FAMILY), law_of_mixtures())
+    check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FAMILY), law_of_mixtures())
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, LONGEST])

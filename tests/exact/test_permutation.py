@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 from exact.enumeration import dirichlet_log_eppf, partition_posterior, total_variation, z_score
+from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from exact.matrix import PRIORS, families
-from exact.test_gibbs_mixture import HYPER, base, hyper_posterior, observations
 from scipy.special import gammaln, logsumexp
 
 import nrmmix as nm

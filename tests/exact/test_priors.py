@@ -25,6 +25,8 @@ from exact.enumeration import (
     urn_log_eppf,
     z_score,
 )
+from exact.hyperparameters import GAMMA, mass_nodes, sigma_nodes
+from exact.hyperparameters import HYPER_OF_PARTITIONS as HYPER
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
@@ -171,30 +173,6 @@ def test_joint_of_the_stable_process_at_u():
 
 
 # ---- sampled hyperparameters
-
-GAMMA, LOGNORMAL = stats.gamma(2), stats.lognorm(0.7, scale=math.exp(0.2))
-HYPER = {  # prior, distributions of mass and sigma or their values, log probability of a partition
-    "PY": (nm.PitmanYor(nm.Gamma(2, 1), nm.Beta(1, 2)), GAMMA, stats.beta(1, 2), urn_log_eppf),
-    "PY-lognormal": (nm.PitmanYor(nm.LogNormal(0.2, 0.7), 0.3), LOGNORMAL, 0.3, urn_log_eppf),
-    "PY-sigma": (nm.PitmanYor(0.0, nm.Beta(2, 2)), 0.0, stats.beta(2, 2), urn_log_eppf),
-    "stable": (nm.NormalizedStable(nm.Beta(1, 2)), 0.0, stats.beta(1, 2), urn_log_eppf),
-    "finite": (nm.FiniteMixture(4, nm.Gamma(2, 1)), GAMMA, 0.0, lambda s, mass, _: dirichlet_log_eppf(s, 4, mass)),
-    "finite-lognormal": (nm.FiniteMixture(9, nm.LogNormal(0.2, 0.7)), LOGNORMAL, 0.0, lambda s, mass, _: dirichlet_log_eppf(s, 9, mass)),
-}
-
-
-def mass_nodes(mass, size=200):
-    if isinstance(mass, float):
-        return [(mass, 1.0)]
-    z = np.linspace(-14, 5, size)
-    return list(zip(np.exp(z), mass.pdf(np.exp(z)) * np.exp(z) * (z[1] - z[0]), strict=True))
-
-
-def sigma_nodes(sigma, size=40):
-    if isinstance(sigma, float):
-        return [(sigma, 1.0)]
-    node, weight = np.polynomial.legendre.leggauss(size)
-    return list(zip(0.5 * (node + 1), 0.5 * weight * sigma.pdf(0.5 * (node + 1)), strict=True))
 
 
 @pytest.mark.parametrize("prior", HYPER)

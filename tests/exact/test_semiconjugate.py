@@ -12,14 +12,13 @@ from exact.enumeration import (
     KernelJoint,
     gaussian_log_marginal,
     location_posterior,
-    normalised,
     nrm_log_eppf,
     partition_posterior,
-    partitions,
     total_variation,
     z_score,
 )
 from exact.marginals import regression_log_marginal, semiconjugate_log_marginal
+from exact.shared_precision import MEAN, PRECISION, PRIORS, RATE, SHAPE, VARIANCE, M, N, Y, shared_posterior
 from scipy import stats
 
 import nrmmix as nm
@@ -29,11 +28,6 @@ from nrmmix.kernels.moves.algorithm8 import AUXILIARY
 from nrmmix.kernels.moves.gibbs import gibbs_one
 
 CHAINS, DRAWS = 16, 25_000
-Y = np.array([[-1.1, 0.2], [0.9, 1.3], [0.2, -0.7], [0.6, 0.4], [1.9, 1.6]])
-N = len(Y)
-M, VARIANCE, SHAPE, RATE = 0.2, 1.3, 1.5, 0.4
-MEAN, PRECISION = (M, VARIANCE), nm.Gamma(SHAPE, RATE)
-PRIORS = {"DP": (nm.DirichletProcess(1.0), 1.0, 0.0), "NGGP": (nm.NGGP(0.8, 0.4), 0.8, 0.4)}
 
 
 def of_column(y, precision=(SHAPE, RATE)):
@@ -91,31 +85,6 @@ def test_wrong_weights_are_noticed():
     fit = model.fit(Forgetful(), draws=DRAWS, tune=200, chains=CHAINS, init="one", rng=3)
     distance, limit = total_variation(posterior("DP", lambda b: of_column(Y[b, 0])), fit.draws["labels"])
     assert distance > 2 * limit
-
-
-def shared_posterior(prior, y):
-    """Partitions, and the posterior mean of the shared precision of each column: quadrature outside of the sum over partitions."""
-    _, mass, sigma = PRIORS[prior]
-    x = np.linspace(-9.0, 5.0, 141)
-    weight = stats.gamma.logpdf(np.exp(x), SHAPE, scale=1 / RATE) + x
-
-    @cache
-    def of_block(block, j):
-        return np.array([semiconjugate_log_marginal(y[list(block), j], M, VARIANCE, float(value)) for value in np.exp(x)])
-
-    states, logs, means = [], [], []
-    for labels in partitions(N):
-        blocks = [tuple(i for i in range(N) if labels[i] == c) for c in range(max(labels) + 1)]
-        total, mean = nrm_log_eppf([len(b) for b in blocks], mass, sigma), []
-        for j in range(y.shape[1]):
-            f = weight + sum(of_block(b, j) for b in blocks)
-            total += f.max() + math.log(np.exp(f - f.max()).sum())
-            mean.append(np.average(np.exp(x), weights=np.exp(f - f.max())))
-        states.append(labels)
-        logs.append(total)
-        means.append(mean)
-    law = normalised(states, logs)
-    return law, np.array(list(law.values())) @ np.array(means)
 
 
 @pytest.mark.parametrize(("prior", "d"), [("DP", 1), ("NGGP", 2)])

@@ -20,11 +20,10 @@ from exact.enumeration import (
     urn_log_eppf,
     z_score,
 )
+from exact.hyperparameters import HYPER_OF_PARTITIONS, LOGNORMAL, base, mass_nodes, observations, sigma_nodes
 from exact.matrix import DEVIATIONS, PRIORS, Y, families
-from exact.test_gibbs_mixture import base, observations
-from exact.test_priors import HYPER, LOGNORMAL, mass_nodes, sigma_nodes
-from exact.test_semiconjugate import MEAN, PRECISION, shared_posterior
-from exact.test_semiconjugate import Y as Y_SHARED
+from exact.shared_precision import MEAN, PRECISION, shared_posterior
+from exact.shared_precision import Y as Y_SHARED
 from scipy import stats
 from scipy.special import gammaln
 
@@ -114,7 +113,7 @@ def test_held_parameters_stay_with_their_clusters():
 
 
 X, FAMILY = observations(6, 1), base(1)
-SAMPLED = {name: HYPER[name] for name in ("PY", "stable", "finite")}
+SAMPLED = {name: HYPER_OF_PARTITIONS[name] for name in ("PY", "stable", "finite")}
 SAMPLED["DP"] = (nm.DirichletProcess(nm.LogNormal(0.2, 0.7)), LOGNORMAL, 0.0, urn_log_eppf)
 
 

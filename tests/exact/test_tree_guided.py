@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from exact import matrix
 from exact.enumeration import gaussian_log_marginal, partition_posterior, total_variation, z_score
-from exact.test_gibbs_mixture import HYPER, base, hyper_posterior, observations
-from test_extending import Mixtures
-from test_extending import log_eppf as log_eppf_of_mixtures
+from exact.hyperparameters import HYPER, base, hyper_posterior, observations
+from support import finite_mixtures
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
@@ -105,12 +104,12 @@ def test_more_clusters_than_components(move):
 @cache
 def law_of_mixtures():
     case = matrix.families()[FULL]
-    return partition_posterior(case.n, lambda sizes: log_eppf_of_mixtures(sizes, 0.7), case.log_marginal)
+    return partition_posterior(case.n, lambda sizes: finite_mixtures.log_eppf(sizes, 0.7), case.log_marginal)
 
 
 @pytest.mark.parametrize("move", MOVES)
 def test_a_prior_by_its_table(move):
-    check(run(MOVES[move], Mixtures(0.7), FULL, draws=2500), law_of_mixtures(), 0.06)
+    check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FULL, draws=2500), law_of_mixtures(), 0.06)
 
 
 @pytest.mark.parametrize("prior", ["DP(1)", "PY(0.9, 0.3)"])

@@ -11,8 +11,8 @@ import os
 
 import numpy as np
 import pytest
-from exact.test_gibbs_mixture import BiasedGibbs
 from scipy import stats
+from support.biased_gibbs import BiasedGibbs
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
