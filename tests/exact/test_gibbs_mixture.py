@@ -13,10 +13,11 @@ from exact.enumeration import (
 )
 from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from support.biased_gibbs import BiasedGibbs
+from support.cover import each_once
 
 import nrmmix as nm
 
-CHAINS, DRAWS = 16, 25_000
+CHAINS, DRAWS = 16, 5_000
 
 
 PRIORS = {
@@ -34,16 +35,14 @@ def posterior(X: np.ndarray, family: dict, mass: float, sigma: float, tau: float
     )
 
 
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("n", [6, 7])
-@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize(("prior", "n", "d"), each_once(PRIORS, [6, 7], [1, 2]))
 def test_partition_posterior(prior, n, d):
     measure, mass, sigma = PRIORS[prior]
     X, family = observations(n, d), base(d)
     model = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family))
     fit = model.fit("gibbs", draws=DRAWS, tune=200, chains=CHAINS, rng=n + d)
     distance, limit = total_variation(posterior(X, family, mass, sigma, measure.tau), fit.draws["labels"])
-    assert limit < 0.017, "too few draws to tell"
+    assert limit < 0.04, "too few draws to tell"
     assert distance < limit
 
 
@@ -61,13 +60,13 @@ def test_biased_sampler_is_rejected(prior):
 def test_sampled_hyperparameters(prior):
     measure, mass_prior, sigma_prior = HYPER[prior]
     X, family = observations(6, 1), base(1)
-    fit = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family)).fit(draws=20_000, tune=500, chains=CHAINS, rng=5)
+    fit = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family)).fit(draws=DRAWS, tune=500, chains=CHAINS, rng=5)
     mass, sigma, K = hyper_posterior(X, family, mass_prior, sigma_prior)
     assert abs(z_score(fit.draws["mass"], mass)) < 4
     assert abs(z_score(fit.draws["n_clusters"].astype(float), K)) < 4
     if "NGGP" in prior:
         assert abs(z_score(fit.draws["sigma"], sigma)) < 4
-    assert fit.draws["mass"].mean(axis=1).std() < 0.05 * mass, "too few draws to tell"
+    assert fit.draws["mass"].mean(axis=1).std() < 0.1 * mass, "too few draws to tell"
 
 
 @pytest.mark.parametrize("prior", PRIORS)
@@ -83,7 +82,7 @@ def test_prior_law_of_the_number_of_clusters(prior):
     for labels, p in law.items():
         by_count[(max(labels) + 1,)] += p
     distance, limit = total_variation(by_count, fit.draws["n_clusters"][..., None])
-    assert limit < 0.006, "too few draws to tell"
+    assert limit < 0.014, "too few draws to tell"
     assert distance < limit
 
 

@@ -42,7 +42,7 @@ from nrmmix.model.prior_predictive import _partitions
 from nrmmix.posterior.predict.rows import targets
 from nrmmix.posterior.predict.states import Reach, Replay, random_measure
 
-CHAINS, DRAWS = 16, 8000
+CHAINS, DRAWS = 16, 4000
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
 Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4, 0.1, -2.0])
 POINTS = np.array([-1.0, 0.3, 2.5])
@@ -98,7 +98,7 @@ def test_partition_posterior(prior):
     fit = mixture(measure).fit("gibbs", draws=DRAWS, tune=200, chains=CHAINS, rng=3)
     exact = possible(partition_posterior(6, log_eppf, log_marginal))
     distance, limit = total_variation(exact, fit.draws["labels"])
-    assert limit < 0.025, "too few draws to tell"
+    assert limit < 0.04, "too few draws to tell"
     assert distance < limit or len(exact) == 1
 
 
@@ -193,7 +193,7 @@ def test_sampled_hyperparameters(prior):
     for name, value in (("mass", total[1] / total[0]), ("sigma", total[2] / total[0])):
         if name in fit.model.sampled:
             assert abs(z_score(fit.draws[name], value)) < 4
-            assert fit.draws[name].mean(axis=1).std() < 0.05 * value, "too few draws to tell"
+            assert fit.draws[name].mean(axis=1).std() < 0.1 * value, "too few draws to tell"
     assert fit.draws["n_clusters"].max() <= (measure.components or 6)
 
 
@@ -306,7 +306,7 @@ def test_partition_and_locations(design, measure):
     fit = regression(data, kernel, prior).fit("gibbs", draws=DRAWS, tune=300, chains=CHAINS, rng=11)
     log_p = with_likelihood(law(), len(data))
     distance, limit = total_variation(normalised(list(log_p), list(log_p.values())), states(fit))
-    assert limit < 0.03, "too few draws to tell"
+    assert limit < 0.045, "too few draws to tell"
     assert distance < limit
 
 

@@ -27,7 +27,7 @@ from nrmmix.kernels.core.state import DONE
 from nrmmix.kernels.moves.algorithm8 import AUXILIARY
 from nrmmix.kernels.moves.gibbs import gibbs_one
 
-CHAINS, DRAWS = 16, 25_000
+CHAINS, DRAWS = 16, 6_000
 
 
 def of_column(y, precision=(SHAPE, RATE)):
@@ -40,7 +40,7 @@ def posterior(prior, of_block):
     return partition_posterior(N, lambda sizes: nrm_log_eppf(sizes, mass, sigma), of_block)
 
 
-def check(fit, wanted, limit=0.03):
+def check(fit, wanted, limit=0.06):
     distance, largest = total_variation(wanted, fit.draws["labels"])
     assert largest < limit, "too few draws to tell"
     assert distance < largest
@@ -97,7 +97,7 @@ def test_shared_precision(prior, d):
     assert fit.draws["precision"].shape == (CHAINS, DRAWS, d)
     for j in range(d):
         assert abs(z_score(fit.draws["precision"][..., j], means[j])) < 4
-        assert fit.draws["precision"][..., j].mean(axis=1).std() < 0.1 * means[j], "too few draws to tell"
+        assert fit.draws["precision"][..., j].mean(axis=1).std() < 0.2 * means[j], "too few draws to tell"
 
 
 def test_beside_conjugate_blocks():
@@ -127,7 +127,7 @@ def test_with_a_covariate_kernel(sigma):
     wanted = location_posterior(KernelJoint(K, [0, 0, 1, 1], 0.9, sigma), lambda b: of_rows(tuple(b)))
     fit = run(model, 6)
     distance, limit = total_variation(wanted, np.concatenate([fit.draws["labels"], fit.draws["locations"]], axis=-1))
-    assert limit < 0.03, "too few draws to tell"
+    assert limit < 0.06, "too few draws to tell"
     assert distance < limit
 
 
@@ -150,4 +150,4 @@ def test_parameters_given_the_partition():
         by_chain = np.array([one[here].mean() for one, here in zip(value, together, strict=True)])
         z = (by_chain.mean() - wanted) / (by_chain.std(ddof=1) / math.sqrt(CHAINS))
         assert abs(z) < 4
-        assert by_chain.std() < 0.1 * abs(wanted) + 0.05
+        assert by_chain.std() < 0.2 * abs(wanted) + 0.1
