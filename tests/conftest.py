@@ -13,7 +13,7 @@ EXACT = Path(__file__).parent / "exact"
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(config, items):
     """Marks what is in tests/exact; skips what needs files that are not there; leaves `nightly` out where `-m` does not name it."""
-    without_files = pytest.mark.skip(reason="NRMMIX_DATA_DIR is not set: it names the folder of the files that do not come with the package")
+    without_files = pytest.mark.skip(reason="NRMMIX_DATA_DIR names no folder of the files that do not come with the package")
     for item in items:
         if EXACT in item.path.parents:
             item.add_marker(pytest.mark.exact)

@@ -1227,7 +1227,6 @@ def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(name):
 
 
 def test_the_global_generator_of_numpy_is_left_alone():
-    np.random.seed(5)  # noqa: NPY002
     before = np.random.get_state()  # noqa: NPY002
     for name in ("mixture", "regression"):
         draws_of(MODELS[name](), rng=3)

@@ -298,7 +298,7 @@ def write(path: Path, draws: int, chains: int) -> list[Cell]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--to", type=Path, default=Path("docs/exactness.md"))
-    parser.add_argument("--draws", type=int, default=10_000)
+    parser.add_argument("--draws", type=int, default=6_000)
     parser.add_argument("--chains", type=int, default=16)
     options = parser.parse_args()
     if not options.to.parent.is_dir():  # said before the work, not after it
