@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test bench docs matrix lint clean
+.PHONY: demo test test-external nightly bench docs matrix lint clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -19,10 +19,26 @@ demo: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --plot demo/faithful.png
 
 # numba's cache does not notice edits in other modules: tests start from an empty one.
-# NRMMIX_DATA_DIR reaches the tests through the environment.
+FRESH := cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && MPLBACKEND=Agg NUMBA_CACHE_DIR="$$cache" $(BIN)/python
+PYTEST := $(FRESH) -m pytest -q
+
+# Two processes, which share what they compile.
 test: lint
-	cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
-	MPLBACKEND=Agg NUMBA_CACHE_DIR="$$cache" $(BIN)/python -m pytest -q
+	$(PYTEST) -n 2 --dist loadfile
+
+# Those that need files that do not come with the package, in the folder that NRMMIX_DATA_DIR names.
+test-external: $(STAMP)
+	test -d "$$NRMMIX_DATA_DIR" || { echo "NRMMIX_DATA_DIR must name the folder of the files; it is '$$NRMMIX_DATA_DIR'." >&2; exit 1; }
+	$(PYTEST) -m external
+
+# What takes hours: the whole enumeration matrix, the tests that are left out by day, long joint distribution tests, more of what fuzzing
+# makes up, and simulation-based calibration.  Each command is printed; the first that fails ends it.
+nightly: $(STAMP)
+	$(MAKE) matrix
+	$(PYTEST) -n 2 -m nightly
+	export NRMMIX_GEWEKE_ITERATIONS=30000 && $(PYTEST) -n 2 -m "nightly or not nightly" tests/geweke
+	export NRMMIX_FUZZ_EXAMPLES=1000 && $(PYTEST) tests/test_fuzz.py
+	export PYTHONPATH=tests && $(FRESH) -m calibration --to docs/calibration.md
 
 bench: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/python -m benchmarks
@@ -33,7 +49,7 @@ docs: $(STAMP)
 
 # Every prior with every family against enumeration, at length: docs/exactness.md.
 matrix: $(STAMP)
-	PYTHONPATH=tests $(BIN)/python -m exact.matrix --to docs/exactness.md
+	export PYTHONPATH=tests && $(FRESH) -m exact.matrix --to docs/exactness.md
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

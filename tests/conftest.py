@@ -1,8 +1,27 @@
-"""What every test starts from."""
+"""What every test starts from, and which tests run."""
 
+import os
 import signal
+from pathlib import Path
 
+import numpy as np
 import pytest
+
+EXACT = Path(__file__).parent / "exact"
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(config, items):
+    """Marks what is in tests/exact; skips what needs files that are not there; leaves `nightly` out where `-m` does not name it."""
+    without_files = pytest.mark.skip(reason="NRMMIX_DATA_DIR names no folder of the files that do not come with the package")
+    for item in items:
+        if EXACT in item.path.parents:
+            item.add_marker(pytest.mark.exact)
+        if item.get_closest_marker("external") and not os.environ.get("NRMMIX_DATA_DIR"):
+            item.add_marker(without_files)
+    if "nightly" not in config.option.markexpr:
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -11,3 +30,13 @@ def interrupts_are_heard():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def global_generator_is_untouched():
+    """Random numbers come from the generator that was passed in, never from NumPy's own."""
+    before = np.random.get_state(legacy=False)  # noqa: NPY002
+    yield
+    after = np.random.get_state(legacy=False)  # noqa: NPY002
+    assert after["state"]["pos"] == before["state"]["pos"]
+    assert np.array_equal(after["state"]["key"], before["state"]["key"]) and after["gauss"] == before["gauss"]

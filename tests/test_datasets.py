@@ -196,11 +196,7 @@ def test_toy_follows_its_law():
 
 @pytest.mark.external
 def test_toy_is_like_the_published_one():
-    try:
-        path = datasets.external("tgmcmc_toy_1300x2.npz")
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
-    with np.load(path) as published:
+    with np.load(datasets.external("tgmcmc_toy_1300x2.npz")) as published:
         X, labels = published["X"], published["labels"]
     assert X.shape == (1300, 2)
     groups = [X[labels == k] for k in np.unique(labels)]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 import warnings
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from exact import marginals
 from scipy import stats
 from scipy.sparse import csr_array, issparse
 from scipy.special import gammaln, logsumexp
@@ -21,9 +20,6 @@ from nrmmix import plots
 from nrmmix.cli import main
 from nrmmix.model import replicates as of_rows
 from nrmmix.posterior.predict import states as replay
-
-sys.path.insert(0, str(Path(__file__).parent / "exact"))
-import marginals
 
 RUN = {"draws": 25, "tune": 40, "chains": 2, "rng": 1}
 N = 40

@@ -2,13 +2,9 @@
 
 import json
 import math
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import naive
 import numba
@@ -18,6 +14,11 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
+from support.chains import same_draws
+from support.frequencies import LEAST_P, chi_square
+from support.models import far_away, gaussian, mixture, regression
+from support.processes import subprocess_of
+from support.states import check_columns, copy_of, point_of, problem_of, started
 
 import nrmmix as nm
 from nrmmix.inference.mcmc import moves, sampling
@@ -34,107 +35,7 @@ from nrmmix.kernels.measure import auxiliary, hyper, nrm
 from nrmmix.kernels.moves import gibbs
 from nrmmix.model.pack import arrays_of
 
-ROOT = Path(__file__).resolve().parent.parent
-LEAST_P = 1e-4  # of tests with a fixed seed: they are repeatable, and a wrong kernel gives less than 1e-20
-
-
 # ---- building states, and reading them back
-
-
-def gaussian(d, rng, *, r=0.3, nu=None):
-    """A family whose hyperparameters are neither zeros nor identities."""
-    half = rng.normal(size=(d, d)) * 0.4 + np.eye(d)
-    return nm.Gaussian(m=rng.normal(size=d), r=r, nu=d + 1.7 if nu is None else nu, scale=half @ half.T)
-
-
-def mixture(n, d, seed=0, prior=None, y=None, family=None):
-    rng = np.random.default_rng(seed)
-    y = rng.normal(size=(n, d)) * 1.5 if y is None else y
-    return nm.Model(data=y, prior=prior or nm.DirichletProcess(0.8), family=family or gaussian(d, rng))
-
-
-def regression(n, kernel, seed=0, prior=None, d=1, q=1, values=5):
-    """Covariates with ties: `values` distinct rows."""
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(values, q)) * 3 + 10
-    which = rng.permutation(np.concatenate([np.arange(values), rng.integers(0, values, n - values)]))
-    table = pd.DataFrame(rows[which], columns=[f"x{j}" for j in range(q)])
-    for j in range(d):
-        table[f"y{j}"] = rng.normal(size=n)
-    formula = f"{' + '.join(f'y{j}' for j in range(d))} ~ {' + '.join(f'x{j}' for j in range(q))}"
-    return nm.Model(formula, table, kernel=kernel, prior=prior or nm.NGGP(0.7, 0.3), family=gaussian(d, rng))
-
-
-def started(model, labels, *, locations=None, v=None, R0=None, room=None, **values):
-    """Kernel arrays at a given point."""
-    labels = np.asarray(labels, np.int64)
-    n_clusters = int(labels.max(initial=-1)) + 1
-    data, state = arrays_of(model, room or max(n_clusters, 8))
-    for name, value in values.items():
-        if name == "widths":
-            state.hyper[layout.WIDTH :] = value
-        else:
-            state.hyper[{"mass": layout.MASS, "sigma": layout.SIGMA}[name]] = value
-    state.hyper[: layout.TAU] = model.prior.held(*map(float, state.hyper[: layout.TAU]))
-    if v is not None:
-        state.v[:] = v
-    if R0 is not None:
-        data.R0[:] = R0
-    chain.start(data, state, labels)
-    if locations is not None:
-        state.location[:n_clusters] = locations
-    return data, state
-
-
-DISTRIBUTIONS = {
-    nm.Gamma: lambda p: stats.gamma(p.shape, scale=1 / p.rate),
-    nm.Beta: lambda p: stats.beta(p.a, p.b),
-    nm.LogNormal: lambda p: stats.lognorm(p.sd, scale=math.exp(p.mu)),
-}
-
-
-def problem_of(model, data):
-    family = model.family
-    hyperprior = {"mass": model.prior.mass, "sigma": model.prior.sigma}
-    base = naive.Base(family.m, family.r, family.nu, family.scale)
-    if not model.is_regression:
-        x, mu, kernel, shared = np.zeros((1, 0)), np.zeros((1, 0)), None, False
-        group = np.zeros(model.n_obs, int)
-    else:
-        shared = model.kernel.shared_width
-        covariates = model.frame.covariates
-        if model.kernel.scale == "unit":
-            low, high = covariates.min(axis=0), covariates.max(axis=0)
-        else:
-            low, high = np.zeros(covariates.shape[1]), np.ones(covariates.shape[1])
-        x, group = np.unique((covariates - low) / (high - low), axis=0, return_inverse=True)
-        mu = (model.grid.locations - low) / (high - low)
-        kernel = {nm.SquaredExponential: naive.squared_exponential, nm.Box: naive.box}[type(model.kernel)]
-        widths = model.widths[:1] if shared else model.widths
-        hyperprior |= {"width" if shared else f"width_{j}": value for j, value in enumerate(widths)}
-    hyperprior = {
-        name: DISTRIBUTIONS[type(value)](value) for name, value in hyperprior.items() if not isinstance(value, float)
-    }
-    return naive.Problem(
-        y=model.frame.response, base=base, group=group.reshape(-1), x=x, mu=mu, R0=data.R0.copy(), kernel=kernel,
-        marginal=not model.is_regression and model.prior.marginal, shared=shared, hyperprior=hyperprior,
-        measure={layout.PITMAN_YOR: "pitman-yor", layout.FINITE: "finite", layout.STABLE: "stable"}.get(
-            int(data.setup[layout.MEASURE]), "explicit"),
-        components=model.prior.components,
-    )
-
-
-def point_of(state):
-    n_clusters = state.num[layout.N_CLUSTERS]
-    return naive.Point(
-        labels=tuple(int(k) for k in state.labels), locations=tuple(int(p) for p in state.location[:n_clusters]),
-        v=state.v.copy(), mass=float(state.hyper[layout.MASS]), sigma=float(state.hyper[layout.SIGMA]),
-        tau=float(state.hyper[layout.TAU]), widths=state.hyper[layout.WIDTH :].copy(),
-    )
-
-
-def copy_of(state):
-    return layout.State(*(array.copy() for array in state))
 
 
 def restore(state, saved):
@@ -449,30 +350,6 @@ def test_gaussian_density_and_means(d):
 # ---- clusters: observations entering and leaving
 
 
-def check_columns(model, data, state, rtol=1e-8):
-    """Every cached number of a state against one built from the labels alone."""
-    labels = state.labels
-    K = int(state.num[layout.N_CLUSTERS])
-    members = labels[labels >= 0]
-    assert sorted(set(members.tolist())) == list(range(K))
-    np.testing.assert_array_equal(state.size[:K], np.bincount(members, minlength=K))
-    fresh = copy_of(state)
-    clusters.rebuild(data, fresh)
-    rows = 4 + model.n_dim + model.n_dim * (model.n_dim + 1) // 2
-    np.testing.assert_allclose(state.stat[:rows, :K], fresh.stat[:rows, :K], rtol=rtol, atol=rtol)
-    sigma, b = state.hyper[layout.SIGMA], state.hyper[layout.TAU] + state.A
-    if not model.is_regression:
-        wanted = np.log(state.size[:K] - sigma) - np.log(b[0])
-        np.testing.assert_allclose(state.log_weight[:K], wanted, rtol=1e-12, atol=1e-13)
-        return
-    np.testing.assert_allclose(state.K_over_b, state.K / b, rtol=1e-12)
-    for k in range(K):
-        reach = state.log_K[data.group[labels == k]].sum(axis=0)
-        np.testing.assert_allclose(state.log_K_sum[k], reach, rtol=1e-12, atol=1e-10)
-        terms = np.log(data.R0) + reach - (state.size[k] - sigma) * np.log(b)
-        np.testing.assert_allclose(state.location_probability[k], np.exp(terms - logsumexp(terms)), rtol=1e-8, atol=1e-12)
-
-
 @pytest.mark.parametrize("model", [
     pytest.param(lambda: mixture(30, 2, prior=nm.NGGP(1.0, 0.4)), id="mixture"),
     pytest.param(lambda: regression(30, nm.SquaredExponential(0.3), d=3), id="regression"),
@@ -496,15 +373,6 @@ def test_detach_and_attach_keep_the_invariants(model):
         assert naive.canonical(state.labels) == naive.canonical(labels)
         if step % 250 == 249:
             check_columns(model, data, state)
-
-
-def far_away(d, distance):
-    """Nine observations near the origin and one far out."""
-    rng = np.random.default_rng(d)
-    y = rng.normal(size=(10, d))
-    y[4] = distance * np.linspace(1.0, 0.3, d)
-    return y
-
 
 
 @pytest.mark.parametrize("distance", [1e4, 1e6, 1e9])
@@ -1086,7 +954,7 @@ def test_update_locations_frequencies(kernel):
             counts[k][int(state.location[k])] += 1
     for k in range(3):
         p = naive.location_conditional(problem, point, k)
-        assert naive.chi_square(counts[k], dict(enumerate(p))) > LEAST_P
+        assert chi_square(counts[k], dict(enumerate(p))) > LEAST_P
 
 
 # ---- Gibbs
@@ -1204,7 +1072,7 @@ def test_gibbs_one_frequencies(name, which):
         clusters.detach(data, state, i)
     wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), i)
     assert sum(p > 0.01 for p in wanted.values()) >= 2
-    assert naive.chi_square(gibbs_counts(data, state, i, 6000), wanted) > LEAST_P
+    assert chi_square(gibbs_counts(data, state, i, 6000), wanted) > LEAST_P
 
 
 def test_gibbs_one_without_company():
@@ -1222,7 +1090,7 @@ def test_gibbs_one_without_company():
         step(places.update_locations, data, state, rng)
         counts[int(state.location[0])] += 1
     p = naive.location_conditional(problem, point_of(state), 0)
-    assert naive.chi_square(counts, dict(enumerate(p))) > LEAST_P
+    assert chi_square(counts, dict(enumerate(p))) > LEAST_P
 
 
 def test_gibbs_one_where_the_statistics_lose_their_digits():
@@ -1239,7 +1107,7 @@ def test_gibbs_one_where_the_statistics_lose_their_digits():
     assert math.isnan(out[0])
     wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), 3)
     assert sorted(wanted.values()) == pytest.approx([0.5, 0.5])
-    assert naive.chi_square(gibbs_counts(data, state, 3, 4000), wanted) > LEAST_P
+    assert chi_square(gibbs_counts(data, state, 3, 4000), wanted) > LEAST_P
     rng = np.random.default_rng(0)
     while state.labels[3] == 0:
         gibbs.gibbs_one(data, state, 3, rng)
@@ -1254,7 +1122,7 @@ def test_gibbs_one_with_one_location():
     data, state = started(model, [0, 1, 0, 1, 1])
     for i in (0, 3):
         wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), i)
-        assert naive.chi_square(gibbs_counts(data, state, i, 4000), wanted) > LEAST_P
+        assert chi_square(gibbs_counts(data, state, i, 4000), wanted) > LEAST_P
 
 
 def test_gibbs_says_which_observation_has_no_score():
@@ -1274,12 +1142,6 @@ def draws_of(model, *, draws=40, tune=20, chains=1, rng=1, **options):
     """Draws without what results add to them."""
     options = {"thin": 1, "init": "sequential", "cores": 1, "progress": False, "time_limit": None} | options
     return sampling.sample(model, "gibbs", draws=draws, tune=tune, chains=chains, rng=rng, **options).draws
-
-
-def same_draws(a, b):
-    assert list(a) == list(b)
-    for name in a:
-        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
 
 
 def test_record_numbers_clusters_by_first_appearance():
@@ -1365,7 +1227,6 @@ def test_the_same_seed_gives_the_same_draws_on_any_number_of_cores(name):
 
 
 def test_the_global_generator_of_numpy_is_left_alone():
-    np.random.seed(5)  # noqa: NPY002
     before = np.random.get_state()  # noqa: NPY002
     for name in ("mixture", "regression"):
         draws_of(MODELS[name](), rng=3)
@@ -1429,7 +1290,7 @@ import sys
 import numpy as np
 import pandas as pd
 import nrmmix as nm
-from nrmmix.sampling import sample
+from nrmmix.inference.mcmc.sampling import sample
 
 def fits(n, draws, tune):
     rng = np.random.default_rng(4)
@@ -1479,17 +1340,6 @@ for module in pkgutil.walk_packages(nrmmix.kernels.__path__, "nrmmix.kernels."):
 '''
 
 
-def subprocess_of(script, *arguments, quiet=False, **environment):
-    """Standard output; `quiet` also refuses exceptions of entry points, which only show on stderr."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, *map(str, arguments)], capture_output=True, text=True, timeout=600,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment, cwd=ROOT,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert not (quiet and "Error" in done.stderr), done.stderr[-4000:]
-    return done.stdout
-
-
 def test_plain_python_gives_the_same_draws(tmp_path):
     """The kernels are ordinary Python: without compilation they make the same draws from the same seed."""
     subprocess_of(SCRIPT + "\nnp.savez(sys.argv[1], **fits(8, 20, 10))", tmp_path / "plain.npz", NUMBA_DISABLE_JIT="1")
@@ -1515,7 +1365,10 @@ def test_bounds_are_kept_and_arrays_of_one_kind_reach_every_kernel(tmp_path):
     output = subprocess_of(script, quiet=True, NUMBA_BOUNDSCHECK="1", NUMBA_CACHE_DIR=str(tmp_path))
     signatures = json.loads(output.splitlines()[-1])
     assert signatures.pop("draws") == [[1, 100, 30]]
-    for name in ("chain.run", "chain.start", "gibbs.gibbs_one", "clusters.attach", "locations.weigh_locations", "nrm.weighted_sums"):
+    for name in (
+        "chain.run", "chain.start", "moves.gibbs.gibbs_one", "core.clusters.attach", "core.locations.weigh_locations",
+        "measure.nrm.weighted_sums",
+    ):
         assert signatures[f"nrmmix.kernels.{name}"], name
     # numba compiles literals apart; what must not differ are the types of arrays and numbers
     literal = re.compile(r"Literal\[(int|bool)\]\([^)]*\)")

@@ -1,4 +1,4 @@
-"""A component family from outside the package, in `outside.py`, passes what the package's own have to pass."""
+"""A component family from outside the package, in `support/exponential_family.py`, passes what the package's own have to pass."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from exact.enumeration import nrm_log_eppf, partition_posterior, total_variation
-from outside import Exponential
 from scipy.special import gammaln
+from support.exponential_family import Exponential
 
 import nrmmix as nm
 from nrmmix.model.encoding import register

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exact.enumeration import gaussian_log_marginal, z_score
-from exact.test_gibbs_mixture import HYPER, base, hyper_posterior, observations
+from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln, logsumexp
 

@@ -1,12 +1,12 @@
 """Pictures in general: every kind draws for every model that it suits, and all else is refused in words."""
 
 import numpy as np
-import pictures
 import pytest
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from pictures import FEW, MODELS, RUN, fitted, flat, labelled, legend, table
+from support import pictures
+from support.pictures import FEW, MODELS, RUN, fitted, flat, labelled, legend, table
 
 import nrmmix as nm
 from nrmmix import plots

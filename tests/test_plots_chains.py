@@ -2,12 +2,12 @@
 
 import numpy as np
 import pandas as pd
-import pictures
 import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
-from pictures import RUN, fitted, labelled, legend, table
+from support import pictures
+from support.pictures import RUN, fitted, labelled, legend, table
 
 import nrmmix as nm
 from nrmmix.plots import clustering, style

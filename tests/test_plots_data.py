@@ -2,12 +2,12 @@
 
 import numpy as np
 import pandas as pd
-import pictures
 import pytest
 from matplotlib import pyplot
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from pictures import FEW, fitted, labelled, legend, vertices
+from support import pictures
+from support.pictures import FEW, fitted, labelled, legend, vertices
 
 import nrmmix as nm
 from nrmmix.plots import mixtures, predictive, style

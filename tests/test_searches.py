@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 from exact import marginals
 from exact.enumeration import gaussian_log_marginal
-from exact.test_searches import agree, gardener, naive_tree
 from scipy.sparse import csr_array
+from support.search_trees import agree, gardener, naive_tree
 
 import nrmmix as nm
 from nrmmix import cli

@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import naive
 import numpy as np
 import pytest
 from exact.enumeration import dirichlet_log_eppf, gaussian_log_marginal, nrm_log_eppf, partition_posterior, total_variation
-from test_kernels import check_columns, copy_of, far_away, mixture, point_of, problem_of, same_draws, subprocess_of
+from support.chains import draws_of, same_draws
+from support.models import far_away, mixture, spread
+from support.processes import subprocess_of
+from support.states import check_columns, copy_of, point_of, problem_of, started_with_move
 
 import nrmmix as nm
-from nrmmix.inference.mcmc import cycle as methods
-from nrmmix.inference.mcmc import sampling
 from nrmmix.kernels import chain
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
-from nrmmix.model.pack import arrays_of
 
 PROPOSALS = {
     "no scans": nm.SplitMerge(scans=0),
@@ -37,19 +36,9 @@ PRIORS = {
 }
 
 
-def started(model, move, labels, room=40):
-    """Kernel arrays at a partition, and the memory of the move."""
-    cycle = nm.Cycle([move])
-    data, state = arrays_of(model, room, *methods.scratch(cycle, model))
-    state.hyper[: layout.TAU] = model.prior.held(*map(float, state.hyper[: layout.TAU]))
-    state.v[:] = 1.7 if model.has_u else 1.0
-    chain.start(data, state, np.asarray(labels, np.int64))
-    return data, state, methods.program(cycle, model)
-
-
 def same_steps(model, move, labels, times, rng):
     """Both go through the same partitions from the same generator; how often each kind of proposal was made."""
-    data, state, program = started(model, move, labels)
+    data, state, program = started_with_move(model, move, labels)
     # moves on the partition do without u where the mass is integrated out, be it in the state or not
     given_u = model.has_u and not isinstance(model.prior, nm.NormalizedStable)
     problem, point = replace(problem_of(model, data), marginal=not given_u), point_of(state)
@@ -84,7 +73,7 @@ def test_few_observations(proposal, n):
     y = np.array([[0.4], [-0.3], [1.6]])[:n]
     model = mixture(n, 1, y=y, prior=nm.DirichletProcess(1.0))
     if n == 1:
-        data, state, program = started(model, PROPOSALS[proposal], [0])
+        data, state, program = started_with_move(model, PROPOSALS[proposal], [0])
         assert chain.one_move(data, state, np.random.default_rng(0), program, 0) == layout.DONE
         assert state.labels.tolist() == [0] and not program.tally.any()
         return
@@ -118,7 +107,7 @@ def test_statistics_that_lose_their_digits(proposal):
     near = [0, 1, 2, 4]
     inside = naive.log_predictive(y[3], y[near], base) + math.log(4)
     model = mixture(5, 1, y=y, family=family, prior=nm.DirichletProcess(math.exp(inside - naive.log_marginal(y[3:4], base))))
-    data, state, _ = started(model, PROPOSALS[proposal], [0] * 5)
+    data, state, _ = started_with_move(model, PROPOSALS[proposal], [0] * 5)
     out = np.zeros(len(state.size))
     clusters.score_columns(data, state.stat, state.work, out, 1, 3, 0)
     assert math.isnan(out[0])
@@ -131,7 +120,7 @@ def test_statistics_that_lose_their_digits(proposal):
 def test_far_observations_leave_correct_statistics_behind(proposal, d, distance):
     family = nm.Gaussian(m=np.zeros(d), r=0.1, nu=d + 2.0, scale=np.eye(d))
     model = mixture(10, d, y=far_away(d, distance), family=family, prior=nm.DirichletProcess(0.5))
-    data, state, program = started(model, PROPOSALS[proposal], [0] * 10)
+    data, state, program = started_with_move(model, PROPOSALS[proposal], [0] * 10)
     rng, rows = np.random.default_rng(1), 4 + d + d * (d + 1) // 2  # below them is scratch
     for _ in range(300):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
@@ -149,24 +138,13 @@ def test_far_observations_leave_correct_statistics_behind(proposal, d, distance)
 @pytest.mark.parametrize("proposal", PROPOSALS)
 def test_statistics_after_many_proposals(proposal):
     model = mixture(60, 3, seed=2, prior=nm.NGGP(2.0, 0.3))
-    data, state, program = started(model, PROPOSALS[proposal], np.arange(60) % 5, room=100)
+    data, state, program = started_with_move(model, PROPOSALS[proposal], np.arange(60) % 5, room=100)
     rng = np.random.default_rng(0)
     for _ in range(10_000):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
     assert program.tally[0, PROPOSED::TALLY].sum() == 10_000
     assert program.tally[0, ACCEPTED::TALLY].min() > 20
     check_columns(model, data, state)
-
-
-def spread(n_clusters=25):
-    """Observations in threes, far from one another: many splits lead from one cluster to all."""
-    y = 50.0 * np.arange(n_clusters).repeat(3)[:, None] + np.tile([-0.1, 0.0, 0.2], n_clusters)[:, None]
-    return nm.Model(data=y, prior=nm.NGGP(2.0, 0.3), family=nm.Gaussian(m=600.0, r=1e-7, nu=3.0, scale=0.1))
-
-
-def draws_of(model, method, *, draws=60, tune=20, chains=1, rng=1, **options):
-    options = {"thin": 1, "init": "one", "cores": 1, "progress": False, "time_limit": None} | options
-    return sampling.sample(model, method, draws=draws, tune=tune, chains=chains, rng=rng, **options).draws
 
 
 CYCLES = {
@@ -216,9 +194,9 @@ def test_going_on_is_as_if_the_chain_had_never_stopped(name):
             np.testing.assert_array_equal(a.state[what], b.state[what])
 
 
-PLAIN = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n" + '''
+PLAIN = '''
 from test_split_merge import PRIORS, PROPOSALS, same_steps
-from test_kernels import mixture
+from support.models import mixture
 for move in PROPOSALS.values():
     for name in ("nggp", "finite"):
         same_steps(mixture(8, 2, seed=4, prior=PRIORS[name]), move, [0, 0, 0, 1, 1, 0, 2, 2], 40, 3)

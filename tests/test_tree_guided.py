@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from types import SimpleNamespace
 
 import naive
@@ -11,11 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from exact.enumeration import gaussian_log_marginal, nrm_log_eppf, partition_posterior, total_variation
-from outside import Exponential
 from scipy import stats
-from test_kernels import LEAST_P, check_columns, far_away, mixture, same_draws, subprocess_of
-from test_split_merge import draws_of, spread, started
-from test_trees import shape_of
+from support.chains import draws_of, same_draws
+from support.exponential_family import Exponential
+from support.forests import shape_of
+from support.frequencies import LEAST_P
+from support.models import far_away, mixture, spread
+from support.processes import subprocess_of
+from support.states import check_columns, started_with_move
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
@@ -53,7 +55,7 @@ def guide_of(state, program):
 
 def planted(model, labels, rng=1, move=MOVES["both"], **options):
     """A state, its program and the guide after a first iteration."""
-    data, state, program = started(model, move, labels, **options)
+    data, state, program = started_with_move(model, move, labels, **options)
     assert chain.one_move(data, state, np.random.default_rng(rng), program, 0) == layout.DONE
     return SimpleNamespace(data=data, state=state, program=program, guide=guide_of(state, program))
 
@@ -246,7 +248,7 @@ def test_subtrees_that_local_moves_visit():
 @pytest.mark.parametrize("move", MOVES)
 def test_statistics_after_many_calls(move, prior):
     model = mixture(40, 2, seed=4, prior=PRIORS[prior])
-    data, state, program = started(model, MOVES[move], np.arange(40) % 4, room=60)
+    data, state, program = started_with_move(model, MOVES[move], np.arange(40) % 4, room=60)
     rng = np.random.default_rng(3)
     for step in range(1000):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
@@ -264,7 +266,7 @@ def test_few_observations(move, n):
     y = np.array([[0.4], [-0.3], [1.6]])[:n]
     model = mixture(n, 1, y=y, prior=nm.DirichletProcess(1.0))
     if n == 1:
-        data, state, program = started(model, MOVES[move], [0])
+        data, state, program = started_with_move(model, MOVES[move], [0])
         assert chain.one_move(data, state, np.random.default_rng(0), program, 0) == layout.DONE
         assert state.labels.tolist() == [0] and not program.tally.any()
         return
@@ -288,7 +290,7 @@ def test_far_observations(move, family, d, distance):
         "diagonal": nm.Gaussian("diagonal", m=np.zeros(d), r=0.1, nu=3.0, scale=np.ones(d)),
     }
     model = nm.Model(data=far_away(d, distance), family=families[family], prior=nm.DirichletProcess(1.0))
-    data, state, program = started(model, MOVES[move], [0] * 10)
+    data, state, program = started_with_move(model, MOVES[move], [0] * 10)
     rng = np.random.default_rng(1)
     for _ in range(200):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
@@ -302,7 +304,7 @@ def test_identical_observations(move):
     """Many ties, and one observation more, as a constant column is refused."""
     y = np.append(np.full(60, 0.7), 1.9)[:, None]
     model = mixture(61, 1, y=y, prior=nm.NGGP(1.5, 0.45))
-    data, state, program = started(model, MOVES[move], np.arange(61) % 3, room=80)
+    data, state, program = started_with_move(model, MOVES[move], np.arange(61) % 3, room=80)
     rng = np.random.default_rng(1)
     for _ in range(1000):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
@@ -456,7 +458,7 @@ def digest_of_steps():
     seen = hashlib.sha256()
     for name, move in MOVES.items():
         for model in (mixture(9, 2, seed=4, prior=PRIORS["nggp"]), mixture(9, 2, seed=4, prior=PRIORS["finite"]), mixed(PRIORS["dp"])):
-            data, state, program = started(model, move, [0, 0, 0, 1, 1, 0, 2, 2, 1])
+            data, state, program = started_with_move(model, move, [0, 0, 0, 1, 1, 0, 2, 2, 1])
             rng = np.random.default_rng(1)
             for _ in range(12):
                 assert chain.one_move(data, state, rng, program, 0) == 1
@@ -465,9 +467,9 @@ def digest_of_steps():
                 check_columns(model, data, state)
     return seen.hexdigest()
 '''
-PLAIN = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n" + '''
+PLAIN = '''
 import numpy as np
-from test_tree_guided import MOVES, PRIORS, chain, check_columns, mixed, mixture, started
+from test_tree_guided import MOVES, PRIORS, chain, check_columns, mixed, mixture, started_with_move
 ''' + STEPS + "print(digest_of_steps())"
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import naive
 import numpy as np
 import pytest
 from exact.enumeration import gaussian_log_marginal, nrm_log_eppf, partition_posterior, total_variation
-from naive_trees import Trees, log_product_form
-from test_kernels import check_columns, far_away, mixture, same_draws, subprocess_of
-from test_split_merge import draws_of, started
-from test_trees import Case, check, check_free, shape_of
+from naive.trees import Trees, log_product_form
+from support.chains import draws_of, same_draws
+from support.forests import Case, check, check_free, shape_of
+from support.models import far_away, mixture
+from support.processes import subprocess_of
+from support.states import check_columns, started_with_move
 
 import nrmmix as nm
 from nrmmix.kernels import chain
@@ -71,7 +72,7 @@ def check_trees(model, data, state, program):
 @pytest.mark.parametrize("move", MOVES)
 def test_trees_and_statistics_after_many_calls(move, prior):
     model = mixture(30, 2, seed=4, prior=PRIORS[prior])
-    data, state, program = started(model, MOVES[move], np.arange(30) % 4)
+    data, state, program = started_with_move(model, MOVES[move], np.arange(30) % 4)
     rng = np.random.default_rng(3)
     for step in range(200):
         if model.has_u:
@@ -94,14 +95,14 @@ def test_trees_and_statistics_after_many_calls(move, prior):
 def test_trees_persist():
     """Between calls trees stay as they were; those of another partition are made anew."""
     model = mixture(30, 2, seed=4)
-    data, state, program = started(model, nm.PublishedTreeGuided(2), np.arange(30) % 4)
+    data, state, program = started_with_move(model, nm.PublishedTreeGuided(2), np.arange(30) % 4)
     rng = np.random.default_rng(0)
     for _ in range(50):
         chain.one_move(data, state, rng, program, 0)
     forest, scratch = forest_of(data, state, program)
     assert published_trees.fits(state, forest, scratch)
     before = [shape_of(forest, v) for v in scratch.root[: state.num[layout.N_CLUSTERS]]]
-    anew = started(model, nm.PublishedTreeGuided(1, moves="global"), state.labels.copy())
+    anew = started_with_move(model, nm.PublishedTreeGuided(1, moves="global"), state.labels.copy())
     chain.one_move(*anew[:2], rng, anew[2], 0)
     other_forest, other_grove = forest_of(*anew)
     assert before != [shape_of(other_forest, v) for v in other_grove.root[: anew[1].num[layout.N_CLUSTERS]]]
@@ -120,7 +121,7 @@ def test_few_observations(move, n):
     y = np.array([[0.4], [-0.3], [1.6]])[:n]
     model = mixture(n, 1, y=y, prior=nm.DirichletProcess(1.0))
     if n == 1:
-        data, state, program = started(model, MOVES[move], [0])
+        data, state, program = started_with_move(model, MOVES[move], [0])
         assert chain.one_move(data, state, np.random.default_rng(0), program, 0) == layout.DONE
         assert state.labels.tolist() == [0] and not program.tally.any()
         return
@@ -152,7 +153,7 @@ def test_far_observations(move, distance):
     """Dissimilarities beyond the range of floats: nothing overflows, and what is far apart is parted."""
     model = nm.Model(
         data=far_away(1, distance), family=nm.Gaussian(known_covariance=np.eye(1), m=0.0, r=1e-3), prior=nm.DirichletProcess(1.0))
-    data, state, program = started(model, MOVES[move], [0] * 10)
+    data, state, program = started_with_move(model, MOVES[move], [0] * 10)
     rng = np.random.default_rng(1)
     for _ in range(300):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
@@ -250,12 +251,12 @@ def test_models_that_it_does_not_suit(model, message):
         model().fit(nm.PublishedTreeGuided(), draws=5, tune=5)
 
 
-PLAIN = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n" + '''
+PLAIN = '''
 import numpy as np
-from test_tree_published import MOVES, PRIORS, chain, check_trees, mixture, started
+from test_tree_published import MOVES, PRIORS, chain, check_trees, mixture, started_with_move
 for name, move in MOVES.items():
     model = mixture(8, 2, seed=4, prior=PRIORS["nggp"])
-    data, state, program = started(model, move, [0, 0, 0, 1, 1, 0, 2, 2])
+    data, state, program = started_with_move(model, move, [0, 0, 0, 1, 1, 0, 2, 2])
     rng = np.random.default_rng(1)
     for _ in range(15):
         assert chain.one_move(data, state, rng, program, 0) == 1

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from pathlib import Path
-from typing import NamedTuple
 
 import naive
 import numpy as np
 import pandas as pd
 import pytest
 from exact import marginals
-from naive_trees import Tree, Trees, log_product_form
+from naive.trees import Trees, log_product_form
 from scipy.sparse import csr_array
-from test_kernels import subprocess_of
+from support.forests import Case, check, check_free, shape_of
+from support.processes import subprocess_of
 
 import nrmmix as nm
 from nrmmix.kernels import chain
-from nrmmix.kernels.core import clusters
-from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.trees import forest as trees
 from nrmmix.model.pack import arrays_of
 
 LOG_CLUSTER, SIGMA = -0.7, 0.3  # of the guide
 BASE = naive.Base(np.array([0.2, -0.3]), 0.3, 4.5, np.array([[1.0, 0.3], [0.3, 0.8]]))
-
-
-class Case(NamedTuple):
-    data: layout.Data
-    state: layout.State
-    forest: trees.Forest
-    trees: Trees
-    n: int
 
 
 def case_of(model, log_marginal, m=None):
@@ -111,10 +100,6 @@ def insert(case, root, i):
     return trees.insert_leaf(case.data, case.state.side, case.state.work, case.forest, root, i)
 
 
-def shape_of(forest, v):
-    return int(v) if forest.left[v] < 0 else (shape_of(forest, forest.left[v]), shape_of(forest, forest.right[v]))
-
-
 def grown(case, order):
     """The same tree in both, by SeqInsert in an order."""
     root, tree = -1, None
@@ -123,57 +108,6 @@ def grown(case, order):
         leaf = case.trees.leaf(i)
         tree = leaf if tree is None else case.trees.insert(tree, leaf, shape_of(case.forest, root))
     return root, tree
-
-
-def check(case, root, tree, rtol=1e-9):
-    """Shape, links, counts, statistics and potentials of every node."""
-    forest, n = case.forest, case.n
-    assert forest.up[root] == -1
-
-    def same(v: int, tree: Tree):
-        assert forest.count[v] == len(tree.leaves)
-        np.testing.assert_allclose([forest.log_h[v], forest.log_phi[v]], [tree.log_h, tree.log_phi], rtol=rtol, atol=1e-9)
-        if not tree.parts:
-            assert v == tree.shape and forest.left[v] == forest.right[v] == -1
-            return
-        assert v >= n
-        column = forest.bank[v - n]
-        again = np.zeros((column.shape[0], 1))
-        clusters.empty_column(case.data, again, 0)
-        for i in tree.leaves:
-            clusters.update_column(case.data, again, 0, i, 1.0)
-        wanted = clusters.marginal_column(case.data, again, 0)
-        assert clusters.marginal_column(case.data, column, 0) == pytest.approx(wanted, rel=rtol, abs=1e-9)
-        out, other = np.zeros(1), np.zeros(1)
-        for i in range(n):  # predictives see what marginals do not
-            out[0] = other[0] = 0.0
-            clusters.score_columns(case.data, column, case.state.work, out, 1, i, -1)
-            clusters.score_columns(case.data, again, case.state.work, other, 1, i, -1)
-            assert out[0] == pytest.approx(other[0], rel=1e-6, abs=1e-6)
-        for child, part in zip((forest.left[v], forest.right[v]), tree.parts, strict=True):
-            assert forest.up[child] == v
-            same(int(child), part)
-
-    same(int(root), tree)
-    out = np.zeros(n, np.int64)
-    assert trees.leaves(forest, root, out) == len(tree.leaves) and tuple(out[: len(tree.leaves)]) == tree.leaves
-
-
-def check_free(case, *roots):
-    """Every internal node is in one of the trees or free, and there once."""
-    forest, m = case.forest, case.forest.bank.shape[0]
-    free = forest.free[: forest.free[m]].tolist()
-    used = []
-
-    def walk(v):
-        if forest.left[v] >= 0:
-            used.append(int(v))
-            walk(forest.left[v])
-            walk(forest.right[v])
-
-    for root in roots:
-        walk(root)
-    assert sorted(free + used) == list(range(case.n, case.n + m))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -330,7 +264,7 @@ def test_a_tree_as_deep_as_it_has_leaves():
     assert forest.free[n] == n
 
 
-PLAIN = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n" + '''
+PLAIN = '''
 from test_trees import gaussian, grown, check, scattered, test_subtrees_taken_out_and_put_back, CASES
 case = gaussian(scattered(8))
 check(case, *grown(case, range(8)))

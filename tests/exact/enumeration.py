@@ -110,10 +110,12 @@ def frequencies(posterior: dict, draws: np.ndarray) -> np.ndarray:
     """Frequencies (chains, states) of draws (chains, draws, columns); rows must be states of the posterior."""
     index = {state: j for j, state in enumerate(posterior)}
     counts = np.zeros((draws.shape[0], len(index)))
-    for c, chain in enumerate(draws):
-        rows, number = np.unique(chain, axis=0, return_counts=True)
-        for row, times in zip(rows, number, strict=True):
-            counts[c, index[tuple(int(x) for x in row)]] += times
+    base = int(draws.max()) + 1
+    digits = base ** np.arange(draws.shape[2])  # rows as numbers: NumPy sorts those faster
+    for c, chain in enumerate(draws.astype(np.int64)):
+        numbers, times = np.unique(chain @ digits, return_counts=True)
+        for number, count in zip(numbers.tolist(), times, strict=True):
+            counts[c, index[tuple(number // base**j % base for j in range(len(digits)))]] += count
     return counts / draws.shape[1]
 
 
@@ -158,6 +160,7 @@ class KernelJoint:
         self.log_b = [np.log1p(a) for a in A]
         self.total = sum(self.R0[p] * psi1(A[p], sigma) for p in range(P))
         self.base = sum(self.n_g[g] * log_v[g] - gammaln(self.n_g[g]) for g in range(G))
+        self.integrals: dict[tuple[tuple[int, int], ...], float] = {}
 
     def log_integrand(self, labels: Sequence[int], locations: Sequence[int]) -> np.ndarray:
         K = max(labels) + 1
@@ -171,7 +174,11 @@ class KernelJoint:
             p = locations[m]
             value = value + math.log(self.R0[p]) + gammaln(sizes[m] - self.sigma) - gammaln(1 - self.sigma)
             value = value - (sizes[m] - self.sigma) * self.log_b[p]
-        return value + sum(math.log(self.K[self.group[i], locations[labels[i]]]) for i in range(len(labels)))
+        return value + self.log_reach(labels, locations)
+
+    def log_reach(self, labels: Sequence[int], locations: Sequence[int]) -> float:
+        """Of the observations from the locations of their clusters."""
+        return sum(math.log(self.K[self.group[i], locations[labels[i]]]) for i in range(len(labels)))
 
     def reachable(self, labels: Sequence[int], locations: Sequence[int]) -> bool:
         return all(self.K[self.group[i], locations[labels[i]]] > 0 for i in range(len(labels)))
@@ -183,9 +190,14 @@ class KernelJoint:
                     yield labels, locations
 
     def log_joint(self, labels: Sequence[int], locations: Sequence[int]) -> float:
-        f = self.log_integrand(labels, locations)
-        top = f.max()
-        return float(top + math.log(np.exp(f - top).sum() * self.cell))
+        """The integral depends on how many observations are at which locations; what they are worth there is a factor before it."""
+        reach = self.log_reach(labels, locations)
+        clusters = tuple(sorted(zip(np.bincount(labels).tolist(), locations, strict=True)))
+        if clusters not in self.integrals:
+            f = self.log_integrand(labels, locations) - reach
+            top = f.max()
+            self.integrals[clusters] = float(top + math.log(np.exp(f - top).sum() * self.cell))
+        return self.integrals[clusters] + reach
 
 
 def location_posterior(joint: KernelJoint, log_marginal: Callable[[list[int]], float]) -> dict[tuple[int, ...], float]:

@@ -14,6 +14,7 @@ from exact.marginals import (
     normal_wishart_log_marginal,
     with_missing_cells,
 )
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.clusters import copy_column
@@ -21,8 +22,8 @@ from nrmmix.kernels.core.entry import IMPUTE_T, call_update, entry
 from nrmmix.kernels.core.state import DONE, UPDATE
 from nrmmix.kernels.families.gaussian.missing import has_gaps, impute_pattern
 
-CHAINS, DRAWS, TUNE = 16, 6_000, 100
-LIMIT = 0.025
+CHAINS, DRAWS, TUNE = 16, 3_000, 100
+LIMIT = 0.04
 MASS, R, NU = 0.8, 0.3, 3.5
 PRIORS = {"DP": (nm.DirichletProcess(MASS), 0.0), "NGGP": (nm.NGGP(MASS, 0.4), 0.4)}
 
@@ -74,9 +75,7 @@ def posterior(X: np.ndarray, marginal, sigma: float) -> dict:
     return partition_posterior(len(X), lambda sizes: nrm_log_eppf(sizes, MASS, sigma), lambda block: marginal(X[block]))
 
 
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(("name", "prior", "d"), each_once(FORMS, PRIORS, [1, 2]))
 def test_partition_posterior(name, prior, d):
     measure, sigma = PRIORS[prior]
     family, marginal = form(name, d)
@@ -100,9 +99,7 @@ def with_gaps(n: int, d: int) -> np.ndarray:
 CLOSED = ["diagonal", "diagonal, known mean", "diagonal, known covariance", "full, known covariance"]
 
 
-@pytest.mark.parametrize("d", [2, 3])
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize(("name", "prior", "d"), each_once(CLOSED, PRIORS, [2, 3]))
 def test_missing_cells_integrated_out(name, prior, d):
     measure, sigma = PRIORS[prior]
     family, marginal = form(name, d)
@@ -132,9 +129,7 @@ def drawn_problem(name: str, where: str):
     return X, family, lambda sigma: partition_posterior(5, lambda s: nrm_log_eppf(s, MASS, sigma), lambda b: blocks[tuple(b)])
 
 
-@pytest.mark.parametrize("where", DRAWN)
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("name", ["full", "full, known mean"])
+@pytest.mark.parametrize(("name", "prior", "where"), each_once(["full", "full, known mean"], PRIORS, DRAWN))
 def test_missing_cells_drawn(name, prior, where):
     measure, sigma = PRIORS[prior]
     X, family, exact = drawn_problem(name, where)

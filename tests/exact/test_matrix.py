@@ -1,24 +1,31 @@
-"""Every prior with every family, and every move: the enumeration matrix, with fewer draws than the page of the documentation."""
+"""Cells of the enumeration matrix, with fewer draws than the page of the documentation, which has them all."""
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
-from exact.matrix import MOVE_FAMILIES, MOVE_PRIORS, MOVES, PRIORS, families, run_cell
+from exact.matrix import HELD, METHODS, MOVES, PRIORS, cover, families, run_cell, suits
+
+METHOD_OF = {move: method for method, moves in METHODS.items() for move in moves}
 
 
-def check(cell, most):
-    assert cell.limit < most, "too few draws to tell"
+@pytest.mark.parametrize(("prior", "family", "move"), cover())
+def test_posterior_of_partitions(prior, family, move):
+    cell = run_cell(prior, family, move, draws=1000)
+    assert cell.limit < 0.11, "too few draws to tell"
     assert cell.distance < cell.limit
 
 
-@pytest.mark.parametrize("family", families())
-@pytest.mark.parametrize("prior", PRIORS)
-def test_gibbs(prior, family):
-    check(run_cell(prior, family, draws=2500), 0.06)
+def test_every_prior_and_family_meets_every_method():
+    cells = {(prior, family, METHOD_OF[move]) for prior, family, move in cover()}
+    assert {(prior, method) for prior, _, method in cells} == set(product(PRIORS, METHODS))
+    assert {(family, method) for _, family, method in cells} == {pair for pair in product(families(), METHODS) if suits(*pair)}
+    assert {move for _, _, move in cover()} == set(MOVES) == set(METHOD_OF)
+    assert len(cover()) < 80
 
 
-@pytest.mark.parametrize("family", MOVE_FAMILIES)
-@pytest.mark.parametrize("prior", MOVE_PRIORS)
-@pytest.mark.parametrize("move", list(MOVES)[1:])
-def test_moves(move, prior, family):
-    check(run_cell(prior, family, move, draws=1000), 0.08)
+@pytest.mark.parametrize("family", HELD)
+def test_what_is_left_out_is_refused(family):
+    table = families()[family].build(PRIORS["DP(1)"][0]).methods()
+    assert {method: table["suits"][method] for method in METHODS} == {method: suits(family, method) for method in METHODS}

@@ -25,6 +25,8 @@ from exact.enumeration import (
     urn_log_eppf,
     z_score,
 )
+from exact.hyperparameters import GAMMA, mass_nodes, sigma_nodes
+from exact.hyperparameters import HYPER_OF_PARTITIONS as HYPER
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
@@ -40,7 +42,7 @@ from nrmmix.model.prior_predictive import _partitions
 from nrmmix.posterior.predict.rows import targets
 from nrmmix.posterior.predict.states import Reach, Replay, random_measure
 
-CHAINS, DRAWS = 16, 8000
+CHAINS, DRAWS = 16, 4000
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
 Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4, 0.1, -2.0])
 POINTS = np.array([-1.0, 0.3, 2.5])
@@ -96,7 +98,7 @@ def test_partition_posterior(prior):
     fit = mixture(measure).fit("gibbs", draws=DRAWS, tune=200, chains=CHAINS, rng=3)
     exact = possible(partition_posterior(6, log_eppf, log_marginal))
     distance, limit = total_variation(exact, fit.draws["labels"])
-    assert limit < 0.025, "too few draws to tell"
+    assert limit < 0.04, "too few draws to tell"
     assert distance < limit or len(exact) == 1
 
 
@@ -172,30 +174,6 @@ def test_joint_of_the_stable_process_at_u():
 
 # ---- sampled hyperparameters
 
-GAMMA, LOGNORMAL = stats.gamma(2), stats.lognorm(0.7, scale=math.exp(0.2))
-HYPER = {  # prior, distributions of mass and sigma or their values, log probability of a partition
-    "PY": (nm.PitmanYor(nm.Gamma(2, 1), nm.Beta(1, 2)), GAMMA, stats.beta(1, 2), urn_log_eppf),
-    "PY-lognormal": (nm.PitmanYor(nm.LogNormal(0.2, 0.7), 0.3), LOGNORMAL, 0.3, urn_log_eppf),
-    "PY-sigma": (nm.PitmanYor(0.0, nm.Beta(2, 2)), 0.0, stats.beta(2, 2), urn_log_eppf),
-    "stable": (nm.NormalizedStable(nm.Beta(1, 2)), 0.0, stats.beta(1, 2), urn_log_eppf),
-    "finite": (nm.FiniteMixture(4, nm.Gamma(2, 1)), GAMMA, 0.0, lambda s, mass, _: dirichlet_log_eppf(s, 4, mass)),
-    "finite-lognormal": (nm.FiniteMixture(9, nm.LogNormal(0.2, 0.7)), LOGNORMAL, 0.0, lambda s, mass, _: dirichlet_log_eppf(s, 9, mass)),
-}
-
-
-def mass_nodes(mass, size=200):
-    if isinstance(mass, float):
-        return [(mass, 1.0)]
-    z = np.linspace(-14, 5, size)
-    return list(zip(np.exp(z), mass.pdf(np.exp(z)) * np.exp(z) * (z[1] - z[0]), strict=True))
-
-
-def sigma_nodes(sigma, size=40):
-    if isinstance(sigma, float):
-        return [(sigma, 1.0)]
-    node, weight = np.polynomial.legendre.leggauss(size)
-    return list(zip(0.5 * (node + 1), 0.5 * weight * sigma.pdf(0.5 * (node + 1)), strict=True))
-
 
 @pytest.mark.parametrize("prior", HYPER)
 def test_sampled_hyperparameters(prior):
@@ -215,7 +193,7 @@ def test_sampled_hyperparameters(prior):
     for name, value in (("mass", total[1] / total[0]), ("sigma", total[2] / total[0])):
         if name in fit.model.sampled:
             assert abs(z_score(fit.draws[name], value)) < 4
-            assert fit.draws[name].mean(axis=1).std() < 0.05 * value, "too few draws to tell"
+            assert fit.draws[name].mean(axis=1).std() < 0.1 * value, "too few draws to tell"
     assert fit.draws["n_clusters"].max() <= (measure.components or 6)
 
 
@@ -328,7 +306,7 @@ def test_partition_and_locations(design, measure):
     fit = regression(data, kernel, prior).fit("gibbs", draws=DRAWS, tune=300, chains=CHAINS, rng=11)
     log_p = with_likelihood(law(), len(data))
     distance, limit = total_variation(normalised(list(log_p), list(log_p.values())), states(fit))
-    assert limit < 0.03, "too few draws to tell"
+    assert limit < 0.045, "too few draws to tell"
     assert distance < limit
 
 

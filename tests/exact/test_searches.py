@@ -8,38 +8,19 @@ import numpy as np
 import pytest
 from exact.enumeration import gaussian_log_marginal, partitions, psi1
 from exact.matrix import PRIORS, families
-from naive_searches import Gardener, Tree, log_sum, partitions_of_tree
+from naive.searches import log_sum, partitions_of_tree
 from scipy.special import gammaln
-from test_extending import FAMILY, Mixtures, Y
-from test_extending import log_eppf as mixtures_log_eppf
+from support import finite_mixtures
+from support.finite_mixtures import FAMILY, Y
+from support.search_trees import TIE, agree, gardener, naive_tree
 
 import nrmmix as nm
 from nrmmix.inference.search.grower import TreeGrower
-from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.trees import ibhc
 
 CONJUGATE = [name for name in families() if not name.startswith("semiconjugate") and name != "Gaussian, full, cells missing"]
 CONTINUOUS = [name for name in CONJUGATE if name.startswith(("Gaussian", "Regression")) and "missing" not in name]
-TIE = 1e-9
 REFUSED = sorted(set(families()) - set(CONJUGATE))
-
-
-def naive_tree(tree: nm.searches.Tree, node: int | None = None) -> Tree:
-    """The same tree as objects."""
-    node, n = tree.root if node is None else node, tree.n_leaves
-    children = () if node < n else tuple(naive_tree(tree, int(side[node - n])) for side in (tree.left, tree.right))
-    return Tree(frozenset(tree.rows(node).tolist()), float(tree.log_phi[node]), children)
-
-
-def gardener(grower: TreeGrower, log_marginal) -> Gardener:
-    return Gardener(log_marginal, float(grower.forest.guide[0]), float(grower.state.hyper[layout.SIGMA]))
-
-
-def agree(found: Tree, wanted: Tree, naive: Gardener) -> bool:
-    """The same tree with the same potentials; where a decision was a tie, rounding may have made another."""
-    a, b = found.clades, naive.again(found).clades
-    assert all(a[rows] == pytest.approx(b[rows], abs=1e-8) for rows in b)
-    return naive.gap < TIE or set(a) == set(wanted.clades)
 
 
 @pytest.mark.parametrize("prior", ["DP(1)", "NGGP(0.8, 0.2)", "PY(0.9, 0.3)", "finite(3, 1.2)"])
@@ -88,7 +69,7 @@ def test_lower_bound_sums_over_the_partitions_of_the_tree(prior, method):
         (given, log_eppf), log_marginal, n = PRIORS[prior], case.log_marginal, case.n
         model = case.build(given)
     else:
-        given, log_eppf, n = Mixtures(0.7), mixtures_log_eppf, len(Y)
+        given, log_eppf, n = finite_mixtures.Mixtures(0.7), finite_mixtures.log_eppf, len(Y)
         model = nm.Model(data=Y[:, None], prior=given, family=nm.Gaussian(**FAMILY))
 
         def log_marginal(rows):

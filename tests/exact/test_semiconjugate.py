@@ -12,14 +12,13 @@ from exact.enumeration import (
     KernelJoint,
     gaussian_log_marginal,
     location_posterior,
-    normalised,
     nrm_log_eppf,
     partition_posterior,
-    partitions,
     total_variation,
     z_score,
 )
 from exact.marginals import regression_log_marginal, semiconjugate_log_marginal
+from exact.shared_precision import MEAN, PRECISION, PRIORS, RATE, SHAPE, VARIANCE, M, N, Y, shared_posterior
 from scipy import stats
 
 import nrmmix as nm
@@ -28,12 +27,7 @@ from nrmmix.kernels.core.state import DONE
 from nrmmix.kernels.moves.algorithm8 import AUXILIARY
 from nrmmix.kernels.moves.gibbs import gibbs_one
 
-CHAINS, DRAWS = 16, 25_000
-Y = np.array([[-1.1, 0.2], [0.9, 1.3], [0.2, -0.7], [0.6, 0.4], [1.9, 1.6]])
-N = len(Y)
-M, VARIANCE, SHAPE, RATE = 0.2, 1.3, 1.5, 0.4
-MEAN, PRECISION = (M, VARIANCE), nm.Gamma(SHAPE, RATE)
-PRIORS = {"DP": (nm.DirichletProcess(1.0), 1.0, 0.0), "NGGP": (nm.NGGP(0.8, 0.4), 0.8, 0.4)}
+CHAINS, DRAWS = 16, 6_000
 
 
 def of_column(y, precision=(SHAPE, RATE)):
@@ -46,7 +40,7 @@ def posterior(prior, of_block):
     return partition_posterior(N, lambda sizes: nrm_log_eppf(sizes, mass, sigma), of_block)
 
 
-def check(fit, wanted, limit=0.03):
+def check(fit, wanted, limit=0.06):
     distance, largest = total_variation(wanted, fit.draws["labels"])
     assert largest < limit, "too few draws to tell"
     assert distance < largest
@@ -93,31 +87,6 @@ def test_wrong_weights_are_noticed():
     assert distance > 2 * limit
 
 
-def shared_posterior(prior, y):
-    """Partitions, and the posterior mean of the shared precision of each column: quadrature outside of the sum over partitions."""
-    _, mass, sigma = PRIORS[prior]
-    x = np.linspace(-9.0, 5.0, 141)
-    weight = stats.gamma.logpdf(np.exp(x), SHAPE, scale=1 / RATE) + x
-
-    @cache
-    def of_block(block, j):
-        return np.array([semiconjugate_log_marginal(y[list(block), j], M, VARIANCE, float(value)) for value in np.exp(x)])
-
-    states, logs, means = [], [], []
-    for labels in partitions(N):
-        blocks = [tuple(i for i in range(N) if labels[i] == c) for c in range(max(labels) + 1)]
-        total, mean = nrm_log_eppf([len(b) for b in blocks], mass, sigma), []
-        for j in range(y.shape[1]):
-            f = weight + sum(of_block(b, j) for b in blocks)
-            total += f.max() + math.log(np.exp(f - f.max()).sum())
-            mean.append(np.average(np.exp(x), weights=np.exp(f - f.max())))
-        states.append(labels)
-        logs.append(total)
-        means.append(mean)
-    law = normalised(states, logs)
-    return law, np.array(list(law.values())) @ np.array(means)
-
-
 @pytest.mark.parametrize(("prior", "d"), [("DP", 1), ("NGGP", 2)])
 def test_shared_precision(prior, d):
     y = Y[:, :d]
@@ -128,7 +97,7 @@ def test_shared_precision(prior, d):
     assert fit.draws["precision"].shape == (CHAINS, DRAWS, d)
     for j in range(d):
         assert abs(z_score(fit.draws["precision"][..., j], means[j])) < 4
-        assert fit.draws["precision"][..., j].mean(axis=1).std() < 0.1 * means[j], "too few draws to tell"
+        assert fit.draws["precision"][..., j].mean(axis=1).std() < 0.2 * means[j], "too few draws to tell"
 
 
 def test_beside_conjugate_blocks():
@@ -158,7 +127,7 @@ def test_with_a_covariate_kernel(sigma):
     wanted = location_posterior(KernelJoint(K, [0, 0, 1, 1], 0.9, sigma), lambda b: of_rows(tuple(b)))
     fit = run(model, 6)
     distance, limit = total_variation(wanted, np.concatenate([fit.draws["labels"], fit.draws["locations"]], axis=-1))
-    assert limit < 0.03, "too few draws to tell"
+    assert limit < 0.06, "too few draws to tell"
     assert distance < limit
 
 
@@ -181,4 +150,4 @@ def test_parameters_given_the_partition():
         by_chain = np.array([one[here].mean() for one, here in zip(value, together, strict=True)])
         z = (by_chain.mean() - wanted) / (by_chain.std(ddof=1) / math.sqrt(CHAINS))
         assert abs(z) < 4
-        assert by_chain.std() < 0.1 * abs(wanted) + 0.05
+        assert by_chain.std() < 0.2 * abs(wanted) + 0.1

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from exact import matrix
 from exact.enumeration import gaussian_log_marginal, partition_posterior, total_variation, z_score
-from exact.test_gibbs_mixture import HYPER, base, hyper_posterior, observations
-from test_extending import Mixtures
-from test_extending import log_eppf as log_eppf_of_mixtures
+from exact.hyperparameters import HYPER, base, hyper_posterior, observations
+from support import finite_mixtures
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
@@ -74,8 +74,7 @@ def check(fit, law, most):
 # ---- every prior and family
 
 
-@pytest.mark.parametrize("family", CONJUGATE)
-@pytest.mark.parametrize("prior", matrix.PRIORS)
+@pytest.mark.parametrize(("prior", "family"), each_once(matrix.PRIORS, CONJUGATE))
 def test_every_prior_and_family(prior, family):
     check(run(TreeGuided(global_moves=5), matrix.PRIORS[prior][0], family, draws=800), matrix.law(prior, family), 0.11)
 
@@ -86,8 +85,7 @@ def test_parameters_that_are_not_integrated_out(family):
         run(TreeGuided(), nm.DirichletProcess(1.0), family, draws=1)
 
 
-@pytest.mark.parametrize("prior", ["NGGP(0.8, 0.2)", "PY(-0.2, 0.5)", "finite(3, 1.2)"])
-@pytest.mark.parametrize("move", MOVES)
+@pytest.mark.parametrize(("move", "prior"), each_once(MOVES, ["NGGP(0.8, 0.2)", "PY(-0.2, 0.5)", "finite(3, 1.2)"]))
 def test_every_kind(move, prior):
     check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=2500), matrix.law(prior, FULL), 0.09)
 
@@ -105,24 +103,22 @@ def test_more_clusters_than_components(move):
 @cache
 def law_of_mixtures():
     case = matrix.families()[FULL]
-    return partition_posterior(case.n, lambda sizes: log_eppf_of_mixtures(sizes, 0.7), case.log_marginal)
+    return partition_posterior(case.n, lambda sizes: finite_mixtures.log_eppf(sizes, 0.7), case.log_marginal)
 
 
 @pytest.mark.parametrize("move", MOVES)
 def test_a_prior_by_its_table(move):
-    check(run(MOVES[move], Mixtures(0.7), FULL, draws=2500), law_of_mixtures(), 0.06)
+    check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FULL, draws=2500), law_of_mixtures(), 0.06)
 
 
-@pytest.mark.parametrize("prior", ["DP(1)", "PY(0.9, 0.3)"])
-@pytest.mark.parametrize("move", ["blocks", "scan"])
+@pytest.mark.parametrize(("move", "prior"), each_once(["blocks", "scan"], ["DP(1)", "PY(0.9, 0.3)"]))
 def test_cells_that_are_drawn(move, prior):
     """The guide tree does not see them; the trees of clusters do."""
     fit = run(MOVES[move], matrix.PRIORS[prior][0], CELLS_MISSING, draws=5000, init="each")
     check(fit, matrix.law(prior, CELLS_MISSING), 0.05)
 
 
-@pytest.mark.parametrize("init", ["one", "each", "sequential"])
-@pytest.mark.parametrize("move", ["both", "global, both"])
+@pytest.mark.parametrize(("move", "init"), each_once(["both", "global, both"], ["one", "each", "sequential"]))
 def test_any_start_leads_to_the_same_law(move, init):
     prior = "NGGP(0.5, 0.6, tau 2)"
     check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=2500, rng=2, init=init), matrix.law(prior, FULL), 0.06)
@@ -143,9 +139,7 @@ def test_identical_observations(move):
 # ---- the guide
 
 
-@pytest.mark.parametrize("tune", [0, 100])
-@pytest.mark.parametrize("refresh", [1, 10, 1000])
-@pytest.mark.parametrize("prior", ["DP(1)", "PY(0.9, 0.3)"])
+@pytest.mark.parametrize(("prior", "refresh", "tune"), each_once(["DP(1)", "PY(0.9, 0.3)"], [1, 10, 1000], [100, 0]))
 def test_how_often_the_guide_tree_is_made_anew(prior, refresh, tune):
     """From any guide, adapted in tuning or not."""
     move = TreeGuided(global_moves=2, refresh=refresh)

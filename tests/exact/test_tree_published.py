@@ -16,7 +16,7 @@ import pytest
 from exact import matrix
 from exact.enumeration import nrm_log_eppf, partition_posterior, total_variation
 from exact.marginals import known_covariance_log_marginal
-from naive_trees import Tree, Trees, log_product_form
+from naive.trees import Tree, Trees, log_product_form
 from scipy import sparse
 
 import nrmmix as nm

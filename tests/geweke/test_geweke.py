@@ -11,8 +11,9 @@ import os
 
 import numpy as np
 import pytest
-from exact.test_gibbs_mixture import BiasedGibbs
 from scipy import stats
+from support.biased_gibbs import BiasedGibbs
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
@@ -129,8 +130,7 @@ KERNELS = {"mixture": None, "SE": nm.SquaredExponential(nm.LogNormal(-1.0, 0.5))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize(("prior", "kernel"), each_once(PRIORS, KERNELS))
 def test_joint_distribution(prior, kernel):
     found = run(model_of(PRIORS[prior], KERNELS[kernel]), ITERATIONS)
     assert all(abs(z) < LIMIT for z in found.values()), found

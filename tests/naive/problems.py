@@ -1,8 +1,4 @@
-"""References for the compiled kernels: plain NumPy and SciPy, written from the formulas, slow and readable.
-
-Nothing is cached, updated in place or cancelled against anything else: every conditional is a ratio of whole joint densities,
-the mass is integrated out by quadrature, and the Gaussian family works in the units of the data with moment formulas.
-"""
+"""Data, points of the state space, and their joint density; conditionals are ratios of whole joint densities."""
 
 from __future__ import annotations
 
@@ -12,148 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from exact.enumeration import gaussian_log_marginal, partitions
+from exact.enumeration import partitions
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+
+from naive.gaussian import Base, log_marginal, log_predictive
+from naive.measures import log_crp, log_finite, log_kappa, log_pitman_yor, psi, psi1
 
 
 def canonical(labels: Sequence[int]) -> tuple[int, ...]:
     """Labels renumbered by first appearance; -1 stays."""
     number: dict[int, int] = {-1: -1}
     return tuple(number.setdefault(int(k), len(number) - 1) for k in labels)
-
-
-# ---- Gaussian components, normal-Wishart prior
-
-
-@dataclass(frozen=True)
-class Base:
-    """Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)."""
-
-    m: np.ndarray
-    r: float
-    nu: float
-    scale: np.ndarray
-
-    @property
-    def dim(self) -> int:
-        return len(self.m)
-
-
-def posterior(X: np.ndarray, base: Base) -> Base:
-    """The base measure after the observations X (n, d)."""
-    n = len(X)
-    if n == 0:
-        return base
-    mean = X.mean(axis=0)
-    centred = X - mean
-    gap = mean - base.m
-    return Base(
-        m=base.m + n / (base.r + n) * gap,
-        r=base.r + n,
-        nu=base.nu + n,
-        scale=base.scale + centred.T @ centred + base.r * n / (base.r + n) * np.outer(gap, gap),
-    )
-
-
-def log_marginal(X: np.ndarray, base: Base) -> float:
-    """log p(X), component parameters integrated out."""
-    return gaussian_log_marginal(X, base.m, base.r, base.nu, base.scale)
-
-
-def log_predictive(x: np.ndarray, X: np.ndarray, base: Base) -> float:
-    """log p(x | X): a multivariate t with nu_n - d + 1 degrees of freedom."""
-    after = posterior(X, base)
-    d = base.dim
-    df = after.nu - d + 1
-    shape = after.scale * (after.r + 1) / (after.r * df)
-    # spelled out: scipy's multivariate_t refuses shapes that it takes for singular
-    quadratic = (x - after.m) @ np.linalg.solve(shape, x - after.m)
-    return float(
-        gammaln((df + d) / 2) - gammaln(df / 2) - 0.5 * d * math.log(df * math.pi) - 0.5 * np.linalg.slogdet(shape)[1]
-        - 0.5 * (df + d) * math.log1p(quadratic / df)
-    )
-
-
-# ---- the random measure
-
-
-def psi1(u: float, sigma: float, tau: float) -> float:
-    """psi(u) / mass"""
-    if sigma == 0:
-        return math.log1p(u / tau)
-    if tau == 0:
-        return u**sigma / sigma
-    return tau**sigma * math.expm1(sigma * math.log1p(u / tau)) / sigma
-
-
-def psi(u: float, mass: float, sigma: float, tau: float) -> float:
-    """Laplace exponent: the integral of (1 - exp(-u w)) rho(dw)."""
-    return mass * psi1(u, sigma, tau)
-
-
-def log_kappa(m: int, u: float, mass: float, sigma: float, tau: float) -> float:
-    """Log of the integral of w^m exp(-u w) rho(dw)."""
-    return float(math.log(mass) + gammaln(m - sigma) - gammaln(1 - sigma) - (m - sigma) * math.log(u + tau))
-
-
-def log_eppf_given_u(sizes: Sequence[int], u: float, mass: float, sigma: float, tau: float) -> float:
-    """log p(partition, u)"""
-    n = sum(sizes)
-    return float(
-        (n - 1) * math.log(u) - gammaln(n) - psi(u, mass, sigma, tau) + sum(log_kappa(m, u, mass, sigma, tau) for m in sizes)
-    )
-
-
-def log_eppf(sizes: Sequence[int], mass: float, sigma: float, tau: float) -> float:
-    """log p(partition), u integrated out by quadrature."""
-    x = np.arange(-60.0, 150.0, 0.05)
-    return float(logsumexp([log_eppf_given_u(sizes, math.exp(t), mass, sigma, tau) + t for t in x]) + math.log(0.05))
-
-
-def log_crp(sizes: Sequence[int], mass: float) -> float:
-    """log p(partition) of the Dirichlet process, in closed form."""
-    n = sum(sizes)
-    return float(len(sizes) * math.log(mass) + sum(gammaln(m) for m in sizes) + gammaln(mass) - gammaln(mass + n))
-
-
-def log_pitman_yor(sizes: Sequence[int], theta: float, sigma: float) -> float:
-    """log p(partition) of the Pitman-Yor process: clusters filled one after the other by its urn."""
-    value, m = 0.0, 0
-    for K, size in enumerate(sizes):
-        for joined in range(size):
-            if m > 0:
-                value += math.log(theta + sigma * K if joined == 0 else joined - sigma) - math.log(theta + m)
-            m += 1
-    return value
-
-
-def log_finite(sizes: Sequence[int], theta: float, M: int) -> float:
-    """log p(partition) given labels of M components with Dirichlet weights, over all ways to name the clusters."""
-    a, K, n = theta / M, len(sizes), sum(sizes)
-    if K > M:
-        return -math.inf
-    named = gammaln(theta) - gammaln(theta + n) + sum(gammaln(m + a) - gammaln(a) for m in sizes)
-    return float(named + gammaln(M + 1) - gammaln(M - K + 1))
-
-
-# ---- covariate kernels
-
-
-def squared_exponential(x: np.ndarray, mu: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """K (G, P) of rows x (G, D) and mu (P, D)."""
-    K = np.empty((len(x), len(mu)))
-    for g, p in np.ndindex(K.shape):
-        K[g, p] = math.exp(-0.5 * sum(((a - b) / w) ** 2 for a, b, w in zip(x[g], mu[p], width, strict=True)))
-    return K
-
-
-def box(x: np.ndarray, mu: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """1 where every covariate is within its width."""
-    K = np.empty((len(x), len(mu)))
-    for g, p in np.ndindex(K.shape):
-        K[g, p] = float(all(abs(a - b) < w for a, b, w in zip(x[g], mu[p], width, strict=True)))
-    return K
 
 
 # ---- problems, and points of their state space
@@ -494,33 +360,6 @@ def reach(problem: Problem, point: Point, widths: np.ndarray) -> np.ndarray:
     return problem.K(widths)[:, list(point.locations)] @ sizes
 
 
-# ---- checking frequencies
-
-
-def chi_square(counts: dict, probabilities: dict, least: float = 5.0) -> float:
-    """p-value of counts by outcome; those expected fewer than `least` times are pooled.  0 where an impossible one was seen."""
-    total = sum(counts.values())
-    if any(probabilities.get(outcome, 0.0) == 0.0 for outcome in counts):
-        return 0.0
-    cells: list[tuple[float, float]] = []
-    rare_seen, rare_expected = 0.0, 0.0
-    for outcome, p in probabilities.items():
-        seen, expected = counts.get(outcome, 0), p * total
-        if expected >= least:
-            cells.append((seen, expected))
-        else:
-            rare_seen += seen
-            rare_expected += expected
-    if rare_expected >= least:
-        cells.append((rare_seen, rare_expected))
-    elif rare_seen > 0 and stats.poisson.sf(rare_seen - 1, rare_expected) < 1e-4:
-        return 0.0  # too rare for a cell, and seen too often
-    if len(cells) < 2:
-        return 1.0
-    statistic = sum((seen - expected) ** 2 / expected for seen, expected in cells)
-    return float(stats.chi2.sf(statistic, len(cells) - 1))
-
-
 def all_joint_states(problem: Problem, point: Point) -> Iterator[Point]:
     """Every partition with every choice of locations, v and the hyperparameters fixed."""
     for labels in partitions(len(problem.y)):
@@ -552,56 +391,3 @@ def predictive_weights(
     return np.append(joined, new)
 
 
-def mixture_weights(sizes: np.ndarray, mass: float, sigma: float, tau: float) -> np.ndarray:
-    """Ratios of the EPPF with one observation more, u integrated out."""
-    sizes = list(sizes)
-    longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
-    return np.exp([log_eppf(s, mass, sigma, tau) - log_eppf(sizes, mass, sigma, tau) for s in longer])
-
-
-# ---- the prior
-
-
-def factorial_coefficients(n: int, sigma: float) -> np.ndarray:
-    """S(n, k), k = 0..n: sums over the partitions of n into k blocks of prod Gamma(n_c - sigma) / Gamma(1 - sigma)."""
-    S = np.array([1.0])
-    for m in range(n):
-        # the next observation joins one of k blocks, with factors that sum to m - sigma k, or makes a new one
-        S = np.append(S * (m - sigma * np.arange(m + 1)), 0.0) + np.insert(S, 0, 0.0)
-    return S
-
-
-def log_u_integral(n: int, k: int, sigma: float, log_moment) -> float:
-    """log of the integral over u of u^(n-1) (u+1)^-(n - sigma k) M(psi1(u)), where M(s) = E[mass^k exp(-mass s)]."""
-    x = np.arange(-60.0, 300.0, 0.02)
-    return float(logsumexp([n * t - (n - sigma * k) * np.logaddexp(0.0, t) + log_moment(psi1(math.exp(t), sigma, 1.0)) for t in x])
-                 + math.log(0.02))
-
-
-def seat(K: np.ndarray, group: Sequence[int], mass: float, sigma: float, tau: float, rng: np.random.Generator) -> tuple[list, list]:
-    """A partition from the prior and its locations: the earliest of the arrivals at clusters and at new atoms, row after row."""
-    P = K.shape[1]
-    labels: list[int] = []
-    location: list[int] = []
-    A = np.zeros(P)
-    for g in group:
-        events = []
-        for p in np.flatnonzero(K[g]):
-            b = tau + A[p]
-            gap = rng.standard_exponential() / (mass / P)  # of psi1 until a new atom
-            grown = b * math.exp(gap) if sigma == 0 else (b**sigma + sigma * gap) ** (1 / sigma)
-            events.append(((grown - b) / K[g, p], p, True))
-            load = sum(labels.count(c) - sigma for c in range(len(location)) if location[c] == p)
-            if load > 0:
-                grown = b * math.exp(rng.standard_exponential() / load)
-                events.append(((grown - b) / K[g, p], p, False))
-        v, p, new = min(events)
-        A += v * K[g]
-        if new:
-            labels.append(len(location))
-            location.append(int(p))
-        else:
-            here = [c for c in range(len(location)) if location[c] == p]
-            steps = np.cumsum([labels.count(c) - sigma for c in here])
-            labels.append(here[int(np.searchsorted(steps, rng.random() * steps[-1], side="right"))])
-    return labels, location

@@ -1,0 +1,121 @@
+"""Kernel arrays at a given point, the same point for the references, and what its caches must hold."""
+
+import math
+
+import naive
+import numpy as np
+from scipy import stats
+from scipy.special import logsumexp
+
+import nrmmix as nm
+from nrmmix.inference.mcmc import cycle as methods
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import state as layout
+from nrmmix.model.pack import arrays_of
+
+
+def started(model, labels, *, locations=None, v=None, R0=None, room=None, **values):
+    """Kernel arrays at a given point."""
+    labels = np.asarray(labels, np.int64)
+    n_clusters = int(labels.max(initial=-1)) + 1
+    data, state = arrays_of(model, room or max(n_clusters, 8))
+    for name, value in values.items():
+        if name == "widths":
+            state.hyper[layout.WIDTH :] = value
+        else:
+            state.hyper[{"mass": layout.MASS, "sigma": layout.SIGMA}[name]] = value
+    state.hyper[: layout.TAU] = model.prior.held(*map(float, state.hyper[: layout.TAU]))
+    if v is not None:
+        state.v[:] = v
+    if R0 is not None:
+        data.R0[:] = R0
+    chain.start(data, state, labels)
+    if locations is not None:
+        state.location[:n_clusters] = locations
+    return data, state
+
+
+DISTRIBUTIONS = {
+    nm.Gamma: lambda p: stats.gamma(p.shape, scale=1 / p.rate),
+    nm.Beta: lambda p: stats.beta(p.a, p.b),
+    nm.LogNormal: lambda p: stats.lognorm(p.sd, scale=math.exp(p.mu)),
+}
+
+
+def problem_of(model, data):
+    family = model.family
+    hyperprior = {"mass": model.prior.mass, "sigma": model.prior.sigma}
+    base = naive.Base(family.m, family.r, family.nu, family.scale)
+    if not model.is_regression:
+        x, mu, kernel, shared = np.zeros((1, 0)), np.zeros((1, 0)), None, False
+        group = np.zeros(model.n_obs, int)
+    else:
+        shared = model.kernel.shared_width
+        covariates = model.frame.covariates
+        if model.kernel.scale == "unit":
+            low, high = covariates.min(axis=0), covariates.max(axis=0)
+        else:
+            low, high = np.zeros(covariates.shape[1]), np.ones(covariates.shape[1])
+        x, group = np.unique((covariates - low) / (high - low), axis=0, return_inverse=True)
+        mu = (model.grid.locations - low) / (high - low)
+        kernel = {nm.SquaredExponential: naive.squared_exponential, nm.Box: naive.box}[type(model.kernel)]
+        widths = model.widths[:1] if shared else model.widths
+        hyperprior |= {"width" if shared else f"width_{j}": value for j, value in enumerate(widths)}
+    hyperprior = {
+        name: DISTRIBUTIONS[type(value)](value) for name, value in hyperprior.items() if not isinstance(value, float)
+    }
+    return naive.Problem(
+        y=model.frame.response, base=base, group=group.reshape(-1), x=x, mu=mu, R0=data.R0.copy(), kernel=kernel,
+        marginal=not model.is_regression and model.prior.marginal, shared=shared, hyperprior=hyperprior,
+        measure={layout.PITMAN_YOR: "pitman-yor", layout.FINITE: "finite", layout.STABLE: "stable"}.get(
+            int(data.setup[layout.MEASURE]), "explicit"),
+        components=model.prior.components,
+    )
+
+
+def point_of(state):
+    n_clusters = state.num[layout.N_CLUSTERS]
+    return naive.Point(
+        labels=tuple(int(k) for k in state.labels), locations=tuple(int(p) for p in state.location[:n_clusters]),
+        v=state.v.copy(), mass=float(state.hyper[layout.MASS]), sigma=float(state.hyper[layout.SIGMA]),
+        tau=float(state.hyper[layout.TAU]), widths=state.hyper[layout.WIDTH :].copy(),
+    )
+
+
+def copy_of(state):
+    return layout.State(*(array.copy() for array in state))
+
+
+def check_columns(model, data, state, rtol=1e-8):
+    """Every cached number of a state against one built from the labels alone."""
+    labels = state.labels
+    K = int(state.num[layout.N_CLUSTERS])
+    members = labels[labels >= 0]
+    assert sorted(set(members.tolist())) == list(range(K))
+    np.testing.assert_array_equal(state.size[:K], np.bincount(members, minlength=K))
+    fresh = copy_of(state)
+    clusters.rebuild(data, fresh)
+    rows = 4 + model.n_dim + model.n_dim * (model.n_dim + 1) // 2
+    np.testing.assert_allclose(state.stat[:rows, :K], fresh.stat[:rows, :K], rtol=rtol, atol=rtol)
+    sigma, b = state.hyper[layout.SIGMA], state.hyper[layout.TAU] + state.A
+    if not model.is_regression:
+        wanted = np.log(state.size[:K] - sigma) - np.log(b[0])
+        np.testing.assert_allclose(state.log_weight[:K], wanted, rtol=1e-12, atol=1e-13)
+        return
+    np.testing.assert_allclose(state.K_over_b, state.K / b, rtol=1e-12)
+    for k in range(K):
+        reach = state.log_K[data.group[labels == k]].sum(axis=0)
+        np.testing.assert_allclose(state.log_K_sum[k], reach, rtol=1e-12, atol=1e-10)
+        terms = np.log(data.R0) + reach - (state.size[k] - sigma) * np.log(b)
+        np.testing.assert_allclose(state.location_probability[k], np.exp(terms - logsumexp(terms)), rtol=1e-8, atol=1e-12)
+
+
+def started_with_move(model, move, labels, room=40):
+    """Kernel arrays at a partition, and the memory of the move."""
+    cycle = nm.Cycle([move])
+    data, state = arrays_of(model, room, *methods.scratch(cycle, model))
+    state.hyper[: layout.TAU] = model.prior.held(*map(float, state.hyper[: layout.TAU]))
+    state.v[:] = 1.7 if model.has_u else 1.0
+    chain.start(data, state, np.asarray(labels, np.int64))
+    return data, state, methods.program(cycle, model)
