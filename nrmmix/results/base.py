@@ -38,6 +38,10 @@ class Result:
         """What predictions are made from: the specification, the draws and the seed."""
         return Posterior(self.model, self.draws, self.seed)
 
+    def _averaged(self, kind: str, draws: int) -> Posterior:
+        """What a prediction averages over, of which it takes so many draws."""
+        return self.posterior
+
     def _estimate(self) -> np.ndarray:
         return self.partition().labels
 
@@ -118,7 +122,7 @@ class Result:
         from nrmmix.posterior.predict.tables import predict
 
         return predict(
-            self.posterior, newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
+            self._averaged(kind, draws), newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
             estimate=self._estimate,
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix.common.messages import count
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.run import Found, SearchOutcome
 from nrmmix.model.log_joint import log_joint
@@ -96,39 +97,11 @@ class SearchResult(Result):
 
     # ---- given the partition
 
-    def predict(
-        self,
-        newdata: Any = None,
-        kind: str = "mean",
-        *,
-        at: Any = None,
-        q: Any = (0.05, 0.5, 0.95),
-        interval: float = 0.9,
-        draws: int = 500,
-        rng: Any = None,
-        response: str | Sequence[str] | None = None,
-    ) -> pd.DataFrame:
-        """Means and bands of a functional of the random density given the partition and the hyperparameters.
-
-        As `MCMCResult.predict`, with `draws` the number of random densities behind the bands, all given this one partition.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="ibhc", rng=1)
-        >>> fit.predict(kind="density", at=[10, 20, 30]).shape
-        (3, 3)
-        """
-        from nrmmix.common.messages import count
-        from nrmmix.posterior.predict.tables import predict
-
-        # the one draw many times over, without copies: each has a random density of its own
+    def _averaged(self, kind: str, draws: int) -> Posterior:
+        """The one draw many times over, without copies: each has a random density of its own."""
         times = 1 if kind == "cluster" else count("draws", draws, 1)
         repeated = {name: np.broadcast_to(values, (1, times, *values.shape[2:])) for name, values in self.draws.items()}
-        return predict(
-            Posterior(self.model, Draws(repeated), self.seed), newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng,
-            response=response, estimate=self._estimate,
-        )
+        return Posterior(self.model, Draws(repeated), self.seed)
 
     def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
         """The partition that was found; there is no other to choose from, so that its expected loss is 0.
