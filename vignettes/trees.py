@@ -80,8 +80,8 @@ X, truth = nm.datasets.simulate_toy(rng=1)
 toy = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.lee_choi_base(X))
 ax = plt.figure(figsize=(6, 3), layout="constrained").subplots()
 for color, init in enumerate(("one", "each", "sequential", "ibhc_noisy", "ibhc")):
-    begun = toy.fit("gibbs", draws=40, tune=0, chains=2, init=init, rng=1)
-    ax.plot(np.arange(1, 41), begun.draws["log_joint"].T, color=f"C{color}", label=[init, None], lw=1)
+    short = toy.fit("gibbs", draws=40, tune=0, chains=2, init=init, rng=1)
+    ax.plot(np.arange(1, 41), short.draws["log_joint"].T, color=f"C{color}", label=[init, None], lw=1)
 ax.set(xlabel="iteration", ylabel="log joint", ylim=(-2700, -1300))
 ax.legend()
 

@@ -49,7 +49,7 @@ class SearchResult(Result):
     search : BHC or IBHC
         With its options.
     tree : nrmmix.inference.search.options.Tree
-        Over all rows, of the pass with the highest lower bound, the log density of the hyperparameters added.
+        Over all rows: the tree with the highest lower bound, log density of the hyperparameters included, among all passes.
     labels : ndarray of int64, (n,)
         The partition: the tree is cut where d > 1, from the root down.  Clusters are numbered by first appearance.
     n_clusters : int

@@ -1,4 +1,4 @@
-"""Searches for one good partition by trees: what users write."""
+"""Searches for one good partition by trees, and their options."""
 
 from __future__ import annotations
 

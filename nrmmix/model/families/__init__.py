@@ -1,4 +1,4 @@
-"""Component families: what a user writes, its data-scaled defaults, and its arrays for the kernels."""
+"""Component families: their options, defaults scaled by the data, and their constants for the kernels."""
 
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter
 from nrmmix.model.families.blocks import Block, Blocks, PackedBlocks, assign, designs

@@ -1,4 +1,4 @@
-"""Covariate kernels: what a user writes, and the groups, locations and distances that kernels work on."""
+"""Covariate kernels: how far an atom's weight reaches from its location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random measures: what a user writes, checked and printable."""
+"""Random measures and their hyperparameters, checked and printable."""
 
 from __future__ import annotations
 

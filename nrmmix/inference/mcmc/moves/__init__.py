@@ -1,4 +1,4 @@
-"""Moves on the partition: what users write, one file each."""
+"""Moves on the partition and their options, one file each."""
 
 from nrmmix.inference.mcmc.moves.base import Move, ScratchSize
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
