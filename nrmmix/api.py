@@ -86,8 +86,8 @@ class Model(Specification):
             `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
             whose component parameters are integrated out, from 500 rows or from three responses on `"tree"`, or `"split_merge"` where
             that does not suit (trees too large for memory, families without an entry `combine`); else `"gibbs"`.
-            `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (no pass is
-            begun after it, nor ended) and refuse what belongs to chains.
+            `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (when it is
+            over, a tree that is not finished is given up) and refuse what belongs to chains.
         draws, tune, thin, chains : int
             Every chain runs tune + draws * thin iterations and records `draws` of them.
         init : str or array of int, (n,) or (chains, n), default "sequential"
