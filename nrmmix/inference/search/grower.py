@@ -13,7 +13,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import nrm
 from nrmmix.kernels.moves.shared import log_cluster, set_partition
 from nrmmix.kernels.trees import bhc, ibhc
-from nrmmix.kernels.trees import forest as trees
+from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, leaves
 from nrmmix.model.pack import arrays_of
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class TreeGrower:
     def __init__(self, model: Specification, with_trees: bool = True) -> None:
         self.model, self.n = model, model.n_obs
         n, m = self.n, self.n if with_trees else 1
-        self.data, self.state = arrays_of(model, 8, trees.SIDE)
+        self.data, self.state = arrays_of(model, 8, SIDE)
         start(self.data, self.state, np.full(n, -1, np.int64))
-        self.forest = trees.Forest(
+        self.forest = Forest(
             *(np.zeros(n + m, np.int64) for _ in range(4)), np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
-            np.zeros(m + 1, np.int64), self.state.log_grown, np.zeros(trees.GUIDE),
+            np.zeros(m + 1, np.int64), self.state.log_grown, np.zeros(GUIDE),
         )
         self.scratch = ibhc.IbhcScratch(
             np.zeros(n, np.int64), np.zeros(n), np.zeros(n), np.zeros(n, np.int64), np.zeros(ibhc.NUM, np.int64)
@@ -70,12 +70,12 @@ class TreeGrower:
 
     def plant(self) -> None:
         """Every row alone; no internal nodes."""
-        trees.clear_forest(self.forest)
+        clear_forest(self.forest)
         ibhc.plant_leaves(self.data, self.state.side, self.forest)
 
     def insert_all(self, order: np.ndarray) -> Iterator[None]:
         """IBHC: observations enter in an order."""
-        trees.clear_forest(self.forest)
+        clear_forest(self.forest)
         self._clear()
         until, most = 0, self.most
         while True:
@@ -115,7 +115,7 @@ class TreeGrower:
         self.grown_labels()
         self.plant()
         bhc.internal_nodes(self.forest, 0, np.zeros(1, np.int64))
-        trees.leaves(self.forest, 0, np.zeros(1, np.int64))
+        leaves(self.forest, 0, np.zeros(1, np.int64))
         set_partition(self.data, self.state, np.zeros(self.n, np.int64), 1)
         ibhc.resample(self.data, self.state, updates[:0], np.random.default_rng(0))
 
@@ -142,7 +142,7 @@ class TreeGrower:
         number = np.empty(2 * n, np.int64)
         number[nodes] = np.arange(2 * n - 1)
         order = np.zeros(n, np.int64)
-        trees.leaves(forest, root, order)
+        leaves(forest, root, order)
         first = np.zeros(2 * n - 1, np.int64)
         first[order] = np.arange(n)
         left, right = number[forest.left[nodes[n:]]], number[forest.right[nodes[n:]]]

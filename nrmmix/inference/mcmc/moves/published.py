@@ -9,8 +9,8 @@ from nrmmix.common.messages import count, one_of
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
-from nrmmix.kernels.trees import forest as trees
 from nrmmix.kernels.trees import published, published_trees
+from nrmmix.kernels.trees.forest import SIDE
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
@@ -99,7 +99,7 @@ class PublishedTreeGuided(Move):
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         floats, ints = published_trees.scratch_size(model.n_obs, model.packed.n_stat)
-        return ScratchSize(floats, ints, trees.SIDE)
+        return ScratchSize(floats, ints, SIDE)
 
     def refusal(self, model: Specification) -> str:
         if why := only_with_unions(model):

@@ -9,7 +9,7 @@ from nrmmix.common.messages import count
 from nrmmix.inference.mcmc.moves.base import _ONLY_MIXTURES, MOST, Move, ScratchSize
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
-from nrmmix.kernels.moves import slice as slice_sampler
+from nrmmix.kernels.moves.slice import scratch_size, slice_sampler
 
 if TYPE_CHECKING:
 
@@ -50,7 +50,7 @@ class Slice(Move):
     """
 
     name: ClassVar[str] = "slice"
-    entry: ClassVar[Entry] = slice_sampler.slice_sampler
+    entry: ClassVar[Entry] = slice_sampler
     max_atoms: int = 10_000
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Slice(Move):
         return (float(self.max_atoms),)
 
     def scratch_size(self, model: Specification) -> ScratchSize:
-        return ScratchSize(*slice_sampler.scratch_size(model.n_obs, self.max_atoms, model.prior.components))
+        return ScratchSize(*scratch_size(model.n_obs, self.max_atoms, model.prior.components))
 
     def refusal(self, model: Specification) -> str:
         if model.is_regression:

@@ -12,10 +12,7 @@ from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, ScratchSi
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
-from nrmmix.kernels.trees import guide_tree
-from nrmmix.kernels.trees import guided as tree_guided
-from nrmmix.kernels.trees import splits as tree_splits
-from nrmmix.kernels.trees import sweep as tree_cycle
+from nrmmix.kernels.trees import guide_tree, guided, splits, sweep
 from nrmmix.model.pack import arrays_of
 
 if TYPE_CHECKING:
@@ -77,7 +74,7 @@ class TreeGuided(Move):
     """
 
     name: ClassVar[str] = "tree"
-    entry: ClassVar[Entry] = tree_cycle.tree_guided
+    entry: ClassVar[Entry] = sweep.tree_guided
     global_moves: int = 20
     depth: int = 2
     scan_share: float = 0.95
@@ -101,7 +98,7 @@ class TreeGuided(Move):
         mass, sigma, tau = (float(start.hyper[place]) for place in (layout.MASS, layout.SIGMA, layout.TAU))
         # the guide's constants without tuning: u is about n
         log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)
-        parts = (tree_cycle.begin, tree_guided.split, tree_guided.merge, gibbs.gibbs)
+        parts = (sweep.begin, guided.split, guided.merge, gibbs.gibbs)
         return (
             float(self.global_moves), float(self.depth), float(self.scans), float(self.refresh or max(LEAST_REFRESH, model.n_obs)),
             self.eta, log_cluster, sigma, self.scan_share, *(float(part.address) for part in parts),
@@ -110,13 +107,13 @@ class TreeGuided(Move):
     def scratch_size(self, model: Specification) -> ScratchSize:
         rows = model.packed.rows
         width = rows.y.shape[1] if rows.missing.shape[0] else 0
-        return ScratchSize(*tree_splits.scratch_size(model.n_obs, model.packed.n_stat, width), side=tree_splits.SIDE)
+        return ScratchSize(*splits.scratch_size(model.n_obs, model.packed.n_stat, width), side=splits.SIDE)
 
     def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
-        tree = learnt[tree_cycle.TREE]
+        tree = learnt[sweep.TREE]
         return bool(
-            learnt[tree_cycle.GUIDE_SIGMA] < 1 and tree_cycle.LOWEST_LOG_RHO <= learnt[tree_cycle.LOG_RHO] <= 0
-            and (tree == 0 or (tree == math.floor(tree) and 1 <= tree // tree_cycle.AGES <= guide_tree.ORDERS))
+            learnt[sweep.GUIDE_SIGMA] < 1 and sweep.LOWEST_LOG_RHO <= learnt[sweep.LOG_RHO] <= 0
+            and (tree == 0 or (tree == math.floor(tree) and 1 <= tree // sweep.AGES <= guide_tree.ORDERS))
         )
 
     def refusal(self, model: Specification) -> str:

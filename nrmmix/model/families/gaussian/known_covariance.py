@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from nrmmix.kernels.families.gaussian import known_covariance as kernels
-from nrmmix.kernels.families.gaussian import known_missing as patterns
+from nrmmix.kernels.families.gaussian import known_missing
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Law, Normal
 from nrmmix.model.families.gaussian.conjugate_prior import Form
@@ -106,15 +106,15 @@ class KnownCovarianceWithGaps(KnownCovariance):
         correlations = self.covariance / np.outer(self.spread, self.spread)
         log_det = np.linalg.slogdet(correlations)[1]
         entries = Entries(
-            patterns.patterns_empty, patterns.patterns_update, patterns.patterns_score, patterns.patterns_marginal,
-            patterns.patterns_sample, patterns.patterns_density, patterns.patterns_mean, patterns.patterns_mean_theta,
-            combine=patterns.patterns_combine,
+            known_missing.patterns_empty, known_missing.patterns_update, known_missing.patterns_score, known_missing.patterns_marginal,
+            known_missing.patterns_sample, known_missing.patterns_density, known_missing.patterns_mean, known_missing.patterns_mean_theta,
+            combine=known_missing.patterns_combine,
         )
         constant = np.concatenate([[self.r], np.log(self.spread), correlations.ravel(), [log_det - d * math.log(self.r)]])
-        return Packed(constant, patterns.n_stat(d), d, patterns.n_work(d), d, entries)
+        return Packed(constant, known_missing.n_stat(d), d, known_missing.n_work(d), d, entries)
 
     def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
-        first, d = patterns.MEAN, self.dim
+        first, d = known_missing.MEAN, self.dim
         diagonal = first + d + np.arange(d) * (d + 1)
         return self.means(stat[first : first + d, :n_columns].T), stat[diagonal, :n_columns].T
 

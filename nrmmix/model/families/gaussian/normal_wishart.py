@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
-from nrmmix.kernels.families.gaussian import affinity as gaussian_affinity
-from nrmmix.kernels.families.gaussian import missing as gaussian_patterns
-from nrmmix.kernels.families.gaussian import normal_wishart as gaussian
+from nrmmix.kernels.families.gaussian import normal_wishart as kernels
+from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
+from nrmmix.kernels.families.gaussian.missing import n_work
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Law, Normal, StudentT
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form, mean_and_sd
@@ -55,20 +55,20 @@ class NormalWishart(Form):
             [[r, nu, -log_spread.sum(), n + 2.0], predictive, marginal, log_spread, packed, correlations[np.tril_indices(d)]]
         )
         entries = Entries(
-            gaussian.gaussian_empty, gaussian.gaussian_update, gaussian.gaussian_score, gaussian.gaussian_marginal,
-            gaussian.gaussian_sample, gaussian.gaussian_density, gaussian.gaussian_mean, gaussian.gaussian_mean_theta,
-            impute=gaussian.gaussian_impute if self.incomplete else None, combine=gaussian.gaussian_combine,
-            affinity=gaussian_affinity.gaussian_affinity if d <= gaussian.MOST else None,
+            kernels.gaussian_empty, kernels.gaussian_update, kernels.gaussian_score, kernels.gaussian_marginal,
+            kernels.gaussian_sample, kernels.gaussian_density, kernels.gaussian_mean, kernels.gaussian_mean_theta,
+            impute=kernels.gaussian_impute if self.incomplete else None, combine=kernels.gaussian_combine,
+            affinity=gaussian_affinity if d <= kernels.MOST else None,
         )
-        return Packed(constant, gaussian.n_stat(d), gaussian.n_theta(d), gaussian_patterns.n_work(d), d, entries)
+        return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of each response location (k, d) and diagonal of Psi_n (k, d); degrees of freedom and r_n (k,)."""
         d = self.dim
-        n, mean = stat[0, :n_columns], stat[gaussian.MEAN : gaussian.MEAN + d, :n_columns].T
+        n, mean = stat[0, :n_columns], stat[kernels.MEAN : kernels.MEAN + d, :n_columns].T
         L = np.zeros((n_columns, d, d))
         rows, columns = np.tril_indices(d)
-        L[:, rows, columns] = stat[gaussian.MEAN + d : gaussian.MEAN + d + len(rows), :n_columns].T
+        L[:, rows, columns] = stat[kernels.MEAN + d : kernels.MEAN + d + len(rows), :n_columns].T
         diagonal = np.arange(d)
         L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
         return self.means(mean), (L**2).sum(axis=2) * self.spread**2, self.nu + n - d + 1.0, self.r + n
