@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-external nightly bench docs matrix lint clean
+.PHONY: demo test test-external nightly bench docs matrix calibration lint clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -38,7 +38,7 @@ nightly: $(STAMP)
 	$(PYTEST) -n 2 -m nightly
 	export NRMMIX_GEWEKE_ITERATIONS=30000 && $(PYTEST) -n 2 -m "nightly or not nightly" tests/geweke
 	export NRMMIX_FUZZ_EXAMPLES=1000 && $(PYTEST) tests/test_fuzz.py
-	export PYTHONPATH=tests && $(FRESH) -m calibration --to docs/calibration.md
+	$(MAKE) calibration
 
 bench: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/python -m benchmarks
@@ -50,6 +50,10 @@ docs: $(STAMP)
 # Every prior with every family against enumeration, at length: docs/exactness.md.
 matrix: $(STAMP)
 	export PYTHONPATH=tests && $(FRESH) -m exact.matrix --to docs/exactness.md
+
+# Ranks of true parameters among draws, at length: docs/calibration.md.
+calibration: $(STAMP)
+	export PYTHONPATH=tests && $(FRESH) -m calibration --processes 2 --to docs/calibration.md
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
