@@ -7,7 +7,6 @@ that cannot be used, 130 for an interrupt before the first draw.
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import re
 import sys
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from nrmmix import __version__
 from nrmmix.common import files
+from nrmmix.common.messages import did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -361,9 +361,7 @@ def _family(given: Sequence[str]) -> Any:
 
     def made(name: str) -> Any:
         if name not in FAMILIES:
-            near = difflib.get_close_matches(name, FAMILIES, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"--family {name!r} is unknown; there are {', '.join(FAMILIES)}{hint}")
+            raise ValueError(f"--family {name!r} is unknown; there are {', '.join(FAMILIES)}{did_you_mean(name, FAMILIES)}")
         kind, arguments = FAMILIES[name]
         return getattr(nm, kind)(**arguments)
 
@@ -393,8 +391,7 @@ def _table(name: str) -> pd.DataFrame:
         except ValueError as error:
             raise ValueError(f"{name!r} cannot be read as csv: {error}") from None
     if name not in datasets.names():
-        near = difflib.get_close_matches(name, datasets.names(), 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, datasets.names())
         raise ValueError(f"there is no data set {name!r} (there are {', '.join(datasets.names())}) and no such csv file{hint}")
     return datasets.load(name)
 

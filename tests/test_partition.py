@@ -316,7 +316,7 @@ def test_unknown_losses(name, hint):
 
 def test_other_wrong_arguments():
     for name, value in itertools.product(("runs", "max_clusters"), (0, -1, 1.5, True, "2")):
-        with pytest.raises(ValueError, match=f"{name} must be a whole number"):
+        with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1"):
             pt.estimate([[0, 1]], **{name: value})
     with pytest.raises(ValueError, match="differ in length: 3 observations against 2"):
         pt.vi([0, 0, 1], [0, 1])

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix.common.interrupts import interrupts_delayed
+from nrmmix.common.messages import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -69,8 +69,7 @@ def load(name: str) -> pd.DataFrame:
     ['times_ms', 'accel_g']
     """
     if name not in NAMES:
-        near = get_close_matches(str(name).lower(), NAMES, n=1, cutoff=0.0)[0]
-        raise ValueError(f"unknown data set {name!r}; did you mean {near!r}? Known: {', '.join(NAMES)}")
+        raise ValueError(f"unknown data set {name!r}; there are {', '.join(NAMES)}{did_you_mean(name, NAMES, cutoff=0.0)}")
     with interrupts_delayed():
         import pandas as pd
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from nrmmix.common.compiling import announced
+from nrmmix.common.messages import did_you_mean, number, positive
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import nrm
@@ -46,9 +45,7 @@ def log_joint(
             raise ValueError("v and locations belong to density regression; this model is a mixture.")
         if u is not None and not model.has_u:
             raise ValueError(f"u is integrated out of a {model.prior.title} mixture; leave it out.")
-        if u is not None and not (isinstance(u, Real) and math.isfinite(u) and u > 0):
-            raise ValueError(f"u must be a finite number greater than 0, not {u!r}.")
-        at, place = np.array([1.0 if u is None else float(u)]), np.zeros(n_clusters, np.int64)
+        at, place = np.array([1.0 if u is None else positive("u", u)]), np.zeros(n_clusters, np.int64)
     if 0 < model.prior.components < n_clusters:
         return -math.inf
     held = _parameters("theta", theta, (n_clusters, len(model.packed.held)))
@@ -108,14 +105,12 @@ def _hyper(model: Specification, given: dict[str, float]) -> np.ndarray:
     known = (*model.prior.parameters, *model.width_names)
     for name in given:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"unknown hyperparameter {name!r}; this model has {', '.join(known)}{hint}")
+            raise ValueError(f"unknown hyperparameter {name!r}; this model has {', '.join(known)}{did_you_mean(name, known)}")
     values = {"mass": model.prior.mass, "sigma": model.prior.sigma}
     values |= dict(zip(model.width_names, model.widths, strict=False))
     for name, value in values.items():
         if name in given:
-            x = float(given[name]) if isinstance(given[name], Real) else math.nan
+            x = number(given[name])
             if not -math.inf < x < math.inf or (name in model.width_names and x <= 0):
                 raise ValueError(f"{name} = {given[name]!r} is out of range.")
             values[name] = x

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import repeat
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.optimize import brentq
 from scipy.special import gamma, poch
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.messages import count
+from nrmmix.common.messages import count, number, shown
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, PITMAN_YOR, STABLE, TINY
@@ -22,7 +21,6 @@ from nrmmix.kernels.measure.prior import seat, seat_finite, seat_urn
 from nrmmix.kernels.moves.algorithm8 import redraw
 from nrmmix.kernels.predictive import draw_new
 from nrmmix.model.frame.labels import canonical
-from nrmmix.model.frame.tables import shown
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.priors.hyperpriors import Hyperparameter, Hyperprior
 from nrmmix.model.priors.measures import Prior
@@ -313,10 +311,10 @@ def mass_for_clusters(expected: float, n: int, sigma: float = 0.0) -> float:
     n = count("n", n, 2)
     if n > MAX_N:
         raise ValueError(f"n must be at most {MAX_N:.0e}, not {n}.")
-    if isinstance(sigma, bool) or not isinstance(sigma, Real) or not 0 <= sigma < 1:
+    if not 0 <= number(sigma) < 1:
         raise ValueError(f"sigma must be a number in [0, 1), not {sigma!r}.")
     least = float(poch(n, sigma) / gamma(1.0 + sigma))
-    if isinstance(expected, bool) or not isinstance(expected, Real) or not least < expected < n:
+    if not least < number(expected) < n:
         why = f" at sigma = {sigma:g}" if sigma > 0 else ""
         raise ValueError(
             f"expected must be greater than {least:.6g} and less than n = {n}{why}, not {shown(expected)}; "

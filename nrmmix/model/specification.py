@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from nrmmix.common.messages import listed
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families import Blocks, Family, Gaussian, assign, designs
 from nrmmix.model.frame.formula import ModelFrame, model_frame
-from nrmmix.model.frame.tables import listed
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from nrmmix.common.messages import known_name
 from nrmmix.plots import style
 from nrmmix.plots.chains import autocorrelation, n_clusters, prior_posterior, trace
 from nrmmix.plots.clustering import clusters, similarity
-from nrmmix.plots.kinds import KINDS, available, check, one_of
+from nrmmix.plots.kinds import KINDS, available, check
 from nrmmix.plots.mixtures import density
 from nrmmix.plots.predictive import ppc
 from nrmmix.plots.profiles import components, profiles
@@ -81,7 +82,7 @@ def plot(fit: MCMCResult, kind: str | None = None, ax: Any = None, **options: An
     if ax is not None:
         kinds = kinds[:1]
     for name in options:
-        one_of(f"option of plot {kinds[0]!r}", name, KINDS[kinds[0]].options)
+        known_name(f"option of plot {kinds[0]!r}", name, KINDS[kinds[0]].options)
     if len(kinds) == 1:
         return KINDS[kinds[0]].draw(fit, ax, **options)
     with style.figure(1, len(kinds), style.SIDE) as grid:

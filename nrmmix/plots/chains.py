@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix.common.messages import known_name
 from nrmmix.model.priors.hyperpriors import Hyperprior
 from nrmmix.plots import style
-from nrmmix.plots.kinds import check, kind, one_of, quantities, suits_all
+from nrmmix.plots.kinds import check, kind, quantities, suits_all
 from nrmmix.posterior import diagnostics
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def prior_posterior(fit: MCMCResult, ax: Any = None, *, name: str | None = None)
     check(fit.model, "prior_posterior")
     priors = _hyperpriors(fit.model)
     if name is not None:
-        one_of("sampled hyperparameter", name, tuple(priors))
+        known_name("sampled hyperparameter", name, tuple(priors))
         priors = {name: priors[name]}
     with style.panels(ax, tuple(priors), "name") as axes:
         for one, (term, prior) in zip(axes, priors.items(), strict=True):

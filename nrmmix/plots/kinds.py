@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 
+from nrmmix.common.messages import known_name, quoted
 from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.plots.style import GOLDEN, jitter
 from nrmmix.posterior.predict.states import prior_laws
@@ -98,10 +98,10 @@ def check(model: Specification, kind: str | None = None) -> tuple[str, ...]:
     if kind is None:
         suited = tuple(name for name in DEFAULTS if KINDS[name].refusal(model) is None)
         return TWO if model.n_dim == 1 and suited[:1] == TWO[:1] and TWO[1] in suited else suited[:1] or (ALWAYS,)
-    one_of("kind of plot", kind, ORDER)
+    known_name("kind of plot", kind, ORDER)
     why = KINDS[kind].refusal(model)
     if why is not None:
-        raise ValueError(f"plot {kind!r} {why}; for this model there are {_listed(available(model))}.")
+        raise ValueError(f"plot {kind!r} {why}; for this model there are {quoted(available(model))}.")
     return (kind,)
 
 
@@ -129,18 +129,6 @@ def suits_all(model: Specification) -> None:
     """No model is refused."""
 
 
-def one_of(what: str, name: Any, known: Sequence[str]) -> None:
-    """Refuse a name that is not among those known."""
-    if name not in known:
-        near = difflib.get_close_matches(str(name), known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"unknown {what} {name!r}; there are {_listed(known)}{hint}")
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names)) or "none"
-
-
 # ------------------------------------------------------------------------------------------- what is drawn
 
 
@@ -165,7 +153,7 @@ def responses(model: Specification, chosen: str | Sequence[str] | None, suited: 
         return tuple(name for name, own in held.items() if suited is None or own in suited)[:MOST_PANELS]
     wanted = (chosen,) if isinstance(chosen, str) else tuple(chosen)
     for name in wanted:
-        one_of("response", name, tuple(held))
+        known_name("response", name, tuple(held))
         if suited is not None and held[name] not in suited:
             raise ValueError(f"the response {name!r} holds {held[name]}, and this picture needs {' or '.join(suited)}.")
     if not wanted or len(set(wanted)) < len(wanted):
@@ -216,7 +204,7 @@ def quantities(fit: MCMCResult, name: str | None) -> tuple[str, ...]:
     known = tuple(one for one in fit.scalars if one not in fixed)
     if name is None:
         return known
-    one_of("quantity", name, known)
+    known_name("quantity", name, known)
     return (name,)
 
 

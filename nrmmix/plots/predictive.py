@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import count
+from nrmmix.common.messages import count, known_name
 from nrmmix.plots import style
 from nrmmix.plots.frequencies import counted, shares, value_axis
-from nrmmix.plots.kinds import COUNT, LEVELS, check, kind, one_of, responses, shapes, values_of
+from nrmmix.plots.kinds import COUNT, LEVELS, check, kind, responses, shapes, values_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,7 +68,7 @@ def ppc(
     >>> len(ppc(fit, Figure().subplots(), draws=10).lines)  # ten replicates and the data
     11
     """
-    one_of("curve", curve, CURVES)
+    known_name("curve", curve, CURVES)
     check(fit.model, "ppc")
     names, n_obs, held = responses(fit.model, response), fit.model.n_obs, shapes(fit.model)
     draws = count("draws", draws, 1)

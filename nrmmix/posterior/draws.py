@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from nrmmix.common.messages import did_you_mean
 from nrmmix.model.specification import Specification
 
 
@@ -42,9 +42,7 @@ class Draws(Mapping[str, np.ndarray]):
         try:
             return self._values[name]
         except KeyError:
-            near = difflib.get_close_matches(str(name), self._values, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise KeyError(f"no draws named {name!r}; there are {', '.join(self._values)}{hint}") from None
+            raise KeyError(f"no draws named {name!r}; there are {', '.join(self._values)}{did_you_mean(name, self._values)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

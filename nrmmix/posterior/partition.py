@@ -14,7 +14,6 @@ Point estimates minimise the posterior expected loss; credible balls are those o
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nrmmix.common.messages import count, one_of
 from nrmmix.kernels import partitions as kernels
 from nrmmix.model.frame.labels import canonical
 
@@ -157,7 +157,7 @@ def expected_loss(candidates: Any, labels: Any, loss: str = "vi") -> Any:
     >>> expected_loss([[0, 0, 1, 1], [0, 0, 0, 0]], [[0, 0, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]], "binder")
     array([0.33333333, 0.16666667])
     """
-    _check_loss(loss)
+    one_of("loss", loss, LOSSES)
     compared = _Compared(*_draws(labels), loss)
     one = np.ndim(candidates) == 1
     rows, _ = _draws([candidates] if one else candidates, "candidates")
@@ -378,10 +378,10 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     >>> estimate([[0, 0, 1], [0, 1, 1], [0, 1, 0]], "binder", rng=1).labels  # not among the draws
     array([0, 1, 2])
     """
-    _check_loss(loss)
-    _check_count(runs, "runs")
+    one_of("loss", loss, LOSSES)
+    runs = count("runs", runs, 1)
     if max_clusters is not None:
-        _check_count(max_clusters, "max_clusters")
+        max_clusters = count("max_clusters", max_clusters, 1)
     random = np.random.default_rng(rng)
     draws, n_clusters = _draws(labels)
     n = draws.shape[1]
@@ -439,18 +439,6 @@ def _screen(visited: np.ndarray, rows: np.ndarray, weight: np.ndarray, loss: str
 def _gain(loss: str, n: int) -> np.ndarray:
     """phi(m + 1) - phi(m) for m = 0..n"""
     return np.diff(LOSSES[loss].phi(np.arange(n + 2.0)))
-
-
-def _check_loss(loss: str) -> None:
-    if loss not in LOSSES:
-        near = difflib.get_close_matches(str(loss).lower(), LOSSES, 1, 0.3)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"loss must be one of {', '.join(map(repr, LOSSES))}, not {loss!r}{hint}")
-
-
-def _check_count(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
 
 
 def _draws(labels: Any, name: str = "labels") -> tuple[np.ndarray, np.ndarray]:

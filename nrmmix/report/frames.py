@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
-from nrmmix.model.frame.tables import as_frame, listed
+from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import converged, smallest_ess
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from nrmmix import plots
 from nrmmix.common import files
+from nrmmix.common.messages import listed
 from nrmmix.inference.methods import code_of
 from nrmmix.model.encoding import ARGUMENTS
-from nrmmix.model.frame.tables import listed
 from nrmmix.model.priors.gibbs_type import GibbsType
 from nrmmix.plots.kinds import KINDS
 from nrmmix.posterior.convergence import converged, verdict

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
-from nrmmix.model.frame.tables import listed
 from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix.common.messages import did_you_mean
 from nrmmix.inference.mcmc import proposals
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.posterior import diagnostics
@@ -150,10 +150,8 @@ class MCMCResult(Result):
         import pandas as pd
 
         if name not in self.scalars:
-            near = difflib.get_close_matches(str(name), self.scalars, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
             what = "is not one number a draw" if name in self.draws else "is unknown"
-            raise ValueError(f"autocorrelation: {name!r} {what}; there are {', '.join(self.scalars)}{hint}")
+            raise ValueError(f"autocorrelation: {name!r} {what}; there are {', '.join(self.scalars)}{did_you_mean(name, self.scalars)}")
         values = diagnostics.autocorrelation(self.draws[name], lags)
         return pd.DataFrame(
             values.T,

@@ -189,12 +189,12 @@ class SearchResult(Result):
         >>> fit.plot("dendrogram", Figure().subplots()).get_ylabel()
         'log d'
         """
+        from nrmmix.common.messages import known_name
         from nrmmix.plots import plot
-        from nrmmix.plots.kinds import one_of
         from nrmmix.plots.trees import dendrogram
 
         kind = PICTURES[0] if kind is None else kind
-        one_of("kind of plot of a search", kind, PICTURES)
+        known_name("kind of plot of a search", kind, PICTURES)
         return dendrogram(self, ax, **options) if kind == PICTURES[0] else plot(self, kind, ax, **options)
 
     def __getattr__(self, name: str) -> Any:

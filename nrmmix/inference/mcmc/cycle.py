@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from nrmmix.common.messages import one_of
 from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.moves.permutation import Permutation
@@ -75,8 +76,7 @@ class Cycle(Method):
                 raise ValueError("moves holds an nm.Cycle; give its moves instead.")
             if not isinstance(move, Move):
                 raise ValueError(f"moves holds {move!r}, which is no move; there are {', '.join(KNOWN)}.")
-        if self.share not in SHARES:
-            raise ValueError(f"share must be one of {', '.join(map(repr, SHARES))}, not {self.share!r}.")
+        one_of("share", self.share, SHARES)
         if len(moves) > 1 and any(move.runs_alone for move in moves):
             alone = next(move for move in moves if move.runs_alone)
             raise ValueError(f"{alone} runs alone, in no list: it keeps trees that other moves would not keep up.")

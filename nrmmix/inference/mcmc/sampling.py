@@ -178,10 +178,9 @@ def _drive(
     """
     began, end = min(run.iteration for run in runs), tune + thin * draws
     started = time.perf_counter()
-    line = Progress(progress, len(runs) * (end - began), len(runs))
     deadline = None if time_limit is None else started + time_limit
     stopped = ""
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(cores) as pool, Progress(progress) as line:
         for turn in range(1, TURNS + 1):
             for run in runs:
                 run.control[loop.LIMIT] = began + (end - began) * turn**2 // TURNS**2
@@ -191,7 +190,8 @@ def _drive(
                 reason = ""
                 try:
                     _, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-                    line.update(sum(run.iteration - began for run in runs))
+                    share = sum(run.iteration - began for run in runs) / max(len(runs) * (end - began), 1)
+                    line.update(f"{len(runs)} chains: {share:4.0%}", share)
                     if deadline is not None and time.perf_counter() > deadline:
                         reason = "time limit"
                 except KeyboardInterrupt:
@@ -204,7 +204,6 @@ def _drive(
                 future.result()
             if stopped or any(run.control[loop.STATUS] for run in runs):
                 break
-    line.close()
     return time.perf_counter() - started, "" if all(run.iteration >= end for run in runs) else stopped
 
 

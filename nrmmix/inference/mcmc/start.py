@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix.common.messages import did_you_mean, quoted
 from nrmmix.inference.search.grower import STARTS
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.frame import arrays
@@ -24,7 +25,7 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
     """Labels (chains, n) of the starts; UNASSIGNED for observations that enter one by one, others below it where they do by trees."""
     if isinstance(init, str):
         if init not in INITS:
-            raise ValueError(f"init must be one of {', '.join(map(repr, INITS))} or labels, not {init!r}.")
+            raise ValueError(f"init must be one of {quoted(INITS)} or labels, not {init!r}{did_you_mean(init, INITS)}")
         first = {"one": np.zeros(n, int), "each": np.arange(n)}.get(init, np.full(n, BY_TREES.get(init, UNASSIGNED)))
         return np.tile(first.astype(np.int64), (chains, 1))
     given = arrays.reals(init, "init")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +12,7 @@ import numpy as np
 from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import seconds
+from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import check_rows
@@ -56,49 +56,48 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
     """
     if why := search.complaint(model):
         raise ValueError(f"nm.{search}: {why}.")
-    seconds("time_limit", time_limit)
+    limit = seconds("time_limit", time_limit)
     seeds = seed_sequence(rng)
     random = np.random.default_rng(seeds.spawn(1)[0])
-    show = sys.stderr.isatty() if progress is None else bool(progress)
     with announced(), interrupts_delayed():
         grower, updates = TreeGrower(model), update_addresses(model)
         check_rows(model, grower.data)
         grower.compile(updates)
     started = time.perf_counter()
-    best, bounds, stopped = None, [], ""
-    for number in range(search.passes):
-        before = _changing(grower)
-        try:
-            for _ in search.build(grower, random):
-                if time_limit is not None and time.perf_counter() - started > time_limit:
-                    stopped = "time limit"
-                    break
-            if stopped:
-                break
-            found = _found(grower)
-            bounds.append(found.score)
-            if best is None or found.score > best.score:
-                best = found
-            if show:
-                sys.stderr.write(f"\rpass {number + 1} of {search.passes}, {time.perf_counter() - started:.0f} s      ")
-                sys.stderr.flush()
-            if number + 1 < search.passes:
-                grower.resample(found.labels, updates, random)
-        except KeyboardInterrupt:
-            stopped = "interrupt"
-            break
-        if not search.is_random and np.array_equal(before, _changing(grower)):
-            break  # the next tree would be the same
-        if time_limit is not None and time.perf_counter() - started > time_limit and number + 1 < search.passes:
-            stopped = "time limit"
-            break
-    if show:
-        sys.stderr.write("\n")
+    with Progress(progress) as line:
+        best, bounds, stopped = _best(grower, search, updates, random, line, math.inf if limit is None else started + limit)
     if best is None:
         if stopped == "time limit":
             raise TimeoutError("time_limit was over before the first tree was built; give more seconds.")
         raise KeyboardInterrupt("stopped before the first tree was built")
     return SearchOutcome(search, best, bounds, int(seeds.entropy), time.perf_counter() - started, bool(stopped))
+
+
+def _best(
+    grower: TreeGrower, search: Search, updates: np.ndarray, random: np.random.Generator, line: Progress, deadline: float
+) -> tuple[Found | None, list[float], str]:
+    """The best tree of the passes, their scores, and why they were stopped: "", "interrupt" or "time limit"."""
+    best, bounds = None, []
+    for number in range(1, search.passes + 1):
+        before = _changing(grower)
+        try:
+            for _ in search.build(grower, random):
+                if time.perf_counter() > deadline:
+                    return best, bounds, "time limit"
+            found = _found(grower)
+            bounds.append(found.score)
+            if best is None or found.score > best.score:
+                best = found
+            line.update(f"pass {number} of {search.passes}", number / search.passes)
+            if number < search.passes:
+                grower.resample(found.labels, updates, random)
+        except KeyboardInterrupt:
+            return best, bounds, "interrupt"
+        if not search.is_random and np.array_equal(before, _changing(grower)):
+            break  # the next tree would be the same
+        if time.perf_counter() > deadline and number < search.passes:
+            return best, bounds, "time limit"
+    return best, bounds, ""
 
 
 def _changing(grower: TreeGrower) -> np.ndarray:

@@ -8,17 +8,15 @@ A new family, from outside the package too, is a class derived from `Family`; no
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from nrmmix.common.messages import positive, row_name
 from nrmmix.model.frame.arrays import reals
-from nrmmix.model.frame.tables import row_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,13 +211,9 @@ class Family:
         return 0.0
 
 
-def positive(who: str, name: str, value: Any) -> float | None:
+def none_or_positive(who: str, name: str, value: Any) -> float | None:
     """A hyperparameter that is None or a finite number greater than 0."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < math.inf:
-        raise ValueError(f"{who}: {name} must be a finite number greater than 0, not {value!r}.")
-    return float(value)
+    return None if value is None else positive(f"{who}: {name}", value)
 
 
 def positives(who: str, name: str, value: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from nrmmix.common.messages import did_you_mean
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Law
@@ -72,8 +72,7 @@ def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assig
         own = _names_of(key, names)
         for name in own:
             if name not in names:
-                near = difflib.get_close_matches(name, names, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else "."
+                hint = did_you_mean(name, names)
                 raise ValueError(f"family is given for {name!r}, which is no response; the responses are {', '.join(names)}{hint}")
             if name in taken:
                 raise ValueError(f"response {name!r} has two families, under {taken[name]!r} and {key!r}; give it one.")

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nrmmix.common.messages import plain
 from nrmmix.kernels.families import categorical, poisson, rising
 from nrmmix.model.families.base import Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import BernoulliLaw, CategoricalLaw, Law, NegativeBinomial, PoissonLaw
 from nrmmix.model.frame.arrays import LARGEST
-from nrmmix.model.frame.tables import COUNT_BOUND, plain
+from nrmmix.model.frame.tables import COUNT_BOUND
 
 # Defaults, chosen by held-out score: benchmarks/default_discrete.py.
 POISSON_SHAPE = 1.0

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
+from nrmmix.common.messages import plain
 from nrmmix.kernels.families import multinomial, rising
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Law
-from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, plain
+from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS
 
 LONGEST_TABLE = 2**20  # counts of one word beyond which no table of log rising factorials is made
 

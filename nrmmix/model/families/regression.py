@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.kernels.families import regression
-from nrmmix.model.families.base import MOST_NU, Entries, Family, Observed, Packed, Parameter, numbers, positive, shaped
+from nrmmix.model.families.base import MOST_NU, Entries, Family, Observed, Packed, Parameter, none_or_positive, numbers, shaped
 from nrmmix.model.families.distributions import Law, Normal, StudentT
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
@@ -93,7 +93,7 @@ class Regression(Family):
         for name, value in {"design": design, "b": b, "precision": precision}.items():
             object.__setattr__(self, name, value)
         for name, value in values.items():
-            object.__setattr__(self, name, positive("Regression", name, value))
+            object.__setattr__(self, name, none_or_positive("Regression", name, value))
 
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
                 levels: Sequence[tuple[Any, ...] | None] | None = None) -> Regression:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
+from nrmmix.common.messages import flag, number
 from nrmmix.kernels.families import semiconjugate
 from nrmmix.kernels.families.semiconjugate import KNOWN, OWN, SHARED
 from nrmmix.model.families.base import Entries, Family, Packed, Parameter, numbers
@@ -79,12 +79,11 @@ class SemiconjugateGaussian(Family):
     def __init__(self, mean: Any = None, precision: Any = None, shared_precision: bool = False) -> None:
         if mean is not None and not (isinstance(mean, (tuple, list)) and len(mean) == 2):
             raise ValueError(f"SemiconjugateGaussian: mean must be a pair (m, variance), not {mean!r}.")
-        if not isinstance(shared_precision, (bool, np.bool_)):
-            raise ValueError(f"SemiconjugateGaussian: shared_precision must be True or False, not {shared_precision!r}.")
+        shared_precision = flag("SemiconjugateGaussian: shared_precision", shared_precision)
         precision = precision.tolist() if isinstance(precision, np.ndarray) else precision
         several = isinstance(precision, (tuple, list))
         for one in precision if several else (precision,):
-            if not (isinstance(one, Gamma) or (one is None and not several) or _is_positive(one)):
+            if not (isinstance(one, Gamma) or (one is None and not several) or 0 < number(one) < math.inf):
                 raise ValueError(
                     "SemiconjugateGaussian: precision must be nm.Gamma(shape, rate), a finite number greater than 0, or one of these for "
                     f"each response, not {one!r}."
@@ -98,7 +97,7 @@ class SemiconjugateGaussian(Family):
             raise ValueError("SemiconjugateGaussian: precisions must be all known or all from a gamma distribution.")
         if shared_precision and precision is not None and not isinstance(precision[0] if several and precision else precision, Gamma):
             raise ValueError("SemiconjugateGaussian: a known precision is that of all components; leave shared_precision out.")
-        for name, value in (("mean", mean), ("precision", precision), ("shared_precision", bool(shared_precision))):
+        for name, value in (("mean", mean), ("precision", precision), ("shared_precision", shared_precision)):
             object.__setattr__(self, name, value)
 
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
@@ -250,10 +249,6 @@ def _listed(values: Sequence[float]) -> str:
         return numbers(values)
     shown = ", ".join(f"{value:.5g}" for value in values)
     return f"[{shown}]" if len(values) > 1 else shown
-
-
-def _is_positive(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _each(name: str, value: Any, d: int) -> np.ndarray:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common.messages import listed, row_name, shown
 from nrmmix.common.warnings import warn
-from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, as_frame, listed, row_name, shown
+from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, as_frame
 
 __all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "reals", "vector"]
 

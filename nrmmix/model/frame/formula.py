@@ -20,6 +20,7 @@ from patsy import builtins
 from patsy.desc import INTERCEPT, Term
 from patsy.eval import EvalEnvironment
 
+from nrmmix.common import messages
 from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
@@ -423,7 +424,7 @@ def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: 
             raise ValueError(f"The response {name!r} is missing in all {len(gap)} rows; leave it out.")
     empty = np.flatnonzero(np.all(list(gaps.values()), axis=0))
     if len(empty):
-        where = tables.row_name(np.flatnonzero(used)[empty[0]], index)
+        where = messages.row_name(np.flatnonzero(used)[empty[0]], index)
         raise ValueError(f"All responses are missing in {where}, which then says nothing; drop it, or use missing='drop'.")
 
 

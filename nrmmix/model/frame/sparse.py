@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common import messages
 from nrmmix.model.frame import tables
 
 
@@ -70,7 +71,7 @@ def sparse_counts(data: Any, names: tuple[str, ...] | None = None) -> Any:
         row = int(np.searchsorted(made.indptr, bad[0], side="right")) - 1
         column = int(made.indices[bad[0]])
         name = f"y{column + 1}" if names is None else names[column]
-        raise ValueError(f"The response {name!r} is {tables.plain(made.data[bad[0]])} in row {row}, not a count: {tables.COUNTS}.")
+        raise ValueError(f"The response {name!r} is {messages.plain(made.data[bad[0]])} in row {row}, not a count: {tables.COUNTS}.")
     return made
 
 

@@ -1,75 +1,22 @@
-"""Tables: whatever holds columns becomes a DataFrame, and rows and columns get names in messages.
-
-Positions of rows in messages count from 0.
-"""
+"""Tables: whatever holds columns becomes a DataFrame."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence, Set, Sized
+from collections.abc import Mapping, Sequence, Set, Sized
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["as_frame", "is_plain", "listed", "plain", "row_name", "shown", "unknown_column"]
+from nrmmix.common.messages import listed, nearest, shown
+
+__all__ = ["as_frame", "is_plain", "unknown_column"]
 
 SUPPORTED = "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas()"
-LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
 COUNT_BOUND = 1e9  # differences of log gamma functions keep six digits up to here
 COUNTS = "counts are whole numbers, 0 or more and less than 1e9"
-
-
-def row_name(position: int, index: pd.Index | None = None) -> str:
-    """Describe a row by its position and, where that differs, by its index label.
-
-    Examples
-    --------
-    >>> row_name(3), row_name(1, pd.Index(["a", "b"]))
-    ('row 3', "row 1 (index label 'b')")
-    """
-    position = int(position)
-    if index is None:
-        return f"row {position}"
-    label = plain(index[position])
-    if isinstance(label, int) and label == position:
-        return f"row {position}"
-    return f"row {position} (index label {shown(label)})"
-
-
-def plain(item: Any) -> Any:
-    """An item without NumPy's wrapping; a whole float as an int."""
-    if isinstance(item, tuple):  # a label of several levels
-        return tuple(plain(part) for part in item)
-    item = item.item() if isinstance(item, np.generic) else item
-    return int(item) if isinstance(item, float) and item.is_integer() else item
-
-
-def shown(item: Any) -> str:
-    """An item as messages show it, which is not at any length.
-
-    Examples
-    --------
-    >>> shown("a"), shown(np.float64(2)), len(shown("a" * 1000))
-    ("'a'", '2', 60)
-    """
-    text = " ".join(repr(plain(item)).split("\n"))
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
-
-
-def listed(items: Iterable[str]) -> str:
-    """Join names by commas, the first of them where there are many.
-
-    Examples
-    --------
-    >>> listed(["x", "y"])
-    'x, y'
-    """
-    items = list(items)
-    more = f", ... ({len(items)} all told)" if len(items) > MOST else ""
-    return ", ".join(items[:MOST]) + more
 
 
 def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
@@ -188,8 +135,8 @@ def is_plain(data: Any) -> bool:
 
 def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> ValueError:
     """Return the error for a column that is not there, with the nearest name and the names there are."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
     foreign = listed(f"{letter!r} is {unicodedata.name(letter, 'unnamed')}" for letter in dict.fromkeys(name) if not letter.isascii())
     letters = f" ({foreign})" if foreign else ""  # some look like others
+    near = nearest(name, known, 0.5)
+    hint = "" if near is None else f" Did you mean {near!r}?"
     return ValueError(f"There is no column {shown(name)}{letters} in {table}.{hint} The columns are {listed(known)}.")

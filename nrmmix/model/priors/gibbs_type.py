@@ -7,10 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nrmmix.common.messages import number
 from nrmmix.kernels.core import state as layout
-from nrmmix.model.priors.hyperpriors import (
-    number,
-)
 from nrmmix.model.priors.measures import Prior
 
 

@@ -4,25 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
 from typing import Any, ClassVar
 
+from nrmmix.common.messages import number, positive
 from nrmmix.kernels.core.state import BETA, FIXED, GAMMA, LOGNORMAL
-
-
-def number(value: Any) -> float:
-    """A real number as a float; NaN for anything else."""
-    try:
-        return float(value) if isinstance(value, (Real, Decimal)) and not isinstance(value, bool) else math.nan
-    except OverflowError:
-        return math.nan
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0 < number(value) < math.inf:
-        raise ValueError(f"{name} must be a finite number greater than 0, not {value!r}.")
-    return float(value)
 
 
 @dataclass(frozen=True)
@@ -65,8 +50,8 @@ class Gamma(Hyperprior):
     kind: ClassVar[int] = GAMMA
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", _positive("Gamma: shape", self.shape))
-        object.__setattr__(self, "rate", _positive("Gamma: rate", self.rate))
+        object.__setattr__(self, "shape", positive("Gamma: shape", self.shape))
+        object.__setattr__(self, "rate", positive("Gamma: rate", self.rate))
 
     def row(self) -> tuple[float, float, float]:
         return (GAMMA, self.shape, self.rate)
@@ -105,8 +90,8 @@ class Beta(Hyperprior):
     kind: ClassVar[int] = BETA
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "a", _positive("Beta: a", self.a))
-        object.__setattr__(self, "b", _positive("Beta: b", self.b))
+        object.__setattr__(self, "a", positive("Beta: a", self.a))
+        object.__setattr__(self, "b", positive("Beta: b", self.b))
 
     def row(self) -> tuple[float, float, float]:
         return (BETA, self.a, self.b)
@@ -150,7 +135,7 @@ class LogNormal(Hyperprior):
         if not math.isfinite(number(self.mu)):
             raise ValueError(f"LogNormal: mu must be a finite number, not {self.mu!r}.")
         object.__setattr__(self, "mu", float(self.mu))
-        object.__setattr__(self, "sd", _positive("LogNormal: sd", self.sd))
+        object.__setattr__(self, "sd", positive("LogNormal: sd", self.sd))
 
     def row(self) -> tuple[float, float, float]:
         return (LOGNORMAL, self.mu, self.sd)

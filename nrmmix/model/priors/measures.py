@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
+from nrmmix.common.messages import number, positive
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.priors.hyperpriors import (
     Beta,
@@ -20,7 +19,6 @@ from nrmmix.model.priors.hyperpriors import (
     hyper_row,
     hyper_start,
     hyperparameter,
-    number,
 )
 
 __all__ = [
@@ -99,13 +97,8 @@ class _GeneralizedGamma(Prior):
         object.__setattr__(self, "sigma", _sigma(name, self.sigma))
 
     def _check_tau(self) -> None:
-        name = type(self).__name__
-        if isinstance(self.tau, bool) or not isinstance(self.tau, Real) or not 0 < self.tau < math.inf:
-            raise ValueError(
-                f"{name}: tau must be a finite number greater than 0, not {self.tau!r}; "
-                "the law of the partition depends on tau only through mass * tau**sigma, so tau = 1 loses nothing."
-            )
-        object.__setattr__(self, "tau", float(self.tau))
+        why = "; the law of the partition depends on tau only through mass * tau**sigma, so tau = 1 loses nothing"
+        object.__setattr__(self, "tau", positive(f"{type(self).__name__}: tau", self.tau, why))
 
 
 @dataclass(frozen=True)

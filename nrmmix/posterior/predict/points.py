@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from nrmmix.common.messages import did_you_mean, listed, plain, shown
 from nrmmix.model.frame.arrays import reals
-from nrmmix.model.frame.tables import COUNT_BOUND, listed, plain, shown
+from nrmmix.model.frame.tables import COUNT_BOUND
 from nrmmix.posterior.predict.states import prior_laws
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ def chosen(model: Specification, response: Any) -> np.ndarray:
         raise ValueError(f"response is empty; the responses are {listed(names)}.")
     for name in given:
         if name not in names:
-            near = difflib.get_close_matches(str(name), names, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"unknown response {name!r}; the responses are {listed(names)}{hint}")
+            raise ValueError(f"unknown response {name!r}; the responses are {listed(names)}{did_you_mean(name, names)}")
         if given.count(name) > 1:
             raise ValueError(f"response {name!r} stands twice; give it once.")
     return np.array([names.index(name) for name in given])
@@ -121,9 +119,8 @@ def _codes(name: str, levels: Sequence[Any], values: np.ndarray) -> np.ndarray:
     codes = np.empty(len(values))
     for i, value in enumerate(map(plain, values)):
         if value not in position:
-            near = difflib.get_close_matches(str(value), list(map(str, levels)), 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
-            raise ValueError(f"at: {shown(value)} is no level of the response {name!r}; there are {listed(map(shown, levels))}{hint}")
+            there = f"there are {listed(map(shown, levels))}{did_you_mean(value, levels)}"
+            raise ValueError(f"at: {shown(value)} is no level of the response {name!r}; {there}")
         codes[i] = position[value]
     return codes
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.messages import count
+from nrmmix.common.messages import count, listed
 from nrmmix.common.seeds import draw_seeds, prediction_seed, seed_sequence
 from nrmmix.kernels.predictive import MAX_JUMPS
 from nrmmix.model import replicates as blocks_of
-from nrmmix.model.frame.tables import listed
 from nrmmix.model.replicates import Replicates, known, parts
 from nrmmix.posterior.predict.rows import targets
 from nrmmix.posterior.predict.states import Reach, Replay, new_components, random_measure

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix.common.compiling import announced
+from nrmmix.common.messages import plain
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.kernels.predictive import draw_components, draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
 from nrmmix.model.frame.arrays import TOO_FAR
-from nrmmix.model.frame.tables import plain
 from nrmmix.model.pack import arrays_of
 from nrmmix.posterior.predict.rows import Target
 

@@ -6,10 +6,8 @@ quantiles over draws of the random measure itself: atoms' weights and parameters
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +15,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.messages import count
+from nrmmix.common.messages import count, known_name, probability
 from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
@@ -87,12 +85,8 @@ def predict(
     """
     if isinstance(newdata, str):
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; did you mean kind={newdata!r}?")
-    if not (isinstance(kind, str) and kind in KINDS):
-        near = difflib.get_close_matches(str(kind), KINDS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
-        raise ValueError(f"unknown kind {kind!r}; there are {', '.join(map(repr, KINDS))}{hint}")
-    if isinstance(interval, bool) or not isinstance(interval, Real) or not 0 < interval < 1:
-        raise ValueError(f"interval must be between 0 and 1, not {interval!r}.")
+    known_name("kind", kind, KINDS)
+    share = probability("interval", interval)
     if kind not in ("density", "cdf") and at is not None:
         raise ValueError(f'at belongs to kind="density" and "cdf"; a {kind} has no points.')
     if kind == "cluster" and response is not None:
@@ -102,7 +96,7 @@ def predict(
     responses = chosen(model, response)
     named = model.n_dim > 1 if response is None else not isinstance(response, str)
     target = targets(model, newdata)
-    query = Query(posterior, newdata, target, responses, named, float(interval), size, seed)
+    query = Query(posterior, newdata, target, responses, named, share, size, seed)
     with announced():
         if kind == "mean":
             return _mean(query)

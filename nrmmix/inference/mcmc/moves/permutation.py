@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, ClassVar
 
-from nrmmix.common.messages import one_of
+from nrmmix.common.messages import flag, number, one_of
 from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.permutation import permutation
@@ -70,11 +69,10 @@ class Permutation(Move):
     def __post_init__(self) -> None:
         one_of("dynamic_program", self.dynamic_program, ("metropolis", "table"))
         one_of("order", self.order, ORDERS)
-        if not isinstance(self.integrate_mass, bool):
-            raise ValueError(f"integrate_mass must be True or False, not {self.integrate_mass!r}.")
+        object.__setattr__(self, "integrate_mass", flag("integrate_mass", self.integrate_mass))
         if self.beam is None:
             return
-        if isinstance(self.beam, bool) or not isinstance(self.beam, Real) or not 0 <= self.beam < 1:
+        if not 0 <= number(self.beam) < 1:
             raise ValueError(f"beam must be None or a number in [0, 1), the share of the sum that may be lost, not {self.beam!r}.")
         if self.dynamic_program == "table":
             raise ValueError('a beam needs dynamic_program="metropolis"; the table is exact and has none.')

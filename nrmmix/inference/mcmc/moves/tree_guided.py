@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from nrmmix.common.messages import count
+from nrmmix.common.messages import between, count
 from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, ScratchSize, only_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
@@ -22,12 +21,6 @@ if TYPE_CHECKING:
 
 
 LEAST_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
-
-
-def _number(name: str, value: Any, least: float, most: float, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:
-        raise ValueError(f"{name} must be {what}, not {value!r}.")
-    return float(value)
 
 
 @dataclass(frozen=True)
@@ -86,8 +79,8 @@ class TreeGuided(Move):
         for name in ("global_moves", "depth", "scans", "refresh"):
             if name != "refresh" or self.refresh is not None:
                 object.__setattr__(self, name, count(name, getattr(self, name), 1, MOST))
-        object.__setattr__(self, "scan_share", _number("scan_share", self.scan_share, 0.0, 1.0, "a number from 0 to 1"))
-        object.__setattr__(self, "eta", _number("eta", self.eta, 0.01, 10.0, "a number from 0.01 to 10"))
+        object.__setattr__(self, "scan_share", between("scan_share", self.scan_share, 0.0, 1.0))
+        object.__setattr__(self, "eta", between("eta", self.eta, 0.01, 10.0))
 
     @property
     def kinds(self) -> tuple[str, ...]:

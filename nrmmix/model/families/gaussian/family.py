@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, positive, shaped
+from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
 from nrmmix.model.families.distributions import Law
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form
 from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, KnownCovarianceWithGaps
@@ -119,7 +119,7 @@ class Gaussian(Family):
             for name, other in without.items():
                 if value is not None and other is not None:
                     raise ValueError(f"Gaussian: {name} does not apply with {known}; {left} do.")
-        values = {"m": m, "r": positive("Gaussian", "r", r), "nu": positive("Gaussian", "nu", nu), "scale": scale}
+        values = {"m": m, "r": none_or_positive("Gaussian", "r", r), "nu": none_or_positive("Gaussian", "nu", nu), "scale": scale}
         values |= {"covariance": covariance, "known_mean": known_mean, "known_covariance": known_covariance}
         for name, value in values.items():
             object.__setattr__(self, name, value)
