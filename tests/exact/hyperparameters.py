@@ -38,20 +38,16 @@ def hyper_posterior(X, family, mass_prior, sigma_prior):
         node, weight = np.polynomial.legendre.leggauss(48)
         sigmas = 0.5 * (node + 1)
         sigma_weight = weight / 2 * sigma_prior.pdf(sigmas)
-    u = np.exp(LOG_U)
+    u, mass = np.exp(LOG_U), np.exp(z)
+    prior = mass_prior.pdf(mass) * mass
+    powers = np.stack([prior * mass**k for k in range(n + 2)], axis=1)
     total = np.zeros(4)
     for sigma, w in zip(sigmas, sigma_weight, strict=True):
-        growth = psi1(u, sigma)
+        over_mass = np.exp(-np.outer(psi1(u, sigma), mass)) @ powers  # integrals of mass^k times what u leaves of it, at each u
         for sizes, likelihood in sizes_of.items():
-            K = len(sizes)
-            s = np.array(sizes)
-            f = n * LOG_U - (n - sigma * K) * np.log1p(u) + (gammaln(s - sigma) - gammaln(1 - sigma)).sum()
-            # over mass at each u, then over u
-            mass = np.exp(z)
-            log_mass = mass_prior.logpdf(mass) + z + K * z
-            values = np.exp(f[:, None] + log_mass[None, :] - growth[:, None] * mass[None, :])
-            by_mass = values.sum(axis=0)
-            m0, m1 = by_mass.sum(), (by_mass * mass).sum()
+            K, s = len(sizes), np.array(sizes)
+            f = np.exp(n * LOG_U - (n - sigma * K) * np.log1p(u) + (gammaln(s - sigma) - gammaln(1 - sigma)).sum())
+            m0, m1 = f @ over_mass[:, K], f @ over_mass[:, K + 1]
             total += w * likelihood * np.array([m0, m1, sigma * m0, K * m0])
     return total[1:] / total[0]
 
