@@ -13,12 +13,15 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nrmmix import __version__
 from nrmmix.common import files
+from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import did_you_mean
+from nrmmix.common.registry import shell_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,19 +60,10 @@ WARMUP_EXAMPLES = """examples:
   NUMBA_CACHE_DIR=/shared/cache nrmmix warmup
 """
 
-PRIORS = {
-    "dp": "DirichletProcess", "nggp": "NGGP", "nig": "NormalizedInverseGaussian", "py": "PitmanYor", "stable": "NormalizedStable",
-    "finite": "FiniteMixture",
-}
-OPTIONS = {"mass": ("dp", "nggp", "nig", "py", "finite"), "sigma": ("nggp", "py", "stable"), "components": ("finite",)}  # of which priors
+OPTIONS = ("mass", "sigma", "components")  # of priors
 # Iterations are cheap on small tables, and neighbouring draws much alike: by default one in THIN is kept, ROWS / rows on large ones.
 THIN, ROWS = 20, 5000
 RUN = {"draws": 1000, "tune": 2000, "chains": 4}
-FAMILIES = {
-    "gaussian": ("Gaussian", {}), "diagonal": ("Gaussian", {"covariance": "diagonal"}), "poisson": ("Poisson", {}),
-    "bernoulli": ("Bernoulli", {}), "multinomial": ("Multinomial", {}), "categorical": ("Categorical", {}),
-}
-KERNELS = {"se": "SquaredExponential", "box": "Box"}
 FORMATS = {"text": "as_text", "html": "as_html", "latex": "as_latex", "csv": "as_csv"}
 
 
@@ -100,9 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     given = sys.argv[1:] if argv is None else argv
-    # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
-    options = _parser().parse_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
     try:
+        # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
+        options = _parser(given[:1]).parse_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
         return options.run(options)
     except KeyboardInterrupt as error:
         _say(str(error) or "stopped")
@@ -119,7 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
+    """All commands; the options of `fit` where it is the one that is wanted: they name what can be plugged in, which is slow to import."""
     parser = argparse.ArgumentParser(
         prog="nrmmix", description="Bayesian nonparametric mixtures and density regression.", epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -135,7 +130,9 @@ def _parser() -> argparse.ArgumentParser:
         made.set_defaults(run=run)
         return made
 
-    _fit_arguments(command("fit", _fit, "fit a model and print its summary", FIT_EXAMPLES))
+    fit = command("fit", _fit, "fit a model and print its summary", FIT_EXAMPLES)
+    if list(wanted) == ["fit"]:
+        _fit_arguments(fit)
     summary = command("summary", _summary, "print the summary of a saved fit", SUMMARY_EXAMPLES)
     predict = command("predict", _predict, "print predictions of a saved fit as csv", PREDICT_EXAMPLES)
     report = command("report", _report, "write a saved fit as one HTML page with pictures", REPORT_EXAMPLES)
@@ -157,26 +154,29 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _fit_arguments(fit: argparse.ArgumentParser) -> None:
+    with interrupts_delayed():
+        from nrmmix.inference.methods import CYCLES, SEARCHES
+
     fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, a tilde, 1 (a mixture) or covariates: "y ~ x"')
     fit.add_argument("--data", required=True, metavar="NAME|FILE.csv", help="a data set of `nrmmix datasets`, or a csv file")
     fit.add_argument("--missing", choices=("drop", "raise", "marginalize"), default="drop", help="rows with missing values (default: drop)")
     model = fit.add_argument_group("model")
     model.add_argument(
         "--family", nargs="+", default=["gaussian"], metavar="NAME",
-        help=f"of all responses, one of {', '.join(FAMILIES)}; or several, each with its responses: gaussian=age+weight poisson=visits "
-        "(default: gaussian)",
+        help=f"of all responses, one of {', '.join(shell_names('family'))}; or several, each with its responses: "
+        "gaussian=age+weight poisson=visits (default: gaussian)",
     )
-    model.add_argument("--prior", choices=tuple(PRIORS), default="dp", help="random measure (default: dp)")
+    model.add_argument("--prior", choices=tuple(shell_names("prior")), default="dp", help="random measure (default: dp)")
     model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled; of finite 1)")
     model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp, py or stable (default: sampled)")
     model.add_argument("--components", type=int, metavar="M", help="number of components of finite")
-    model.add_argument("--kernel", choices=tuple(KERNELS), help="covariate kernel (default with covariates: se)")
+    model.add_argument("--kernel", choices=tuple(shell_names("kernel")), help="covariate kernel (default with covariates: se)")
     model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: 0.05)")
     run = fit.add_argument_group("sampling")
     run.add_argument(
         "--method", default="auto", metavar="NAME",
-        help="auto (the default), gibbs, split_merge, slice, permutation, tree or tree_published (not exact); bhc and ibhc search for one "
-        "partition",
+        help=f"auto (the default), {', '.join(f'{name} (not exact)' if one.bias else name for name, one in CYCLES.items())}; "
+        f"{' and '.join(SEARCHES)} search for one partition",
     )
     for name, text in (
         ("draws", "draws to keep in each chain"), ("tune", "iterations before the first draw"), ("chains", "chains"),
@@ -340,30 +340,39 @@ def _model(options: argparse.Namespace) -> Model:
     import nrmmix as nm
 
     data = _table(options.data)
-    given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
-    for name in given:
-        if options.prior not in OPTIONS[name]:
-            raise ValueError(f"--{name} belongs to --prior {' or '.join(OPTIONS[name])}, not {options.prior}")
-    if options.prior == "finite" and options.components is None:
-        raise ValueError("--prior finite needs --components")
-    prior = getattr(nm, PRIORS[options.prior])(**given)
     kernel = None
-    if options.kernel == "box" and options.width is None:
-        raise ValueError("--kernel box needs --width; covariates are scaled to [0, 1]")
     if options.kernel is not None or options.width is not None:
-        kernel = getattr(nm, KERNELS[options.kernel or "se"])(options.width)
-    return nm.Model(options.formula, data, family=_family(options.family), prior=prior, kernel=kernel, missing=options.missing)
+        kind, given = shell_names("kernel")[options.kernel or "se"]
+        if options.width is None and kind.default_width is None:
+            raise ValueError(f"--kernel {options.kernel} needs --width; covariates are scaled to [0, 1]")
+        kernel = kind(options.width, **given)
+    family, prior = _family(options.family), _prior(options)
+    return nm.Model(options.formula, data, family=family, prior=prior, kernel=kernel, missing=options.missing)
+
+
+def _prior(options: argparse.Namespace) -> Any:
+    priors = shell_names("prior")
+    given = {name: getattr(options, name) for name in OPTIONS if getattr(options, name) is not None}
+    takes = {name: [short for short, (kind, _) in priors.items() if name in signature(kind).parameters] for name in OPTIONS}
+    for name in given:
+        if options.prior not in takes[name]:
+            raise ValueError(f"--{name} belongs to --prior {' or '.join(takes[name])}, not {options.prior}")
+    kind, fixed = priors[options.prior]
+    for name, one in signature(kind).parameters.items():
+        if one.default is one.empty and name not in given:
+            raise ValueError(f"--prior {options.prior} needs --{name}")
+    return kind(**fixed, **given)
 
 
 def _family(given: Sequence[str]) -> Any:
     """A family by name, or several by the names of their responses."""
-    import nrmmix as nm
+    known = shell_names("family")
 
     def made(name: str) -> Any:
-        if name not in FAMILIES:
-            raise ValueError(f"--family {name!r} is unknown; there are {', '.join(FAMILIES)}{did_you_mean(name, FAMILIES)}")
-        kind, arguments = FAMILIES[name]
-        return getattr(nm, kind)(**arguments)
+        if name not in known:
+            raise ValueError(f"--family {name!r} is unknown; there are {', '.join(known)}{did_you_mean(name, known)}")
+        kind, options = known[name]
+        return kind(**options)
 
     if len(given) == 1 and "=" not in given[0]:
         return made(given[0])

@@ -15,6 +15,7 @@ class Method:
     `nrmmix.inference.methods`.
     """
 
+    role: ClassVar[str] = "method"
     name: str
     accepts: ClassVar[frozenset[str]] = frozenset()  # arguments of `Model.fit` that it uses
     why_not: ClassVar[str] = "is not used by {method}"  # what is said of the others

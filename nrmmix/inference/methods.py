@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from nrmmix.common.messages import did_you_mean
+from nrmmix.common.registry import code
 from nrmmix.inference.mcmc.cycle import Cycle
 from nrmmix.inference.mcmc.moves import Gibbs, Move, Permutation, PublishedTreeGuided, Slice, SplitMerge, TreeGuided
 from nrmmix.inference.method import Method
@@ -88,7 +89,7 @@ def code_of(name: str, cycle: Cycle) -> str:
     """A method as an argument of `Model.fit`."""
     if METHODS.get(name) == cycle:
         return repr(name)
-    moves = ", ".join(f"nm.{move}" for move in cycle.moves)
+    moves = ", ".join(map(code, cycle.moves))
     return f"nm.Cycle([{moves}], share={cycle.share!r})"
 
 

@@ -1,11 +1,10 @@
 """Models and tables as JSON and plain arrays, and back.
 
-Only the classes listed here, and those that the caller has registered, are ever made from what a file says.
+Only classes of the registry are ever made from what a file says.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,93 +12,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common import registry
+from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
-from nrmmix.inference.mcmc import cycle as methods
-from nrmmix.inference.mcmc import moves
-from nrmmix.model import families
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import ModelFrame, restored_frame
-from nrmmix.model.priors import covariate_kernels as covariates
-from nrmmix.model.priors import measures as priors
-
-# Classes that a file may name, with the arguments that make an object again.
-ARGUMENTS: dict[type, tuple[str, ...]] = {
-    priors.Gamma: ("shape", "rate"),
-    priors.Beta: ("a", "b"),
-    priors.LogNormal: ("mu", "sd"),
-    priors.DirichletProcess: ("mass",),
-    priors.NGGP: ("mass", "sigma", "tau"),
-    priors.NormalizedInverseGaussian: ("mass", "tau"),
-    priors.PitmanYor: ("mass", "sigma"),
-    priors.NormalizedStable: ("sigma",),
-    priors.FiniteMixture: ("components", "mass"),
-    families.Gaussian: families.Gaussian.arguments,
-    families.Multinomial: families.Multinomial.arguments,
-    families.Poisson: families.Poisson.arguments,
-    families.Bernoulli: families.Bernoulli.arguments,
-    families.Categorical: families.Categorical.arguments,
-    families.Regression: families.Regression.arguments,
-    families.SemiconjugateGaussian: families.SemiconjugateGaussian.arguments,
-    covariates.SquaredExponential: ("width", "locations", "scale"),
-    covariates.Box: ("width", "locations", "scale"),
-    moves.Gibbs: ("subset",),
-    moves.SplitMerge: ("proposals", "scans", "proposal"),
-    moves.Slice: ("max_atoms",),
-    moves.Permutation: ("dynamic_program", "beam", "order", "integrate_mass"),
-    moves.TreeGuided: ("global_moves", "depth", "scan_share", "scans", "refresh", "eta"),
-    moves.PublishedTreeGuided: ("global_moves", "depth", "repaired"),
-    methods.Cycle: ("moves", "share"),
-}
-_CLASSES = {kind.__name__: kind for kind in ARGUMENTS}
 
 
-class UnknownClass(ValueError):
-    """A file names a class that is not registered."""
-
-
-def register(kind: type, arguments: tuple[str, ...]) -> None:
-    """Let saved fits hold objects of a class of one's own, such as a prior derived from `nrmmix.GibbsType`.
-
-    To be called before such a fit is saved, and in every session before `nrmmix.load` reads one.
-
-    Parameters
-    ----------
-    kind : type
-        Its name must be that of no other class that files may hold.
-    arguments : tuple of str
-        Arguments of the class that make an object again; each is also the name of an attribute that holds it.  They may be
-        numbers, strings, lists and other objects that can be saved.
-
-    Raises
-    ------
-    ValueError
-        If kind is no class, its name is taken, or arguments are not names.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> class Antoniak(nm.GibbsType):
-    ...     def __init__(self, mass):
-    ...         super().__init__(sigma=0.0)
-    ...         self.concentration = mass
-    >>> register(Antoniak, ("concentration",))
-    Traceback (most recent call last):
-    ValueError: Antoniak has no argument 'concentration'; its arguments are mass.
-    """
-    if not isinstance(kind, type):
-        raise ValueError(f"a class is needed, not {kind!r}.")
-    known = _CLASSES.get(kind.__name__)
-    if known is not None and known.__module__.startswith("nrmmix."):
-        raise ValueError(f"files name the package's own {kind.__name__} so; give the class another name.")
-    if isinstance(arguments, str) or not all(isinstance(name, str) for name in arguments):
-        raise ValueError(f"arguments must be a tuple of names, not {arguments!r}.")
-    accepted = inspect.signature(kind).parameters
-    for name in arguments:
-        if name not in accepted:
-            raise ValueError(f"{kind.__name__} has no argument {name!r}; its arguments are {', '.join(accepted)}.")
-    if known is not None:  # defined anew, as in a notebook
-        ARGUMENTS.pop(known)
-    ARGUMENTS[kind], _CLASSES[kind.__name__] = tuple(arguments), kind
+class NotKnown(ValueError):
+    """A file names a class, or options of it, that are not known here."""
 
 
 def encode(value: Any) -> Any:
@@ -112,7 +33,8 @@ def encode(value: Any) -> Any:
 
     Examples
     --------
-    >>> encode(priors.NGGP(mass=2.0))
+    >>> import nrmmix as nm
+    >>> encode(nm.NGGP(mass=2.0))
     {'class': 'NGGP', 'mass': 2.0, 'sigma': {'class': 'Beta', 'a': 1.0, 'b': 2.0}, 'tau': 1.0}
     """
     if value is None or isinstance(value, (str, bool, int, float)):
@@ -121,18 +43,27 @@ def encode(value: Any) -> Any:
         return {"families": [[list(key) if isinstance(key, tuple) else key, encode(item)] for key, item in value.items()]}
     if isinstance(value, (np.ndarray, list, tuple)):
         return [encode(item) for item in (value.tolist() if isinstance(value, np.ndarray) else value)]
-    if type(value) not in ARGUMENTS:
-        raise TypeError(
-            f"a model with {value!r} cannot be saved; only {', '.join(_CLASSES)} can, and classes registered by nm.register."
-        )
-    return {"class": type(value).__name__} | {name: encode(getattr(value, name)) for name in ARGUMENTS[type(value)]}
+    known = registry.plugin_of(value)
+    if known is None:
+        there = ", ".join(one.made.__name__ for one in registry.plugins())
+        raise TypeError(f"a model with {value!r} cannot be saved; only {there} can, and classes registered by nm.register.")
+    for name in known.arguments:
+        if not hasattr(value, name):
+            raise TypeError(f"{value!r} cannot be saved: its class has the argument {name!r}, and the object no attribute of that name.")
+    return {"class": known.made.__name__} | {name: encode(getattr(value, name)) for name in known.arguments}
 
 
 def decode(value: Any) -> Any:
     """What `encode` was given.
 
+    Raises
+    ------
+    NotKnown
+        If a class or one of its options is not known, or an option is missing: defaults of today may not be those of then.
+
     Examples
     --------
+    >>> import nrmmix as nm
     >>> decode({"class": "Gamma", "shape": 1.0, "rate": 2.0})
     Gamma(shape=1.0, rate=2.0)
     """
@@ -140,15 +71,24 @@ def decode(value: Any) -> Any:
         return [decode(item) for item in value]
     if isinstance(value, dict) and "families" in value:
         return {tuple(key) if isinstance(key, list) else key: decode(item) for key, item in value["families"]}
-    if isinstance(value, dict):
-        kind = _CLASSES.get(value["class"])
-        if kind is None:
-            raise UnknownClass(
-                f"it holds an object of the class {value['class']!r}, which is not known here; if it is one of your own, import it and "
-                f"call nrmmix.model.encoding.register({value['class']}, arguments) first."
-            )
-        return kind(**{name: decode(value[name]) for name in ARGUMENTS[kind] if name in value})  # older files have fewer
-    return value
+    return _made(dict(value)) if isinstance(value, dict) else value
+
+
+def _made(values: dict[str, Any]) -> Any:
+    name = values.pop("class")
+    known = registry.named(name)
+    if known is None:
+        raise NotKnown(
+            f"it holds an object of the class {name!r}, which is not known here; if it is one of your own, import it and call "
+            f"nm.register({name}) first."
+        )
+    missing = [one for one in known.arguments if one not in values]
+    if missing:
+        raise NotKnown(f"it holds a {name} without {listed(missing)}, which the nrmmix that wrote it did not save; fit the model again.")
+    more = [one for one in values if one not in known.arguments]
+    if more:
+        raise NotKnown(f"it holds a {name} with {listed(more)}, which is no option of the {name} that is known here.")
+    return known.made(**{one: decode(values[one]) for one in known.arguments})
 
 
 # ---- data
@@ -167,7 +107,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
 
 
 def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> ModelFrame:
-    """The data of `encode_source`; files of format 1 hold numbers only."""
+    """The data of `encode_source`."""
     if "sparse" in spec:
         from scipy.sparse import csr_array
 
@@ -178,8 +118,8 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
         if "names" in spec:
             source = pd.DataFrame.sparse.from_spmatrix(source, decode_table(spec, get).index, spec["names"])
     else:
-        source, reads = decode_table(spec, get), spec.get("reads")
-    return restored_frame(formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec.get("designs", ()))
+        source, reads = decode_table(spec, get), spec["reads"]
+    return restored_frame(formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"])
 
 
 # ---- tables

@@ -7,7 +7,6 @@ import io
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass
 from datetime import datetime
 from html import escape
 from importlib.metadata import version
@@ -19,9 +18,11 @@ import numpy as np
 from nrmmix import plots
 from nrmmix.common import files
 from nrmmix.common.messages import listed
+from nrmmix.common.registry import arguments_of, default_of, is_own, plugin_of
 from nrmmix.inference.methods import code_of
-from nrmmix.model.encoding import ARGUMENTS
-from nrmmix.model.priors.gibbs_type import GibbsType
+from nrmmix.model.families import Family
+from nrmmix.model.priors.covariate_kernels import CovariateKernel
+from nrmmix.model.priors.measures import Prior
 from nrmmix.plots.kinds import KINDS
 from nrmmix.posterior.convergence import converged, verdict
 from nrmmix.report.frames import quantities
@@ -210,7 +211,7 @@ def reproduce(fit: MCMCResult) -> str:
     model = fit.model
     arguments = [repr(model.formula), "data", f"family={_code(model.family)}", f"prior={_code(model.prior)}"]
     if model.kernel is not None:
-        arguments.append(f"kernel={_kernel(model.kernel)}")
+        arguments.append(f"kernel={_code(model.kernel)}")
     if not model.frame.is_sparse and np.isnan(model.frame.response).any():
         arguments.append("missing='marginalize'")
     lines = "\n".join(f"    {argument}," for argument in arguments)
@@ -219,15 +220,17 @@ def reproduce(fit: MCMCResult) -> str:
 
 
 def _code(value: Any) -> str:
-    if is_dataclass(value):
-        values = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        given = ", ".join(f"{name}={_code(own)}" for name, own in values.items() if own is not None)
-        return f"nm.{type(value).__name__}({given})"
-    if isinstance(value, GibbsType):  # of the user's own; its arguments are known if they are registered
-        given = ", ".join(f"{name}={_code(getattr(value, name))}" for name in ARGUMENTS.get(type(value), ()))
-        return f"{type(value).__name__}({given or '...'})"
+    known = plugin_of(value)
+    if known is not None:
+        values = arguments_of(value)
+        given = [name for name in values if values[name] is not None or default_of(known.made, name) is not None]
+        return f"{_name(value)}({', '.join(f'{name}={_code(values[name])}' for name in given)})"
+    if isinstance(value, (Family, Prior, CovariateKernel)):  # of the user's own; its arguments are known if it is registered
+        return f"{_name(value)}(...)"
     if isinstance(value, tuple):
         return f"({', '.join(map(_code, value))},)"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_code, value))}]"
     if isinstance(value, dict):
         return f"{{{', '.join(f'{key!r}: {_code(own)}' for key, own in value.items())}}}"
     if isinstance(value, np.ndarray) and value.ndim == 1 and len(value) > LONGEST and (value == value[0]).all():
@@ -235,6 +238,5 @@ def _code(value: Any) -> str:
     return repr(value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value)
 
 
-def _kernel(kernel: Any) -> str:
-    width = kernel.widths[0] if kernel.shared_width else kernel.widths
-    return f"nm.{type(kernel).__name__}({_code(width)}, locations={_code(kernel.locations)}, scale={kernel.scale!r})"
+def _name(value: Any) -> str:
+    return f"{'nm.' if is_own(type(value)) else ''}{type(value).__name__}"

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nrmmix.common import files
-from nrmmix.common.compiling import announced
 from nrmmix.inference.mcmc.chain import BY_CLUSTER, PROGRAM, WHOLE, Checkpoint, Record, generator
 from nrmmix.inference.mcmc.cycle import Cycle, program
 from nrmmix.inference.mcmc.sampling import Run
@@ -25,8 +24,7 @@ from nrmmix.inference.methods import CYCLES
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.checks import numbered_by_appearance, one_location_each
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.clusters import rebuild
-from nrmmix.model.encoding import UnknownClass, decode, decode_source, encode, encode_source
+from nrmmix.model.encoding import NotKnown, decode, decode_source, encode, encode_source
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
@@ -35,7 +33,7 @@ from nrmmix.results.mcmc import MCMCResult
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-FORMAT, VERSION = "nrmmix fit", 3
+FORMAT, VERSION, OLDEST = "nrmmix fit", 4, 3  # format 3 may lack options of moves, which is found where they are read
 HEADER = "header"
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
@@ -121,7 +119,7 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult:
     Raises
     ------
     ValueError
-        If the file is damaged, is none of these, was written by a newer version or is too large; the message says which.
+        If the file is damaged, is none of these, was written by a newer version or one too old, or is too large; the message says which.
     OSError
         If there is no such file, or it cannot be read.
 
@@ -153,9 +151,14 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult:
             f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {header.get('version')}; this version reads formats up "
             f"to {VERSION}: install a newer nrmmix."
         )
+    if header["version"] < OLDEST:
+        raise ValueError(
+            f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {header['version']}; this version reads formats from "
+            f"{OLDEST} on: fit the model again."
+        )
     try:
         return _restored(header, held)
-    except UnknownClass as error:
+    except NotKnown as error:
         raise ValueError(f"{str(where)!r} cannot be read: {error}") from None
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ValueError(f"{str(where)!r} is damaged: {_reason(error)}.") from error
@@ -211,14 +214,13 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     _check_draws(model, draws)
     shape = draws["n_clusters"].shape
     run = {name: header["run"][name] for name in RUN}
-    # formats 1 and 2 knew collapsed Gibbs only
-    cycle = decode(header["run"]["cycle"]) if "cycle" in header["run"] else CYCLES["gibbs"]
+    cycle = decode(header["run"]["cycle"])
     _insist(isinstance(cycle, Cycle) and run["method"] in (cycle.name, *CYCLES), f"method {run['method']!r}")
     _insist(not cycle.refusal(model), f"method {run['method']!r}")
     cycle.check(model, run["tune"], has_name=run["method"] in CYCLES)
     for name in ("tune", "thin", "seed"):
         _insist(type(run[name]) is int and run[name] >= (name == "thin"), name)
-    checkpoints = tuple(_checkpoint(model, cycle, chain, get, header["version"]) for chain in header["chains"])
+    checkpoints = tuple(_checkpoint(model, cycle, chain, get) for chain in header["chains"])
     _insist(len(checkpoints) == shape[0], "chains")
     _insist(all(checkpoint.iteration >= run["tune"] + run["thin"] * shape[1] for checkpoint in checkpoints), "iterations")
     return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
@@ -275,23 +277,16 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
     _insist(bool(((locations >= 0) & (locations < P)).all()) and one_location_each(labels, locations), "locations")
 
 
-def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], version: int) -> Checkpoint:
+def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> Checkpoint:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
-    if version == 1:
-        spec, get = _of_format_1(model, spec, get, room)
-    rows = len(get(spec["spare"]["labels"]))
-    spare = Record(*(  # older files lack what their models do not have
-        _spare(name, get(spec["spare"][name]) if name in spec["spare"] else np.zeros((rows, *empty.shape[1:])), empty)
-        for name, empty in room._asdict().items()
-    ))
+    spare = Record(*(_spare(name, get(spec["spare"][name]), empty) for name, empty in room._asdict().items()))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels):
         _check_labels(spare.labels)
         if spare.location.shape[1]:
             _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
-    state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE)}
-    state |= {name: get(spec["state"][name]) if name in spec["state"] else np.zeros(0) for name in ("shared", "imputed")}
+    state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE, "shared", "imputed")}
     K = state["size"].shape[0]
     _, like = arrays_of(model, K)
     for name, values in state.items():
@@ -311,9 +306,8 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
     _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
     memory = program(cycle, model)
-    for name, field in PROGRAM.items():  # not there in older formats, whose moves learnt nothing
-        empty = getattr(memory, field)
-        state[name] = get(spec["state"][name]) if name in spec["state"] else empty
+    for name, field in PROGRAM.items():
+        empty, state[name] = getattr(memory, field), get(spec["state"][name])
         _insist(state[name].shape == empty.shape and state[name].dtype == empty.dtype, f"chain's {name}")
         _insist(bool(np.isfinite(state[name]).all()), f"chain's {name}")
     for move, learnt in zip(cycle.moves, state["kept"], strict=True):
@@ -323,27 +317,6 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     generator(spec["generator"])
     _insist(type(spec["iteration"]) is int, "iterations")
     return Checkpoint(spec["iteration"], spec["generator"], state, spare)
-
-
-def _of_format_1(
-    model: Specification, spec: dict[str, Any], get: Callable[[str], np.ndarray], room: Record
-) -> tuple[dict[str, Any], Callable[[str], np.ndarray]]:
-    """A chain as it is written now: nothing is held, shared or imputed in format 1, and statistics had other coordinates."""
-    labels, size = (get(spec["state"][name]) for name in ("labels", "size"))
-    _insist(labels.shape == (model.n_obs,) and labels.dtype == np.int64 and size.ndim == 1, "chain's labels")
-    _insist(labels.min() >= 0 and labels.max() == len(size) - 1, "chain's labels")
-    data, state = arrays_of(model, len(size))
-    state.labels[:], state.num[layout.N_CLUSTERS] = labels, len(size)
-    with announced():
-        rebuild(data, state)
-    spare = len(get(spec["spare"]["labels"]))
-    added = {f"spare {name}": np.zeros((spare, *empty.shape[1:]), empty.dtype) for name, empty in room._asdict().items()}
-    added |= {"stat": state.stat[:, : len(size)].copy(), "shared": np.zeros(0), "imputed": np.zeros(0)}
-    made = spec | {
-        "state": {"shared": "shared", "imputed": "imputed"} | spec["state"] | {"stat": "stat"},
-        "spare": {name: f"spare {name}" for name in room._fields} | spec["spare"],
-    }
-    return made, lambda name: added[name] if name in added else get(name)
 
 
 def _spare(name: str, values: np.ndarray, empty: np.ndarray) -> np.ndarray:

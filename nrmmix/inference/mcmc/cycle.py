@@ -9,12 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nrmmix.common.messages import one_of
+from nrmmix.common.registry import code, plugin, plugins
 from nrmmix.inference.mcmc.moves.base import Move
-from nrmmix.inference.mcmc.moves.gibbs import Gibbs
-from nrmmix.inference.mcmc.moves.permutation import Permutation
-from nrmmix.inference.mcmc.moves.slice import Slice
-from nrmmix.inference.mcmc.moves.split_merge import SplitMerge
-from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
 from nrmmix.inference.method import Method
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
@@ -26,9 +22,9 @@ if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
 
 SHARES = ("once", "work")
-KNOWN = tuple(f"nm.{kind.__name__}()" for kind in (Gibbs, SplitMerge, Slice, Permutation, TreeGuided))
 
 
+@plugin
 @dataclass(frozen=True)
 class Cycle(Method):
     """A list of moves, run one after the other in every iteration.
@@ -50,7 +46,8 @@ class Cycle(Method):
 
     Examples
     --------
-    >>> print(Cycle([SplitMerge(), Gibbs()], share="work"))
+    >>> import nrmmix as nm
+    >>> print(nm.Cycle([nm.SplitMerge(), nm.Gibbs()], share="work"))
     Cycle([SplitMerge(), Gibbs()], share='work')
     """
 
@@ -75,7 +72,8 @@ class Cycle(Method):
             if isinstance(move, Cycle):
                 raise ValueError("moves holds an nm.Cycle; give its moves instead.")
             if not isinstance(move, Move):
-                raise ValueError(f"moves holds {move!r}, which is no move; there are {', '.join(KNOWN)}.")
+                there = ", ".join(f"nm.{one.made.__name__}()" for one in plugins("move") if one.is_own and not one.made.runs_alone)
+                raise ValueError(f"moves holds {move!r}, which is no move; there are {there}.")
         one_of("share", self.share, SHARES)
         if len(moves) > 1 and any(move.runs_alone for move in moves):
             alone = next(move for move in moves if move.runs_alone)
@@ -100,7 +98,7 @@ class Cycle(Method):
     def refusal(self, model: Specification) -> str:
         for move in self.moves:
             if why := move.refusal(model):
-                return f"nm.{move}: {why}"
+                return f"{code(move)}: {why}"
         return ""
 
     def check(self, model: Specification, tune: int, has_name: bool) -> None:
@@ -115,9 +113,9 @@ class Cycle(Method):
         """
         for move in self.moves:
             if move.complaint(model):
-                raise ValueError(f"nm.{move}: {move.complaint(model)}.")
+                raise ValueError(f"{code(move)}: {move.complaint(model)}.")
             if tune == 0 and move.needs_tune():
-                raise ValueError(f"nm.{move}: {move.needs_tune()}; tune must be at least 1.")
+                raise ValueError(f"{code(move)}: {move.needs_tune()}; tune must be at least 1.")
         if tune == 0 and self.share == "work" and not has_name:
             raise ValueError('share="work" measures the work of each move in tuning; tune must be at least 1.')
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nrmmix.common.messages import count
+from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import only_with_unions
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.grower import TreeGrower, too_large
@@ -56,6 +57,7 @@ class Search(Method):
         return f"{type(self).__name__}({', '.join(given)})"
 
 
+@plugin
 @dataclass(frozen=True)
 class BHC(Search):
     """Bayesian hierarchical clustering (Heller & Ghahramani 2005; for normalized random measures Lee & Choi 2015, section 2.3).
@@ -102,6 +104,7 @@ class BHC(Search):
         return grower.agglomerate(np.arange(grower.n))
 
 
+@plugin
 @dataclass(frozen=True)
 class IBHC(Search):
     """Incremental Bayesian hierarchical clustering for normalized random measures (Lee & Choi 2015, section 2.3).

@@ -105,14 +105,13 @@ class Family:
     """Base of the component families.
 
     A family stands for one block of responses, d columns of the data, independent of other blocks within a component.
-    Hyperparameters that were not given are None until `resolve` has taken them from the data.
+    Hyperparameters that were not given are None until `resolve` has taken them from the data.  Each argument of the constructor is also an
+    attribute: from them a saved family is made again.
 
     Attributes
     ----------
     reads : {"numbers", "counts", "composition", "binary", "categories"}
         How the responses are read: categories as numbers 0, 1, ... of their levels.
-    arguments : tuple of str
-        Arguments of the constructor and attributes of the same name: from them a saved family is made again.
     design : str or None
         Right side of a formula whose columns are the family's inputs, row by row: covariates of a regression, an exposure.  None for none.
     takes_missing : bool
@@ -126,8 +125,8 @@ class Family:
 
     names: tuple[str, ...] = field(default=(), init=False, repr=False)  # of the responses; set by `resolve`
     input_names: tuple[str, ...] = field(default=(), init=False, repr=False)  # columns of the design; set before `resolve`
+    role: ClassVar[str] = "family"
     reads: ClassVar[str] = "numbers"
-    arguments: ClassVar[tuple[str, ...]] = ()
     needs_totals: ClassVar[bool] = False  # responses are counts given the total of their row
     takes_missing: ClassVar[bool] = False
 

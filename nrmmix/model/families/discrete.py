@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nrmmix.common.messages import plain
+from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import categorical, poisson, rising
 from nrmmix.model.families.base import Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import BernoulliLaw, CategoricalLaw, Law, NegativeBinomial, PoissonLaw
@@ -35,6 +36,7 @@ def _whole(y: Any, names: Sequence[str], who: str, below: Sequence[float]) -> np
     return y
 
 
+@plugin
 @dataclass(frozen=True, eq=False)
 class Poisson(Family):
     """Poisson components with a conjugate gamma prior, independent by response: counts, with or without exposure.
@@ -76,12 +78,12 @@ class Poisson(Family):
     -12.221
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"poisson": {}}
     shape: Any = None
     rate: Any = None
     exposure: str | None = None
     takes_missing: ClassVar[bool] = True
     reads: ClassVar[str] = "counts"
-    arguments: ClassVar[tuple[str, ...]] = ("shape", "rate", "exposure")
 
     def __init__(self, shape: Any = None, rate: Any = None, *, exposure: str | None = None) -> None:
         if exposure is not None and not (isinstance(exposure, str) and exposure.strip()):
@@ -225,6 +227,7 @@ class _Levels(Family):
         return np.stack(drawn, axis=1).astype(float)
 
 
+@plugin
 @dataclass(frozen=True, eq=False)
 class Bernoulli(_Levels):
     """Bernoulli components with a conjugate beta prior, independent by response: True and False, or 1 and 0.
@@ -257,10 +260,10 @@ class Bernoulli(_Levels):
     -7.573
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"bernoulli": {}}
     a: Any = None
     b: Any = None
     reads: ClassVar[str] = "binary"
-    arguments: ClassVar[tuple[str, ...]] = ("a", "b")
 
     def __init__(self, a: Any = None, b: Any = None) -> None:
         if (a is None) != (b is None):
@@ -304,6 +307,7 @@ class Bernoulli(_Levels):
         return lines
 
 
+@plugin
 @dataclass(frozen=True, eq=False)
 class Categorical(_Levels):
     """Categorical components with a conjugate Dirichlet prior, independent by response: text, categories or numbers that name levels.
@@ -338,10 +342,10 @@ class Categorical(_Levels):
     -7.455
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"categorical": {}}
     concentration: Any = None
     levels: tuple[tuple[Any, ...], ...] = ()  # of each response; set by `resolve`
     reads: ClassVar[str] = "categories"
-    arguments: ClassVar[tuple[str, ...]] = ("concentration",)
 
     def __init__(self, concentration: Any = None) -> None:
         object.__setattr__(self, "concentration", positives("Categorical", "concentration", concentration))

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.common.messages import plain
+from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Law
@@ -18,6 +19,7 @@ from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS
 LONGEST_TABLE = 2**20  # counts of one word beyond which no table of log rising factorials is made
 
 
+@plugin
 @dataclass(frozen=True, eq=False)
 class Multinomial(Family):
     """Multinomial components with a conjugate Dirichlet prior: rows of counts over a vocabulary, given their totals.
@@ -53,11 +55,11 @@ class Multinomial(Family):
     -9.624
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"multinomial": {}}
     concentration: Any = 0.1
     takes_missing: ClassVar[bool] = True
     reads: ClassVar[str] = "composition"
     needs_totals: ClassVar[bool] = True
-    arguments: ClassVar[tuple[str, ...]] = ("concentration",)
 
     def __init__(self, concentration: Any = 0.1) -> None:
         if concentration is None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
+from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import regression
 from nrmmix.model.families.base import MOST_NU, Entries, Family, Observed, Packed, Parameter, none_or_positive, numbers, shaped
 from nrmmix.model.families.distributions import Law, Normal, StudentT
@@ -22,6 +23,7 @@ LEAST_NU = 0.05  # below, draws from the prior leave floating point
 COLLINEAR = 1e-10  # share of a column's length that is left outside the span of the others
 
 
+@plugin
 @dataclass(frozen=True, eq=False)
 class Regression(Family):
     """Linear regression in every component, with a conjugate normal-inverse-gamma prior.
@@ -81,7 +83,6 @@ class Regression(Family):
     nu: float | None = None
     scale: float | None = None
     takes_missing: ClassVar[bool] = True
-    arguments: ClassVar[tuple[str, ...]] = ("design", "b", "r", "precision", "nu", "scale")
 
     def __init__(self, design: str, *, b: Any = None, r: float | None = None, precision: Any = None, nu: float | None = None,
                  scale: float | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nrmmix.common.messages import flag, number
+from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import semiconjugate
 from nrmmix.kernels.families.semiconjugate import KNOWN, OWN, SHARED
 from nrmmix.model.families.base import Entries, Family, Packed, Parameter, numbers
@@ -25,6 +26,7 @@ LEAST_SHAPE = 0.025  # below, precisions drawn from the prior leave floating poi
 NODES = 801  # of quadratures over log precision
 
 
+@plugin
 @dataclass(frozen=True, eq=False)
 class SemiconjugateGaussian(Family):
     """Independent normal responses, mean and precision of a component independent a priori.
@@ -74,7 +76,6 @@ class SemiconjugateGaussian(Family):
     precision: Any = None
     shared_precision: bool = False
     takes_missing: ClassVar[bool] = True
-    arguments: ClassVar[tuple[str, ...]] = ("mean", "precision", "shared_precision")
 
     def __init__(self, mean: Any = None, precision: Any = None, shared_precision: bool = False) -> None:
         if mean is not None and not (isinstance(mean, (tuple, list)) and len(mean) == 2):

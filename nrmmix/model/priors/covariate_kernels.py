@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import covariates as compiled
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.frame.arrays import LARGEST, reals
@@ -23,6 +24,7 @@ MAX_LOCATIONS = 200
 class CovariateKernel:
     """Base of the covariate kernels; see `SquaredExponential` and `Box`."""
 
+    role: ClassVar[str] = "kernel"
     entry: ClassVar[Entry]
     formula: ClassVar[str]
     default_width: ClassVar[Hyperparameter | None] = None
@@ -109,6 +111,7 @@ class CovariateKernel:
     __repr__ = __str__
 
 
+@plugin
 class SquaredExponential(CovariateKernel):
     """K(x, mu) = exp(-d^2 / (2 width^2)), a product over covariates.
 
@@ -134,11 +137,13 @@ class SquaredExponential(CovariateKernel):
     SquaredExponential(width = 0.05)
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"se": {}}
     entry = compiled.squared_exponential
     formula = "K(x, mu) = exp(-d^2 / (2 width^2))"
     default_width = 0.05
 
 
+@plugin
 class Box(CovariateKernel):
     """K(x, mu) = 1 where the distance is less than the width, else 0; every covariate must be within its width.
 
@@ -160,5 +165,6 @@ class Box(CovariateKernel):
     Box(width = 0.2)
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"box": {}}
     entry = compiled.box
     formula = "K(x, mu) = 1 if d < width else 0"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from nrmmix.common.messages import number, positive
+from nrmmix.common.registry import plugin
 from nrmmix.kernels.core.state import BETA, FIXED, GAMMA, LOGNORMAL
 
 
@@ -14,6 +15,7 @@ from nrmmix.kernels.core.state import BETA, FIXED, GAMMA, LOGNORMAL
 class Hyperprior:
     """A distribution of one hyperparameter."""
 
+    role: ClassVar[str] = "hyperprior"
     kind: ClassVar[int] = FIXED
 
     def row(self) -> tuple[float, float, float]:
@@ -30,6 +32,7 @@ class Hyperprior:
         raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
 
 
+@plugin
 @dataclass(frozen=True)
 class Gamma(Hyperprior):
     """Gamma distribution with mean shape/rate.
@@ -70,6 +73,7 @@ class Gamma(Hyperprior):
         return f"Gamma({self.shape:g}, {self.rate:g})"
 
 
+@plugin
 @dataclass(frozen=True)
 class Beta(Hyperprior):
     """Beta distribution on (0, 1).
@@ -110,6 +114,7 @@ class Beta(Hyperprior):
         return f"Beta({self.a:g}, {self.b:g})"
 
 
+@plugin
 @dataclass(frozen=True)
 class LogNormal(Hyperprior):
     """Log-normal distribution: the logarithm is normal with mean mu and standard deviation sd.

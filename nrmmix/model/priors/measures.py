@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nrmmix.common.messages import number, positive
+from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.priors.hyperpriors import (
     Beta,
@@ -37,6 +38,7 @@ _DEFAULT_SIGMA = Beta(1.0, 2.0)
 class Prior:
     """A random measure: its hyperparameters, and what kernels are told of it."""
 
+    role: ClassVar[str] = "prior"
     title: ClassVar[str] = ""
     kind: ClassVar[int] = layout.CRM
     marginal: ClassVar[bool] = True  # whether u is integrated out of the joint of a mixture
@@ -101,6 +103,7 @@ class _GeneralizedGamma(Prior):
         object.__setattr__(self, "tau", positive(f"{type(self).__name__}: tau", self.tau, why))
 
 
+@plugin
 @dataclass(frozen=True)
 class DirichletProcess(_GeneralizedGamma):
     """Dirichlet process; in density regression the kernel-weighted gamma process (Foti & Williamson 2012).
@@ -121,6 +124,7 @@ class DirichletProcess(_GeneralizedGamma):
     DirichletProcess(mass = 1)
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"dp": {}}
     title: ClassVar[str] = "Dirichlet process"
     marginal: ClassVar[bool] = True
     parameters: ClassVar[tuple[str, ...]] = ("mass",)
@@ -129,6 +133,7 @@ class DirichletProcess(_GeneralizedGamma):
         self._check()
 
 
+@plugin
 @dataclass(frozen=True)
 class NGGP(_GeneralizedGamma):
     """Normalised generalised gamma process (James, Lijoi & Prünster 2009), Lévy density
@@ -154,6 +159,7 @@ class NGGP(_GeneralizedGamma):
     NGGP(mass = 1, sigma = 0.25)
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"nggp": {}}
     sigma: Hyperparameter = _DEFAULT_SIGMA
     tau: float = field(default=1.0, kw_only=True)
     title: ClassVar[str] = "normalized generalized gamma process"
@@ -163,6 +169,7 @@ class NGGP(_GeneralizedGamma):
         self._check_tau()
 
 
+@plugin
 @dataclass(frozen=True)
 class NormalizedInverseGaussian(_GeneralizedGamma):
     """Normalised inverse Gaussian process (Lijoi, Mena & Prünster 2005): the NGGP with sigma = 1/2.
@@ -185,6 +192,7 @@ class NormalizedInverseGaussian(_GeneralizedGamma):
     NormalizedInverseGaussian(mass ~ Gamma(1, 1), sigma = 0.5)
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"nig": {}}
     sigma: Hyperparameter = field(default=0.5, init=False)
     tau: float = field(default=1.0, kw_only=True)
     title: ClassVar[str] = "normalized inverse Gaussian process"
@@ -194,6 +202,7 @@ class NormalizedInverseGaussian(_GeneralizedGamma):
         self._check_tau()
 
 
+@plugin
 @dataclass(frozen=True)
 class PitmanYor(Prior):
     """Pitman-Yor process (Pitman & Yor 1997); in density regression the kernel-weighted measure with the random mass that gives it.
@@ -219,6 +228,7 @@ class PitmanYor(Prior):
     PitmanYor(mass = 1, sigma = 0.25)
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"py": {}}
     mass: Hyperparameter = _DEFAULT_MASS
     sigma: Hyperparameter = _DEFAULT_SIGMA
     title: ClassVar[str] = "Pitman-Yor process"
@@ -256,6 +266,7 @@ class PitmanYor(Prior):
         return (mass > -sigma) & (sigma >= 0) & (sigma < 1)
 
 
+@plugin
 @dataclass(frozen=True)
 class NormalizedStable(Prior):
     """Normalised stable process (Kingman 1975): the Pitman-Yor process with mass 0, and the limit of the NGGP at tau = 0.
@@ -278,6 +289,7 @@ class NormalizedStable(Prior):
     NormalizedStable(sigma = 0.5)
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"stable": {}}
     sigma: Hyperparameter = _DEFAULT_SIGMA
     tau: float = field(default=0.0, init=False)
     title: ClassVar[str] = "normalized stable process"
@@ -298,6 +310,7 @@ class NormalizedStable(Prior):
         return (sigma > 0) & (sigma < 1)
 
 
+@plugin
 @dataclass(frozen=True)
 class FiniteMixture(Prior):
     """A mixture of a fixed number of components with symmetric Dirichlet weights; in density regression a measure of so many atoms.
@@ -324,6 +337,7 @@ class FiniteMixture(Prior):
     FiniteMixture(components = 3, mass = 1)
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"finite": {}}
     components: int = field()  # without the default that `Prior` has
     mass: Hyperparameter = 1.0
     title: ClassVar[str] = "symmetric Dirichlet weights"

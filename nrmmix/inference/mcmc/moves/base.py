@@ -31,6 +31,7 @@ class ScratchSize(NamedTuple):
 class Move:
     """What all moves have in common."""
 
+    role: ClassVar[str] = "move"
     name: ClassVar[str]
     entry: ClassVar[Entry]
     exact: ClassVar[bool] = True  # whether it leaves the posterior invariant

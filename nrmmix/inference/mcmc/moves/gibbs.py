@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import count
+from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import Move, ScratchSize
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from nrmmix.model.specification import Specification
 
+@plugin
 @dataclass(frozen=True)
 class Gibbs(Move):
     """Collapsed marginal Gibbs: every observation in turn, component parameters and locations of new atoms integrated out.

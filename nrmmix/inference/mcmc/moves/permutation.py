@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import flag, number, one_of
+from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.permutation import permutation
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 ORDERS = ("uniform", "markov", "projection")
 
 
+@plugin
 @dataclass(frozen=True)
 class Permutation(Move):
     """Permutation-augmented sampler: given an ordering of the data, a partition into segments of it is drawn as a whole.

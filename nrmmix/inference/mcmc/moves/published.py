@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import count, one_of
+from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 REPAIRS = ("subset", "tree", "first_pick")
 
 
+@plugin
 @dataclass(frozen=True)
 class PublishedTreeGuided(Move):
     """Tree-guided MCMC as published: a Bayesian hierarchical clustering of every cluster guides splits and merges (Lee & Choi 2015).

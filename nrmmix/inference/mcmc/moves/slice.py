@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import count
+from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import _ONLY_MIXTURES, MOST, Move, ScratchSize
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 SKIPPED_BAD = 0.2  # share of the calls
 
 
+@plugin
 @dataclass(frozen=True)
 class Slice(Move):
     """Slice sampler: weights and components of the random measure are drawn, all atoms above the smallest slice among them.

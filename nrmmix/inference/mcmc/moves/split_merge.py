@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import count, one_of
+from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import split_merge
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from nrmmix.model.specification import Specification
 
+@plugin
 @dataclass(frozen=True)
 class SplitMerge(Move):
     """Split-merge: two observations drawn at random are parted, or their clusters joined, by Metropolis-Hastings at fixed u.

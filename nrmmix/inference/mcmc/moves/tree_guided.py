@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from nrmmix.common.messages import between, count
+from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, ScratchSize, only_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LEAST_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
 
 
+@plugin
 @dataclass(frozen=True)
 class TreeGuided(Move):
     """Tree-guided MCMC that leaves the posterior invariant: clusters are split along trees, and like ones merged, by Metropolis-Hastings.

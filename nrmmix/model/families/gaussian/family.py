@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
 from nrmmix.model.families.distributions import Law
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form
@@ -26,6 +27,7 @@ KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples o
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
+@plugin
 @dataclass(frozen=True, eq=False)
 class Gaussian(Family):
     """Gaussian components with a conjugate prior: unknown mean and covariance, or one of them known.
@@ -95,6 +97,7 @@ class Gaussian(Family):
     'mu = [0., 0.], nu = 2'
     """
 
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"gaussian": {}, "diagonal": {"covariance": "diagonal"}}
     covariance: str = "full"
     known_mean: Any = None
     known_covariance: Any = None
@@ -104,7 +107,6 @@ class Gaussian(Family):
     scale: Any = None
     form: Form | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
-    arguments: ClassVar[tuple[str, ...]] = ("covariance", "known_mean", "known_covariance", "m", "r", "nu", "scale")
 
     def __init__(self, covariance: str = "full", *, known_mean: Any = None, known_covariance: Any = None, m: Any = None,
                  r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
