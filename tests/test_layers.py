@@ -28,11 +28,6 @@ RANK = {name: number for number, names in enumerate(RANKS) for name in names}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__init__.py" or path.parent != ROOT)
 # Methods of results hand over to what shows, and `api` to what wraps: within functions these may look up.
 FACES = {"results"}
-# What still looks up.  May only become shorter: one that is no longer needed fails too.
-EXCEPTIONS = {
-    ("nrmmix.model.encoding", "nrmmix.inference.mcmc.cycle"),
-    ("nrmmix.model.encoding", "nrmmix.inference.mcmc.moves"),
-}
 LONGEST, ENTRIES = 500, 10  # lines of a module, entries of a folder
 
 
@@ -93,9 +88,7 @@ def test_every_room_has_a_rank():
 
 
 def test_imports_go_one_way():
-    found = looks_up()
-    assert found - EXCEPTIONS == set(), "these look up"
-    assert EXCEPTIONS - found == set(), "these exceptions are no longer needed"
+    assert looks_up() == set()
 
 
 def test_kernels_import_little():
