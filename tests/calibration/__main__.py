@@ -99,7 +99,7 @@ def about(seconds: float, processes: int) -> str:
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m calibration", description="Simulation-based calibration.")
-    parser.add_argument("--replicates", type=int, default=300, help="data sets of each cell; a third where model or sampler is wrong")
+    parser.add_argument("--replicates", type=int, default=200, help="data sets of each cell; a third where model or sampler is wrong")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=BY_NAME, default=list(BY_NAME), help=", ".join(BY_NAME))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--to", type=Path, help="the page to write, such as docs/calibration.md")
