@@ -36,7 +36,7 @@ test-external: $(STAMP)
 nightly: $(STAMP)
 	$(MAKE) matrix
 	$(PYTEST) -n 2 -m nightly
-	export NRMMIX_GEWEKE_ITERATIONS=30000 && $(PYTEST) -n 2 -m "nightly or not nightly" tests/geweke
+	export NRMMIX_GEWEKE_ITERATIONS=15000 && $(PYTEST) -n 2 -m "nightly or not nightly" tests/geweke
 	export NRMMIX_FUZZ_EXAMPLES=1000 && $(PYTEST) tests/test_fuzz.py
 	$(MAKE) calibration
 

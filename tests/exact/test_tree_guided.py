@@ -87,7 +87,7 @@ def test_parameters_that_are_not_integrated_out(family):
 
 @pytest.mark.parametrize(("move", "prior"), each_once(MOVES, ["NGGP(0.8, 0.2)", "PY(-0.2, 0.5)", "finite(3, 1.2)"]))
 def test_every_kind(move, prior):
-    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=2500), matrix.law(prior, FULL), 0.09)
+    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=1500), matrix.law(prior, FULL), 0.12)
 
 
 @pytest.mark.parametrize("move", ["global, blocks", "global, scan"])
@@ -108,20 +108,20 @@ def law_of_mixtures():
 
 @pytest.mark.parametrize("move", MOVES)
 def test_a_prior_by_its_table(move):
-    check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FULL, draws=2500), law_of_mixtures(), 0.06)
+    check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FULL, draws=1500), law_of_mixtures(), 0.08)
 
 
 @pytest.mark.parametrize(("move", "prior"), each_once(["blocks", "scan"], ["DP(1)", "PY(0.9, 0.3)"]))
 def test_cells_that_are_drawn(move, prior):
     """The guide tree does not see them; the trees of clusters do."""
-    fit = run(MOVES[move], matrix.PRIORS[prior][0], CELLS_MISSING, draws=5000, init="each")
-    check(fit, matrix.law(prior, CELLS_MISSING), 0.05)
+    fit = run(MOVES[move], matrix.PRIORS[prior][0], CELLS_MISSING, draws=2500, init="each")
+    check(fit, matrix.law(prior, CELLS_MISSING), 0.07)
 
 
 @pytest.mark.parametrize(("move", "init"), each_once(["both", "global, both"], ["one", "each", "sequential"]))
 def test_any_start_leads_to_the_same_law(move, init):
     prior = "NGGP(0.5, 0.6, tau 2)"
-    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=2500, rng=2, init=init), matrix.law(prior, FULL), 0.06)
+    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=1500, rng=2, init=init), matrix.law(prior, FULL), 0.08)
 
 
 TIES = np.array([[0.3, 0.1], [0.3, 0.1], [0.3, 0.1], [1.9, -0.4], [1.9, -0.4], [-1.0, 0.8]])
@@ -132,8 +132,8 @@ def test_identical_observations(move):
     family = nm.Gaussian(m=np.array([0.2, 0.4]), r=0.3, nu=4.0, scale=np.eye(2))
     law = partition_posterior(
         6, matrix.PRIORS["NGGP(0.8, 0.2)"][1], lambda c: gaussian_log_marginal(TIES[c], family.m, 0.3, 4.0, family.scale))
-    fit = nm.Model(data=TIES, family=family, prior=nm.NGGP(0.8, 0.2)).fit(MOVES[move], draws=4000, tune=100, chains=CHAINS, rng=3)
-    check(fit, law, 0.05)
+    fit = nm.Model(data=TIES, family=family, prior=nm.NGGP(0.8, 0.2)).fit(MOVES[move], draws=2000, tune=100, chains=CHAINS, rng=3)
+    check(fit, law, 0.07)
 
 
 # ---- the guide
@@ -143,7 +143,7 @@ def test_identical_observations(move):
 def test_how_often_the_guide_tree_is_made_anew(prior, refresh, tune):
     """From any guide, adapted in tuning or not."""
     move = TreeGuided(global_moves=2, refresh=refresh)
-    check(run(move, matrix.PRIORS[prior][0], FULL, draws=3000, tune=tune, rng=4), matrix.law(prior, FULL), 0.06)
+    check(run(move, matrix.PRIORS[prior][0], FULL, draws=1500, tune=tune, rng=4), matrix.law(prior, FULL), 0.09)
 
 
 @pytest.mark.parametrize("options", [
@@ -151,7 +151,7 @@ def test_how_often_the_guide_tree_is_made_anew(prior, refresh, tune):
 ])
 def test_options(options):
     move = TreeGuided(**({"global_moves": 3} | options))
-    check(run(move, matrix.PRIORS["DP(1)"][0], FULL, draws=2500, rng=5), matrix.law("DP(1)", FULL), 0.06)
+    check(run(move, matrix.PRIORS["DP(1)"][0], FULL, draws=1500, rng=5), matrix.law("DP(1)", FULL), 0.08)
 
 
 @pytest.mark.parametrize(("prior", "kind", "tune"), [
@@ -162,13 +162,13 @@ def test_sampled_hyperparameters(prior, kind, tune):
     measure, mass_prior, sigma_prior = HYPER[prior]
     X, family = observations(6, 1), base(1)
     move = (GlobalMoves if kind == "global" else TreeGuided)(global_moves=3, refresh=30)
-    fit = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family)).fit(move, draws=3000, tune=tune, chains=24, rng=5)
+    fit = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family)).fit(move, draws=1500, tune=tune, chains=24, rng=5)
     mass, sigma, K = hyper_posterior(X, family, mass_prior, sigma_prior)
     assert abs(z_score(fit.draws["mass"], mass)) < 4
     assert abs(z_score(fit.draws["n_clusters"].astype(float), K)) < 4
     if prior == "NGGP":
         assert abs(z_score(fit.draws["sigma"], sigma)) < 4
-    assert fit.draws["mass"].mean(axis=1).std() < 0.1 * mass, "too few draws to tell"
+    assert fit.draws["mass"].mean(axis=1).std() < 0.14 * mass, "too few draws to tell"
 
 
 def test_splits_into_several_blocks():

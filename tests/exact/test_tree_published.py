@@ -18,13 +18,14 @@ from exact.enumeration import nrm_log_eppf, partition_posterior, total_variation
 from exact.marginals import known_covariance_log_marginal
 from naive.trees import Tree, Trees, log_product_form
 from scipy import sparse
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 
 MASS, POINTS = 1.3, np.array([-2.1, -1.7, -0.2, 0.1, 1.6, 2.4])
 REPAIRS = ("subset", "tree", "first_pick")
-CHAINS, DRAWS = 16, 8000
+CHAINS, DRAWS = 16, 3000
 
 
 def log_marginal(rows):
@@ -285,7 +286,7 @@ def test_the_published_law_and_not_the_posterior(name):
     law = reference.stationary(*[global_move] * n_global, *[local_move] * n_local)
     draws = draws_of(move, n, draws=DRAWS // 2 if name == "as recommended" else DRAWS)
     distance, limit = total_variation(law, draws, matrix.DEVIATIONS)
-    assert distance < limit < 0.03
+    assert distance < limit < 0.06
     wrong, limit = total_variation(posterior(n), draws, matrix.DEVIATIONS)
     assert wrong > 3 * limit
     assert far_from_posterior(law, n) > 0.08
@@ -297,7 +298,7 @@ def test_depth(depth):
     reference, global_move, _ = moves_of(n)
     law = reference.stationary(global_move, reference.local_move(depth))
     distance, limit = total_variation(law, draws_of(nm.PublishedTreeGuided(1, depth), n), matrix.DEVIATIONS)
-    assert distance < limit < 0.03
+    assert distance < limit < 0.05
 
 
 BIAS = {"global": (0.13, 0.17), "local": (0.19, 0.27), "both": (0.13, 0.19), "as recommended": (0.13, 0.19)}
@@ -305,16 +306,15 @@ BIAS = {"global": (0.13, 0.17), "local": (0.19, 0.27), "both": (0.13, 0.19), "as
 
 @pytest.mark.parametrize("name", BIAS)
 def test_bias_on_six_observations(name):
-    distance, limit = total_variation(posterior(6), draws_of(CYCLES[name][0], 6, draws=4000), matrix.DEVIATIONS)
-    assert limit < 0.05
+    distance, limit = total_variation(posterior(6), draws_of(CYCLES[name][0], 6, draws=2000), matrix.DEVIATIONS)
+    assert limit < 0.07
     assert BIAS[name][0] < distance < BIAS[name][1]
 
 
 # ---- repaired
 
 
-@pytest.mark.parametrize("prior", ["dp", "nggp", "nig"])
-@pytest.mark.parametrize("options", [(1, "global"), (1, "local"), (3, "both")])
+@pytest.mark.parametrize(("options", "prior"), each_once([(1, "global"), (1, "local"), (3, "both")], ["dp", "nggp", "nig"]))
 def test_with_all_repairs_the_posterior(options, prior):
     priors = {
         "dp": (nm.DirichletProcess(MASS), lambda s: nrm_log_eppf(s, MASS, 0.0)),
@@ -325,7 +325,7 @@ def test_with_all_repairs_the_posterior(options, prior):
     fit = model_of(6, priors[prior][0]).fit(move, draws=DRAWS, tune=100, chains=CHAINS, rng=2)
     law = partition_posterior(6, priors[prior][1], log_marginal)
     distance, limit = total_variation(law, fit.draws["labels"], matrix.DEVIATIONS)
-    assert distance < limit < 0.05
+    assert distance < limit < 0.08
     if options[1] != "local":
         tally = sum(checkpoint.state["tally"][0] for checkpoint in fit.checkpoints)
         assert tally[ACCEPTED::TALLY].min() > 100
@@ -344,6 +344,6 @@ def test_each_repair_is_needed(missing, options):
 def test_families_with_all_repairs(family):
     prior = "NGGP(0.8, 0.2)"
     fit = matrix.families()[family].build(matrix.PRIORS[prior][0]).fit(
-        nm.PublishedTreeGuided(3, repaired=REPAIRS), draws=2500, tune=100, chains=CHAINS, rng=1)
+        nm.PublishedTreeGuided(3, repaired=REPAIRS), draws=1000, tune=100, chains=CHAINS, rng=1)
     distance, limit = total_variation(matrix.law(prior, family), fit.draws["labels"], matrix.DEVIATIONS)
-    assert distance < limit < 0.09
+    assert distance < limit < 0.14
