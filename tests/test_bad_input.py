@@ -647,7 +647,7 @@ print(outcome, flush=True)
 def test_an_interrupt_at_any_moment():
     """During imports, the start and the sampling: a clean KeyboardInterrupt, or a fit of what was drawn; the next fit works.
 
-    Which of the two depends on the machine; `test_sampling.py` has a fit that is interrupted while it samples.
+    Which of the two depends on the machine; `test_inference_sampling.py` has a fit that is interrupted while it samples.
     """
     nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), **SHORT | {"chains": 2})  # compiled, for the child to load
     seconds = np.random.default_rng(8).uniform([0.02, 0.3, 0.6, 0.9, 1.4, 2.2], [0.3, 0.6, 0.9, 1.4, 2.2, 3.0])

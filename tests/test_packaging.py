@@ -87,3 +87,16 @@ def test_ci_runs_make_test():
     assert os.access(script, os.X_OK)
     lines = script.read_text(encoding="utf-8").splitlines()
     assert "set -e" in lines and "env -u NRMMIX_DATA_DIR make test" in lines  # what the README says, without files from elsewhere
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("test_*.py")), ids=lambda path: path.stem)
+def test_tests_do_not_import_from_each_other(path):
+    """What several of them need is in tests/support."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            found.append(node.module or "")
+        elif isinstance(node, ast.Import):
+            found += [name.name for name in node.names]
+    found = [module for module in found if module.split(".")[-1].startswith("test_")]
+    assert not found

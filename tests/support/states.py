@@ -119,3 +119,26 @@ def started_with_move(model, move, labels, room=40):
     state.v[:] = 1.7 if model.has_u else 1.0
     chain.start(data, state, np.asarray(labels, np.int64))
     return data, state, methods.program(cycle, model)
+
+
+def restore(state, saved):
+    for array, original in zip(state, saved, strict=True):
+        array[...] = original
+
+
+def random_point(model, rng, n_clusters=3, **hyper):
+    """A state at random labels, locations that reach their members, v, and prior weights of the locations."""
+    n = model.n_obs
+    data, state = arrays_of(model, 8)
+    G, P = len(state.v), len(data.R0)
+    R0 = rng.dirichlet(np.full(P, 3.0))
+    labels = np.concatenate([np.arange(n_clusters), rng.integers(0, n_clusters, n - n_clusters)])
+    data, state = started(model, np.full(n, -1), **hyper)  # for K at the widths
+    locations = np.full(n_clusters, -1)
+    for k in range(n_clusters):
+        open_to = [p for p in rng.permutation(P) if (state.K[data.group[labels == k], p] > 0).all()]
+        if not open_to:  # a box: keep what the location of the first member reaches
+            return random_point(model, rng, n_clusters, **hyper)
+        locations[k] = open_to[0]
+    v = rng.gamma(2.0, size=G) if model.is_regression or model.has_u else None
+    return started(model, labels, locations=locations, v=v, R0=R0, **hyper)

@@ -1,7 +1,7 @@
 """Elementary functions written so that LLVM vectorises loops over them, and small numeric helpers.
 
 `log_pos` and `exp_any` agree with the C library to 2 units in the last place; `log_rising` is the log-gamma of counts that grow.
-Tested in tests/test_special.py.
+Tested in tests/test_kernels_special.py.
 """
 
 from __future__ import annotations

@@ -469,7 +469,7 @@ def digest_of_steps():
 '''
 PLAIN = '''
 import numpy as np
-from test_tree_guided import MOVES, PRIORS, chain, check_columns, mixed, mixture, started_with_move
+from test_kernels_tree_guided import MOVES, PRIORS, chain, check_columns, mixed, mixture, started_with_move
 ''' + STEPS + "print(digest_of_steps())"
 
 

@@ -1,4 +1,4 @@
-"""Compiled trees against those of `naive_trees`: the same shapes, statistics and potentials."""
+"""Compiled trees against those of `naive.trees`: the same shapes, statistics and potentials."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ def test_a_tree_as_deep_as_it_has_leaves():
 
 
 PLAIN = '''
-from test_trees import gaussian, grown, check, scattered, test_subtrees_taken_out_and_put_back, CASES
+from test_kernels_forest import gaussian, grown, check, scattered, test_subtrees_taken_out_and_put_back, CASES
 case = gaussian(scattered(8))
 check(case, *grown(case, range(8)))
 CASES.update(gaussian=lambda: gaussian(scattered(8)))

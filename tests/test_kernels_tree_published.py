@@ -253,7 +253,7 @@ def test_models_that_it_does_not_suit(model, message):
 
 PLAIN = '''
 import numpy as np
-from test_tree_published import MOVES, PRIORS, chain, check_trees, mixture, started_with_move
+from test_kernels_tree_published import MOVES, PRIORS, chain, check_trees, mixture, started_with_move
 for name, move in MOVES.items():
     model = mixture(8, 2, seed=4, prior=PRIORS["nggp"])
     data, state, program = started_with_move(model, move, [0, 0, 0, 1, 1, 0, 2, 2])

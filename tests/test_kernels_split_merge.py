@@ -195,7 +195,7 @@ def test_going_on_is_as_if_the_chain_had_never_stopped(name):
 
 
 PLAIN = '''
-from test_split_merge import PRIORS, PROPOSALS, same_steps
+from test_kernels_split_merge import PRIORS, PROPOSALS, same_steps
 from support.models import mixture
 for move in PROPOSALS.values():
     for name in ("nggp", "finite"):

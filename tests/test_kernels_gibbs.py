@@ -1,0 +1,205 @@
+"""Gibbs steps on the partition against the references in `naive`."""
+
+import math
+from collections import Counter
+
+import naive
+import numba
+import numpy as np
+import pandas as pd
+import pytest
+from support.frequencies import LEAST_P, chi_square
+from support.models import mixture, regression
+from support.states import check_columns, copy_of, point_of, problem_of, restore, started
+
+import nrmmix as nm
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import locations as places
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.entry import call_step
+from nrmmix.kernels.moves import gibbs
+from nrmmix.model.pack import arrays_of
+
+
+@numba.njit
+def step_at(address, data, state, rng):
+    return call_step(address, data, state, rng)
+
+
+def step(entry_point, data, state, rng):
+    assert step_at(entry_point.address, data, state, rng) == layout.DONE
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+@pytest.mark.parametrize("kernel", [nm.SquaredExponential(0.25), nm.Box(0.4), nm.SquaredExponential([0.5, 0.3])], ids=str)
+def test_prior_weights_are_ratios_of_h(kernel, sigma):
+    """h(c + i)/h(c), `own` without i; in a state that many observations have entered and left."""
+    q = 2 if not kernel.shared_width else 1
+    model = regression(25, kernel, prior=nm.NGGP(1.5, sigma, tau=0.8), q=q, values=11)
+    rng = np.random.default_rng(7)
+    G, P = arrays_of(model, 1)[1].K.shape
+    data, state = started(
+        model, np.full(25, -1), room=25, v=rng.gamma(1.0, size=G) * 10.0 ** rng.integers(-2, 3, G), R0=rng.dirichlet(np.full(P, 2.0))
+    )
+    problem = problem_of(model, data)
+    checked = 0
+    for step in range(4001):
+        i = int(rng.integers(25))
+        if state.labels[i] >= 0:
+            clusters.detach(data, state, i)
+        else:
+            k = int(rng.integers(state.num[layout.N_CLUSTERS] + 1))
+            company = data.group[np.append(np.flatnonzero(state.labels == k), i)]
+            if (state.K[company] > 0).all(axis=0).any():  # some location reaches them all
+                clusters.attach(data, state, i, k)
+        if step % 1000 not in (0, 17):
+            continue
+        point = point_of(state)
+        K = point.n_clusters
+        h = [naive.log_h(problem, point, point.members(k)) for k in range(K)]
+        for i in range(25):
+            own = point.labels[i]
+            joined = [naive.log_h(problem, point, sorted({*point.members(k), i})) for k in range(K)]
+            for without in (-1, own) if own >= 0 and state.size[own] > 1 else (-1,):
+                gibbs.prior_weights(state, K, data.group[i], without)
+                for k in range(K):
+                    if k == without:
+                        rest = [j for j in point.members(k) if j != i]
+                        wanted = h[k] - naive.log_h(problem, point, rest)
+                    elif k == own:
+                        continue  # i would be there twice
+                    else:
+                        wanted = joined[k] - h[k]
+                    assert state.score[k] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+                    checked += 1
+            assert state.log_new[data.group[i]] == pytest.approx(naive.log_h(problem, point, [i]), rel=1e-11, abs=1e-11)
+    assert checked > 500
+
+
+def gibbs_counts(data, state, i, times, seed=0):
+    """Partitions that redrawing observation i again and again from the same state gives, by canonical labels."""
+    saved = copy_of(state)
+    rng = np.random.default_rng(seed)
+    counts = Counter()
+    for _ in range(times):
+        restore(state, saved)
+        assert gibbs.gibbs_one(data, state, i, rng) == layout.DONE
+        counts[tuple(state.labels.tolist())] += 1
+    restore(state, saved)
+    out = Counter()
+    for labels, count in counts.items():
+        out[naive.canonical(labels)] += count
+    return out
+
+
+def gibbs_cases():
+    """A model, and labels; None puts the observations of each covariate group together."""
+    yield "dp", mixture(7, 1, prior=nm.DirichletProcess(1.2)), [0, 0, 1, 1, 1, 2, 3]
+    yield "nggp", mixture(7, 2, prior=nm.NGGP(1.5, 0.45)), [0, 0, 1, 1, 2, 2, 3]
+    yield "nig", mixture(7, 3, prior=nm.NormalizedInverseGaussian(2.0, tau=0.5)), [3, 0, 1, 1, 2, 2, 0]
+    yield "se", regression(7, nm.SquaredExponential(0.35), prior=nm.NGGP(1.5, 0.45), values=4), [0, 1, 2, 3, 0, 1, 0]
+    yield "box", regression(7, nm.Box(0.6), prior=nm.NGGP(1.5, 0.45), values=4), None
+    kernel = nm.SquaredExponential([0.5, 1.5])
+    yield "se-2", regression(7, kernel, prior=nm.DirichletProcess(2), q=2, values=3), [0, 1, 2, 2, 1, 1, 2]
+    yield "py", mixture(7, 1, prior=nm.PitmanYor(1.2, 0.45)), [0, 0, 1, 1, 1, 2, 3]
+    yield "finite", mixture(7, 1, prior=nm.FiniteMixture(5, 2.0)), [0, 0, 1, 1, 1, 2, 3]
+    yield "full", mixture(7, 1, prior=nm.FiniteMixture(4, 2.0)), [0, 0, 1, 1, 1, 2, 3]
+    yield "se-py", regression(7, nm.SquaredExponential(0.35), prior=nm.PitmanYor(1.2, 0.45), values=4), [0, 1, 2, 3, 0, 1, 0]
+    yield "se-stable", regression(7, nm.SquaredExponential(0.35), prior=nm.NormalizedStable(0.45), values=4), [0, 1, 2, 3, 0, 1, 0]
+    yield "se-finite", regression(7, nm.SquaredExponential(0.35), prior=nm.FiniteMixture(5, 2.0), values=4), [0, 1, 2, 3, 0, 1, 0]
+    yield "one-cluster", mixture(3, 1, prior=nm.NGGP(1.5, 0.45)), [0, 0, 0]
+
+
+GIBBS = {name: case for name, *case in gibbs_cases()}
+
+
+def started_gibbs(name):
+    model, labels = GIBBS[name]
+    rng = np.random.default_rng(3)
+    data, state = started(model, np.full(model.n_obs, -1))
+    labels = data.group.copy() if labels is None else np.array(labels)
+    locations = [
+        next(p for p in rng.permutation(len(data.R0)) if (state.K[data.group[labels == k], p] > 0).all())
+        for k in range(labels.max() + 1)
+    ]
+    v = rng.gamma(2.0, size=len(state.v)) if model.is_regression or model.has_u else None
+    return model, *started(model, labels, locations=locations, v=v, R0=rng.dirichlet(np.full(len(data.R0), 3.0)))
+
+
+@pytest.mark.parametrize(("name", "which"), [
+    (name, which) for name in GIBBS for which in ("first", "last", "alone", "unassigned")
+    if (name, which) != ("one-cluster", "alone")
+])
+def test_gibbs_one_frequencies(name, which):
+    model, data, state = started_gibbs(name)
+    sizes = state.size[state.labels]
+    i = {
+        "first": np.flatnonzero(sizes > 1)[0], "last": np.flatnonzero(sizes > 1)[-1],
+        "alone": np.flatnonzero(sizes == 1)[0] if (sizes == 1).any() else -1, "unassigned": 1,
+    }[which]
+    assert i >= 0
+    if which == "unassigned":
+        clusters.detach(data, state, i)
+    wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), i)
+    assert sum(p > 0.01 for p in wanted.values()) >= 2
+    assert chi_square(gibbs_counts(data, state, i, 6000), wanted) > LEAST_P
+
+
+def test_gibbs_one_without_company():
+    """The first observation to enter, and a singleton that is the only cluster."""
+    model = regression(4, nm.SquaredExponential(0.4), values=3)
+    data, state = started(model, np.full(4, -1), R0=[0.2, 0.5, 0.3])
+    problem = problem_of(model, data)
+    counts = Counter()
+    rng = np.random.default_rng(1)
+    saved = copy_of(state)
+    for _ in range(4000):
+        restore(state, saved)
+        gibbs.gibbs_one(data, state, 2, rng)
+        assert state.num[layout.N_CLUSTERS] == 1 and state.labels[2] == 0
+        step(places.update_locations, data, state, rng)
+        counts[int(state.location[0])] += 1
+    p = naive.location_conditional(problem, point_of(state), 0)
+    assert chi_square(counts, dict(enumerate(p))) > LEAST_P
+
+
+def test_gibbs_one_where_the_statistics_lose_their_digits():
+    """A far observation that stays in its cluster half of the time: its own column is scored anew."""
+    y = np.array([[0.0], [0.3], [-0.2], [3e4]])
+    family = nm.Gaussian(m=0.0, r=1e-9, nu=0.3, scale=1.0)
+    base = naive.Base(np.zeros(1), 1e-9, 0.3, np.eye(1))
+    inside = naive.log_predictive(y[3], y[:3], base) + math.log(3)
+    mass = math.exp(inside - naive.log_marginal(y[3:], base))
+    model = mixture(4, 1, y=y, family=family, prior=nm.DirichletProcess(mass))
+    data, state = started(model, [0, 0, 0, 0])
+    out = np.zeros(len(state.size))
+    clusters.score_columns(data, state.stat, state.work, out, 1, 3, 0)
+    assert math.isnan(out[0])
+    wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), 3)
+    assert sorted(wanted.values()) == pytest.approx([0.5, 0.5])
+    assert chi_square(gibbs_counts(data, state, 3, 4000), wanted) > LEAST_P
+    rng = np.random.default_rng(0)
+    while state.labels[3] == 0:
+        gibbs.gibbs_one(data, state, 3, rng)
+    check_columns(model, data, state, rtol=1e-12)
+
+
+def test_gibbs_one_with_one_location():
+    """The kernel's value counts for clusters as for new ones where all atoms share a location."""
+    table = pd.DataFrame({"x": [0.0, 0.2, 0.9, 1.0, 0.5], "y": [0.1, 1.0, -0.4, 0.3, 2.0]})
+    kernel = nm.SquaredExponential(0.4, locations=[0.0])
+    model = nm.Model("y ~ x", table, kernel=kernel, prior=nm.DirichletProcess(1.0), family=nm.Gaussian(scale=1.0))
+    data, state = started(model, [0, 1, 0, 1, 1])
+    for i in (0, 3):
+        wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), i)
+        assert chi_square(gibbs_counts(data, state, i, 4000), wanted) > LEAST_P
+
+
+def test_gibbs_says_which_observation_has_no_score():
+    model = mixture(5, 1)
+    data, state = started(model, [0, 0, 1, 1, 1])
+    data.log_prior_predictive[3] = -np.inf
+    state.log_weight[:] = -np.inf
+    assert gibbs.gibbs_one(data, state, 3, np.random.default_rng(0)) == layout.BROKEN
+    assert state.num[layout.BAD_ROW] == 3
+    assert state.labels.tolist() == [0, 0, 1, 1, 1]
