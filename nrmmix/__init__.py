@@ -52,6 +52,7 @@ _HOMES = {
     "MCMCResult": "results.mcmc",
     "ConvergenceWarning": "posterior.convergence",
     "load": "results.saving",
+    "register": "common.registry",
     "compare": "report.frames",
     "mass_for_clusters": "model.prior_predictive",
 }

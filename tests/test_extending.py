@@ -7,14 +7,17 @@ import math
 import numpy as np
 import pytest
 from exact.enumeration import partition_posterior, partitions, total_variation
+from matplotlib.figure import Figure
 from scipy.special import gammaln, logsumexp
 from support.finite_mixtures import FAMILY, Mixtures, Y, log_eppf, log_marginal
 
 import nrmmix as nm
+from nrmmix import extending
+from nrmmix.common import registry as plugins
 from nrmmix.kernels.core.state import N_CLUSTERS
 from nrmmix.kernels.predictive import predictive_weights
-from nrmmix.model import encoding
 from nrmmix.model.prior_predictive import _partitions
+from nrmmix.plots import kinds
 from nrmmix.posterior.predict.states import Replay, random_measure
 from nrmmix.report.html import reproduce
 
@@ -152,26 +155,27 @@ def test_two_components_at_most():
 
 @pytest.fixture
 def registry():
-    before = dict(encoding.ARGUMENTS), dict(encoding._CLASSES)
+    """What is registered within a test is forgotten after it."""
+    before = dict(plugins._PLUGINS)
     yield
-    for held, old in zip((encoding.ARGUMENTS, encoding._CLASSES), before, strict=True):
-        held.clear()
-        held.update(old)
+    plugins._PLUGINS.clear()
+    plugins._PLUGINS.update(before)
 
 
 def test_saving(tmp_path, registry):
     fit = model(WithMeasure(0.7, 2.0)).fit(draws=20, tune=20, chains=2, rng=2)
-    with pytest.raises(TypeError, match=r"WithMeasure.*registered by nrmmix.model.encoding.register"):
+    with pytest.raises(TypeError, match=r"WithMeasure.*registered by nm\.register"):
         fit.save(tmp_path / "fit.npz")
-    encoding.register(WithMeasure, ("gamma", "rate"))
+    assert "prior=WithMeasure(...)," in reproduce(fit)
+    nm.register(WithMeasure)
     path = fit.save(tmp_path / "fit.npz")
     assert "prior=WithMeasure(gamma=0.7, rate=2.0)," in reproduce(fit)
     again = nm.load(path)
     assert again.model.prior.rate == 2.0
     assert again.predict().equals(fit.predict())
     assert (again.extend(10).draws["labels"] == fit.extend(10).draws["labels"]).all()
-    encoding._CLASSES.pop("WithMeasure")
-    with pytest.raises(ValueError, match=r"cannot be read: .*'WithMeasure', which is not known here.*register\(WithMeasure, arguments\)"):
+    plugins._PLUGINS.pop("WithMeasure")
+    with pytest.raises(ValueError, match=r"cannot be read: .*'WithMeasure', which is not known here.*nm\.register\(WithMeasure\)"):
         nm.load(path)
 
 
@@ -181,9 +185,97 @@ def test_registering_what_is_no_class_of_ones_own(registry):
         ((type("NGGP", (Mixtures,), {}), ("gamma",)), "give the class another name"),
         ((Mixtures, "gamma"), "arguments must be a tuple of names"),
         ((Mixtures, ("alpha",)), "Mixtures has no argument 'alpha'; its arguments are gamma, rate"),
+        ((type("Any", (Mixtures,), {"__init__": lambda self, *rest: None}),), r"Any: the argument \*rest has no name of its own"),
+        ((type("Odd", (), {"role": "colour"}),), "Odd.role must be one of 'hyperprior', 'prior'"),
     ):
         with pytest.raises(ValueError, match=message):
-            encoding.register(*wrong)
-    encoding.register(Mixtures, ("gamma", "rate"))
-    encoding.register(type("Mixtures", (Mixtures,), {}), ("gamma",))  # defined anew
-    assert [kind.__name__ for kind in encoding.ARGUMENTS].count("Mixtures") == 1
+            nm.register(*wrong)
+    nm.register(Mixtures, ("gamma", "rate"))
+    nm.register(type("Mixtures", (Mixtures,), {}), ("gamma",))  # defined anew
+    assert [one.arguments for one in plugins.plugins("prior") if one.made.__name__ == "Mixtures"] == [("gamma",)]
+
+
+def test_an_argument_without_an_attribute(registry, tmp_path):
+    @nm.register
+    class Forgetful(Mixtures):
+        def __init__(self, gamma, colour="red"):
+            super().__init__(gamma)
+
+    fit = model(Forgetful(0.7)).fit(draws=5, tune=5, chains=1, rng=2)
+    with pytest.raises(TypeError, match="has the argument 'colour', and the object no attribute of that name"):
+        fit.save(tmp_path / "fit.npz")
+
+
+# ---- a covariate kernel
+
+
+@extending.entry(extending.COVARIATE_T)
+def exponential(distance, width, log_K):
+    for g in range(log_K.shape[0]):
+        for p in range(log_K.shape[1]):
+            log_K[g, p] = 0.0
+            for j in range(distance.shape[0]):
+                log_K[g, p] -= distance[j, g, p] / width[j]
+    return extending.DONE
+
+
+class Laplace(extending.CovariateKernel):
+    entry = exponential
+    formula = "K(x, mu) = exp(-d / width)"
+
+
+def test_a_covariate_kernel(registry, tmp_path):
+    nm.register(Laplace)
+    data = nm.datasets.load_mcycle().iloc[::3]
+    fit = nm.fit("accel_g ~ times_ms", data, kernel=Laplace(nm.LogNormal(-2, 1)), draws=20, tune=30, chains=2, rng=1)
+    np.testing.assert_allclose(fit.model.kernel.log_kernel(np.array([[[0.1, 0.4]]]), [0.2]), [[-0.5, -2.0]])
+    assert "Laplace(width ~ LogNormal(-2, 1)): K(x, mu) = exp(-d / width)" in str(fit.model)
+    assert np.ptp(fit.draws["width"]) > 0
+    # the curve has its dip after the impact, as by the kernels of the package
+    dip = fit.predict({"times_ms": [5.0, 20.0]})["estimate"]
+    assert dip.iloc[1] < dip.iloc[0] - 40
+    again = nm.load(fit.save(tmp_path / "fit.npz"))
+    assert isinstance(again.model.kernel, Laplace) and again.predict().equals(fit.predict())
+    assert "kernel=Laplace(width=nm.LogNormal(mu=-2.0, sd=1.0), scale='unit')," in reproduce(fit)
+
+
+# ---- a picture
+
+
+def test_a_picture(monkeypatch):
+    monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
+    monkeypatch.setattr(nm.plots, "KINDS", kinds.KINDS)
+
+    @extending.kind(lambda model: "needs a mixture" if model.is_regression else None)
+    def sizes(fit, ax=None, *, largest=5):
+        """Sizes of the clusters of the last draw."""
+        ax.bar(range(largest), np.sort(np.bincount(fit.draws["labels"][-1, -1], minlength=largest))[::-1][:largest])
+        return ax
+
+    fit = model(nm.DirichletProcess(1.0)).fit(draws=5, tune=5, chains=1, rng=1)
+    assert nm.plots.available(fit.model)[-1] == "sizes" and "density" in nm.plots.available(fit.model)
+    assert len(fit.plot("sizes", Figure().subplots(), largest=3).patches) == 3
+    with pytest.raises(ValueError, match="unknown option of plot 'sizes' 'large'; there are 'largest'; did you mean 'largest'"):
+        fit.plot("sizes", Figure().subplots(), large=3)
+    regression = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle())
+    assert "sizes" not in nm.plots.available(regression)
+    with pytest.raises(ValueError, match="plot 'sizes' needs a mixture"):
+        nm.plots.check(regression, "sizes")
+
+
+# ---- names
+
+
+def test_extending_has_what_it_says():
+    assert sorted(extending.__all__) == sorted(name for name in vars(extending) if not name.startswith("_"))
+    for name in extending.__all__:
+        assert f"`{name}`" in extending.__doc__, name
+
+
+def test_former_paths():
+    from nrmmix import encoding, families, moves
+    from nrmmix.kernels import entry
+
+    assert encoding.register is extending.register is nm.register
+    assert families.Family is extending.Family and moves.Move is extending.Move
+    assert entry.entry is extending.entry and entry.MOVE_T is extending.MOVE_T

@@ -477,32 +477,6 @@ def test_many_columns_in_the_summary():
 # ---- files and the command line
 
 
-def test_files_of_format_1_still_load(data, tmp_path):
-    """As they were written before families came in blocks: no readings, no designs, of Gaussian components one form only."""
-    fit = nm.fit("a + b ~ 1", data, family=nm.Gaussian(m=[0, 0], r=0.1, nu=4, scale=np.eye(2)), **RUN)
-    held = dict(np.load(fit.save(tmp_path / "new.npz")))
-    header = json.loads(bytes(held["header"]))
-    header["version"] = 1
-    family = header["model"]["family"]
-    header["model"]["family"] = {name: family[name] for name in ("class", "covariance", "m", "r", "nu", "scale")}
-    for name in ("reads", "designs"):
-        header["data"].pop(name)
-    for chain in header["chains"]:
-        kept = {"size", "stat", "location", "labels", "v", "A", "hyper", "num"}
-        chain["state"] = {name: key for name, key in chain["state"].items() if name in kept}
-        held[chain["state"]["stat"]] = np.ones((11, len(held[chain["state"]["size"]])))  # whitened coordinates, no longer of use
-        chain["spare"] = {name: key for name, key in chain["spare"].items() if name in {"labels", "location", "v", "scalars"}}
-    used = json.dumps(header)
-    held = {name: array for name, array in held.items() if name == "header" or f'"{name}"' in used}
-    held["header"] = np.frombuffer(used.encode(), np.uint8)
-    np.savez_compressed(tmp_path / "old.npz", **held)
-    old = nm.load(tmp_path / "old.npz")
-    pd.testing.assert_frame_equal(old.predict(draws=10), fit.predict(draws=10), check_exact=True)
-    assert str(old.model) == str(fit.model)
-    labels = old.extend(3).draws["labels"]  # statistics are built anew: the same to rounding
-    np.testing.assert_array_equal(labels, fit.extend(3).draws["labels"])
-
-
 def test_damaged_sparse_counts_are_refused(fits, tmp_path):
     path = fits("sparse").save(tmp_path / "fit.npz")
     held = dict(np.load(path))

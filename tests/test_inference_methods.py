@@ -7,13 +7,9 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.inference.mcmc.moves.base import Move
+from nrmmix.extending import CURSOR, DONE, MOVE_T, N_CLUSTERS, NEED_ROOM, Move, entry, gibbs_one, redraw_cells
 from nrmmix.inference.methods import CYCLES, SEARCHES, choose, code_of, named
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.moves.gibbs import gibbs_one
-from nrmmix.kernels.moves.imputation import redraw_cells
-from nrmmix.model import encoding
 
 Y = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0.0], [4.0]], 15, axis=0)
 RUN = {"draws": 20, "tune": 10, "chains": 2, "rng": 3}
@@ -234,16 +230,16 @@ def test_an_interrupted_list_goes_on_where_it_stopped(model):
 @entry(MOVE_T)
 def sweep_backwards(data, state, memory, rng):
     n = state.labels.shape[0]
-    for t in range(state.num[layout.CURSOR], n):
-        if state.num[layout.N_CLUSTERS] > state.size.shape[0] - 3:
-            state.num[layout.CURSOR] = t
-            return layout.NEED_ROOM
+    for t in range(state.num[CURSOR], n):
+        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+            state.num[CURSOR] = t
+            return NEED_ROOM
         status = gibbs_one(data, state, n - 1 - t, rng)
-        if status != layout.DONE:
+        if status != DONE:
             return status
         redraw_cells(data, state, n - 1 - t, rng)
-    state.num[layout.CURSOR] = 0
-    return layout.DONE
+    state.num[CURSOR] = 0
+    return DONE
 
 
 class Backwards(Move):
@@ -256,7 +252,7 @@ def test_a_move_of_ones_own(model, tmp_path):
     assert fit.method == "backwards + split_merge" and fit.similarity()[:15, :15].mean() > 0.5
     with pytest.raises(TypeError, match="cannot be saved"):
         fit.save(tmp_path / "fit.npz")
-    encoding.register(Backwards, ())
+    nm.register(Backwards)
     assert nm.load(fit.save(tmp_path / "fit.npz")).extend(5).draws.n_draws == 25
 
 

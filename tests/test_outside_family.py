@@ -12,7 +12,6 @@ from scipy.special import gammaln
 from support.exponential_family import Exponential
 
 import nrmmix as nm
-from nrmmix.model.encoding import register
 
 Y = np.array([[0.2, 1.0], [0.3, 9.0], [4.0, 8.0], [5.0, np.nan], [0.1, 1.5]])
 SHAPE, RATE = 2.0, np.array([1.5, 4.0])
@@ -40,7 +39,7 @@ def test_saved(tmp_path):
     fit = model.fit(draws=20, tune=20, chains=2, rng=1)
     with pytest.raises(TypeError, match="register"):
         fit.save(tmp_path / "fit.npz")
-    register(Exponential, Exponential.arguments)
+    nm.register(Exponential)
     again = nm.load(fit.save(tmp_path / "fit.npz"))
     assert again.log_density().equals(fit.log_density())
 

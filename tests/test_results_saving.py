@@ -5,6 +5,7 @@ import os
 import pickle
 import warnings
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import nrmmix as nm
 from nrmmix.common import files
 from nrmmix.posterior.draws import Draws
 from nrmmix.results import saving
+from tests.golden import digest
 
 RUN = {"draws": 12, "tune": 9, "thin": 2, "chains": 2, "rng": 5, "cores": 1}
 
@@ -246,17 +248,30 @@ def test_files_of_another_kind(tmp_path):
         nm.load(path)
 
 
-def test_files_without_parameters_of_components(saved, tmp_path):
-    """As they were written before families could have such parameters."""
-    def change(header, held):
-        for one in header["chains"]:
-            for name in ("held", "shared", "imputed"):
-                one["spare"].pop(name)
-                one["state"].pop(name, None)
+FORMAT_3 = Path(__file__).parent / "files" / "format3"  # as a version wrote them that knew no registry
+DIGESTS = {"mixture": "396f53ef79c5ac6d", "regression": "1639fcefcf120d1b", "held": "ca6e46324a6bd269"}
 
-    path = rewritten(saved, tmp_path / "older.npz", change)
-    for name, values in nm.load(saved).extend(3).draws.items():
-        np.testing.assert_array_equal(nm.load(path).extend(3).draws[name], values)
+
+@pytest.mark.parametrize("name", DIGESTS)
+def test_files_of_format_3_hold_the_same_draws_and_go_on(name):
+    fit = nm.load(FORMAT_3 / f"{name}.npz")
+    assert digest(dict(fit.draws)) == DIGESTS[name]
+    longer = fit.extend(3)
+    assert longer.draws.n_draws == fit.draws.n_draws + 3 and np.isfinite(longer.draws["log_joint"]).all()
+    np.testing.assert_array_equal(longer.draws["labels"][:, : fit.draws.n_draws], fit.draws["labels"])
+
+
+def test_an_option_that_format_3_did_not_save_is_not_made_up():
+    """The file was written of `PublishedTreeGuided(moves="global")`; without the option it would go on as another sampler."""
+    with pytest.raises(ValueError, match=r"cannot be read: it holds a PublishedTreeGuided without the option 'moves', which was not saved"):
+        nm.load(FORMAT_3 / "published.npz")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_formats_that_are_too_old(saved, tmp_path, version):
+    path = rewritten(saved, tmp_path / "old.npz", lambda header, held: header.update(version=version, nrmmix="0.0.3"))
+    with pytest.raises(ValueError, match=rf"written by nrmmix 0\.0\.3 in format {version}; .*from {saving.OLDEST} on: fit the model again"):
+        nm.load(path)
 
 
 def test_a_newer_format(saved, tmp_path):
@@ -313,7 +328,7 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(saved, tmp_path):
 
 def test_a_class_that_is_not_known_here_is_never_made(saved, tmp_path):
     path = rewritten(saved, tmp_path / "fit.npz", set_header("model", "prior", "class", value="Popen"))
-    with pytest.raises(ValueError, match=r"fit\.npz' cannot be read: .*the class 'Popen', which is not known here.*encoding\.register"):
+    with pytest.raises(ValueError, match=r"fit\.npz' cannot be read: .*the class 'Popen', which is not known here.*nm\.register"):
         nm.load(path)
 
 

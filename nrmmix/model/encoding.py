@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common import registry
-from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import ModelFrame, restored_frame
@@ -82,12 +81,12 @@ def _made(values: dict[str, Any]) -> Any:
             f"it holds an object of the class {name!r}, which is not known here; if it is one of your own, import it and call "
             f"nm.register({name}) first."
         )
-    missing = [one for one in known.arguments if one not in values]
-    if missing:
-        raise NotKnown(f"it holds a {name} without {listed(missing)}, which the nrmmix that wrote it did not save; fit the model again.")
-    more = [one for one in values if one not in known.arguments]
-    if more:
-        raise NotKnown(f"it holds a {name} with {listed(more)}, which is no option of the {name} that is known here.")
+    for one in known.arguments:
+        if one not in values:
+            raise NotKnown(f"it holds a {name} without the option {one!r}, which was not saved; fit the model again.")
+    for one in values:
+        if one not in known.arguments:
+            raise NotKnown(f"it holds a {name} with {one!r}, which is no option of the class {name} that is known here.")
     return known.made(**{one: decode(values[one]) for one in known.arguments})
 
 

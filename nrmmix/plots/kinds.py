@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
     from nrmmix.results.mcmc import MCMCResult
 
-# The data first, the chains last.
+# The data first, the chains last; kinds that are not here follow.
 ORDER = (
     "components", "density", "mean", "quantiles", "conditional", "slices", "profiles", "ppc", "clusters", "similarity", "n_clusters",
     "prior_posterior", "trace", "autocorrelation",
@@ -98,7 +98,7 @@ def check(model: Specification, kind: str | None = None) -> tuple[str, ...]:
     if kind is None:
         suited = tuple(name for name in DEFAULTS if KINDS[name].refusal(model) is None)
         return TWO if model.n_dim == 1 and suited[:1] == TWO[:1] and TWO[1] in suited else suited[:1] or (ALWAYS,)
-    known_name("kind of plot", kind, ORDER)
+    known_name("kind of plot", kind, names())
     why = KINDS[kind].refusal(model)
     if why is not None:
         raise ValueError(f"plot {kind!r} {why}; for this model there are {quoted(available(model))}.")
@@ -122,7 +122,12 @@ def available(model: Specification) -> tuple[str, ...]:
     >>> available(nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy(), prior=nm.DirichletProcess(1.0)))
     ('density', 'ppc', 'clusters', 'similarity', 'n_clusters', 'trace', 'autocorrelation')
     """
-    return tuple(name for name in ORDER if KINDS[name].refusal(model) is None)
+    return tuple(name for name in names() if KINDS[name].refusal(model) is None)
+
+
+def names() -> tuple[str, ...]:
+    """Names of all kinds, in the order in which they are listed and reported."""
+    return tuple(sorted(KINDS, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)))
 
 
 def suits_all(model: Specification) -> None:

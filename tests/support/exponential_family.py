@@ -11,22 +11,20 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from nrmmix.kernels.core import entry as entries
-from nrmmix.kernels.core.entry import entry
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
-from nrmmix.model.families import Entries, Family, Packed, Parameter
+from nrmmix import extending
+from nrmmix.extending import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA, Entries, Family, Packed, Parameter, entry
 
 # Kernels.  A block has d columns y[:, FIRST:LAST]; of each a column of statistics holds n and the sum of what was observed.
 
 
-@entry(entries.EMPTY_T)
+@entry(extending.EMPTY_T)
 def empty(rows, stat, block, k):
     for r in range(2 * (block[LAST] - block[FIRST])):
         stat[block[STAT] + r, k] = 0.0
     return DONE
 
 
-@entry(entries.UPDATE_T)
+@entry(extending.UPDATE_T)
 def update(rows, stat, block, k, i, sign):
     for j in range(block[LAST] - block[FIRST]):
         x = rows.y[i, block[FIRST] + j]
@@ -36,7 +34,7 @@ def update(rows, stat, block, k, i, sign):
     return DONE
 
 
-@entry(entries.SCORE_T)
+@entry(extending.SCORE_T)
 def score(rows, stat, work, out, block, K, i, own):
     for j in range(block[LAST] - block[FIRST]):
         x = rows.y[i, block[FIRST] + j]
@@ -50,7 +48,7 @@ def score(rows, stat, work, out, block, K, i, own):
     return DONE
 
 
-@entry(entries.MARGINAL_T)
+@entry(extending.MARGINAL_T)
 def marginal(rows, stat, block, k):
     value = 0.0
     for j in range(block[LAST] - block[FIRST]):
@@ -60,7 +58,7 @@ def marginal(rows, stat, block, k):
     return value
 
 
-@entry(entries.SAMPLE_T)
+@entry(extending.SAMPLE_T)
 def sample(rows, stat, theta, block, k, m, rng):
     for j in range(block[LAST] - block[FIRST]):
         n, total = stat[block[STAT] + 2 * j, k], stat[block[STAT] + 2 * j + 1, k]
@@ -69,7 +67,7 @@ def sample(rows, stat, theta, block, k, m, rng):
     return DONE
 
 
-@entry(entries.DENSITY_T)
+@entry(extending.DENSITY_T)
 def density(rows, theta, work, out, block, M, i):
     for j in range(block[LAST] - block[FIRST]):
         x = rows.y[i, block[FIRST] + j]
@@ -79,7 +77,7 @@ def density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-@entry(entries.MEAN_T)
+@entry(extending.MEAN_T)
 def mean(rows, stat, out, block, k, i):
     for j in range(block[LAST] - block[FIRST]):
         shape, rate = rows.constant[block[CONSTANT] + 2 * j], rows.constant[block[CONSTANT] + 2 * j + 1]
@@ -87,7 +85,7 @@ def mean(rows, stat, out, block, k, i):
     return DONE
 
 
-@entry(entries.MEAN_T)
+@entry(extending.MEAN_T)
 def mean_theta(rows, theta, out, block, m, i):
     for j in range(block[LAST] - block[FIRST]):
         out[block[MEANS] + j] = 1.0 / theta[block[THETA] + j, m]
@@ -132,7 +130,6 @@ class Exponential(Family):
 
     shape: float = 2.0
     rate: np.ndarray | float | None = None
-    arguments: ClassVar[tuple[str, ...]] = ("shape", "rate")
     takes_missing: ClassVar[bool] = True  # its entries pass over cells that are NaN
 
     def resolve(self, y, names=None, inputs=None, levels=None):

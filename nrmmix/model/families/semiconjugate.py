@@ -98,6 +98,7 @@ class SemiconjugateGaussian(Family):
             raise ValueError("SemiconjugateGaussian: precisions must be all known or all from a gamma distribution.")
         if shared_precision and precision is not None and not isinstance(precision[0] if several and precision else precision, Gamma):
             raise ValueError("SemiconjugateGaussian: a known precision is that of all components; leave shared_precision out.")
+        mean = None if mean is None else tuple(mean)
         for name, value in (("mean", mean), ("precision", precision), ("shared_precision", shared_precision)):
             object.__setattr__(self, name, value)
 

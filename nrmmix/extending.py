@@ -1,0 +1,88 @@
+"""Every name that families, priors, moves, covariate kernels and pictures of one's own need.
+
+================== =================================================================================================================
+all of them        `register`, which lets saved fits hold objects of a class
+entry points       `entry`, with a signature: `EMPTY_T`, `UPDATE_T`, `SCORE_T`, `MARGINAL_T`, `SAMPLE_T`, `DENSITY_T`, `MEAN_T`, and where
+                   a family has them `ALONE_T`, `IMPUTE_T`, `REDRAW_T`, `COMBINE_T`, `AFFINITY_T`; `MOVE_T`; `COVARIATE_T`.  They give
+                   back a status: `DONE`, `NEED_ROOM` for more columns, `BROKEN`, `LOST_DIGITS`
+a family           `Family`, `Entries`, `Packed`, `Observed`, `Counts`, `Parameter`, `Law` of a response, `RowError`; in
+                   entry points the columns `FIRST`, `LAST`, `INPUT`, `INPUT_LAST`, `MEANS`, `STAT`, `THETA`, `CONSTANT` of a block
+a prior            `GibbsType`
+a move             `Move`, `ScratchSize`, `only_conjugate_mixtures` and `only_with_unions`, two reasons to refuse a model; in entry
+                   points `N_CLUSTERS` and `CURSOR` of a state, `gibbs_one`, `redraw_cells`
+a covariate kernel `CovariateKernel`
+a picture          `kind`, and `suits_all` for one that suits every model
+================== =================================================================================================================
+
+`CONTRIBUTING.md` shows how each is made, and `tests/` has one of each.
+
+Examples
+--------
+>>> import math
+>>> import nrmmix as nm
+>>> @entry(COVARIATE_T)
+... def exponential(distance, width, log_K):
+...     for g in range(log_K.shape[0]):
+...         for p in range(log_K.shape[1]):
+...             log_K[g, p] = 0.0
+...             for j in range(distance.shape[0]):
+...                 log_K[g, p] -= distance[j, g, p] / width[j]
+...     return DONE
+>>> @register
+... class Laplace(CovariateKernel):
+...     entry = exponential
+...     formula = "K(x, mu) = exp(-d / width)"
+>>> print(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), kernel=Laplace(0.1)).kernel)
+Laplace(width = 0.1)
+"""
+
+from nrmmix.common.registry import register
+from nrmmix.inference.mcmc.moves.base import Move, ScratchSize, only_conjugate_mixtures, only_with_unions
+from nrmmix.kernels.core.entry import (
+    AFFINITY_T,
+    ALONE_T,
+    COMBINE_T,
+    COVARIATE_T,
+    DENSITY_T,
+    EMPTY_T,
+    IMPUTE_T,
+    MARGINAL_T,
+    MEAN_T,
+    MOVE_T,
+    REDRAW_T,
+    SAMPLE_T,
+    SCORE_T,
+    UPDATE_T,
+    entry,
+)
+from nrmmix.kernels.core.state import (
+    BROKEN,
+    CONSTANT,
+    CURSOR,
+    DONE,
+    FIRST,
+    INPUT,
+    INPUT_LAST,
+    LAST,
+    LOST_DIGITS,
+    MEANS,
+    N_CLUSTERS,
+    NEED_ROOM,
+    STAT,
+    THETA,
+)
+from nrmmix.kernels.moves.gibbs import gibbs_one
+from nrmmix.kernels.moves.imputation import redraw_cells
+from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError
+from nrmmix.model.families.distributions import Law
+from nrmmix.model.priors.covariate_kernels import CovariateKernel
+from nrmmix.model.priors.gibbs_type import GibbsType
+from nrmmix.plots.kinds import kind, suits_all
+
+__all__ = [
+    "AFFINITY_T", "ALONE_T", "BROKEN", "COMBINE_T", "CONSTANT", "COVARIATE_T", "CURSOR", "DENSITY_T", "DONE", "EMPTY_T", "FIRST",
+    "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_DIGITS", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",
+    "REDRAW_T", "SAMPLE_T", "SCORE_T", "STAT", "THETA", "UPDATE_T", "Counts", "CovariateKernel", "Entries", "Family",
+    "GibbsType", "Law", "Move", "Observed", "Packed", "Parameter", "RowError", "ScratchSize", "entry", "gibbs_one", "kind",
+    "only_conjugate_mixtures", "only_with_unions", "redraw_cells", "register", "suits_all",
+]
