@@ -425,10 +425,10 @@ def test_density_of_an_atom_is_that_of_its_law(fits, data):
     (_,) = [None for _ in query]
     atoms = random_measure(query, draw_seeds(seed_sequence(4), 1)[0])
     inputs = data[["days"]].to_numpy()[:1]
-    laws = fit.model.blocks.component_laws(atoms.theta, inputs, fit.model.packed)
+    laws = fit.model.blocks.component_distributions(atoms.theta, inputs, fit.model.packed)
     share, rest = atoms.shares(np.ones((1, 1)))
     K = int(fit.draws.flat("n_clusters")[query.chosen[0]])
-    empty = fit.model.blocks.predictive_laws(query.state.stat, K + 1, inputs, fit.model.packed)
+    empty = fit.model.blocks.predictive_distributions(query.state.stat, K + 1, inputs, fit.model.packed)
     codes = np.array([[0.5, 3, 1, 2], [-1.0, 0, 0, 0]])
     for i, point in enumerate(codes):
         of_atoms = np.prod([law.density(x)[0] for law, x in zip(laws, point, strict=True)], axis=0)

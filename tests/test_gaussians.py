@@ -233,14 +233,14 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
         p = np.exp(out)
         z = (p.mean() - math.exp(scores(data, state, 1, i)[0])) / (p.std() / math.sqrt(M))
         assert abs(z) < 4.5
-        laws = model.blocks.component_laws(theta[:, :5], np.zeros((1, 0)), model.packed)
+        laws = model.blocks.component_distributions(theta[:, :5], np.zeros((1, 0)), model.packed)
         seen = np.flatnonzero(~np.isnan(model.frame.response[i]))
         if "diagonal" in name or len(seen) == 1:  # independent within a component
             joint = sum(np.log(laws[j].density(model.frame.response[i, j])[0]) for j in seen)
             np.testing.assert_allclose(out[:5], joint, rtol=1e-9)
     # responses drawn from the components have the predictive law
     drawn = model.blocks.draw_responses(theta, np.zeros((M, 0)), rng, model.packed)
-    laws = model.blocks.predictive_laws(state.stat, 1, np.zeros((1, 0)), model.packed)
+    laws = model.blocks.predictive_distributions(state.stat, 1, np.zeros((1, 0)), model.packed)
     out = np.zeros(d)
     mean_column(data, state.stat, out, 0)
     for j, law in enumerate(laws):
@@ -249,7 +249,7 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
         assert model.blocks.means(out, model.packed)[j] == pytest.approx(float(centre[0, 0]), rel=1e-12)
     for parameter in model.blocks.cluster_parameters(state.stat, 1, model.packed)[0]:
         j = int(parameter.name.split("y")[-1]) - 1 if "y" in parameter.name else 0
-        component = model.blocks.component_laws(theta, np.zeros((1, 0)), model.packed)[j]
+        component = model.blocks.component_distributions(theta, np.zeros((1, 0)), model.packed)[j]
         draws = (component.mean if parameter.name.startswith("mean") else component.sd)[0]
         assert abs(draws.mean() - parameter.mean[0]) < 4.5 * draws.std() / math.sqrt(M)
         assert draws.std() == pytest.approx(parameter.sd[0], rel=0.05)

@@ -72,7 +72,7 @@ def test_responses_from_components():
     next(iter(recorded))
     atoms, N = random_measure(recorded, np.random.SeedSequence(1)), 40_000
     drawn = family.draw_responses(np.repeat(atoms.theta[:, :1], N, axis=1), np.zeros((N, 0)), rng)
-    laws = family.component_laws(atoms.theta[:, :1], np.zeros((1, 0)))
+    laws = family.component_distributions(atoms.theta[:, :1], np.zeros((1, 0)))
     mean, sd = (np.array([getattr(law, name)[0, 0] for law in laws]) for name in ("mean", "sd"))
     W = atoms.theta[4:, 0].reshape(3, 3)
     covariance = np.linalg.inv(W.T @ W) * np.outer(family.form.spread, family.form.spread)
@@ -87,7 +87,7 @@ def test_new_components_are_from_the_prior():
     fit = nm.Model(data=np.array([[9.0], [12.0]]), prior=nm.DirichletProcess(1.0), family=family).fit(draws=1, tune=0, chains=1, rng=1)
     recorded = Replay(fit.posterior, None)
     next(iter(recorded))
-    (law,) = fit.model.family.component_laws(new_components(recorded, 4000, np.random.default_rng(2)), np.zeros((1, 0)))
+    (law,) = fit.model.family.component_distributions(new_components(recorded, 4000, np.random.default_rng(2)), np.zeros((1, 0)))
     mean, sd = law.mean[0], law.sd[0]
     assert stats.kstest(1 / sd**2, stats.gamma(3.0, scale=1 / 4.0).cdf).pvalue > 0.005
     assert stats.kstest((mean - 10.0) / sd * math.sqrt(0.5), stats.norm.cdf).pvalue > 0.005

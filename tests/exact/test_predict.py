@@ -385,7 +385,7 @@ def test_marginals_of_several_responses():
     replay = Replay(fit.posterior, None)
     next(iter(replay))
     K = int(fit.draws["n_clusters"][0, 0])
-    laws = family.predictive_laws(replay.state.stat, K + 1, np.zeros((1, 0)))
+    laws = family.predictive_distributions(replay.state.stat, K + 1, np.zeros((1, 0)))
     centre, spread = (np.stack([getattr(law, name)[0] for law in laws], axis=1) for name in ("centre", "spread"))
     df = laws[0].df[0]
     for k in range(K + 1):
@@ -397,7 +397,7 @@ def test_marginals_of_several_responses():
         assert df[k] == pytest.approx(nu_n - d + 1)
         np.testing.assert_allclose(spread[k], np.sqrt(np.diag(psi) * (r_n + 1) / (r_n * df[k])))
     atoms = random_measure(replay, np.random.SeedSequence(1))
-    laws = family.component_laws(atoms.theta, np.zeros((1, 0)))
+    laws = family.component_distributions(atoms.theta, np.zeros((1, 0)))
     mean, sd = (np.stack([getattr(law, name)[0] for law in laws], axis=1) for name in ("mean", "sd"))
     np.testing.assert_allclose(mean, family.means(component_means(replay.points(np.zeros((1, d))), atoms.theta, d)[0]))
     W = atoms.theta[1 + d :, 0].reshape(d, d)

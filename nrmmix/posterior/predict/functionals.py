@@ -17,10 +17,10 @@ from scipy import special
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, predictive_scores, predictive_weights
-from nrmmix.model.families.distributions import Law, spread_out
+from nrmmix.model.families.distributions import Distribution, spread_out
 from nrmmix.model.replicates import parts
 from nrmmix.posterior.predict.rows import Target
-from nrmmix.posterior.predict.states import Atoms, Reach, Replay, prior_laws, random_measure
+from nrmmix.posterior.predict.states import Atoms, Reach, Replay, prior_distributions, random_measure
 
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
@@ -109,12 +109,12 @@ class Marginal(Functional):
     def predictive(self) -> np.ndarray:
         model, state = self.replay.model, self.replay.state
         K = int(state.num[layout.N_CLUSTERS])
-        return self._values(model.blocks.predictive_laws(state.stat, K + 1, self.inputs, model.packed), K + 1)
+        return self._values(model.blocks.predictive_distributions(state.stat, K + 1, self.inputs, model.packed), K + 1)
 
     def component(self, theta: np.ndarray) -> np.ndarray:
-        return self._values(self.replay.model.blocks.component_laws(theta, self.inputs, self.replay.model.packed), theta.shape[1])
+        return self._values(self.replay.model.blocks.component_distributions(theta, self.inputs, self.replay.model.packed), theta.shape[1])
 
-    def _values(self, laws: list[Law | None], columns: int) -> np.ndarray:
+    def _values(self, laws: list[Distribution | None], columns: int) -> np.ndarray:
         """(I, J, columns)"""
         out = np.empty((1 if self.matched else len(self.inputs), self.J, columns))
         for response in np.unique(self.responses):
@@ -124,7 +124,7 @@ class Marginal(Functional):
         return out
 
     @staticmethod
-    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
+    def of_law(law: Distribution, points: np.ndarray) -> np.ndarray:
         raise NotImplementedError
 
 
@@ -135,13 +135,13 @@ def _of_rows(law: Any, rows: np.ndarray) -> Any:
 
 class MarginalDensity(Marginal):
     @staticmethod
-    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
+    def of_law(law: Distribution, points: np.ndarray) -> np.ndarray:
         return law.density(points)
 
 
 class Cdf(Marginal):
     @staticmethod
-    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
+    def of_law(law: Distribution, points: np.ndarray) -> np.ndarray:
         return law.cdf(np.floor(points) if law.discrete else points)
 
 
@@ -153,7 +153,7 @@ class Quantile(Cdf):
     """
 
     def __init__(self, replay: Replay, responses: np.ndarray, q: np.ndarray, inputs: np.ndarray):
-        laws = prior_laws(replay.model)
+        laws = prior_distributions(replay.model)
         self.q, self.discrete = q, [laws[j].discrete for j in responses]
         self.grids = _quantile_grids(replay, responses, self.discrete, inputs)
         points = np.hstack([np.broadcast_to(grid, (len(inputs), grid.shape[1])) for grid in self.grids])
@@ -188,7 +188,7 @@ def _quantile_grids(replay: Replay, responses: np.ndarray, discrete: Sequence[bo
     total = draws = 0
     for _, shift in zip(islice(replay, None, None, step), shifts):
         n_columns = int(replay.state.num[layout.N_CLUSTERS]) + 1
-        laws = model.blocks.predictive_laws(replay.state.stat, n_columns, inputs, model.packed)
+        laws = model.blocks.predictive_distributions(replay.state.stat, n_columns, inputs, model.packed)
         p = special.expit(LOGITS + shift)[:, None]
         for points, j in zip(found, responses, strict=True):
             quantiles = spread_out(laws[j]).quantile(p)

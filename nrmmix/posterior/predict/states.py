@@ -18,7 +18,7 @@ from nrmmix.model.pack import arrays_of
 from nrmmix.posterior.predict.rows import Target
 
 if TYPE_CHECKING:
-    from nrmmix.model.families.distributions import Law
+    from nrmmix.model.families.distributions import Distribution
     from nrmmix.model.specification import Specification
     from nrmmix.posterior.draws import Posterior
 
@@ -33,12 +33,12 @@ SMALLEST_JUMP = 0.01  # unseen atoms lighter than this many observations enter b
 
 
 
-def prior_laws(model: Specification) -> list[Law | None]:
+def prior_distributions(model: Specification) -> list[Distribution | None]:
     """Of each response its law in a new cluster, at the inputs of the first row; None for a response that has no law of its own."""
     data, state = arrays_of(model, 1)
     with announced():
         empty_column(data, state.stat, 0)
-    return model.blocks.predictive_laws(state.stat, 1, model.frame.inputs[:1], model.packed)
+    return model.blocks.predictive_distributions(state.stat, 1, model.frame.inputs[:1], model.packed)
 
 
 
