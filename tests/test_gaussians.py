@@ -16,9 +16,9 @@ from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core.entry import call_density, call_impute, call_mean, call_sample
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DENSITY, IMPUTE, MEAN, SAMPLE
-from nrmmix.kernels.predictive import predictive_weights
 from nrmmix.model.pack import arrays_of
-from nrmmix.posterior.predict.states import Replay
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 
 LEAST_P = 1e-4  # of tests with a fixed seed
 pytestmark = pytest.mark.filterwarnings("ignore::nrmmix.posterior.convergence.ConvergenceWarning")  # of short runs
@@ -440,15 +440,15 @@ def test_log_density_of_rows_with_gaps(fit):
     new = pd.DataFrame({"a": [0.5, np.nan], "b": [np.nan, 4.0], "c": [1.0, np.nan]})
     found = fit.log_density(new)
     y, family, terms = fit.model.frame.response, fit.model.family, []
-    replay = Replay(fit.posterior, None)
+    states, covariates = states_of(fit.posterior, None), CovariateWeights(fit.model, prediction_rows(fit.model, None))
     for c in range(2):
         for t in range(30):
             filled = y.copy()
             filled[np.isnan(y)] = fit.draws["imputed"][c, t]
             terms.append((filled, fit.draws["labels"][c, t]))
     total = np.zeros(2)
-    for (filled, labels), _ in zip(terms, replay, strict=True):
-        weight = predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0]
+    for (filled, labels), state in zip(terms, states, strict=True):
+        weight = state.weights(covariates)[0]
         for k in range(len(weight)):
             members = filled[labels == k]
             n, gap = len(members), (members.mean(axis=0) if len(members) else family.m) - family.m

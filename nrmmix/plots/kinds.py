@@ -12,7 +12,7 @@ import numpy as np
 from nrmmix.common.messages import known_name, quoted
 from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.plots.style import GOLDEN, jitter
-from nrmmix.posterior.predict.states import prior_distributions
+from nrmmix.posterior.predict.kernel_states import prior_distributions
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification

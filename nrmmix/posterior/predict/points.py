@@ -11,7 +11,7 @@ import pandas as pd
 from nrmmix.common.messages import did_you_mean, listed, plain, shown
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import COUNT_BOUND
-from nrmmix.posterior.predict.states import prior_distributions
+from nrmmix.posterior.predict.kernel_states import prior_distributions
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GRID, MOST_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
 
 
-def chosen(model: Specification, response: Any) -> np.ndarray:
+def response_columns(model: Specification, response: Any) -> np.ndarray:
     """Numbers of the responses asked for; None asks for all.
 
     Raises
