@@ -261,9 +261,9 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _points(texts: Sequence[str], fit: Any, response: Any) -> list[Any]:
     """Points of the responses: numbers, or levels of those that have categories."""
-    from nrmmix.posterior.predict.points import chosen
+    from nrmmix.posterior.predict.points import response_columns
 
-    levels = [fit.model.frame.levels[j] for j in chosen(fit.model, response)]
+    levels = [fit.model.frame.levels[j] for j in response_columns(fit.model, response)]
     return [_point(text, levels) for text in texts]
 
 

@@ -14,11 +14,10 @@ from support.finite_mixtures import FAMILY, Mixtures, Y, log_eppf, log_marginal
 import nrmmix as nm
 from nrmmix import extending
 from nrmmix.common import registry as plugins
-from nrmmix.kernels.core.state import N_CLUSTERS
-from nrmmix.kernels.predictive import predictive_weights
 from nrmmix.model.prior_predictive import _partitions
 from nrmmix.plots import kinds
-from nrmmix.posterior.predict.states import Replay, random_measure
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 from nrmmix.report.html import reproduce
 
 
@@ -49,12 +48,13 @@ def test_log_joint_and_weights():
         wanted = log_eppf([len(b) for b in blocks]) + sum(map(log_marginal, blocks))
         assert fitted.log_joint(labels) == pytest.approx(wanted, abs=1e-8)
     fit = fitted.fit(draws=15, tune=20, chains=2, rng=2)
-    replay = Replay(fit.posterior, None)
-    for _ in replay:
-        sizes = replay.state.size[: replay.state.num[N_CLUSTERS]].tolist()
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, None))
+    states = states_of(fit.posterior, None)
+    for state, labels in zip(states, states.partitions(), strict=True):
+        sizes = np.bincount(labels).tolist()
         longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
         wanted = np.exp([log_eppf(s) - log_eppf(sizes) for s in longer])
-        np.testing.assert_allclose(predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0], wanted, atol=1e-8)
+        np.testing.assert_allclose(state.weights(covariates)[0], wanted, atol=1e-8)
     assert np.isfinite(fit.log_density().to_numpy()).all()
     assert fit.partition().labels.shape == (6,)
     assert list(fit.diagnostics().index) == ["n_clusters", "log_joint", "mass", "sigma"] and "sigma" not in set(fit.tidy()["term"])
@@ -86,13 +86,12 @@ def test_bands_need_the_random_measure():
     table = fit.predict(kind="density", at=[0.0, 1.0], draws=400)
     assert (table["lower"] < table["estimate"]).all() and (table["estimate"] < table["upper"]).all()
     assert fit.simulate(draws=2, rng=1).shape == (12, 1)
-    replay, gaps = Replay(fit.posterior, None), []
-    for seed, _ in zip(np.random.SeedSequence(5).spawn(len(replay)), replay, strict=True):
-        atoms = random_measure(replay, seed)
-        K = int(replay.state.num[N_CLUSTERS])
+    states, gaps, covariates = states_of(fit.posterior, None), [], CovariateWeights(fit.model, prediction_rows(fit.model, None))
+    for seed, state in zip(np.random.SeedSequence(5).spawn(len(states)), states, strict=True):
+        atoms = state.measure(seed)
         share = atoms.weight / (atoms.weight.sum() + atoms.rest.sum())
-        gaps.append(share[0] - predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0, 0])
-        assert len(share) >= K
+        gaps.append(share[0] - state.weights(covariates)[0, 0])
+        assert len(share) >= state.n_components - 1
     assert abs(np.mean(gaps)) < 4.5 * np.std(gaps) / math.sqrt(len(gaps))
 
     class Negative(Mixtures):

@@ -18,7 +18,7 @@ from nrmmix.kernels import chain
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_component
-from nrmmix.model.families.distributions import BernoulliLaw, CategoricalLaw, NegativeBinomial, PoissonLaw
+from nrmmix.model.families.distributions import BernoulliDistribution, CategoricalDistribution, NegativeBinomial, PoissonDistribution
 from nrmmix.model.pack import arrays_of
 
 N = 40
@@ -315,7 +315,7 @@ def test_densities_of_components(case):
         wanted = np.stack([stats.multinomial(y.sum(axis=1), p / p.sum()).logpmf(y) for p in np.exp(theta).T], axis=1)
     else:
         inputs = case.model.frame.inputs
-        for j, law in enumerate(case.family.component_laws(theta, inputs)):
+        for j, law in enumerate(case.family.component_distributions(theta, inputs)):
             with np.errstate(divide="ignore"):
                 wanted += np.where(np.isnan(y[:, [j]]), 0.0, np.log(law.density(np.nan_to_num(y[:, [j]]))))
     seen = wanted > -650  # of the others some density is no normal number
@@ -323,10 +323,10 @@ def test_densities_of_components(case):
     np.testing.assert_allclose(found[seen], wanted[seen], rtol=1e-9, atol=1e-8)
 
 
-def test_predictive_laws_are_the_scores(case):
+def test_predictive_distributions_are_the_scores(case):
     """Products over responses of the laws' densities."""
     if isinstance(case.family, nm.Multinomial):
-        assert case.family.predictive_laws(np.zeros((13, 2)), 2, np.zeros((1, 0))) == [None] * 12
+        assert case.family.predictive_distributions(np.zeros((13, 2)), 2, np.zeros((1, 0))) == [None] * 12
         return
     K, labels = 3, np.arange(N) % 3
     data, state = case.started(labels)
@@ -335,7 +335,7 @@ def test_predictive_laws_are_the_scores(case):
     for i in range(0, N, 7):
         out = np.zeros(len(state.size))
         clusters.score_columns(data, state.stat, state.work, out, K, i, -1)
-        laws = case.family.predictive_laws(state.stat, K, inputs[i : i + 1])
+        laws = case.family.predictive_distributions(state.stat, K, inputs[i : i + 1])
         seen = [law.density(y[i, j])[0] for j, law in enumerate(laws) if not math.isnan(y[i, j])]
         with np.errstate(divide="ignore"):
             wanted = np.log(seen).sum(axis=0)
@@ -361,8 +361,8 @@ def test_means(case):
         shares = case.family.concentration[:, None] + state.stat[:12, :K]
         wanted, of_theta = (shares / shares.sum(axis=0)).T[None], np.exp(theta).T[None]
     else:
-        laws = zip(case.family.predictive_laws(state.stat, K, inputs), case.family.component_laws(theta, inputs), strict=True)
-        pairs = [tuple(mean_of(law) for law in pair) for pair in laws]
+        of_clusters = case.family.predictive_distributions(state.stat, K, inputs)
+        pairs = [tuple(map(mean_of, pair)) for pair in zip(of_clusters, case.family.component_distributions(theta, inputs), strict=True)]
         wanted, of_theta = (np.concatenate(parts, axis=-1) for parts in zip(*pairs, strict=True))
     np.testing.assert_allclose(found, np.broadcast_to(wanted, found.shape), rtol=1e-12)
     np.testing.assert_allclose(of_components, np.broadcast_to(of_theta, found.shape), rtol=1e-12)
@@ -370,10 +370,11 @@ def test_means(case):
 
 def mean_of(law):
     """(I, k, 1), or (I, k, L) of categories."""
-    if isinstance(law, CategoricalLaw):
+    if isinstance(law, CategoricalDistribution):
         return law.probability
-    mean = {NegativeBinomial: lambda: law.shape * law.scale, PoissonLaw: lambda: law.mean, BernoulliLaw: lambda: law.probability}
-    return mean[type(law)]()[..., None]
+    if isinstance(law, NegativeBinomial):
+        return (law.shape * law.scale)[..., None]
+    return (law.mean if isinstance(law, PoissonDistribution) else law.probability)[..., None]
 
 
 def test_cluster_parameters(case):
@@ -418,7 +419,7 @@ def test_drawn_responses(case):
         agrees((drawn - 20 * p[:, None])[likely] ** 2, (20 * p * (1 - p))[likely])
         return
     drawn = case.family.draw_responses(theta, inputs, rng).T
-    for y, law in zip(drawn, case.family.component_laws(theta[:, :1], inputs[:1]), strict=True):
+    for y, law in zip(drawn, case.family.component_distributions(theta[:, :1], inputs[:1]), strict=True):
         for value in np.unique(y)[:12]:
             p = law.density(value).item()
             assert abs((y == value).mean() - p) < 4.5 * math.sqrt(p * (1 - p) / M) + 4 / M
@@ -428,12 +429,12 @@ def test_drawn_responses(case):
 
 
 LAWS = {
-    "Poisson": (PoissonLaw(np.array([[0.01, 3.0, 700.0]])), lambda k: stats.poisson([0.01, 3.0, 700.0][k])),
+    "Poisson": (PoissonDistribution(np.array([[0.01, 3.0, 700.0]])), lambda k: stats.poisson([0.01, 3.0, 700.0][k])),
     "negative binomial": (
         NegativeBinomial(np.array([[0.05, 3.0, 4e5]]), np.array([[2.0, 0.7, 1e-3]])),
         lambda k: stats.nbinom([0.05, 3.0, 4e5][k], 1 / (1 + np.array([2.0, 0.7, 1e-3])[k])),
     ),
-    "Bernoulli": (BernoulliLaw(np.array([[0.01, 0.5, 0.93]])), lambda k: stats.bernoulli([0.01, 0.5, 0.93][k])),
+    "Bernoulli": (BernoulliDistribution(np.array([[0.01, 0.5, 0.93]])), lambda k: stats.bernoulli([0.01, 0.5, 0.93][k])),
 }
 
 
@@ -453,7 +454,7 @@ def test_laws_against_scipy(name):
 
 
 def test_law_of_categories():
-    law = CategoricalLaw(np.array([[[0.2, 0.8, 0.0], [0.1, 0.3, 0.6]]]))
+    law = CategoricalDistribution(np.array([[[0.2, 0.8, 0.0], [0.1, 0.3, 0.6]]]))
     assert law.discrete and not law.ordered
     np.testing.assert_allclose(law.density(np.array([[0.0], [2.0], [5.0], [0.5]])), [[0.2, 0.1], [0.0, 0.6], [0, 0], [0, 0]])
     for method in (law.cdf, law.quantile):

@@ -16,9 +16,9 @@ from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core.entry import call_density, call_impute, call_mean, call_sample
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DENSITY, IMPUTE, MEAN, SAMPLE
-from nrmmix.kernels.predictive import predictive_weights
 from nrmmix.model.pack import arrays_of
-from nrmmix.posterior.predict.states import Replay
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 
 LEAST_P = 1e-4  # of tests with a fixed seed
 pytestmark = pytest.mark.filterwarnings("ignore::nrmmix.posterior.convergence.ConvergenceWarning")  # of short runs
@@ -233,14 +233,14 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
         p = np.exp(out)
         z = (p.mean() - math.exp(scores(data, state, 1, i)[0])) / (p.std() / math.sqrt(M))
         assert abs(z) < 4.5
-        laws = model.blocks.component_laws(theta[:, :5], np.zeros((1, 0)), model.packed)
+        laws = model.blocks.component_distributions(theta[:, :5], np.zeros((1, 0)), model.packed)
         seen = np.flatnonzero(~np.isnan(model.frame.response[i]))
         if "diagonal" in name or len(seen) == 1:  # independent within a component
             joint = sum(np.log(laws[j].density(model.frame.response[i, j])[0]) for j in seen)
             np.testing.assert_allclose(out[:5], joint, rtol=1e-9)
     # responses drawn from the components have the predictive law
     drawn = model.blocks.draw_responses(theta, np.zeros((M, 0)), rng, model.packed)
-    laws = model.blocks.predictive_laws(state.stat, 1, np.zeros((1, 0)), model.packed)
+    laws = model.blocks.predictive_distributions(state.stat, 1, np.zeros((1, 0)), model.packed)
     out = np.zeros(d)
     mean_column(data, state.stat, out, 0)
     for j, law in enumerate(laws):
@@ -249,7 +249,7 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
         assert model.blocks.means(out, model.packed)[j] == pytest.approx(float(centre[0, 0]), rel=1e-12)
     for parameter in model.blocks.cluster_parameters(state.stat, 1, model.packed)[0]:
         j = int(parameter.name.split("y")[-1]) - 1 if "y" in parameter.name else 0
-        component = model.blocks.component_laws(theta, np.zeros((1, 0)), model.packed)[j]
+        component = model.blocks.component_distributions(theta, np.zeros((1, 0)), model.packed)[j]
         draws = (component.mean if parameter.name.startswith("mean") else component.sd)[0]
         assert abs(draws.mean() - parameter.mean[0]) < 4.5 * draws.std() / math.sqrt(M)
         assert draws.std() == pytest.approx(parameter.sd[0], rel=0.05)
@@ -440,15 +440,15 @@ def test_log_density_of_rows_with_gaps(fit):
     new = pd.DataFrame({"a": [0.5, np.nan], "b": [np.nan, 4.0], "c": [1.0, np.nan]})
     found = fit.log_density(new)
     y, family, terms = fit.model.frame.response, fit.model.family, []
-    replay = Replay(fit.posterior, None)
+    states, covariates = states_of(fit.posterior, None), CovariateWeights(fit.model, prediction_rows(fit.model, None))
     for c in range(2):
         for t in range(30):
             filled = y.copy()
             filled[np.isnan(y)] = fit.draws["imputed"][c, t]
             terms.append((filled, fit.draws["labels"][c, t]))
     total = np.zeros(2)
-    for (filled, labels), _ in zip(terms, replay, strict=True):
-        weight = predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0]
+    for (filled, labels), state in zip(terms, states, strict=True):
+        weight = state.weights(covariates)[0]
         for k in range(len(weight)):
             members = filled[labels == k]
             n, gap = len(members), (members.mean(axis=0) if len(members) else family.m) - family.m

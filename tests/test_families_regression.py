@@ -169,10 +169,10 @@ def test_densities_means_and_laws(column):
     mean = X @ beta
     assert component_densities(arrays, theta, model.packed.n_work) == pytest.approx(stats.norm(mean, sd).logpdf(y[:, None]), abs=1e-10)
     assert family.means(component_means(arrays, theta, 1)[..., 0]) == pytest.approx(mean)
-    (law,) = family.component_laws(theta, model.frame.inputs)
+    (law,) = family.component_distributions(theta, model.frame.inputs)
     assert law.density(y[:, None]) == pytest.approx(stats.norm(mean, sd).pdf(y[:, None]))
     assert law.cdf(y[:, None]) == pytest.approx(stats.norm(mean, sd).cdf(y[:, None]))
-    (law,) = family.predictive_laws(state.stat, 2, model.frame.inputs)
+    (law,) = family.predictive_distributions(state.stat, 2, model.frame.inputs)
     assert np.log(law.density(y[:, None])) == pytest.approx(predictive_scores(arrays, state), abs=1e-10)
     assert law.cdf(law.quantile(0.3)) == pytest.approx(np.full((N, 2), 0.3))
     assert family.means(cluster_means(arrays, state, 1)[..., 0]) == pytest.approx(law.centre)

@@ -19,7 +19,8 @@ import nrmmix as nm
 from nrmmix import plots
 from nrmmix.cli import main
 from nrmmix.model import replicates as of_rows
-from nrmmix.posterior.predict import states as replay
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 
 RUN = {"draws": 25, "tune": 40, "chains": 2, "rng": 1}
 N = 40
@@ -418,21 +419,17 @@ def test_density_of_an_atom_is_that_of_its_law(fits, data):
     fit = fits("mixed")
     at = [[0.5, 3, 1, "red"], [-1.0, 0, 0, "blue"]]
     joint = fit.predict(data.iloc[:1], "density", at=at, draws=1, rng=4).to_numpy()
-    query = replay.Replay(fit.posterior, 1)
     from nrmmix.common.seeds import draw_seeds, seed_sequence
-    from nrmmix.posterior.predict.states import random_measure
 
-    (_,) = [None for _ in query]
-    atoms = random_measure(query, draw_seeds(seed_sequence(4), 1)[0])
+    (state,) = states_of(fit.posterior, 1)
+    atoms = state.measure(draw_seeds(seed_sequence(4), 1)[0])
     inputs = data[["days"]].to_numpy()[:1]
-    laws = fit.model.blocks.component_laws(atoms.theta, inputs, fit.model.packed)
-    share, rest = atoms.shares(np.ones((1, 1)))
-    K = int(fit.draws.flat("n_clusters")[query.chosen[0]])
-    empty = fit.model.blocks.predictive_laws(query.state.stat, K + 1, inputs, fit.model.packed)
+    share, rest = atoms.shares(CovariateWeights(fit.model, prediction_rows(fit.model, None)))
+    laws, of_clusters = atoms.distributions(inputs), state.distributions(inputs)
     codes = np.array([[0.5, 3, 1, 2], [-1.0, 0, 0, 0]])
     for i, point in enumerate(codes):
         of_atoms = np.prod([law.density(x)[0] for law, x in zip(laws, point, strict=True)], axis=0)
-        of_new = np.prod([law.density(x)[0][K] for law, x in zip(empty, point, strict=True)])
+        of_new = np.prod([law.density(x)[0][-1] for law, x in zip(of_clusters, point, strict=True)])
         np.testing.assert_allclose(joint[i, 1], share[0] @ of_atoms + rest[0] * of_new, rtol=1e-9)
 
 
@@ -522,9 +519,8 @@ def test_atoms_are_bounded_for_wide_families(monkeypatch):
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.5, (12, 4000))
     fit = nm.Model(data=csr_array(counts), family=nm.Multinomial(), prior=nm.NGGP(500.0, 0.5)).fit(draws=2, tune=2, chains=1, rng=1)
-    query = replay.Replay(fit.posterior, 1)
-    next(iter(query))
-    atoms = replay.random_measure(query, np.random.SeedSequence(1))
+    (state,) = states_of(fit.posterior, 1)
+    atoms = state.measure(np.random.SeedSequence(1))
     K = int(fit.draws["n_clusters"].max())
     assert atoms.theta.shape[1] - K <= 1.3 * MAX_THETA / 4000 + 60
     assert stats.describe(atoms.weight).minmax[0] > 0 and np.isfinite(fit.predict(draws=2).to_numpy()).all()

@@ -66,7 +66,7 @@ def test_scores_densities_and_means(kind):
         score_columns(data, state.stat, state.work, out, 3, 4, own)
         assert out[:3] == pytest.approx(wanted[4], abs=1e-10), "what is known of the parameters is what is held"
     assert predictive_scores(data, state)[:, :3] == pytest.approx(wanted, abs=1e-10)
-    laws = model.blocks.predictive_laws(state.stat, 4, np.zeros((1, 0)), model.packed)
+    laws = model.blocks.predictive_distributions(state.stat, 4, np.zeros((1, 0)), model.packed)
     with np.errstate(divide="ignore"):
         by_law = np.nansum([np.log(law.density(y[:, [j]])) for j, law in enumerate(laws)], axis=0)
     assert by_law == pytest.approx(predictive_scores(data, state), abs=1e-8)
@@ -75,7 +75,7 @@ def test_scores_densities_and_means(kind):
     of_theta = np.nansum(stats.norm.logpdf(y[:, :, None], theta[:2], 1 / np.sqrt(theta[2:])), axis=1)
     assert component_densities(data, theta, model.packed.n_work) == pytest.approx(of_theta, abs=1e-10)
     assert component_means(data, theta, 2)[0] == pytest.approx(theta[:2].T)
-    for j, law in enumerate(model.blocks.component_laws(theta, np.zeros((1, 0)), model.packed)):
+    for j, law in enumerate(model.blocks.component_distributions(theta, np.zeros((1, 0)), model.packed)):
         assert law.cdf(0.3)[0] == pytest.approx(stats.norm.cdf(0.3, theta[j], 1 / np.sqrt(theta[2 + j])))
 
 

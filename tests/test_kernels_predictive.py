@@ -8,9 +8,8 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.kernels.predictive import cluster_means, predictive_scores, predictive_weights
-from nrmmix.posterior.predict.rows import targets
-from nrmmix.posterior.predict.states import Reach, Replay
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 
 PRIORS = [nm.DirichletProcess(1.3), nm.NGGP(0.8, 0.3), nm.NGGP(0.8, 0.6, tau=2.0)]
 RUN = {"draws": 5, "tune": 30, "chains": 1, "rng": 3}
@@ -20,10 +19,10 @@ RUN = {"draws": 5, "tune": 30, "chains": 1, "rng": 3}
 def test_mixture_weights(prior):
     y = np.random.default_rng(0).normal(size=(12, 1))
     fit = nm.Model(data=y, prior=prior).fit(**RUN)
-    replay = Replay(fit.posterior, None)
-    for t, _ in enumerate(replay):
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, None))
+    for t, state in enumerate(states_of(fit.posterior, None)):
         sizes = np.bincount(fit.draws["labels"][0, t])
-        found = predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0]
+        found = state.weights(covariates)[0]
         np.testing.assert_allclose(found, naive.mixture_weights(sizes, float(prior.mass), float(prior.sigma), prior.tau), rtol=1e-6)
 
 
@@ -33,14 +32,14 @@ def test_regression_weights(prior, kernel):
     rng = np.random.default_rng(1)
     data = pd.DataFrame({"x": np.linspace(0, 1, 8).round(2), "y": rng.normal(size=8)})
     fit = nm.fit("y ~ x", data, prior=prior, kernel=kernel, **RUN)
-    replay, reach = Replay(fit.posterior, None), Reach(fit.model, targets(fit.model, pd.DataFrame({"x": [0.0, 0.35, 1.1]})))
-    for t, width in enumerate(replay):
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, pd.DataFrame({"x": [0.0, 0.35, 1.1]})))
+    width = np.array(kernel.widths, float)
+    for t, state in enumerate(states_of(fit.posterior, None)):
         labels, where = fit.draws["labels"][0, t], fit.draws["locations"][0, t]
         sizes = np.bincount(labels)
         at = np.array([where[labels == c][0] for c in range(len(sizes))])
         A = fit.draws["v"][0, t] @ np.exp(kernel.log_kernel(fit.model.grid.distance, width))
-        K_rows = reach.at(width)
-        found = predictive_weights(replay.data, replay.state, K_rows)
+        K_rows, found = covariates.at(width), state.weights(covariates)
         for K, row in zip(K_rows, found, strict=True):
             wanted = naive.predictive_weights(sizes, A[at], A, K[at], K, float(prior.mass), float(prior.sigma), prior.tau)
             np.testing.assert_allclose(row, wanted, atol=1e-6)
@@ -52,12 +51,12 @@ def test_scores_and_means_of_clusters():
     family = fit.model.family
     base = naive.Base(family.m, family.r, family.nu, family.scale)
     new = np.array([[0.3, -0.2], [4.0, 1.0]])
-    replay = Replay(fit.posterior, None)
-    points = replay.points(new)
-    for t, _ in enumerate(replay):
+    states = states_of(fit.posterior, None)
+    points = states.points(new, np.zeros((1, 0)))
+    for t, state in enumerate(states):
         labels = fit.draws["labels"][0, t]
         members = [y[labels == c] for c in range(labels.max() + 1)] + [y[:0]]
         wanted = [[naive.log_predictive(x, own, base) for own in members] for x in new]
-        np.testing.assert_allclose(predictive_scores(points, replay.state), wanted, atol=1e-9)
+        np.testing.assert_allclose(state.log_densities(points), wanted, atol=1e-9)
         means = [naive.posterior(own, base).m for own in members]
-        np.testing.assert_allclose(family.means(cluster_means(replay.points(new[:1]), replay.state, 2)[0]), means, atol=1e-9)
+        np.testing.assert_allclose(family.means(state.means(points)[0]), means, atol=1e-9)

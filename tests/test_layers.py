@@ -28,6 +28,16 @@ RANK = {name: number for number, names in enumerate(RANKS) for name in names}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__init__.py" or path.parent != ROOT)
 # Methods of results hand over to what shows, and `api` to what wraps: within functions these may look up.
 FACES = {"results"}
+# Modules and folders that know the arrays of kernels by their fields and columns; what they hand on does not.  May only become shorter.
+KNOW_STATE = (
+    "nrmmix.model.pack", "nrmmix.model.families.blocks", "nrmmix.model.log_joint", "nrmmix.model.prior_predictive",
+    "nrmmix.model.priors", "nrmmix.model.specification",  # kinds of measures and of hyperpriors have their numbers there
+    "nrmmix.posterior.predict.kernel_states",
+    "nrmmix.inference.mcmc", "nrmmix.inference.search.grower", "nrmmix.inference.search.run",
+    "nrmmix.results.saving",
+)
+# Of what reads states of the posterior, who may call kernels at all.
+CALL_KERNELS = {"nrmmix.posterior.predict.kernel_states", "nrmmix.results.saving"}
 LONGEST, ENTRIES = 500, 10  # lines of a module, entries of a folder
 
 
@@ -97,6 +107,26 @@ def test_kernels_import_little():
             for other, _ in imports:
                 assert other.startswith(("nrmmix.kernels", "numpy", "math", "numba", "llvmlite", "typing", "collections", "__future__")), (
                     module, other)
+
+
+def importing(name: str) -> set[str]:
+    """Modules outside `kernels` that import a module, or anything within a package."""
+    return {
+        module for module, imports in IMPORTS.items()
+        if room_of(module) != "kernels" and any(f"{other}.".startswith(f"{name}.") for other, _ in imports)
+    }
+
+
+def test_few_know_the_arrays_of_kernels():
+    who = importing("nrmmix.kernels.core.state")
+    own = {name: {module for module in who if f"{module}.".startswith(f"{name}.")} for name in KNOW_STATE}
+    assert who - set().union(*own.values()) == set(), "these take what others make of kernel arrays"
+    assert {name for name, modules in own.items() if not modules} == set(), "these no longer know them"
+
+
+def test_what_reads_states_calls_no_kernels():
+    rooms = ("nrmmix.posterior.predict.", "nrmmix.results.", "nrmmix.plots.", "nrmmix.report.")
+    assert {module for module in importing("nrmmix.kernels") if module.startswith(rooms)} == CALL_KERNELS
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -10,8 +10,8 @@ import pytest
 import nrmmix as nm
 from nrmmix.model import replicates as of_rows
 from nrmmix.posterior.partition import Partition
-from nrmmix.posterior.predict.rows import targets
-from nrmmix.posterior.predict.states import Replay
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 
 RUN = {"draws": 20, "tune": 60, "chains": 2, "rng": 1}
 
@@ -195,23 +195,19 @@ def test_clusters_against_a_naive_reference(which, request, data):
     new = pd.DataFrame({"x": [1.0, 9.0, 5.0], "small": [3.0, 1.0, 60.0], "large": [9000.0, 12_000.0, -8e6]})
     X, family = data[["small", "large"]].to_numpy(), fit.model.family
     base = naive.Base(family.m, family.r, family.nu, family.scale)
-    from nrmmix.kernels.predictive import predictive_weights
-    from nrmmix.posterior.predict.states import Reach
-
-    recorded, target = Replay(fit.posterior, draws), targets(fit.model, new)
-    reach = Reach(fit.model, target)
+    states, rows = states_of(fit.posterior, draws), prediction_rows(fit.model, new)
+    covariates = CovariateWeights(fit.model, rows)
     total = np.zeros((3, estimate.max() + 2))
     own = np.zeros(len(X))
-    for t, width in zip(recorded.chosen, recorded):
-        labels = fit.draws.flat("labels")[t]
-        weights = predictive_weights(recorded.data, recorded.state, reach.at(width))
+    for labels, state in zip(states.partitions(), states, strict=True):
+        weights = state.weights(covariates)
         for i in range(len(X)):
             others = (labels == labels[i]) & (np.arange(len(X)) != i)
             alone = (estimate == estimate[i]).sum() == 1
             own[i] += ((estimate[others] == estimate[i]).mean() if others.any() else float(alone)) / draws
         for i, y in enumerate(new[["small", "large"]].to_numpy()):
             members = [X[labels == k] for k in range(labels.max() + 1)] + [X[:0]]
-            p = weights[target.row[i]] * np.exp([naive.log_predictive(y, inside, base) for inside in members])
+            p = weights[rows.row[i]] * np.exp([naive.log_predictive(y, inside, base) for inside in members])
             total[i, -1] += p[-1]
             for k in range(labels.max() + 1):
                 for c in range(estimate.max() + 1):

@@ -15,7 +15,7 @@ from scipy import stats
 import nrmmix as nm
 from nrmmix.model import replicates as of_rows
 from nrmmix.posterior.predict import simulate
-from nrmmix.posterior.predict.states import Replay, new_components, random_measure
+from nrmmix.posterior.predict.states import states_of
 
 RUN = {"draws": 100, "tune": 100, "chains": 2, "rng": 1}
 
@@ -68,11 +68,10 @@ def test_responses_from_components():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 3)) @ np.array([[2.0, 0, 0], [1, 30, 0], [0.5, 2, 0.1]]) + [5, -40, 1]
     fit = nm.Model(data=X, prior=nm.DirichletProcess(1.0)).fit(init="one", draws=1, tune=0, chains=1, rng=1)
-    family, recorded = fit.model.family, Replay(fit.posterior, None)
-    next(iter(recorded))
-    atoms, N = random_measure(recorded, np.random.SeedSequence(1)), 40_000
+    family, state = fit.model.family, next(iter(states_of(fit.posterior, None)))
+    atoms, N = state.measure(np.random.SeedSequence(1)), 40_000
     drawn = family.draw_responses(np.repeat(atoms.theta[:, :1], N, axis=1), np.zeros((N, 0)), rng)
-    laws = family.component_laws(atoms.theta[:, :1], np.zeros((1, 0)))
+    laws = family.component_distributions(atoms.theta[:, :1], np.zeros((1, 0)))
     mean, sd = (np.array([getattr(law, name)[0, 0] for law in laws]) for name in ("mean", "sd"))
     W = atoms.theta[4:, 0].reshape(3, 3)
     covariance = np.linalg.inv(W.T @ W) * np.outer(family.form.spread, family.form.spread)
@@ -85,9 +84,8 @@ def test_new_components_are_from_the_prior():
     """Precision Gamma(nu/2, rate scale/2), mean N(m, 1/(r precision)), in the units of the data."""
     family = nm.Gaussian(m=10.0, r=0.5, nu=6.0, scale=8.0)
     fit = nm.Model(data=np.array([[9.0], [12.0]]), prior=nm.DirichletProcess(1.0), family=family).fit(draws=1, tune=0, chains=1, rng=1)
-    recorded = Replay(fit.posterior, None)
-    next(iter(recorded))
-    (law,) = fit.model.family.component_laws(new_components(recorded, 4000, np.random.default_rng(2)), np.zeros((1, 0)))
+    theta = next(iter(states_of(fit.posterior, None))).new_components(4000, np.random.default_rng(2))
+    (law,) = fit.model.family.component_distributions(theta, np.zeros((1, 0)))
     mean, sd = law.mean[0], law.sd[0]
     assert stats.kstest(1 / sd**2, stats.gamma(3.0, scale=1 / 4.0).cdf).pvalue > 0.005
     assert stats.kstest((mean - 10.0) / sd * math.sqrt(0.5), stats.norm.cdf).pvalue > 0.005

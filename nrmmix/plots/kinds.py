@@ -12,7 +12,7 @@ import numpy as np
 from nrmmix.common.messages import known_name, quoted
 from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.plots.style import GOLDEN, jitter
-from nrmmix.posterior.predict.states import prior_laws
+from nrmmix.posterior.predict.kernel_states import prior_distributions
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
@@ -143,11 +143,11 @@ NUMBER, COUNT, LEVELS, SHARE = "a number", "a count", "categories", "counts give
 def shapes(model: Specification) -> dict[str, str]:
     """What each response holds, by its name."""
     found = {}
-    for name, law, levels, reads in zip(
-        model.frame.response_names, prior_laws(model), model.frame.levels, model.frame.reads, strict=True
+    for name, distribution, levels, reads in zip(
+        model.frame.response_names, prior_distributions(model), model.frame.levels, model.frame.reads, strict=True
     ):
-        of_law = SHARE if law is None else COUNT if law.discrete else NUMBER
-        found[name] = LEVELS if of_law == COUNT and (levels is not None or reads == "binary") else of_law
+        own = SHARE if distribution is None else COUNT if distribution.discrete else NUMBER
+        found[name] = LEVELS if own == COUNT and (levels is not None or reads == "binary") else own
     return found
 
 

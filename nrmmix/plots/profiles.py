@@ -9,14 +9,11 @@ import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count
-from nrmmix.kernels.chain import start
-from nrmmix.kernels.predictive import cluster_means
 from nrmmix.model.frame.arrays import column as read_column
-from nrmmix.model.pack import arrays_of
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
 from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
-from nrmmix.posterior.predict.states import Replay
+from nrmmix.posterior.predict.kernel_states import clusters_of
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
@@ -32,13 +29,10 @@ POINTS = 100  # along a line
 
 def means(fit: MCMCResult, labels: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     """Means (I, K, W) of the responses in the clusters of a partition at rows of inputs (I, e), or (1, e)."""
-    model, K = fit.model, int(labels.max()) + 1
-    points = Replay(fit.posterior, 1).points(model.frame.response[np.zeros(len(inputs), np.int64)], inputs)
-    data, state = arrays_of(model, K)
+    clusters = clusters_of(fit.model, labels)
     with announced():
-        start(data, state, labels)
-        values = cluster_means(points, state, model.packed.n_mean)
-    return model.blocks.means(values[:, :K], model.packed)
+        values = clusters.means(clusters.points(None, inputs))
+    return fit.model.blocks.means(values[:, :-1], fit.model.packed)
 
 
 def _needs_many(model: Specification) -> str | None:

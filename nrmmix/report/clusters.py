@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from nrmmix.common.compiling import announced
-from nrmmix.kernels.chain import start
-from nrmmix.model.pack import arrays_of
+from nrmmix.posterior.predict.kernel_states import clusters_of
 
 if TYPE_CHECKING:
     from nrmmix.model.families import Parameter
@@ -110,12 +108,8 @@ def clusters(fit: MCMCResult) -> Clusters:
 
 def parameters(model: Specification, partition: Partition) -> tuple[list[Column], list[Words], int]:
     """Parameters of the clusters of a partition as columns, shares as leading words where they are many, and how many were left out."""
-    K = partition.n_clusters
-    data, state = arrays_of(model, K)
-    with announced():
-        start(data, state, partition.labels)
     columns, words, left_out = [], [], 0
-    for own in model.blocks.cluster_parameters(state.stat, K, model.packed):
+    for own in clusters_of(model, partition.labels).parameters():
         shown = own
         if len(own) > FEW_PARAMETERS:
             if own[0].name.startswith(SHARE):

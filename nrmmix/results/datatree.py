@@ -10,9 +10,8 @@ from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.seeds import draw_seeds, prediction_seed
-from nrmmix.kernels.predictive import component_densities, predictive_scores
-from nrmmix.posterior.predict.rows import targets
-from nrmmix.posterior.predict.states import Reach, Replay, random_measure
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -131,18 +130,17 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
 
 def pointwise(fit: MCMCResult) -> np.ndarray:
     """(chain, draw, n): log density of each row under the random measure drawn in each draw."""
-    replay, target = Replay(fit.posterior, None), targets(fit.model, None)
-    frame = fit.model.frame
-    reach, points, place = Reach(fit.model, target), replay.points(frame.response, frame.inputs), target.place[target.row]
+    states, rows, frame = states_of(fit.posterior, None), prediction_rows(fit.model, None), fit.model.frame
+    covariates, points, place = CovariateWeights(fit.model, rows), states.points(frame.response, frame.inputs), rows.place[rows.row]
     coefficient = fit.model.blocks.log_coefficient(frame.response)
     out = np.empty((fit.draws.n_chains, fit.draws.n_draws, fit.model.n_obs))
     with announced(), np.errstate(divide="ignore"):
-        seeds = draw_seeds(prediction_seed(fit.seed), len(replay))
-        for values, width, seed in zip(out.reshape(len(replay), -1), replay, seeds, strict=True):
-            atoms = random_measure(replay, seed)
-            share, rest = atoms.shares(reach.at(width))
-            of_atoms = np.log(share)[place] + component_densities(points, atoms.theta, fit.model.packed.n_work)
-            of_rest = np.log(rest)[place] + predictive_scores(points, replay.state)[:, -1]
+        seeds = draw_seeds(prediction_seed(fit.seed), len(states))
+        for values, state, seed in zip(out.reshape(len(states), -1), states, seeds, strict=True):
+            measure = state.measure(seed)
+            share, rest = measure.shares(covariates)
+            of_atoms = np.log(share)[place] + measure.log_densities(points)
+            of_rest = np.log(rest)[place] + state.log_densities(points)[:, -1]
             values[:] = np.logaddexp(logsumexp(of_atoms, axis=1), of_rest) + coefficient
     return out
 

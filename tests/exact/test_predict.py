@@ -14,8 +14,8 @@ from scipy.special import logsumexp
 
 import nrmmix as nm
 from nrmmix.kernels.measure.crm import jumps_above, mass_below
-from nrmmix.posterior.predict.rows import targets
-from nrmmix.posterior.predict.states import Reach, Replay, random_measure
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 from nrmmix.results.datatree import pointwise
 
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
@@ -242,27 +242,22 @@ def test_weights_sum_to_one_in_every_draw(kernel, prior):
     data = nm.datasets.load_mcycle()
     fit = nm.fit("accel_g ~ 1" if kernel is None else "accel_g ~ times_ms", data, prior=prior, kernel=kernel,
                  draws=20, tune=50, chains=2, rng=1)
-    from nrmmix.kernels.predictive import predictive_weights
-
     new = None if kernel is None else pd.DataFrame({"times_ms": [2.4, 20.0, 33.3, 57.6, 60.0]})
-    target = targets(fit.model, new)
-    replay, reach = Replay(fit.posterior, None), Reach(fit.model, target)
-    for width in replay:
-        weights = predictive_weights(replay.data, replay.state, reach.at(width))
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, new))
+    for state in states_of(fit.posterior, None):
+        weights = state.weights(covariates)
         assert (weights >= 0).all()
         np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-6)
 
 
 def test_weights_with_a_heavy_tail():
     """Almost no mass and no cluster in reach: the integrand over v falls off like v^-0.0005, and the weights still sum to one."""
-    from nrmmix.kernels.predictive import predictive_weights
-
     data = pd.DataFrame({"x": [0.0, 0.1, 0.2, 0.3], "y": Y[:4]})
     kernel = nm.Box(0.35, locations=[0.0, 0.3, 0.8, 1.3], scale=None)
     fit = nm.fit("y ~ x", data, prior=nm.DirichletProcess(0.001), kernel=kernel, draws=10, tune=20, chains=1, rng=1)
-    replay, reach = Replay(fit.posterior, None), Reach(fit.model, targets(fit.model, pd.DataFrame({"x": [0.15, 1.3]})))
-    for width in replay:
-        weights = predictive_weights(replay.data, replay.state, reach.at(width))
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, pd.DataFrame({"x": [0.15, 1.3]})))
+    for state in states_of(fit.posterior, None):
+        weights = state.weights(covariates)
         np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-6)
         assert weights[1, -1] == pytest.approx(1.0, abs=1e-6)
 
@@ -278,14 +273,12 @@ def test_random_measure_has_the_estimate_as_its_mean(sigma, regression):
     fit = model.fit(draws=4000, tune=300, chains=4, rng=3)
     new = pd.DataFrame({"x": [0.2]})
     table = fit.predict(new, kind="mean", draws=16_000, interval=0.9)
-    replay, reach = Replay(fit.posterior, None), Reach(model, targets(model, new))
-    sampled = []
-    from nrmmix.kernels.predictive import component_means
-
-    for width, seed in zip(replay, np.random.SeedSequence(5).spawn(len(replay)), strict=True):
-        atoms = random_measure(replay, seed)
-        values = component_means(replay.points(np.zeros((1, 1))), atoms.theta, 1)[0]
-        share, _ = atoms.shares(reach.at(width))
+    states, covariates = states_of(fit.posterior, None), CovariateWeights(model, prediction_rows(model, new))
+    points, sampled = states.points(None, np.zeros((1, 0))), []
+    for state, seed in zip(states, np.random.SeedSequence(5).spawn(len(states)), strict=True):
+        atoms = state.measure(seed)
+        values = atoms.means(points)[0]
+        share, _ = atoms.shares(covariates)
         sampled.append(float(model.family.means(share @ values)[0, 0]))
     sampled = np.array(sampled).reshape(8, -1)
     error = sampled.mean(axis=1).std(ddof=1) / math.sqrt(8)
@@ -377,15 +370,13 @@ def test_cdf_at_rows_is_the_cdf_at_points():
 
 def test_marginals_of_several_responses():
     """Predictive t and component normal marginals against their definitions, in the units of the data."""
-    from nrmmix.kernels.predictive import component_means
-
     X = np.random.default_rng(0).normal(size=(12, 3)) @ np.array([[2.0, 0, 0], [1, 30, 0], [0.5, 2, 0.1]]) + [5, -40, 1]
     fit = nm.Model(data=X, prior=nm.DirichletProcess(1.0)).fit(init="one", draws=1, tune=0, chains=1, rng=1)
     family, d = fit.model.family, X.shape[1]
-    replay = Replay(fit.posterior, None)
-    next(iter(replay))
+    states = states_of(fit.posterior, None)
+    (state,) = states
     K = int(fit.draws["n_clusters"][0, 0])
-    laws = family.predictive_laws(replay.state.stat, K + 1, np.zeros((1, 0)))
+    laws = state.distributions(np.zeros((1, 0)))
     centre, spread = (np.stack([getattr(law, name)[0] for law in laws], axis=1) for name in ("centre", "spread"))
     df = laws[0].df[0]
     for k in range(K + 1):
@@ -396,10 +387,10 @@ def test_marginals_of_several_responses():
         np.testing.assert_allclose(centre[k], (family.r * family.m + m * mean) / r_n)
         assert df[k] == pytest.approx(nu_n - d + 1)
         np.testing.assert_allclose(spread[k], np.sqrt(np.diag(psi) * (r_n + 1) / (r_n * df[k])))
-    atoms = random_measure(replay, np.random.SeedSequence(1))
-    laws = family.component_laws(atoms.theta, np.zeros((1, 0)))
+    atoms = state.measure(np.random.SeedSequence(1))
+    laws = atoms.distributions(np.zeros((1, 0)))
     mean, sd = (np.stack([getattr(law, name)[0] for law in laws], axis=1) for name in ("mean", "sd"))
-    np.testing.assert_allclose(mean, family.means(component_means(replay.points(np.zeros((1, d))), atoms.theta, d)[0]))
+    np.testing.assert_allclose(mean, family.means(atoms.means(states.points(None, np.zeros((1, 0))))[0]))
     W = atoms.theta[1 + d :, 0].reshape(d, d)
     covariance = np.linalg.inv(W.T @ W) * np.outer(family.form.spread, family.form.spread)
     np.testing.assert_allclose(sd[0], np.sqrt(np.diag(covariance)))

@@ -37,10 +37,10 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS
 from nrmmix.kernels.moves.gibbs import prior_weights
-from nrmmix.kernels.predictive import component_means, draw_measure, predictive_weights
+from nrmmix.kernels.predictive import draw_measure
 from nrmmix.model.prior_predictive import _partitions
-from nrmmix.posterior.predict.rows import targets
-from nrmmix.posterior.predict.states import Reach, Replay, random_measure
+from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
+from nrmmix.posterior.predict.states import states_of
 
 CHAINS, DRAWS = 16, 4000
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
@@ -373,12 +373,12 @@ def test_log_joint_of_density_regression():
 def test_predictive_weights_are_ratios_of_probabilities(prior):
     measure, log_eppf = PRIORS[prior]
     fit = mixture(measure).fit(draws=15, tune=20, chains=2, rng=2)
-    replay = Replay(fit.posterior, None)
-    for _ in replay:
-        sizes = replay.state.size[: replay.state.num[N_CLUSTERS]].tolist()
+    states, covariates = states_of(fit.posterior, None), CovariateWeights(fit.model, prediction_rows(fit.model, None))
+    for state, labels in zip(states, states.partitions(), strict=True):
+        sizes = np.bincount(labels).tolist()
         longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
         wanted = np.exp([log_eppf(s) - log_eppf(sizes) for s in longer])
-        np.testing.assert_allclose(predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0], wanted, atol=1e-8)
+        np.testing.assert_allclose(state.weights(covariates)[0], wanted, atol=1e-8)
 
 
 def by_chain(fit, evaluate):
@@ -425,13 +425,13 @@ def test_weights_sum_to_one_in_every_draw(kernel, prior):
     data = nm.datasets.load_mcycle()
     fit = nm.fit("accel_g ~ 1" if kernel is None else "accel_g ~ times_ms", data, prior=prior, kernel=kernel,
                  draws=10, tune=50, chains=2, rng=1)
-    target = targets(fit.model, None if kernel is None else pd.DataFrame({"times_ms": [2.4, 20.0, 33.3, 57.6]}))
-    replay, reach = Replay(fit.posterior, None), Reach(fit.model, target)
-    for width in replay:
-        weights = predictive_weights(replay.data, replay.state, reach.at(width))
+    new = None if kernel is None else pd.DataFrame({"times_ms": [2.4, 20.0, 33.3, 57.6]})
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, new))
+    for state in states_of(fit.posterior, None):
+        weights = state.weights(covariates)
         assert (weights >= 0).all()
         np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-6)
-        if replay.state.num[N_CLUSTERS] == prior.components:
+        if state.n_components - 1 == prior.components:
             assert (weights[:, -1] == 0).all()
 
 
@@ -442,14 +442,13 @@ def test_measure_has_the_predictive_weights_as_its_mean(prior):
     """Given a partition normalised weights do not depend on u, and their means are the predictive weights."""
     measure, _ = PRIORS[prior]
     fit = mixture(measure).fit(init=[0, 0, 1, 1, 1, 0], draws=1, tune=0, chains=1, rng=1)
-    replay = Replay(fit.posterior, None)
-    next(iter(replay))
-    K = int(replay.state.num[N_CLUSTERS])
+    (state,) = states_of(fit.posterior, None)
+    covariates, K = CovariateWeights(fit.model, prediction_rows(fit.model, None)), state.n_components - 1
     rng, shares = np.random.default_rng(1), np.zeros((20_000, K))
     for t in range(len(shares)):
-        weight, _, _, rest = draw_measure(replay.data, replay.state, replay.model.packed.n_theta, 0.02, rng)
+        weight, _, _, rest = draw_measure(state.data, state.state, fit.model.packed.n_theta, 0.02, rng)
         shares[t] = weight[:K] / (weight.sum() + rest.sum())
-    wanted = predictive_weights(replay.data, replay.state, np.ones((1, 1)))[0, :K]
+    wanted = state.weights(covariates)[0, :K]
     error = shares.std(axis=0, ddof=1) / math.sqrt(len(shares))
     # where all components are occupied, and the shares of two sum to 1, the error is that of one of them
     assert (np.abs(shares.mean(axis=0) - wanted) < 4.5 * error).all()
@@ -467,12 +466,12 @@ def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
     fit = model.fit(draws=800, tune=300, thin=5, chains=4, rng=3)
     new = pd.DataFrame({"x": [0.2]})
     table = fit.predict(new, kind="mean", draws=3200, interval=0.9)
-    replay, reach = Replay(fit.posterior, None), Reach(model, targets(model, new))
-    sampled = []
-    for width, seed in zip(replay, np.random.SeedSequence(5).spawn(len(replay)), strict=True):
-        atoms = random_measure(replay, seed)
-        values = model.family.means(component_means(replay.points(np.zeros((1, 1))), atoms.theta, 1)[0])
-        share, rest = atoms.shares(reach.at(width))
+    states, covariates = states_of(fit.posterior, None), CovariateWeights(model, prediction_rows(model, new))
+    points, sampled = states.points(None, np.zeros((1, 0))), []
+    for state, seed in zip(states, np.random.SeedSequence(5).spawn(len(states)), strict=True):
+        atoms = state.measure(seed)
+        values = model.family.means(atoms.means(points)[0])
+        share, rest = atoms.shares(covariates)
         sampled.append(float((share @ values)[0, 0] + rest[0] * FAMILY["m"][0]))
     sampled = np.array(sampled).reshape(8, -1)
     error = sampled.mean(axis=1).std(ddof=1) / math.sqrt(8)

@@ -147,10 +147,10 @@ class Exponential(Family):
     def _posterior(self, stat, n_columns):
         return self.shape + stat[0::2, :n_columns], self.rate[:, None] + stat[1::2, :n_columns]
 
-    def predictive_laws(self, stat, n_columns, inputs):
+    def predictive_distributions(self, stat, n_columns, inputs):
         return [LomaxLaw(shape[None], rate[None]) for shape, rate in zip(*self._posterior(stat, n_columns), strict=True)]
 
-    def component_laws(self, theta, inputs):
+    def component_distributions(self, theta, inputs):
         return [ExponentialLaw(rate[None]) for rate in theta]
 
     def cluster_parameters(self, stat, n_columns):

@@ -1,7 +1,7 @@
 """What every component family offers to the rest of the package.
 
 A family has two sides.  Entry points (`nrmmix.kernels.core.entry`) work on columns of sufficient statistics, and `pack` hands them over
-together with constants.  Methods in NumPy turn statistics and parameters of the kernels into laws, moments and random responses.
+together with constants.  Methods in NumPy turn statistics and parameters of the kernels into distributions, moments and random responses.
 A new family, from outside the package too, is a class derived from `Family`; nothing has to be registered before it can be fitted.
 """
 
@@ -21,7 +21,7 @@ from nrmmix.model.frame.arrays import reals
 if TYPE_CHECKING:
     import pandas as pd
 
-    from nrmmix.model.families.distributions import Law
+    from nrmmix.model.families.distributions import Distribution
 
 EXTREME = 1e50  # hyperparameters of counts: products of several must not overflow
 MOST_NU = 1e10  # degrees of freedom; beyond, differences of log gamma functions are lost in rounding
@@ -183,12 +183,12 @@ class Family:
         one_each = len(self.mean_names()) == len(self.names)
         return np.arange(len(self.names)) if one_each else np.zeros(len(self.mean_names()), np.int64)
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
-        """Of each response its predictive law, parameters (I, n_columns); None for a response that has no law of its own."""
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        """Of each response its predictive distribution, parameters (I, n_columns); None for one that has none of its own."""
         raise NotImplementedError
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
-        """Of each response its law under parameters (n_theta, M); parameters (I, M)."""
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
+        """Of each response its distribution under parameters (n_theta, M); parameters (I, M)."""
         raise NotImplementedError
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:

@@ -11,7 +11,7 @@ import numpy as np
 from nrmmix.common.messages import did_you_mean
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
-from nrmmix.model.families.distributions import Law
+from nrmmix.model.families.distributions import Distribution
 
 if TYPE_CHECKING:
     from nrmmix.model.frame.formula import ModelFrame
@@ -296,27 +296,29 @@ class Blocks:
         """Number of the response that each mean belongs to."""
         return np.sort(np.concatenate(self._means_of()), kind="stable")
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray, packed: PackedBlocks) -> list[Law | None]:
-        """Of each response its predictive law by cluster."""
-        laws = [
-            block.family.predictive_laws(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
+    def predictive_distributions(
+        self, stat: np.ndarray, n_columns: int, inputs: np.ndarray, packed: PackedBlocks
+    ) -> list[Distribution | None]:
+        """Of each response its predictive distribution by cluster."""
+        distributions = [
+            block.family.predictive_distributions(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
         ]
-        return self._by_response(laws)
+        return self._by_response(distributions)
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> list[Law | None]:
-        """Of each response its law under each component."""
-        laws = [
-            block.family.component_laws(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> list[Distribution | None]:
+        """Of each response its distribution under each component."""
+        distributions = [
+            block.family.component_distributions(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
         ]
-        return self._by_response(laws)
+        return self._by_response(distributions)
 
-    def _by_response(self, laws: list[list[Any]]) -> list[Any]:
+    def _by_response(self, distributions: list[list[Any]]) -> list[Any]:
         out: list[Any] = [None] * self.n_dim
-        for block, own in zip(self.blocks, laws, strict=True):
-            for j, law in zip(block.columns, own, strict=True):
-                out[j] = law
+        for block, own in zip(self.blocks, distributions, strict=True):
+            for j, distribution in zip(block.columns, own, strict=True):
+                out[j] = distribution
         return out
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int, packed: PackedBlocks) -> list[list[Parameter]]:

@@ -13,7 +13,13 @@ from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import categorical, poisson, rising
 from nrmmix.model.families.base import Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
-from nrmmix.model.families.distributions import BernoulliLaw, CategoricalLaw, Law, NegativeBinomial, PoissonLaw
+from nrmmix.model.families.distributions import (
+    BernoulliDistribution,
+    CategoricalDistribution,
+    Distribution,
+    NegativeBinomial,
+    PoissonDistribution,
+)
 from nrmmix.model.frame.arrays import LARGEST
 from nrmmix.model.frame.tables import COUNT_BOUND
 
@@ -144,13 +150,13 @@ class Poisson(Family):
         sums, exposures = stat[1 :: poisson.EACH, :n_columns], stat[2 :: poisson.EACH, :n_columns]
         return self.shape[:, None] + sums, self.rate[:, None] + exposures
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         e = self._exposure(inputs)
         return [NegativeBinomial(shape[None, :], e / rate[None, :]) for shape, rate in zip(*self._posterior(stat, n_columns), strict=True)]
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         e = self._exposure(inputs)
-        return [PoissonLaw(e * rate[None, :]) for rate in theta[1::2]]
+        return [PoissonDistribution(e * rate[None, :]) for rate in theta[1::2]]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The rate of each response: expected count at exposure 1."""
@@ -289,11 +295,11 @@ class Bernoulli(_Levels):
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         return self._packed(len(self.a), categorical.bernoulli_mean, categorical.bernoulli_mean_theta)
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
-        return [BernoulliLaw(mean[None, :, 1]) for mean, _ in self._moments(stat, n_columns)]
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        return [BernoulliDistribution(mean[None, :, 1]) for mean, _ in self._moments(stat, n_columns)]
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
-        return [BernoulliLaw(p[None, :, 1]) for p in self._probabilities(theta)]
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
+        return [BernoulliDistribution(p[None, :, 1]) for p in self._probabilities(theta)]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The probability of 1 in each response."""
@@ -378,11 +384,11 @@ class Categorical(_Levels):
     def mean_responses(self) -> np.ndarray:
         return np.repeat(np.arange(len(self.names)), [len(own) for own in self.levels])
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
-        return [CategoricalLaw(mean[None]) for mean, _ in self._moments(stat, n_columns)]
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        return [CategoricalDistribution(mean[None]) for mean, _ in self._moments(stat, n_columns)]
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
-        return [CategoricalLaw(p[None]) for p in self._probabilities(theta)]
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
+        return [CategoricalDistribution(p[None]) for p in self._probabilities(theta)]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The probability of each level."""

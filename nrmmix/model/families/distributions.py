@@ -1,4 +1,4 @@
-"""Laws of one response, by cluster: densities, distribution functions and quantiles of arrays.
+"""Distributions of one response, by cluster: densities, distribution functions and quantiles of arrays.
 
 Parameters are arrays that broadcast against the points.
 """
@@ -13,8 +13,8 @@ import numpy as np
 from scipy import special
 
 
-class Law(Protocol):
-    """A law with parameters of shape (I, k): I rows of inputs, k clusters."""
+class Distribution(Protocol):
+    """Distributions with parameters of shape (I, k): I rows of inputs, k clusters."""
 
     discrete: bool  # whole numbers or categories: the density is a probability
     ordered: bool  # whether there is a distribution function
@@ -26,9 +26,9 @@ class Law(Protocol):
     def quantile(self, p: Any) -> np.ndarray: ...
 
 
-def spread_out(law: Any) -> Any:
-    """The law with parameters (I, 1, k): points (J, 1) then give (I, J, k)."""
-    return type(law)(*(np.asarray(parameter)[:, None, :] for parameter in law))
+def spread_out(distribution: Any) -> Any:
+    """The same with parameters (I, 1, k): points (J, 1) then give (I, J, k)."""
+    return type(distribution)(*(np.asarray(parameter)[:, None, :] for parameter in distribution))
 
 
 class StudentT(NamedTuple):
@@ -137,7 +137,7 @@ def _smallest(cdf: Callable[[np.ndarray], np.ndarray], p: np.ndarray) -> np.ndar
     return high
 
 
-class PoissonLaw(NamedTuple):
+class PoissonDistribution(NamedTuple):
     """Poisson with its mean."""
 
     mean: Any
@@ -176,7 +176,7 @@ class NegativeBinomial(NamedTuple):
         return _smallest(self.cdf, np.asarray(p))
 
 
-class BernoulliLaw(NamedTuple):
+class BernoulliDistribution(NamedTuple):
     """0 or 1, with the probability of 1."""
 
     probability: Any
@@ -192,7 +192,7 @@ class BernoulliLaw(NamedTuple):
         return np.where(np.asarray(p) > 1.0 - np.asarray(self.probability), 1.0, 0.0)
 
 
-class CategoricalLaw(NamedTuple):
+class CategoricalDistribution(NamedTuple):
     """Levels 0, 1, ... with probabilities (I, k, L), the levels last; they have no order."""
 
     probability: Any

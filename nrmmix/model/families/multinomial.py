@@ -13,7 +13,7 @@ from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
-from nrmmix.model.families.distributions import Law
+from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS
 
 LONGEST_TABLE = 2**20  # counts of one word beyond which no table of log rising factorials is made
@@ -124,10 +124,10 @@ class Multinomial(Family):
         )
         return Packed(constant, d + 1, d, 1, d, entries)
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         return [None] * len(self.names)
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         return [None] * len(self.names)
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:

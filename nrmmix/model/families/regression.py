@@ -13,7 +13,7 @@ from scipy.special import gammaln
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import regression
 from nrmmix.model.families.base import MOST_NU, Entries, Family, Observed, Packed, Parameter, none_or_positive, numbers, shaped
-from nrmmix.model.families.distributions import Law, Normal, StudentT
+from nrmmix.model.families.distributions import Distribution, Normal, StudentT
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
 R = 0.01
@@ -195,14 +195,14 @@ class Regression(Family):
         L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
         return self.nu + stat[0, :n_columns], stat[2, :n_columns], stat[first : first + q, :n_columns], L
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         df, S, g, L = self._columns(stat, n_columns)
         z = self.observe_inputs(inputs)
         Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
         spread = self._unit * np.sqrt(S / df * (1.0 + Q))
         return [StudentT(self.means(z @ g), spread, np.broadcast_to(df, spread.shape))]
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         mean = self.means(self.observe_inputs(inputs) @ theta[2:])
         return [Normal(mean, np.broadcast_to(self._unit / theta[1], mean.shape))]
 

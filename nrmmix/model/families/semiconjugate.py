@@ -14,7 +14,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import semiconjugate
 from nrmmix.kernels.families.semiconjugate import KNOWN, OWN, SHARED
 from nrmmix.model.families.base import Entries, Family, Packed, Parameter, numbers
-from nrmmix.model.families.distributions import Law, Normal, NormalGamma
+from nrmmix.model.families.distributions import Distribution, Normal, NormalGamma
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.priors.hyperpriors import Gamma
 
@@ -160,9 +160,9 @@ class SemiconjugateGaussian(Family):
             n_shared=d if kind == SHARED else 0,
         )
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
-        """Of clusters the law under the parameters held, of columns without members that of the prior."""
-        d, laws = self.dim, []
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        """Of clusters the distribution under the parameters held, of columns without members that of the prior."""
+        d, distributions = self.dim, []
         new = stat[2 * d, :n_columns] == 0
         (m, v), (shape, rate) = self.mean, self._gamma
         for j in range(d):
@@ -170,13 +170,13 @@ class SemiconjugateGaussian(Family):
             if self._kind == OWN:
                 variance = np.where(new, v[j], 1.0 / np.where(new, 1.0, stat[d + j, :n_columns]))
                 of_new = (np.where(new, parameter[j], math.inf) for parameter in (shape, rate))
-                laws.append(NormalGamma(*(parameter[None] for parameter in (mu, variance, *of_new))))
+                distributions.append(NormalGamma(*(parameter[None] for parameter in (mu, variance, *of_new))))
             else:
                 spread = np.sqrt(np.where(new, v[j], 0.0) + 1.0 / stat[d + j, :n_columns])
-                laws.append(Normal(mu[None], spread[None]))
-        return laws
+                distributions.append(Normal(mu[None], spread[None]))
+        return distributions
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         d = self.dim
         return [Normal(theta[None, j], 1.0 / np.sqrt(theta[None, d + j])) for j in range(d)]
 

@@ -1,26 +1,29 @@
 """Functionals of the random distribution, their Rao-Blackwell estimates and the bands of the random measure.
 
-A functional has J values in each cluster of a draw and under each component, for each of I rows of inputs.  Those of a distribution are
-their averages, by the predictive weights for the estimate and by the weights of a drawn measure for the band; `finish` makes what is
-wanted of them.
+A functional is a number that a distribution of responses has: a mean, a density or distribution function at a point, a quantile.  It has
+J values under each component, for each of I rows of inputs.  Those of a mixture of components are their averages: by the predictive
+weights of a state's clusters for the estimate, by the shares of a drawn measure's atoms for the band; `finish` makes what is wanted of
+them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
 from nrmmix.common.seeds import draw_seeds
-from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, predictive_scores, predictive_weights
-from nrmmix.model.families.distributions import Law, spread_out
+from nrmmix.model.families.distributions import Distribution, spread_out
 from nrmmix.model.replicates import parts
-from nrmmix.posterior.predict.rows import Target
-from nrmmix.posterior.predict.states import Atoms, Reach, Replay, prior_laws, random_measure
+from nrmmix.posterior.predict.kernel_states import prior_distributions
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
+from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Specification
 
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
@@ -30,20 +33,16 @@ TAIL_POINTS, QUANTILE_REACH = 60, 1e4
 FEWER = 4  # times fewer points where each row of inputs has a grid of its own
 MANY = 500  # clusters and atoms that are counted on where memory is shared out among rows of inputs
 
-class Functional:
-    """J values by row of inputs and by cluster or component, and the W that are made of their averages."""
 
-    replay: Replay
+class Functional:
+    """J values by row of inputs and by component, and the W that are made of their averages."""
+
     J: int
     W: int
     whole: Any = False  # (W,) whether the functional is a whole number
 
-    def predictive(self) -> np.ndarray:
-        """(I, J, K + 1): in the clusters of the loaded draw, last in a new one."""
-        raise NotImplementedError
-
-    def component(self, theta: np.ndarray) -> np.ndarray:
-        """(I, J, M): under parameters (T, M)."""
+    def values(self, of: Components) -> np.ndarray:
+        """(I, J, C): under each of the components, clusters or atoms."""
         raise NotImplementedError
 
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -54,21 +53,18 @@ class Functional:
 class Mean(Functional):
     """Means of some responses at rows of inputs (I, e)."""
 
-    def __init__(self, replay: Replay, responses: np.ndarray, inputs: np.ndarray):
-        self.replay = replay
-        of = replay.model.blocks.mean_responses()
+    def __init__(self, states: States, responses: np.ndarray, inputs: np.ndarray):
+        self.model = states.model
+        of = self.model.blocks.mean_responses()
         self.which = np.concatenate([np.flatnonzero(of == j) for j in responses])
-        self.J, self.W = replay.model.packed.n_mean, len(self.which)
-        self.points = replay.points(replay.model.frame.response[np.zeros(len(inputs), np.int64)], inputs)  # whatever the responses
+        self.J, self.W = self.model.packed.n_mean, len(self.which)
+        self.points = states.points(None, inputs)
 
-    def predictive(self) -> np.ndarray:
-        return cluster_means(self.points, self.replay.state, self.J).swapaxes(1, 2)
-
-    def component(self, theta: np.ndarray) -> np.ndarray:
-        return component_means(self.points, theta, self.J).swapaxes(1, 2)
+    def values(self, of: Components) -> np.ndarray:
+        return of.means(self.points).swapaxes(1, 2)
 
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
-        return self.replay.model.blocks.means(values, self.replay.model.packed)[..., self.which]
+        return self.model.blocks.means(values, self.model.packed)[..., self.which]
 
 
 class Density(Functional):
@@ -77,23 +73,17 @@ class Density(Functional):
     At every row of inputs (I, e), or where they are matched, point by point at inputs (J, e).
     """
 
-    def __init__(self, replay: Replay, points: Any, inputs: np.ndarray, matched: bool = False):
+    def __init__(self, states: States, points: Any, inputs: np.ndarray, matched: bool = False):
         J = points.shape[0]
-        self.replay, self.J, self.W = replay, J, J
-        self.log_coefficient = np.reshape(replay.model.blocks.log_coefficient(points), (-1, 1))
+        self.J, self.W = J, J
+        self.log_coefficient = np.reshape(states.model.blocks.log_coefficient(points), (-1, 1))
         self.shape = (1, J) if matched else (len(inputs), J)
         if not matched and len(inputs) > 1:
             points, inputs = np.tile(points, (len(inputs), 1)), np.repeat(inputs, J, axis=0)
-        self.points = replay.points(points, inputs)
+        self.points = states.points(points, inputs)
 
-    def predictive(self) -> np.ndarray:
-        return self._densities(predictive_scores(self.points, self.replay.state))
-
-    def component(self, theta: np.ndarray) -> np.ndarray:
-        return self._densities(component_densities(self.points, theta, self.replay.model.packed.n_work))
-
-    def _densities(self, logs: np.ndarray) -> np.ndarray:
-        return np.exp(logs.reshape(*self.shape, -1) + self.log_coefficient)
+    def values(self, of: Components) -> np.ndarray:
+        return np.exp(of.log_densities(self.points).reshape(*self.shape, -1) + self.log_coefficient)
 
 
 class Marginal(Functional):
@@ -102,47 +92,44 @@ class Marginal(Functional):
     Points are (J,), or (I, J) where each row of inputs has its own.
     """
 
-    def __init__(self, replay: Replay, points: np.ndarray, responses: np.ndarray, inputs: np.ndarray, matched: bool = False):
-        self.replay, self.points, self.responses, self.inputs, self.matched = replay, points, responses, inputs, matched
+    def __init__(self, points: np.ndarray, responses: np.ndarray, inputs: np.ndarray, matched: bool = False):
+        self.points, self.responses, self.inputs, self.matched = points, responses, inputs, matched
         self.J = self.W = points.shape[-1]
 
-    def predictive(self) -> np.ndarray:
-        model, state = self.replay.model, self.replay.state
-        K = int(state.num[layout.N_CLUSTERS])
-        return self._values(model.blocks.predictive_laws(state.stat, K + 1, self.inputs, model.packed), K + 1)
-
-    def component(self, theta: np.ndarray) -> np.ndarray:
-        return self._values(self.replay.model.blocks.component_laws(theta, self.inputs, self.replay.model.packed), theta.shape[1])
-
-    def _values(self, laws: list[Law | None], columns: int) -> np.ndarray:
-        """(I, J, columns)"""
-        out = np.empty((1 if self.matched else len(self.inputs), self.J, columns))
+    def values(self, of: Components) -> np.ndarray:
+        distributions = of.distributions(self.inputs)
+        out = np.empty((1 if self.matched else len(self.inputs), self.J, of.n_components))
         for response in np.unique(self.responses):
             own = np.flatnonzero(self.responses == response)
-            law = _of_rows(laws[response], own) if self.matched else spread_out(laws[response])
-            out[:, own] = self.of_law(law, self.points[..., own, None])
+            distribution = _of_rows(distributions[response], own) if self.matched else spread_out(distributions[response])
+            out[:, own] = self.at(distribution, self.points[..., own, None])
         return out
 
     @staticmethod
-    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
+    def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
+        """The function of a distribution at points that broadcast against its parameters."""
         raise NotImplementedError
 
 
-def _of_rows(law: Any, rows: np.ndarray) -> Any:
-    """The law whose parameters are those of some rows, where they differ by row."""
-    return type(law)(*(p[rows] if len(p) > 1 else p for p in map(np.asarray, law)))
+def _of_rows(distribution: Any, rows: np.ndarray) -> Any:
+    """The distributions whose parameters are those of some rows, where they differ by row."""
+    return type(distribution)(*(p[rows] if len(p) > 1 else p for p in map(np.asarray, distribution)))
 
 
 class MarginalDensity(Marginal):
+    """Densities of single responses, or probabilities of counts and categories."""
+
     @staticmethod
-    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
-        return law.density(points)
+    def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
+        return distribution.density(points)
 
 
 class Cdf(Marginal):
+    """Distribution functions of single responses."""
+
     @staticmethod
-    def of_law(law: Law, points: np.ndarray) -> np.ndarray:
-        return law.cdf(np.floor(points) if law.discrete else points)
+    def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
+        return distribution.cdf(np.floor(points) if distribution.discrete else points)
 
 
 class Quantile(Cdf):
@@ -152,12 +139,12 @@ class Quantile(Cdf):
     up to some thousands are all whole numbers.
     """
 
-    def __init__(self, replay: Replay, responses: np.ndarray, q: np.ndarray, inputs: np.ndarray):
-        laws = prior_laws(replay.model)
-        self.q, self.discrete = q, [laws[j].discrete for j in responses]
-        self.grids = _quantile_grids(replay, responses, self.discrete, inputs)
+    def __init__(self, states: States, responses: np.ndarray, q: np.ndarray, inputs: np.ndarray):
+        distributions = prior_distributions(states.model)
+        self.q, self.discrete = q, [distributions[j].discrete for j in responses]
+        self.grids = _quantile_grids(states, responses, self.discrete, inputs)
         points = np.hstack([np.broadcast_to(grid, (len(inputs), grid.shape[1])) for grid in self.grids])
-        super().__init__(replay, points, np.repeat(responses, [grid.shape[1] for grid in self.grids]), inputs)
+        super().__init__(points, np.repeat(responses, [grid.shape[1] for grid in self.grids]), inputs)
         self.W, self.whole = len(responses) * len(q), np.repeat(self.discrete, len(q))
 
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -180,21 +167,20 @@ def _smallest(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray) -> np.ndarray:
     return np.where(grid[at] - grid[before] > 1, np.clip(between, grid[before] + 1, grid[at]), grid[at])
 
 
-def _quantile_grids(replay: Replay, responses: np.ndarray, discrete: Sequence[bool], inputs: np.ndarray) -> list[np.ndarray]:
+def _quantile_grids(states: States, responses: np.ndarray, discrete: Sequence[bool], inputs: np.ndarray) -> list[np.ndarray]:
     """Sorted points (I, J) of each response, or (1, J) for all rows of inputs."""
-    model, step = replay.model, -(-len(replay) // GRID_DRAWS)
+    step = -(-len(states) // GRID_DRAWS)
     found: list[list[np.ndarray]] = [[] for _ in responses]
     shifts = (LOGITS[1] - LOGITS[0]) * np.arange(GRID_DRAWS) / GRID_DRAWS
-    total = draws = 0
-    for _, shift in zip(islice(replay, None, None, step), shifts):
-        n_columns = int(replay.state.num[layout.N_CLUSTERS]) + 1
-        laws = model.blocks.predictive_laws(replay.state.stat, n_columns, inputs, model.packed)
+    total = used = 0
+    for state, shift in zip(islice(states, None, None, step), shifts):
+        distributions = state.distributions(inputs)
         p = special.expit(LOGITS + shift)[:, None]
         for points, j in zip(found, responses, strict=True):
-            quantiles = spread_out(laws[j]).quantile(p)
+            quantiles = spread_out(distributions[j]).quantile(p)
             points.append(quantiles.reshape(len(quantiles), -1))
-        total, draws = total + n_columns, draws + 1
-    most = int(np.clip(POINTS_EACH * total / draws, FEWEST_POINTS, MOST_POINTS))
+        total, used = total + state.n_components, used + 1
+    most = int(np.clip(POINTS_EACH * total / used, FEWEST_POINTS, MOST_POINTS))
     every = [np.sort(np.concatenate(points, axis=1)) for points in found]
     fewer = FEWER if inputs.shape[1] else 1
     return [_whole_grid(near, most) if whole else _grid(near, most, fewer) for near, whole in zip(every, discrete, strict=True)]
@@ -216,55 +202,50 @@ def _whole_grid(near: np.ndarray, most: int) -> np.ndarray:
     return np.unique(np.concatenate([[least - 1], np.arange(least, min(last, least + most) + 1), above, [last], np.rint(last + far)]))[None]
 
 
-def everywhere(
-    make: Callable[[np.ndarray], Functional], W: int, replay: Replay, target: Target, interval: float, seed: np.random.SeedSequence
+def over_cases(
+    make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows, interval: float, seed: np.random.SeedSequence
 ) -> np.ndarray:
     """(cases, W, 3): estimate and band for every case, of the functional that `make` makes for rows of inputs."""
-    reach, table = Reach(replay.model, target), np.zeros((target.n_cases, W, 3))
-    for cases, functional, given in _pieces(make, target):
+    table = np.zeros((rows.n_cases, W, 3))
+    for cases, functional, given in _pieces(make, rows):
         J = functional.J
-        each = 8 * (len(replay) * W + 3 * J + (MANY * J if target.has_inputs else 0))
+        each = 8 * (len(states) * W + 3 * J + (MANY * J if rows.has_inputs else 0))
         for part in parts(len(cases), each):
-            own = _Cases(replay, reach, target.place[cases[part]], given[part])
-            estimate, sampled = np.zeros((len(part), J)), np.zeros((len(replay), len(part), W))
-            for s, (width, child) in enumerate(zip(replay, draw_seeds(seed, len(replay)), strict=True)):
-                predictive = functional.predictive()
-                estimate += own.expected(width, predictive) / len(replay)
-                atoms = random_measure(replay, child)
-                sampled[s] = functional.finish(
-                    own.under(width, atoms, functional.component(atoms.theta), predictive[..., -1:]), given[part]
-                )
+            own = _Cases(states.model, rows, cases[part], given[part])
+            estimate, sampled = np.zeros((len(part), J)), np.zeros((len(states), len(part), W))
+            for s, (state, child) in enumerate(zip(states, draw_seeds(seed, len(states)), strict=True)):
+                values = functional.values(state)
+                estimate += own.expected(state, values) / len(states)
+                measure = state.measure(child)
+                sampled[s] = functional.finish(own.under(measure, functional.values(measure), values[..., -1:]), given[part])
             table[cases[part]] = np.stack([functional.finish(estimate, given[part]), *_band(sampled, interval, functional.whole)], axis=-1)
     return table
 
 
-def _pieces(make: Callable[[np.ndarray], Functional], target: Target) -> Iterator[tuple[np.ndarray, Functional, np.ndarray]]:
+def _pieces(make: Callable[[np.ndarray], Functional], rows: PredictionRows) -> Iterator[tuple[np.ndarray, Functional, np.ndarray]]:
     """Cases of few enough inputs for their values to be held at once, the functional for these, and the inputs of each case."""
-    I = len(target.inputs)
-    J = make(target.inputs[:1]).J if I > 1 else 1
+    I = len(rows.inputs)
+    J = make(rows.inputs[:1]).J if I > 1 else 1
     for some in parts(I, 8 * 3 * J * MANY):
-        cases = np.flatnonzero((target.given >= some[0]) & (target.given <= some[-1]))
-        yield cases, make(target.inputs[some]), target.given[cases] - some[0]
+        cases = np.flatnonzero((rows.given >= some[0]) & (rows.given <= some[-1]))
+        yield cases, make(rows.inputs[some]), rows.given[cases] - some[0]
 
 
 class _Cases:
     """Averages of a functional for cases, each with its covariates and its row of inputs."""
 
-    def __init__(self, replay: Replay, reach: Reach, place: np.ndarray, given: np.ndarray):
-        self.replay, self.reach, self.given = replay, reach, given
-        self.places, self.place = np.unique(place, return_inverse=True)
+    def __init__(self, model: Specification, rows: PredictionRows, cases: np.ndarray, given: np.ndarray):
+        places, self.place = np.unique(rows.place[cases], return_inverse=True)
+        self.covariates, self.given = CovariateWeights(model, rows, places), given
 
-    def expected(self, width: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def expected(self, state: PosteriorState, values: np.ndarray) -> np.ndarray:
         """(cases, J) averages of values (I, J, K + 1) by the predictive weights."""
-        return self._average(predictive_weights(self.replay.data, self.replay.state, self._kernel(width)), values)
+        return self._average(state.weights(self.covariates), values)
 
-    def under(self, width: np.ndarray, atoms: Atoms, values: np.ndarray, of_rest: np.ndarray) -> np.ndarray:
-        """(cases, J) averages of values (I, J, M) of atoms and (I, J, 1) of the rest by the weights of a drawn measure."""
-        share, rest = atoms.shares(self._kernel(width))
+    def under(self, measure: Measure, values: np.ndarray, of_rest: np.ndarray) -> np.ndarray:
+        """(cases, J) averages of values (I, J, M) of atoms and (I, J, 1) of the rest by the shares of a drawn measure."""
+        share, rest = measure.shares(self.covariates)
         return self._average(share, values) + self._average(rest[:, None], of_rest)
-
-    def _kernel(self, width: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(self.reach.at(width)[self.places])
 
     def _average(self, share: np.ndarray, values: np.ndarray) -> np.ndarray:
         if len(values) == 1:
@@ -272,30 +253,29 @@ class _Cases:
         return np.einsum("ck,cjk->cj", share[self.place], values[self.given])
 
 
-def at_rows(
-    functional: Callable[[np.ndarray, np.ndarray], Functional],
-    rows: np.ndarray,
-    replay: Replay,
-    target: Target,
+def over_rows(
+    make: Callable[[np.ndarray, np.ndarray], Functional],
+    positions: np.ndarray,
+    states: States,
+    rows: PredictionRows,
     interval: float,
     seed: np.random.SeedSequence,
 ) -> np.ndarray:
-    """(len(rows), 3): of each row, by its position in the target, the value that `functional` has for it.
+    """(len(positions), 3): of each of the rows at `positions` the value that the functional has for it.
 
-    `functional` is given places in `rows`, and the inputs of these rows.
+    `make` is given places in `positions`, and the inputs of these rows; its functional has one value for each.
     """
-    table = np.zeros((len(rows), 3))
-    for part in parts(len(rows), 8 * len(replay)):
-        own = target.take(rows[part])
-        values, reach, place = functional(part, own.own_inputs()), Reach(replay.model, own), own.place[own.row]
-        estimate, sampled = np.zeros(len(part)), np.zeros((len(replay), len(part)))
-        for s, (width, child) in enumerate(zip(replay, draw_seeds(seed, len(replay)), strict=True)):
-            K = reach.at(width)
-            predictive = values.predictive()[0]
-            estimate += (predictive_weights(replay.data, replay.state, K)[place] * predictive).sum(axis=1) / len(replay)
-            atoms = random_measure(replay, child)
-            share, rest = atoms.shares(K)
-            sampled[s] = (share[place] * values.component(atoms.theta)[0]).sum(axis=1) + rest[place] * predictive[:, -1]
+    table = np.zeros((len(positions), 3))
+    for part in parts(len(positions), 8 * len(states)):
+        own = rows.take(positions[part])
+        functional, covariates, place = make(part, own.own_inputs()), CovariateWeights(states.model, own), own.place[own.row]
+        estimate, sampled = np.zeros(len(part)), np.zeros((len(states), len(part)))
+        for s, (state, child) in enumerate(zip(states, draw_seeds(seed, len(states)), strict=True)):
+            values = functional.values(state)[0]
+            estimate += (state.weights(covariates)[place] * values).sum(axis=1) / len(states)
+            measure = state.measure(child)
+            share, rest = measure.shares(covariates)
+            sampled[s] = (share[place] * functional.values(measure)[0]).sum(axis=1) + rest[place] * values[:, -1]
         table[part] = np.stack([estimate, *_band(sampled, interval)], axis=-1)
     return table
 

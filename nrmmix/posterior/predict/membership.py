@@ -11,60 +11,54 @@ where it is alone in the draw that is 1 if it is alone in c, else 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.replicates import parts
-from nrmmix.posterior.predict.rows import Target, observed
-from nrmmix.posterior.predict.states import Replay, log_terms
-
-if TYPE_CHECKING:
-    from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.predict.rows import PredictionRows, observed
+from nrmmix.posterior.predict.states import States, log_terms
 
 NEW = -1  # label of a cluster that the estimate does not have
 
 
-def of_training_rows(posterior: Posterior, estimate: np.ndarray, size: int) -> pd.DataFrame:
+def of_training_rows(states: States, estimate: np.ndarray) -> pd.DataFrame:
     """Labels of the estimate, and the probability that each row belongs where it is."""
-    replay = Replay(posterior, size)
-    labels = posterior.draws.flat("labels")
     alone = np.bincount(estimate)[estimate] == 1
     total = np.zeros(len(estimate))
-    for t in replay.chosen:
-        counts = _counts(labels[t], estimate)
-        together, others = counts[labels[t], estimate] - 1, counts.sum(axis=1)[labels[t]] - 1
+    for labels in states.partitions():
+        counts = _counts(labels, estimate)
+        together, others = counts[labels, estimate] - 1, counts.sum(axis=1)[labels] - 1
         total += np.where(others > 0, together / np.maximum(others, 1), alone)
-    return _frame(estimate, total / len(replay), posterior.specification.frame.index)
+    return _frame(estimate, total / len(states), states.model.frame.index)
 
 
-def of_rows(posterior: Posterior, estimate: np.ndarray, target: Target, y: Any, size: int) -> pd.DataFrame:
+def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> pd.DataFrame:
     """The most probable cluster of rows with responses y (rows, d), NEW for a new one.
 
     Responses that are missing do not count.  There is no cluster where all are, or a covariate or an input.
     """
-    replay = Replay(posterior, size)
-    labels, C = posterior.draws.flat("labels"), int(estimate.max()) + 1
-    ok = np.flatnonzero((target.row >= 0) & observed(y))
-    cluster = np.ma.masked_all(len(target.index), np.int64)
-    probability = np.full(len(target.index), np.nan)
-    for part in parts(len(ok), 8 * (4 * (int(posterior.draws["n_clusters"].max()) + 1) + C)):
-        rows = ok[part]
-        total, top = np.zeros((len(rows), C + 1)), np.full((len(rows), 1), -np.inf)
-        with rows_of(target.index, rows):
-            for t, terms in zip(replay.chosen, log_terms(replay, target.take(rows), y[rows]), strict=True):
+    C = int(estimate.max()) + 1
+    ok = np.flatnonzero((rows.row >= 0) & observed(y))
+    cluster = np.ma.masked_all(len(rows.index), np.int64)
+    probability = np.full(len(rows.index), np.nan)
+    for part in parts(len(ok), 8 * (4 * (states.most_clusters + 1) + C)):
+        some = ok[part]
+        total, top = np.zeros((len(some), C + 1)), np.full((len(some), 1), -np.inf)
+        with rows_of(rows.index, some):
+            for labels, terms in zip(states.partitions(), log_terms(states, rows.take(some), y[some]), strict=True):
                 higher = np.maximum(top, terms.max(axis=1, keepdims=True))
                 total *= np.exp(top - higher)
                 p, top = np.exp(terms - higher), higher
-                counts = _counts(labels[t], estimate)
+                counts = _counts(labels, estimate)
                 total[:, :C] += p[:, :-1] @ (counts / counts.sum(axis=1, keepdims=True))
                 total[:, C] += p[:, -1]
         best = total.argmax(axis=1)
-        cluster[rows] = np.where(best < C, best, NEW)
-        probability[rows] = total.max(axis=1) / total.sum(axis=1)
-    return _frame(cluster, probability, target.index)
+        cluster[some] = np.where(best < C, best, NEW)
+        probability[some] = total.max(axis=1) / total.sum(axis=1)
+    return _frame(cluster, probability, rows.index)
 
 
 def _counts(labels: np.ndarray, estimate: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ import pandas as pd
 from nrmmix.common.messages import did_you_mean, listed, plain, shown
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import COUNT_BOUND
-from nrmmix.posterior.predict.states import prior_laws
+from nrmmix.posterior.predict.kernel_states import prior_distributions
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 GRID, MOST_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
 
 
-def chosen(model: Specification, response: Any) -> np.ndarray:
+def response_columns(model: Specification, response: Any) -> np.ndarray:
     """Numbers of the responses asked for; None asks for all.
 
     Raises
@@ -53,10 +53,10 @@ def why_not(model: Specification, kind: str) -> list[str | None]:
     [None]
     """
     found: list[str | None] = []
-    for law in prior_laws(model):
-        if law is None:
+    for distribution in prior_distributions(model):
+        if distribution is None:
             found.append("has no law of its own: it is one of counts that share the total of their row")
-        elif kind in ("cdf", "quantile") and not law.ordered:
+        elif kind in ("cdf", "quantile") and not distribution.ordered:
             what = "distribution function" if kind == "cdf" else "quantiles"
             found.append(f"has categories without an order, and no {what}")
         else:
@@ -134,7 +134,7 @@ def grid(model: Specification, response: int) -> np.ndarray:
         return np.array([0.0, 1.0])
     y = y[~np.isnan(y)]
     margin = 0.1 * np.ptp(y)
-    if not prior_laws(model)[response].discrete:
+    if not prior_distributions(model)[response].discrete:
         return np.linspace(y.min() - margin, y.max() + margin, GRID)
     low, high = max(np.floor(y.min() - margin), min(0.0, y.min())), np.ceil(y.max() + max(margin, 1.0))
     return np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MOST_COUNTS)))))

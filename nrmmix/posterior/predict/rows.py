@@ -1,4 +1,8 @@
-"""The rows that predictions are wanted for: distinct cases of covariates and inputs, and blocks of rows that fit into memory."""
+"""The rows that predictions are wanted for, and the covariate kernel there.
+
+Rows with the same covariates and inputs have the same prediction: `PredictionRows` holds each such case once, and what row of the
+caller has which.  `CovariateWeights` is what density regression weighs atoms by at the covariates of these rows.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common.messages import plain
 from nrmmix.model.families.base import rows_of
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
 
 
-
 @dataclass(frozen=True)
-class Target:
+class PredictionRows:
     """Where predictions are wanted: the caller's rows, and the distinct cases of covariates and inputs among them."""
 
     index: pd.Index  # the caller's rows
@@ -38,17 +42,17 @@ class Target:
         """Inputs (rows, e) of each row, none of which may miss one; (1, 0) where there are none."""
         return self.inputs[self.given[self.row]] if self.has_inputs else self.inputs
 
-    def take(self, rows: np.ndarray) -> Target:
+    def take(self, rows: np.ndarray) -> PredictionRows:
         """Some of the rows, by their positions; none of them may miss a covariate or an input."""
         cases, row = np.unique(self.row[rows], return_inverse=True)
         places, place = np.unique(self.place[cases], return_inverse=True)
         of_inputs, given = np.unique(self.given[cases], return_inverse=True)
         covariates = None if self.covariates is None else self.covariates[places]
-        return Target(self.index[rows], row, place, covariates, given, self.inputs[of_inputs])
+        return PredictionRows(self.index[rows], row, place, covariates, given, self.inputs[of_inputs])
 
 
-def targets(model: Specification, newdata: Any) -> Target:
-    """Distinct covariate rows and inputs of new or training data."""
+def prediction_rows(model: Specification, newdata: Any) -> PredictionRows:
+    """Distinct covariate rows and inputs of new data, or where these are None of the data that were fitted."""
     frame, covariates = model.frame, None
     if newdata is None:
         index = frame.index
@@ -63,7 +67,7 @@ def targets(model: Specification, newdata: Any) -> Target:
         place = np.zeros(len(index), np.int64)
     R = 1 if covariates is None else len(covariates)
     if not frame.inputs.shape[1]:
-        return Target(index, place, np.arange(R), covariates, np.zeros(R, np.int64), np.zeros((1, 0)))
+        return PredictionRows(index, place, np.arange(R), covariates, np.zeros(R, np.int64), np.zeros((1, 0)))
     values, ok = (frame.inputs, np.ones(len(index), bool)) if newdata is None else frame.new_inputs(newdata)
     ok = ok & (place >= 0)
     with rows_of(index, np.flatnonzero(ok)):
@@ -71,7 +75,7 @@ def targets(model: Specification, newdata: Any) -> Target:
     inputs, given = np.unique(values[ok], axis=0, return_inverse=True)
     row = np.full(len(index), -1, np.int64)
     pairs, row[ok] = np.unique(given * R + place[ok], return_inverse=True)
-    return Target(index, row, pairs % R, covariates, pairs // R, inputs)
+    return PredictionRows(index, row, pairs % R, covariates, pairs // R, inputs)
 
 
 def observed(y: Any) -> np.ndarray:
@@ -79,5 +83,51 @@ def observed(y: Any) -> np.ndarray:
     return ~np.isnan(y).all(axis=1) if isinstance(y, np.ndarray) else np.ones(y.shape[0], bool)
 
 
+class CovariateWeights:
+    """Covariate kernel between distinct covariate rows and the locations of atoms, (R, P); worked out anew only for other widths.
 
+    Of a mixture, which has no covariates, it is the single number 1.
 
+    Parameters
+    ----------
+    model : Specification
+    rows : PredictionRows
+    places : ndarray, optional
+        Which of the distinct covariate rows; default all.
+    """
+
+    def __init__(self, model: Specification, rows: PredictionRows, places: np.ndarray | None = None):
+        self.model, self.rows, self.distance = model, rows, None
+        if rows.covariates is not None:
+            self.places = np.arange(len(rows.covariates)) if places is None else places
+            self.distance = model.grid.distances(rows.covariates[self.places])
+        self._last: tuple[bytes, np.ndarray] | None = None
+
+    def at(self, widths: np.ndarray) -> np.ndarray:
+        """Rows (R, P) of the kernel at widths (q,), each up to a factor of its own.
+
+        Raises
+        ------
+        ValueError
+            If a row is out of reach of every location.
+        """
+        if self.distance is None:
+            return np.ones((1, 1))
+        if self._last is None or self._last[0] != widths.tobytes():
+            log_K = self.model.kernel.log_kernel(self.distance, widths)
+            self._check(log_K)
+            # the conditional distribution does not change when a row of K is scaled: far out nothing underflows
+            self._last = (widths.tobytes(), np.exp(log_K - log_K.max(axis=1, keepdims=True)))
+        return self._last[1]
+
+    def _check(self, log_K: np.ndarray) -> None:
+        out = np.flatnonzero(np.isneginf(log_K.max(axis=1, initial=-np.inf)))
+        if len(out):
+            rows, place = self.rows, self.places[out[0]]
+            position = int(np.flatnonzero((rows.row >= 0) & (rows.place[rows.row] == place))[0])
+            values = zip(self.model.frame.covariate_names, rows.covariates[place], strict=True)
+            at = ", ".join(f"{name} = {value:g}" for name, value in values)
+            raise ValueError(
+                f"row {plain(rows.index[position])!r} ({at}) is out of reach of every location of {self.model.kernel}: "
+                "there is no density there; predict closer to the data, or fit a wider kernel."
+            )

@@ -14,11 +14,10 @@ import numpy as np
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, listed
 from nrmmix.common.seeds import draw_seeds, prediction_seed, seed_sequence
-from nrmmix.kernels.predictive import MAX_JUMPS
 from nrmmix.model import replicates as blocks_of
 from nrmmix.model.replicates import Replicates, known, parts
-from nrmmix.posterior.predict.rows import targets
-from nrmmix.posterior.predict.states import Reach, Replay, new_components, random_measure
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
+from nrmmix.posterior.predict.states import States, states_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,37 +37,43 @@ def simulate(posterior: Posterior, newdata: Any = None, draws: int = 1, rng: Any
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}.")
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
-    target, totals = targets(model, newdata), _totals(model, newdata)
-    ok = np.flatnonzero((target.row >= 0) & known(totals))
-    out = Replicates(size, target.index, model)
-    replay = Replay(posterior, size)
-    each, of_reach = 6 * model.packed.n_theta + model.n_dim, 0
+    rows, totals = prediction_rows(model, newdata), _totals(model, newdata)
+    return replicates(states_of(posterior, size), rows, totals, size, seed)
+
+
+def replicates(
+    states: States, rows: PredictionRows, totals: list[np.ndarray | None], size: int, seed: np.random.SeedSequence
+) -> pd.DataFrame:
+    """Replicates of rows, of each block of counts with the totals given; states are gone through again where they are fewer."""
+    model, ok = states.model, np.flatnonzero((rows.row >= 0) & known(totals))
+    out = Replicates(size, rows.index, model)
+    each, of_kernel = 6 * model.packed.n_theta + model.n_dim, 0
     if model.is_regression:  # a row has weights of its own
-        each += 4 * (int(posterior.draws["n_clusters"].max()) + int(1.3 * MAX_JUMPS))
-        of_reach = model.grid.distance.shape[2] * (len(model.widths) + 2)
-    blocks = parts(len(ok), 8 * (each + of_reach))
-    rows = [target.take(ok[block]) for block in blocks]
-    all_fit = 8 * of_reach * len(ok) < blocks_of.MEMORY
+        each += 4 * states.most_atoms
+        of_kernel = model.grid.distance.shape[2] * (len(model.widths) + 2)
+    blocks = parts(len(ok), 8 * (each + of_kernel))
+    of_blocks = [rows.take(ok[block]) for block in blocks]
+    all_fit = 8 * of_kernel * len(ok) < blocks_of.MEMORY
 
     @lru_cache(None if all_fit else 1)
-    def reach(b: int) -> Reach:
-        return Reach(model, rows[b])
+    def covariates(b: int) -> CovariateWeights:
+        return CovariateWeights(model, of_blocks[b])
 
     with announced():
-        again_and_again = chain.from_iterable(repeat(replay))
-        for replicate, child, width in zip(range(size), draw_seeds(seed, size), again_and_again, strict=False):
-            measure, fresh, noise = map(np.random.default_rng, child.spawn(3))
-            atoms = random_measure(replay, measure)
+        again_and_again = chain.from_iterable(repeat(states))
+        for replicate, child, state in zip(range(size), draw_seeds(seed, size), again_and_again, strict=False):
+            atoms, fresh, noise = map(np.random.default_rng, child.spawn(3))
+            measure = state.measure(atoms)
             uniform = noise.random(len(ok))
-            for b, (block, of_block) in enumerate(zip(blocks, rows, strict=True)):
-                share, _ = atoms.shares(reach(b).at(width))
-                atom = _inverse(share, of_block.place[of_block.row], uniform[block])
+            for b, (block, own) in enumerate(zip(blocks, of_blocks, strict=True)):
+                share, _ = measure.shares(covariates(b))
+                atom = _inverse(share, own.place[own.row], uniform[block])
                 new = atom == share.shape[1]
-                theta = atoms.theta[:, np.where(new, 0, atom)]
-                theta[:, new] = new_components(replay, int(new.sum()), fresh)
-                inputs = np.broadcast_to(of_block.own_inputs(), (len(block), target.inputs.shape[1]))
-                own = [None if total is None else total[ok[block]] for total in totals]
-                out.put(replicate, ok[block], model.blocks.draw_responses(theta, inputs, noise, model.packed, own))
+                theta = measure.theta[:, np.where(new, 0, atom)]
+                theta[:, new] = state.new_components(int(new.sum()), fresh)
+                inputs = np.broadcast_to(own.own_inputs(), (len(block), rows.inputs.shape[1]))
+                of_rows = [None if total is None else total[ok[block]] for total in totals]
+                out.put(replicate, ok[block], model.blocks.draw_responses(theta, inputs, noise, model.packed, of_rows))
     return out.table()
 
 

@@ -1,194 +1,132 @@
-"""Recorded draws put back into kernel arrays, the covariate kernel at new rows, and draws of the random measure."""
+"""What a prediction is an average over: states of the posterior, one after the other.
+
+A state has clusters, and says what the next observation would be like: with what weight it joins each cluster or begins a new one, and
+how it is distributed there.  Estimates are averages of that over states.  Bands come from the random measure itself, of which every
+state gives draws: atoms with their shares and parameters, and a rest of atoms too light to be drawn one by one.
+
+Clusters and atoms are asked the same questions, those of `Components`, so that a functional of a distribution is written once.
+Predictions read nothing else: whoever makes draws, by whatever method, writes a class with the methods of `States` and of the
+`PosteriorState` that it loads, adds it to `states_of`, and has all predictions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from nrmmix.common.compiling import announced
-from nrmmix.common.messages import plain
-from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.clusters import empty_column
-from nrmmix.kernels.predictive import draw_components, draw_measure, draw_new, load_draw, predictive_scores, predictive_weights
-from nrmmix.model.frame.arrays import TOO_FAR
-from nrmmix.model.pack import arrays_of
-from nrmmix.posterior.predict.rows import Target
+from nrmmix.posterior.predict.kernel_states import RecordedDraws
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
 
 if TYPE_CHECKING:
-    from nrmmix.model.families.distributions import Law
+    from nrmmix.model.families.distributions import Distribution
     from nrmmix.model.specification import Specification
     from nrmmix.posterior.draws import Posterior
 
-OUT_OF_REACH = (
-    "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
-    "a wider kernel or more components."
-)
-SMALLEST_JUMP = 0.01  # unseen atoms lighter than this many observations enter by their mean
+
+class Components(Protocol):
+    """C distributions of a row of responses.
+
+    Points are what `States.points` made of responses and inputs.
+    """
+
+    @property
+    def n_components(self) -> int:
+        """C"""
+        ...
+
+    def log_densities(self, points: Any) -> np.ndarray:
+        """(J, C): at each point, up to `Blocks.log_coefficient` of it, which no component changes; missing responses integrated out."""
+        ...
+
+    def means(self, points: Any) -> np.ndarray:
+        """(J, C, n_mean): at the inputs of each point, in the coordinates that `Blocks.means` takes to the units of the responses."""
+        ...
+
+    def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
+        """Of each response its distribution at rows of inputs (I, e), parameters (I, C); None for a response that has none of its own.
+
+        Where components do not depend on inputs the parameters are (1, C).
+        """
+        ...
 
 
+class Measure(Components, Protocol):
+    """A draw of the random measure: its M atoms as components."""
+
+    theta: np.ndarray  # (T, M) parameters of the atoms, as `Blocks.draw_responses` takes them
+
+    def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
+        """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
+        ...
 
 
+class PosteriorState(Components, Protocol):
+    """One state: its K clusters and a new one, last, as components, with all integrated out that can be."""
+
+    def weights(self, covariates: CovariateWeights) -> np.ndarray:
+        """(R, K + 1): probabilities that an observation at distinct covariate rows joins each cluster, or begins a new one."""
+        ...
+
+    def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> Measure:
+        """A draw of the random measure in this state."""
+        ...
+
+    def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        """(T, size): parameters of components from the prior, as in `Measure.theta`."""
+        ...
 
 
-def prior_laws(model: Specification) -> list[Law | None]:
-    """Of each response its law in a new cluster, at the inputs of the first row; None for a response that has no law of its own."""
-    data, state = arrays_of(model, 1)
-    with announced():
-        empty_column(data, state.stat, 0)
-    return model.blocks.predictive_laws(state.stat, 1, model.frame.inputs[:1], model.packed)
+class States(Protocol):
+    """A sequence of states; going through it loads one after the other, and each holds until the next is loaded.
+
+    Responses are prepared once for all states (`points`), and so is the covariate kernel at rows (`CovariateWeights`).  A measure is drawn
+    apart from the rows that it is wanted at: rows of many blocks can share one.
+
+    Examples
+    --------
+    The posterior mean share of new clusters:
+
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=20, tune=50, chains=2, rng=1)
+    >>> states, rows = states_of(fit.posterior, 10), prediction_rows(fit.model, None)
+    >>> covariates = CovariateWeights(fit.model, rows)
+    >>> share = np.mean([state.weights(covariates)[0, -1] for state in states])
+    >>> len(states), 0 < share < 0.1
+    (10, True)
+    """
+
+    model: Specification
+    most_clusters: int  # in any of the states
+    most_atoms: int  # that a drawn measure is expected to have; room is set aside for so many
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[PosteriorState]: ...
+
+    def points(self, y: Any, inputs: np.ndarray) -> Any:
+        """Points with responses (J, d), NaN where one is not known, at inputs (J, e), or (1, e) for all of them.
+
+        Without responses (None) points are rows of inputs, for means.
+        """
+        ...
+
+    def partitions(self) -> Iterator[np.ndarray]:
+        """Of each state the clusters (n,) of the fitted rows, numbered 0, ..., K - 1, none of them empty; no state is loaded for that."""
+        ...
 
 
+def states_of(posterior: Posterior, limit: int | None) -> States:
+    """The states of a posterior, evenly spread over them where there are more than `limit`; None for all."""
+    return RecordedDraws(posterior, limit)
 
 
-
-
-
-
-class Replay:
-    """Recorded draws put back into kernel arrays one by one."""
-
-    def __init__(self, posterior: Posterior, limit: int | None):
-        self.model, self.draws = posterior.specification, posterior.draws
-        total = self.draws.n_chains * self.draws.n_draws
-        size = total if limit is None else min(limit, total)
-        # evenly spaced over all chains
-        self.chosen = (np.arange(size) * total) // size
-        self.data, self.state = arrays_of(self.model, int(self.draws["n_clusters"].max()))
-        self._flat = {name: self.draws.flat(name) for name in self.draws}
-
-    def __len__(self) -> int:
-        return len(self.chosen)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        """Load each chosen draw; yields the widths of the covariate kernel."""
-        model, flat = self.model, self._flat
-        no_locations = np.zeros(0, np.int32)
-        for t in self.chosen:
-            widths = [flat[name][t] for name in model.width_names]
-            if model.kernel is not None and model.kernel.shared_width:
-                widths = widths * len(model.frame.covariate_names)
-            hyper = np.array([*model.prior.held(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
-            v = flat["v"][t] if "v" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
-            location = flat["locations"][t] if "locations" in flat else no_locations
-            if "theta" in flat:
-                K = flat["n_clusters"][t]
-                self.state.stat[self.data.held, :K] = flat["theta"][t, :K].T
-            if "precision" in flat:
-                self.data.rows.constant[self.data.shared] = flat["precision"][t]
-            if "imputed" in flat:
-                frame = model.frame
-                self.data.rows.y[:] = model.blocks.completed(frame.response, flat["imputed"][t], frame.inputs, model.packed)
-            load_draw(self.data, self.state, flat["labels"][t], location, v, hyper)
-            yield hyper[layout.WIDTH :]
-
-    def points(self, y: Any, inputs: np.ndarray | None = None) -> layout.Data:
-        """Kernel data with other responses (J, d) and inputs (J, e), or (1, e) for all of them, in place of the training ones."""
-        model = self.model
-        inputs = np.zeros((1, model.frame.inputs.shape[1])) if inputs is None else inputs
-        inputs = np.broadcast_to(inputs, (y.shape[0], inputs.shape[1]))
-        rows, table = model.blocks.observe(y, inputs, model.packed.table)
-        far = (np.abs(rows.y) > TOO_FAR).any(axis=1)
-        if far.any():
-            raise ValueError(f"the point {y[far][0]} lies more than {TOO_FAR:g} prior standard deviations out; correct it.")
-        block = self.data.block.copy()
-        block[:, : layout.EMPTY] = table
-        return self.data._replace(rows=rows._replace(constant=self.data.rows.constant), block=block)
-
-
-class Reach:
-    """Covariate kernel of the target rows, (R, P); worked out anew only where widths are sampled."""
-
-    def __init__(self, model: Specification, target: Target):
-        self.model, self.target = model, target
-        self.distance = None if target.covariates is None else model.grid.distances(target.covariates)
-        self._last: tuple[bytes, np.ndarray] | None = None
-
-    def at(self, width: np.ndarray) -> np.ndarray:
-        if self.distance is None:
-            return np.ones((1, 1))
-        if self._last is None or self._last[0] != width.tobytes():
-            log_K = self.model.kernel.log_kernel(self.distance, width)
-            self._check(log_K)
-            # the conditional distribution does not change when a row of K is scaled: far out nothing underflows
-            self._last = (width.tobytes(), np.exp(log_K - log_K.max(axis=1, keepdims=True)))
-        return self._last[1]
-
-    def _check(self, log_K: np.ndarray) -> None:
-        out = np.flatnonzero(np.isneginf(log_K.max(axis=1, initial=-np.inf)))
-        if len(out):
-            target = self.target
-            position = int(np.flatnonzero((target.row >= 0) & (target.place[target.row] == out[0]))[0])
-            at = ", ".join(
-                f"{name} = {value:g}"
-                for name, value in zip(self.model.frame.covariate_names, self.target.covariates[out[0]], strict=True)
-            )
-            raise ValueError(
-                f"row {plain(self.target.index[position])!r} ({at}) is out of reach of every location of {self.model.kernel}: "
-                "there is no density there; predict closer to the data, or fit a wider kernel."
-            )
-
-
-@dataclass(frozen=True)
-class Atoms:
-    """A draw of the unnormalised measure: see `nrmmix.kernels.predictive.draw_measure`."""
-
-    weight: np.ndarray  # (M,)
-    place: np.ndarray  # (M,)
-    theta: np.ndarray  # (T, M)
-    rest: np.ndarray  # (P,)
-
-    def shares(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Normalised weights (R, M) of the atoms and (R,) of the rest at rows of the covariate kernel (R, P)."""
-        share, rest = K[:, self.place] * self.weight, K @ self.rest
-        total = share.sum(axis=1) + rest
-        if not (total > 0).all():  # of a finite measure
-            raise ValueError(OUT_OF_REACH)
-        return share / total[:, None], rest / total
-
-
-def random_measure(replay: Replay, rng: np.random.SeedSequence | np.random.Generator) -> Atoms:
-    if replay.model.prior.kind == layout.GIBBS_TYPE:
-        return _measure_from_outside(replay, np.random.default_rng(rng))
-    if replay.model.prior.kind == layout.STABLE and not (replay.state.A > 0).all():
-        raise ValueError(
-            f"in a draw a location of {replay.model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
-            "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."
-        )
-    level = min(max(SMALLEST_JUMP, 1e-4 * replay.model.n_obs), 1.0)
-    return Atoms(*draw_measure(replay.data, replay.state, replay.model.packed.n_theta, level, np.random.default_rng(rng)))
-
-
-def _measure_from_outside(replay: Replay, rng: np.random.Generator) -> Atoms:
-    """Weights from a Gibbs-type prior's own `draw_weights`."""
-    prior, state = replay.model.prior, replay.state
-    K = int(state.num[layout.N_CLUSTERS])
-    clusters, further, rest = prior.draw_weights(state.size[:K].copy(), rng)
-    weight = np.concatenate([np.asarray(clusters, float).reshape(-1), np.asarray(further, float).reshape(-1)])
-    if np.shape(clusters) != (K,) or not np.isfinite([*weight, rest]).all() or min(*weight, rest) < 0 or weight.sum() + rest <= 0:
-        raise ValueError(
-            f"{type(prior).__name__}.draw_weights must give weights of the {K} clusters, of further atoms, and of what is left, none of "
-            "them negative and not all of them 0."
-        )
-    theta = draw_components(replay.data, replay.state, replay.model.packed.n_theta, len(weight), rng)
-    return Atoms(weight, np.zeros(len(weight), np.int64), theta, np.array([float(rest)]))
-
-
-def new_components(replay: Replay, size: int, rng: np.random.Generator) -> np.ndarray:
-    """Parameters (T, size) of components drawn from the prior."""
-    return draw_new(replay.data, replay.state, replay.model.packed.n_theta, size, rng)
-
-
-def log_terms(replay: Replay, target: Target, y: np.ndarray) -> Iterator[np.ndarray]:
-    """Draw by draw log of weight times predictive density of each row's y in each cluster, last in a new one, (J, K + 1)."""
-    reach, points, place = Reach(replay.model, target), replay.points(y, target.own_inputs()), target.place[target.row]
-    coefficient = np.reshape(replay.model.blocks.log_coefficient(y), (-1, 1))
-    for width in replay:
-        weights = predictive_weights(replay.data, replay.state, reach.at(width))
-        if not (weights.sum(axis=1) > 0).all():  # of a finite measure
-            raise ValueError(OUT_OF_REACH)
+def log_terms(states: States, rows: PredictionRows, y: np.ndarray) -> Iterator[np.ndarray]:
+    """State by state log of weight times density of each row's y in each cluster, last in a new one, (J, K + 1)."""
+    covariates, points, place = CovariateWeights(states.model, rows), states.points(y, rows.own_inputs()), rows.place[rows.row]
+    coefficient = np.reshape(states.model.blocks.log_coefficient(y), (-1, 1))
+    for state in states:
         with np.errstate(divide="ignore"):
-            log_weights = np.log(weights)
-        yield log_weights[place] + predictive_scores(points, replay.state) + coefficient
+            log_weights = np.log(state.weights(covariates))
+        yield log_weights[place] + state.log_densities(points) + coefficient

@@ -22,10 +22,10 @@ from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
 from nrmmix.posterior.predict import membership
-from nrmmix.posterior.predict.functionals import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, at_rows, everywhere
-from nrmmix.posterior.predict.points import check_marginal, chosen, given_points, grid, label
-from nrmmix.posterior.predict.rows import Target, observed, targets
-from nrmmix.posterior.predict.states import Replay, log_terms
+from nrmmix.posterior.predict.functionals import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, over_cases, over_rows
+from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
+from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
+from nrmmix.posterior.predict.states import States, log_terms, states_of
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
@@ -40,7 +40,7 @@ class Query:
 
     posterior: Posterior
     newdata: Any
-    target: Target
+    rows: PredictionRows
     responses: np.ndarray  # (k,) numbers of the responses asked for
     named: bool  # whether the index tells them apart
     interval: float
@@ -55,15 +55,15 @@ class Query:
     def names(self) -> np.ndarray:
         return np.array(self.model.frame.response_names)
 
-    def replay(self) -> Replay:
-        return Replay(self.posterior, self.draws)
+    def states(self) -> States:
+        return states_of(self.posterior, self.draws)
 
     def own(self) -> Any:
         """(rows, d) responses of the rows; None where the new data have none."""
         return _own_responses(self.model, self.newdata, self.responses)
 
-    def everywhere(self, make: Callable[[np.ndarray], Functional], W: int, replay: Replay) -> np.ndarray:
-        return everywhere(make, W, replay, self.target, self.interval, self.seed)
+    def over_cases(self, make: Callable[[np.ndarray], Functional], W: int, states: States) -> np.ndarray:
+        return over_cases(make, W, states, self.rows, self.interval, self.seed)
 
 
 def predict(
@@ -93,10 +93,9 @@ def predict(
         raise ValueError("a cluster has all responses; leave response= out.")
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
-    responses = chosen(model, response)
+    responses = response_columns(model, response)
     named = model.n_dim > 1 if response is None else not isinstance(response, str)
-    target = targets(model, newdata)
-    query = Query(posterior, newdata, target, responses, named, share, size, seed)
+    query = Query(posterior, newdata, prediction_rows(model, newdata), responses, named, share, size, seed)
     with announced():
         if kind == "mean":
             return _mean(query)
@@ -110,31 +109,31 @@ def predict(
 def log_density(posterior: Posterior, newdata: Any = None, draws: int | None = 1000) -> pd.Series:
     """Log of the posterior mean density of each row's own response; see `MCMCResult.log_density`."""
     model = posterior.specification
-    target, y = targets(model, newdata), _own_responses(model, newdata)
+    rows, y = prediction_rows(model, newdata), _own_responses(model, newdata)
     if y is None:
         raise ValueError(f"newdata has no {_lacking(model, newdata)}; log_density needs the response.")
-    replay = Replay(posterior, None if draws is None else count("draws", draws, 1))
-    ok = np.flatnonzero((target.row >= 0) & observed(y))
-    out = np.full(len(target.index), np.nan)
+    states = states_of(posterior, None if draws is None else count("draws", draws, 1))
+    ok = np.flatnonzero((rows.row >= 0) & observed(y))
+    out = np.full(len(rows.index), np.nan)
     with announced():
-        for part in parts(len(ok), 8 * 4 * (int(posterior.draws["n_clusters"].max()) + 1)):
-            rows = ok[part]
-            total = np.full(len(rows), -np.inf)
-            with rows_of(target.index, rows):
-                for terms in log_terms(replay, target.take(rows), y[rows]):
+        for part in parts(len(ok), 8 * 4 * (states.most_clusters + 1)):
+            some = ok[part]
+            total = np.full(len(some), -np.inf)
+            with rows_of(rows.index, some):
+                for terms in log_terms(states, rows.take(some), y[some]):
                     total = np.logaddexp(total, logsumexp(terms, axis=1))
-            out[rows] = total - np.log(len(replay))
-    return pd.Series(out, index=target.index, name="log_density")
+            out[some] = total - np.log(len(states))
+    return pd.Series(out, index=rows.index, name="log_density")
 
 
 # ---- kinds
 
 
 def _mean(query: Query) -> pd.DataFrame:
-    replay, blocks = query.replay(), query.model.blocks
+    states, blocks = query.states(), query.model.blocks
     of, every = blocks.mean_responses(), np.array(blocks.mean_names(), dtype=object)
     names = np.concatenate([every[of == j] for j in query.responses])
-    table = query.everywhere(lambda inputs: Mean(replay, query.responses, inputs), len(names), replay)
+    table = query.over_cases(lambda inputs: Mean(states, query.responses, inputs), len(names), states)
     if query.model.frame.is_sparse:  # the same in every row
         return _frame(table[0], pd.Index(names, name="response"))
     return _of_rows(query, table, {"response": names} if query.named or len(names) > 1 else {})
@@ -146,15 +145,15 @@ def _quantile(query: Query, q: Any) -> pd.DataFrame:
     if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
         raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
     check_marginal(query.model, query.responses, "quantile")
-    replay, W = query.replay(), len(query.responses) * len(probabilities)
-    table = query.everywhere(lambda inputs: Quantile(replay, query.responses, probabilities, inputs), W, replay)
+    states, W = query.states(), len(query.responses) * len(probabilities)
+    table = query.over_cases(lambda inputs: Quantile(states, query.responses, probabilities, inputs), W, states)
     levels = _levels(query, np.repeat(query.responses, len(probabilities)))
     return _of_rows_or_alone(query, table, levels | {"q": np.tile(probabilities, len(query.responses))})
 
 
 def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
     """Density or cdf: at each row's own response, or of every row at every point."""
-    model, replay = query.model, query.replay()
+    model, states = query.model, query.states()
     if not joint:
         check_marginal(model, query.responses, kind)
     if joint and model.frame.is_sparse and at is not None:
@@ -162,8 +161,8 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
 
     def functional(points: Any, responses: np.ndarray, inputs: np.ndarray, matched: bool = False) -> Functional:
         if joint or (kind == "density" and model.n_dim == 1):
-            return Density(replay, points, inputs, matched)
-        return (MarginalDensity if kind == "density" else Cdf)(replay, points[:, 0], responses, inputs, matched)
+            return Density(states, points, inputs, matched)
+        return (MarginalDensity if kind == "density" else Cdf)(points[:, 0], responses, inputs, matched)
 
     def levels(points: Any, responses: np.ndarray) -> dict[str, np.ndarray]:
         if model.frame.is_sparse:
@@ -182,30 +181,30 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
         else:  # one response after the other
             columns = [grid(model, j) for j in query.responses] if points is None else list(points.T)
             points, responses = np.concatenate(columns)[:, None], np.repeat(query.responses, list(map(len, columns)))
-        table = query.everywhere(lambda inputs: functional(points, responses, inputs), len(points), replay)
+        table = query.over_cases(lambda inputs: functional(points, responses, inputs), len(points), states)
         return _of_rows_or_alone(query, table, levels(points, responses))
-    n, each = len(query.target.index), 1 if joint else len(query.responses)
+    n, each = len(query.rows.index), 1 if joint else len(query.responses)
     points = own if joint else own[:, query.responses].reshape(-1, 1)
-    responses, rows = query.responses if joint else np.tile(query.responses, n), np.repeat(np.arange(n), each)
-    ok = np.flatnonzero((query.target.row[rows] >= 0) & observed(points))
-    table = np.full((len(rows), 3), np.nan)
+    responses, positions = query.responses if joint else np.tile(query.responses, n), np.repeat(np.arange(n), each)
+    ok = np.flatnonzero((query.rows.row[positions] >= 0) & observed(points))
+    table = np.full((len(positions), 3), np.nan)
 
     def of_rows(part: np.ndarray, inputs: np.ndarray) -> Functional:
-        with rows_of(query.target.index, rows[ok[part]]):
+        with rows_of(query.rows.index, positions[ok[part]]):
             return functional(points[ok[part]], responses if joint else responses[ok[part]], inputs, True)
 
-    table[ok] = at_rows(of_rows, rows[ok], replay, query.target, query.interval, query.seed)
-    return _frame(table, _index(query.target.index, each, levels(points, responses)))
+    table[ok] = over_rows(of_rows, positions[ok], states, query.rows, query.interval, query.seed)
+    return _frame(table, _index(query.rows.index, each, levels(points, responses)))
 
 
 def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
     if query.newdata is None:
-        return membership.of_training_rows(query.posterior, estimate(), query.draws)
+        return membership.of_training_rows(query.states(), estimate())
     y = query.own()
     if y is None:
         lacking = _lacking(query.model, query.newdata)
         raise ValueError(f'newdata has no {lacking}; kind="cluster" needs the responses of the rows.')
-    return membership.of_rows(query.posterior, estimate(), query.target, y, query.draws)
+    return membership.of_rows(query.states(), estimate(), query.rows, y)
 
 
 # ---- responses
@@ -229,7 +228,7 @@ def _levels(query: Query, responses: np.ndarray) -> dict[str, np.ndarray]:
 
 def _of_rows_or_alone(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> pd.DataFrame:
     """A mixture without inputs and new data has one distribution: no rows to tell apart."""
-    if query.newdata is not None or query.model.is_regression or query.target.has_inputs:
+    if query.newdata is not None or query.model.is_regression or query.rows.has_inputs:
         return _of_rows(query, table, levels)
     if len(levels) == 1:
         ((name, values),) = levels.items()
@@ -239,7 +238,7 @@ def _of_rows_or_alone(query: Query, table: np.ndarray, levels: dict[str, np.ndar
 
 def _of_rows(query: Query, table: np.ndarray, levels: dict[str, np.ndarray]) -> pd.DataFrame:
     """Values (cases, W, 3) as those of the caller's rows; NaN where a covariate or an input is missing."""
-    row, index = query.target.row, query.target.index
+    row, index = query.rows.row, query.rows.index
     out = np.full((len(row), *table.shape[1:]), np.nan)
     out[row >= 0] = table[row[row >= 0]]
     if not levels:

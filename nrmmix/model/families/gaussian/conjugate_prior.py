@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.model.families.base import Observed, Packed, Parameter
-from nrmmix.model.families.distributions import Law
+from nrmmix.model.families.distributions import Distribution
 
 KNOWN = 1e300  # r of a known mean: r_n / (r_n + 1) is 1, and means stay where they are
 
@@ -41,10 +41,10 @@ class Form:
         """Tables for n observations."""
         raise NotImplementedError
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int) -> list[Law | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
         raise NotImplementedError
 
-    def component_laws(self, theta: np.ndarray) -> list[Law | None]:
+    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
         raise NotImplementedError
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
-from nrmmix.model.families.distributions import Law
+from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form
 from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, KnownCovarianceWithGaps
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
@@ -262,11 +262,11 @@ class Gaussian(Family):
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         return self.resolved.pack(len(y))
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Law | None]:
-        return self.resolved.predictive_laws(stat, n_columns)
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        return self.resolved.predictive_distributions(stat, n_columns)
 
-    def component_laws(self, theta: np.ndarray, inputs: np.ndarray) -> list[Law | None]:
-        return self.resolved.component_laws(theta)
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
+        return self.resolved.component_distributions(theta)
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """Of each response the mean and the standard deviation in the component; moments that do not exist are NaN."""

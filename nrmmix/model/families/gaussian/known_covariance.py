@@ -11,7 +11,7 @@ import numpy as np
 from nrmmix.kernels.families.gaussian import known_covariance as kernels
 from nrmmix.kernels.families.gaussian import known_missing
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
-from nrmmix.model.families.distributions import Law, Normal
+from nrmmix.model.families.distributions import Distribution, Normal
 from nrmmix.model.families.gaussian.conjugate_prior import Form
 
 
@@ -66,12 +66,12 @@ class KnownCovariance(Form):
         mean = self.means(stat[first : first + d, :n_columns].T)
         return mean, np.broadcast_to(1.0 / (self.r + stat[first + d + 1 :, :n_columns].T), mean.shape)
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int) -> list[Law | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
         mean, share = self._posterior(stat, n_columns)
         sd = self.spread * np.sqrt(1.0 + share)
         return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(self.dim)]
 
-    def component_laws(self, theta: np.ndarray) -> list[Law | None]:
+    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
         mean = self.means(theta.T)
         return [Normal(mean[None, :, j], np.full((1, len(mean)), self.spread[j])) for j in range(self.dim)]
 

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from nrmmix.kernels.families.gaussian import normal_gamma as kernels
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
-from nrmmix.model.families.distributions import Law, Normal, StudentT
+from nrmmix.model.families.distributions import Distribution, Normal, StudentT
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form, mean_and_sd
 
 
@@ -50,12 +50,12 @@ class NormalGamma(Form):
         n = np.broadcast_to(n, mean.shape)
         return self.means(mean), psi * self.spread**2, self.nu + n, self.r + n
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int) -> list[Law | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
         centre, square, df, r_n = self._marginals(stat, n_columns)
         spread = np.sqrt(square * (1.0 + 1.0 / r_n) / df)
         return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :, j]) for j in range(self.dim)]
 
-    def component_laws(self, theta: np.ndarray) -> list[Law | None]:
+    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
         d = self.dim
         mean, sd = self.means(theta[1 : 1 + d].T), self.spread / theta[1 + d :].T
         return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(d)]

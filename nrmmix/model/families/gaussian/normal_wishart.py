@@ -13,7 +13,7 @@ from nrmmix.kernels.families.gaussian import normal_wishart as kernels
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
-from nrmmix.model.families.distributions import Law, Normal, StudentT
+from nrmmix.model.families.distributions import Distribution, Normal, StudentT
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form, mean_and_sd
 
 
@@ -73,12 +73,12 @@ class NormalWishart(Form):
         L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
         return self.means(mean), (L**2).sum(axis=2) * self.spread**2, self.nu + n - d + 1.0, self.r + n
 
-    def predictive_laws(self, stat: np.ndarray, n_columns: int) -> list[Law | None]:
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
         centre, square, df, r_n = self._marginals(stat, n_columns)
         spread = np.sqrt(square * ((1.0 + 1.0 / r_n) / df)[:, None])
         return [StudentT(centre[None, :, j], spread[None, :, j], df[None, :]) for j in range(self.dim)]
 
-    def component_laws(self, theta: np.ndarray) -> list[Law | None]:
+    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
         d = self.dim
         W = np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0)
         sd = np.sqrt((np.linalg.inv(W) ** 2).sum(axis=2)) * self.spread

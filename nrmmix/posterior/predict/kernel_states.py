@@ -1,0 +1,219 @@
+"""States in the kernels' arrays: recorded draws put back into them, clusters of a given partition, and draws of the random measure.
+
+`RecordedDraws` is the implementation of `nrmmix.posterior.predict.states.States` for draws of chains and of searches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nrmmix.common.compiling import announced
+from nrmmix.kernels import predictive
+from nrmmix.kernels.chain import start
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.clusters import empty_column
+from nrmmix.model.frame.arrays import TOO_FAR
+from nrmmix.model.pack import arrays_of
+from nrmmix.posterior.predict.rows import CovariateWeights
+
+if TYPE_CHECKING:
+    from nrmmix.model.families.base import Parameter
+    from nrmmix.model.families.distributions import Distribution
+    from nrmmix.model.specification import Specification
+    from nrmmix.posterior.draws import Posterior
+
+OUT_OF_REACH = (
+    "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
+    "a wider kernel or more components."
+)
+SMALLEST_JUMP = 0.01  # unseen atoms lighter than this many observations enter by their mean
+
+
+@dataclass(frozen=True)
+class DrawnMeasure:
+    """A draw of the unnormalised measure, as of `nrmmix.kernels.predictive.draw_measure`; a `states.Measure`."""
+
+    model: Specification
+    widths: np.ndarray  # of the covariate kernel
+    weight: np.ndarray  # (M,)
+    place: np.ndarray  # (M,) location of each atom
+    theta: np.ndarray  # (T, M)
+    rest: np.ndarray  # (P,) weight of what is left at each location
+
+    @property
+    def n_components(self) -> int:
+        return self.theta.shape[1]
+
+    def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
+        K = covariates.at(self.widths)
+        share, rest = K[:, self.place] * self.weight, K @ self.rest
+        total = share.sum(axis=1) + rest
+        if not (total > 0).all():  # of a finite measure
+            raise ValueError(OUT_OF_REACH)
+        return share / total[:, None], rest / total
+
+    def log_densities(self, points: layout.Data) -> np.ndarray:
+        return predictive.component_densities(points, self.theta, self.model.packed.n_work)
+
+    def means(self, points: layout.Data) -> np.ndarray:
+        return predictive.component_means(points, self.theta, self.model.packed.n_mean)
+
+    def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
+        return self.model.blocks.component_distributions(self.theta, inputs, self.model.packed)
+
+
+class KernelState:
+    """Kernel arrays with room for some clusters and a new one; once they are filled, a `states.PosteriorState`."""
+
+    def __init__(self, model: Specification, n_clusters: int):
+        self.model = model
+        self.data, self.state = arrays_of(model, n_clusters)
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.state.num[layout.N_CLUSTERS])
+
+    @property
+    def n_components(self) -> int:
+        return self.n_clusters + 1
+
+    @property
+    def widths(self) -> np.ndarray:
+        return self.state.hyper[layout.WIDTH :].copy()
+
+    def weights(self, covariates: CovariateWeights) -> np.ndarray:
+        weights = predictive.predictive_weights(self.data, self.state, covariates.at(self.widths))
+        if not (weights.sum(axis=1) > 0).all():  # of a finite measure
+            raise ValueError(OUT_OF_REACH)
+        return weights
+
+    def points(self, y: Any, inputs: np.ndarray) -> layout.Data:
+        """Kernel data with other responses (J, d) and inputs (J, e), or (1, e) for all of them, in place of the training ones."""
+        model = self.model
+        if y is None:  # whatever the responses
+            y = model.frame.response[np.zeros(len(inputs), np.int64)]
+        inputs = np.broadcast_to(inputs, (y.shape[0], inputs.shape[1]))
+        rows, table = model.blocks.observe(y, inputs, model.packed.table)
+        far = (np.abs(rows.y) > TOO_FAR).any(axis=1)
+        if far.any():
+            raise ValueError(f"the point {y[far][0]} lies more than {TOO_FAR:g} prior standard deviations out; correct it.")
+        block = self.data.block.copy()
+        block[:, : layout.EMPTY] = table
+        return self.data._replace(rows=rows._replace(constant=self.data.rows.constant), block=block)
+
+    def log_densities(self, points: layout.Data) -> np.ndarray:
+        return predictive.predictive_scores(points, self.state)
+
+    def means(self, points: layout.Data) -> np.ndarray:
+        return predictive.cluster_means(points, self.state, self.model.packed.n_mean)
+
+    def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
+        return self.model.blocks.predictive_distributions(self.state.stat, self.n_components, inputs, self.model.packed)
+
+    def parameters(self) -> list[list[Parameter]]:
+        """Of each block the parameters of the clusters, given who is in them."""
+        return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
+
+    def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return predictive.draw_new(self.data, self.state, self.model.packed.n_theta, size, rng)
+
+    def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
+        """A draw of the random measure."""
+        model, rng = self.model, np.random.default_rng(rng)
+        if model.prior.kind == layout.GIBBS_TYPE:
+            return DrawnMeasure(model, self.widths, *self._measure_from_outside(rng))
+        if model.prior.kind == layout.STABLE and not (self.state.A > 0).all():
+            raise ValueError(
+                f"in a draw a location of {model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
+                "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."
+            )
+        level = min(max(SMALLEST_JUMP, 1e-4 * model.n_obs), 1.0)
+        return DrawnMeasure(model, self.widths, *predictive.draw_measure(self.data, self.state, model.packed.n_theta, level, rng))
+
+    def _measure_from_outside(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Weights from a Gibbs-type prior's own `draw_weights`."""
+        prior, K = self.model.prior, self.n_clusters
+        clusters, further, rest = prior.draw_weights(self.state.size[:K].copy(), rng)
+        weight = np.concatenate([np.asarray(clusters, float).reshape(-1), np.asarray(further, float).reshape(-1)])
+        if np.shape(clusters) != (K,) or not np.isfinite([*weight, rest]).all() or min(*weight, rest) < 0 or weight.sum() + rest <= 0:
+            raise ValueError(
+                f"{type(prior).__name__}.draw_weights must give weights of the {K} clusters, of further atoms, and of what is left, none "
+                "of them negative and not all of them 0."
+            )
+        theta = predictive.draw_components(self.data, self.state, self.model.packed.n_theta, len(weight), rng)
+        return weight, np.zeros(len(weight), np.int64), theta, np.array([float(rest)])
+
+
+class RecordedDraws:
+    """Recorded draws put back into kernel arrays one by one: the `states.States` of chains and of searches.
+
+    Parameters
+    ----------
+    posterior : Posterior
+    limit : int or None
+        Most draws that are gone through, evenly spread over all chains; None for all.
+    """
+
+    def __init__(self, posterior: Posterior, limit: int | None):
+        self.model, draws = posterior.specification, posterior.draws
+        total = draws.n_chains * draws.n_draws
+        size = total if limit is None else min(limit, total)
+        self.chosen = (np.arange(size) * total) // size
+        self.most_clusters = int(draws["n_clusters"].max())
+        self.most_atoms = self.most_clusters + int(1.3 * predictive.MAX_JUMPS)
+        self._kernel_state = KernelState(self.model, self.most_clusters)
+        self._flat = {name: draws.flat(name) for name in draws}
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def __iter__(self) -> Iterator[KernelState]:
+        for t in self.chosen:
+            self._load(t)
+            yield self._kernel_state
+
+    def points(self, y: Any, inputs: np.ndarray) -> layout.Data:
+        return self._kernel_state.points(y, inputs)
+
+    def partitions(self) -> Iterator[np.ndarray]:
+        labels = self._flat["labels"]
+        return (labels[t] for t in self.chosen)
+
+    def _load(self, t: int) -> None:
+        """Make the state that of a draw: parameters and cells that were drawn with it first, from which the statistics follow."""
+        model, flat, data, state = self.model, self._flat, self._kernel_state.data, self._kernel_state.state
+        widths = [flat[name][t] for name in model.width_names]
+        if model.kernel is not None and model.kernel.shared_width:
+            widths = widths * len(model.frame.covariate_names)
+        hyper = np.array([*model.prior.held(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
+        v = flat["v"][t] if "v" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
+        location = flat["locations"][t] if "locations" in flat else np.zeros(0, np.int32)
+        if "theta" in flat:
+            K = flat["n_clusters"][t]
+            state.stat[data.held, :K] = flat["theta"][t, :K].T
+        if "precision" in flat:
+            data.rows.constant[data.shared] = flat["precision"][t]
+        if "imputed" in flat:
+            frame = model.frame
+            data.rows.y[:] = model.blocks.completed(frame.response, flat["imputed"][t], frame.inputs, model.packed)
+        predictive.load_draw(data, state, flat["labels"][t], location, v, hyper)
+
+
+def clusters_of(model: Specification, labels: np.ndarray) -> KernelState:
+    """The clusters 0, ..., K - 1 of a partition of the fitted rows; hyperparameters, on which they do not depend, are at their starts."""
+    found = KernelState(model, int(labels.max()) + 1)
+    with announced():
+        start(found.data, found.state, labels)
+    return found
+
+
+def prior_distributions(model: Specification) -> list[Distribution | None]:
+    """Of each response its distribution in a new cluster, at the inputs of the first row; None for one that has none of its own."""
+    found = KernelState(model, 1)
+    with announced():
+        empty_column(found.data, found.state.stat, 0)
+    return found.distributions(model.frame.inputs[:1])
