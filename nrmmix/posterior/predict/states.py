@@ -150,9 +150,9 @@ class Atoms:
 
 
 def random_measure(replay: Replay, rng: np.random.SeedSequence | np.random.Generator) -> Atoms:
-    if replay.model.prior.kind == layout.GIBBS_TYPE:
+    if not replay.model.prior.has_random_measure:
         return _measure_from_outside(replay, np.random.default_rng(rng))
-    if replay.model.prior.kind == layout.STABLE and not (replay.state.A > 0).all():
+    if replay.model.prior.tau == 0.0 and not (replay.state.A > 0).all():
         raise ValueError(
             f"in a draw a location of {replay.model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
             "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."
