@@ -20,7 +20,7 @@ from nrmmix.inference.mcmc.chain import Record, new_chain
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.measure.nrm import log_joint
+from nrmmix.kernels.measure.joint import log_joint
 
 N, D, SEEDS = 10_000, 40, 5
 SPLIT_MERGE = nm.SplitMerge(proposal="sequential")

@@ -35,7 +35,7 @@ from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.inference.methods import named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.state import N_CLUSTERS
-from nrmmix.kernels.measure.nrm import log_joint
+from nrmmix.kernels.measure.joint import log_joint
 from nrmmix.posterior.diagnostics import ess
 
 ALWAYS = 10**9  # iterations of tuning: more than are run

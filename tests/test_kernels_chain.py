@@ -20,7 +20,7 @@ from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import JIT
-from nrmmix.kernels.measure import nrm
+from nrmmix.kernels.measure import joint
 
 # ---- the chain
 
@@ -70,7 +70,7 @@ def test_enlarged_keeps_what_a_state_holds():
             assert b.shape == (len(wider.size), a.shape[1]) and b.dtype == a.dtype and b.flags.c_contiguous
         else:
             assert a is b
-    assert nrm.log_joint(data, wider) == nrm.log_joint(data, state)
+    assert joint.log_joint(data, wider) == joint.log_joint(data, state)
 
 
 MODELS = {

@@ -16,7 +16,7 @@ import nrmmix as nm
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample, call_step
-from nrmmix.kernels.measure import nrm
+from nrmmix.kernels.measure import joint
 from nrmmix.model.pack import arrays_of
 
 
@@ -308,7 +308,7 @@ def test_log_joint_of_data_far_from_zero():
         model = nm.Model(data=y + shift, prior=nm.DirichletProcess(1.0))
         data, state = started(model, naive.canonical(labels))
         for _ in range(3):  # and after every observation has left and come back
-            values.append(nrm.log_joint(data, state))
+            values.append(joint.log_joint(data, state))
             for i in rng.permutation(40):
                 k = int(state.labels[i])
                 if state.size[k] > 1:

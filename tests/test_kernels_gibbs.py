@@ -17,6 +17,7 @@ from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import locations as places
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import call_step
+from nrmmix.kernels.measure import weights
 from nrmmix.kernels.moves import gibbs
 from nrmmix.model.pack import arrays_of
 
@@ -61,7 +62,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
             own = point.labels[i]
             joined = [naive.log_h(problem, point, sorted({*point.members(k), i})) for k in range(K)]
             for without in (-1, own) if own >= 0 and state.size[own] > 1 else (-1,):
-                gibbs.prior_weights(state, K, data.group[i], without)
+                weights.log_join_weights(state, K, data.group[i], without)
                 for k in range(K):
                     if k == without:
                         rest = [j for j in point.members(k) if j != i]

@@ -9,7 +9,7 @@ from support.models import mixture, regression
 from support.states import point_of, problem_of, random_point, started
 
 import nrmmix as nm
-from nrmmix.kernels.measure import nrm
+from nrmmix.kernels.measure import joint
 
 
 def joint_cases():
@@ -44,7 +44,7 @@ def test_log_joint(name):
         data, state = random_point(model, rng, **hyper)
         wanted = naive.log_joint(problem_of(model, data), point_of(state))
         assert math.isfinite(wanted)
-        assert nrm.log_joint(data, state) == pytest.approx(wanted, rel=1e-10)
+        assert joint.log_joint(data, state) == pytest.approx(wanted, rel=1e-10)
 
 
 def test_log_joint_of_the_model_integrates_u_out():

@@ -20,7 +20,7 @@ from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.kernels.core import locations as places
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import call_scalar, call_step
-from nrmmix.kernels.measure import auxiliary, hyper, nrm
+from nrmmix.kernels.measure import auxiliary, hyper, joint, nrm, weights
 
 
 @numba.njit
@@ -67,7 +67,7 @@ DENSITIES = dict(density_cases())
 
 
 def integrates_mass(model):
-    return isinstance(model.prior.mass, nm.Gamma) and model.prior.kind == layout.CRM
+    return model.has_gamma_mass
 
 
 def density_point(name, seed=8):
@@ -409,7 +409,7 @@ def test_updates_leave_every_cache_fresh(name):
     for _ in range(50):
         for address in updates:
             assert step_at(address, data, state, rng) == layout.DONE
-        nrm.refresh_caches(data, state)
+        weights.refresh_caches(data, state)
         point = point_of(state)
         problem = problem_of(model, data)
         K = problem.K(point.widths)
@@ -432,7 +432,7 @@ def test_updates_leave_every_cache_fresh(name):
         np.testing.assert_allclose(state.log_new, np.log(K @ rate), rtol=1e-11, atol=1e-11)
         if problem.shared:
             assert (point.widths == point.widths[0]).all()
-        assert math.isfinite(nrm.log_joint(data, state))
+        assert math.isfinite(joint.log_joint(data, state))
 
 
 def test_update_mass_draws_from_its_gamma():

@@ -19,7 +19,7 @@ import nrmmix as nm
 from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY, Memory
-from nrmmix.kernels.measure import nrm
+from nrmmix.kernels.measure import nrm, weights
 from nrmmix.kernels.trees import published_trees
 
 REPAIRS = ("subset", "tree", "first_pick")
@@ -79,7 +79,7 @@ def test_trees_and_statistics_after_many_calls(move, prior):
             state.v[:] = rng.gamma(2.0)
             state.hyper[layout.MASS] = rng.gamma(2.0)
             nrm.recompute_A(state)
-            nrm.refresh_caches(data, state)
+            weights.refresh_caches(data, state)
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
         if step % 40 == 0:
             check_columns(model, data, state)

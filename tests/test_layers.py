@@ -139,3 +139,36 @@ def test_folders_are_small():
     entries += Counter(path.parent for path in ROOT.rglob("*") if path.is_dir() and any(path.glob("*.py")))
     del entries[ROOT]  # nine rooms, and the front doors
     assert {str(folder.relative_to(ROOT)): count for folder, count in entries.items() if count > ENTRIES} == {}
+
+
+# ---- one room for the random measure
+
+KINDS = {"MEASURE", "CRM", "PITMAN_YOR", "FINITE", "STABLE", "GIBBS_TYPE"}
+PACKS = "nrmmix.model.pack"  # writes what kernels read
+KNOWS_KINDS = ("nrmmix.kernels.core.state", "nrmmix.kernels.measure.", "nrmmix.model.priors.", PACKS)
+KNOWS_JOINT = ("nrmmix.kernels.core.state", "nrmmix.kernels.measure.", PACKS)
+
+
+def mentioned(path: Path) -> set[str]:
+    """Names that a module uses, and `location_probability.shape`, which asks whether there are locations."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute):
+            found.add(node.attr)
+            if node.attr == "shape" and isinstance(node.value, ast.Attribute):
+                found.add(f"{node.value.attr}.shape")
+    return found
+
+
+@pytest.mark.parametrize(("names", "knows"), [
+    (KINDS, KNOWS_KINDS), ({"JOINT_WITH_V", "is_mixture", "is_integrated"}, KNOWS_JOINT),
+    ({"location_probability.shape"}, ("nrmmix.kernels.measure.",)),
+], ids=["kinds", "joint", "locations"])
+def test_only_the_room_of_the_measure_asks_for_its_kind(names, knows):
+    users = {name_of(path) for path in MODULES if mentioned(path) & names}
+    assert {name for name in users if not name.startswith(knows)} == set()
+    assert any(name.startswith("nrmmix.kernels.measure.") for name in users)

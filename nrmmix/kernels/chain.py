@@ -13,18 +13,17 @@ from nrmmix.kernels.core.state import (
     CURSOR,
     DONE,
     EACH,
-    FINITE,
     MASS,
-    MEASURE,
     N_CLUSTERS,
     N_SCORED,
     SCORED,
-    SIGMA,
     TUNING,
     WIDTH,
     Memory,
 )
-from nrmmix.kernels.measure.nrm import evaluate_kernel, log_joint, recompute_A, refresh_caches
+from nrmmix.kernels.measure.joint import log_joint
+from nrmmix.kernels.measure.nrm import evaluate_kernel, recompute_A, recorded_sigma
+from nrmmix.kernels.measure.weights import refresh_caches
 
 # control: shared with the main thread while the chain runs
 ITERATION = 0  # iterations done
@@ -114,7 +113,7 @@ def record(data, state, t, labels, location, v, scalars, held, shared, imputed):
     scalars[t, R_CLUSTERS] = seen
     scalars[t, R_JOINT] = log_joint(data, state)
     scalars[t, R_MASS] = state.hyper[MASS]
-    scalars[t, R_SIGMA] = 0.0 if data.setup[MEASURE] == FINITE else state.hyper[SIGMA]  # of which only the mass is a parameter
+    scalars[t, R_SIGMA] = recorded_sigma(data, state)
     for j in range(R_WIDTH, scalars.shape[1]):
         scalars[t, j] = state.hyper[WIDTH + j - R_WIDTH]
 
@@ -122,9 +121,9 @@ def record(data, state, t, labels, location, v, scalars, held, shared, imputed):
 @kernel
 def one_move(data, state, rng, program, j):
     """One call of move j."""
-    first, last, first_whole, last_whole = program.place[j]
+    first, last, first_int, last_int = program.place[j]
     memory = Memory(
-        program.option[j], program.learnt[j], program.tally[j], program.floats[first:last], program.ints[first_whole:last_whole]
+        program.option[j], program.learnt[j], program.tally[j], program.floats[first:last], program.ints[first_int:last_int]
     )
     before = state.num[N_SCORED]
     status = call_move(program.address[j], data, state, memory, rng)

@@ -11,7 +11,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.messages import did_you_mean, number, positive
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.measure import nrm
+from nrmmix.kernels.measure.joint import log_joint as joint_of_state
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
@@ -59,7 +59,7 @@ def log_joint(
         start(data, state, relabelled)
         state.location[:n_clusters] = place
         state.stat[data.held, :n_clusters] = held.T
-        value = float(nrm.log_joint(data, state))
+        value = float(joint_of_state(data, state))
     if held.size and math.isnan(value):
         raise ValueError("theta has no density under the prior of the components; precisions are greater than 0.")
     if model.has_u and u is None and model.prior.tau == 0:

@@ -16,15 +16,14 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, number, shown
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.kernels.core.clusters import empty_column
-from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, PITMAN_YOR, STABLE, TINY
-from nrmmix.kernels.measure.prior import seat, seat_finite, seat_urn
+from nrmmix.kernels.core.state import TINY
+from nrmmix.kernels.measure.prior import seat, seat_finite
 from nrmmix.kernels.moves.algorithm8 import redraw
 from nrmmix.kernels.predictive import draw_new
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.priors.hyperpriors import Hyperparameter, Hyperprior
-from nrmmix.model.priors.measures import Prior
-from nrmmix.model.priors.n_clusters import MAX_WORK, SIGMA_MAX, law_of
+from nrmmix.model.priors.n_clusters import MAX_WORK, SIGMA_MAX
 from nrmmix.model.replicates import Replicates, known, parts
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def n_clusters(model: Specification) -> pd.Series:
             drawn = [len(locations) for _, locations, _ in _partitions(model, PARTITIONS, np.random.SeedSequence(0))]
             law = np.bincount(drawn)[1:] / PARTITIONS
         else:
-            law = law_of(model.prior, model.n_obs)
+            law = model.prior.law_of_n_clusters(model.n_obs)
     return pd.Series(law, index=pd.RangeIndex(1, len(law) + 1, name="n_clusters"), name="probability")
 
 
@@ -169,51 +168,24 @@ def _partitions(
     """Partitions from the prior: labels, locations of the clusters, and the generator that goes on with each."""
     of_measure, of_widths, of_each = seed.spawn(3)
     rng = np.random.default_rng(of_measure)
-    prior, kind = model.prior, model.prior.kind_of(model.is_regression)
+    prior = model.prior
     masses = _drawn(prior.mass, size, rng)
     sigmas = np.minimum(_drawn(prior.sigma, size, rng), SIGMA_MAX)
     children = of_each.spawn(size)
-    if not model.is_regression and kind != CRM:
+    if not model.is_regression and prior.integrates_mass:
         generators = [np.random.default_rng(child) for child in children]
-        for labels, generator in zip(_urns(prior, model.n_obs, masses, sigmas, generators), generators, strict=True):
+        for labels, generator in zip(prior.seat_rows(model.n_obs, masses, sigmas, generators), generators, strict=True):
             yield labels, np.zeros(labels.max() + 1, np.int64), generator
         return
     group = model.grid.group if model.is_regression else np.zeros(model.n_obs, np.int64)
     reaches = _reaches(model, np.random.default_rng(of_widths))
     for mass, sigma, log_K, child in zip(masses, sigmas, reaches, children, strict=False):
         generator = np.random.default_rng(child)
-        if kind == FINITE:
+        if prior.components:
             yield *_finite_partition(model, log_K, group, mass, generator), generator
             continue
-        if kind == PITMAN_YOR:
-            mass = max(generator.standard_gamma(mass / sigma) * sigma, TINY)
-        mass, sigma = prior.held(mass, sigma)
+        mass, sigma = prior.held(prior.draw_mass(mass, sigma, generator), sigma)
         yield *seat(log_K, group, mass, sigma, prior.tau, generator), generator
-
-
-def _urns(prior: Prior, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
-    """Labels (n,) of partitions, rows joining one after the other with their predictive probabilities."""
-    drawn = []
-    if prior.kind == GIBBS_TYPE:  # a new table for every row, which serves all partitions
-        labels, sizes = np.zeros((len(generators), n), np.int64), np.zeros((len(generators), n))
-        sizes[:, 0] = 1.0
-        counts = [1] * len(generators)
-        for m in range(1, n):
-            after = prior.table(m + 1)
-            with np.errstate(invalid="ignore"):
-                weight_of_new = np.nan_to_num(np.exp(np.diff(after)))  # nothing beyond the most clusters possible
-            for d, rng in enumerate(generators):
-                counts[d] = seat_urn(labels[d], sizes[d], m, m + 1, counts[d], prior.sigma, weight_of_new, rng)
-        return list(labels)
-    for mass, sigma, rng in zip(masses, sigmas, generators, strict=True):
-        mass, sigma = map(float, prior.held(mass, sigma))
-        theta, k = 0.0 if prior.kind == STABLE else mass, np.arange(n + 1.0)
-        weight_of_new = theta * np.maximum(prior.components - k, 0) / prior.components if prior.kind == FINITE else theta + sigma * k
-        labels, sizes = np.zeros(n, np.int64), np.zeros(n)
-        sizes[0] = 1.0
-        seat_urn(labels, sizes, 1, n, 1, sigma, weight_of_new, rng)
-        drawn.append(labels)
-    return drawn
 
 
 def _finite_partition(

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common.messages import listed
-from nrmmix.kernels.core import state as layout
 from nrmmix.model.families import Blocks, Family, Gaussian, assign, designs
 from nrmmix.model.frame.formula import ModelFrame, model_frame
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
@@ -84,17 +83,17 @@ class Specification:
     @property
     def has_gamma_mass(self) -> bool:
         """Whether the mass has a gamma prior, which is conjugate given u, and is that of a completely random measure."""
-        return isinstance(self.prior.mass, Gamma) and self.measure == layout.CRM
+        return isinstance(self.prior.mass, Gamma) and self.prior.has_given_mass(self.is_regression)
 
     @property
     def has_u(self) -> bool:
         """Whether the joint of a mixture keeps the auxiliary variable u."""
-        return not self.is_regression and not self.prior.marginal
+        return not self.is_regression and not self.prior.integrates_u
 
     @property
     def has_v(self) -> bool:
         """Whether the joint keeps auxiliary variables: u of a mixture, or V of each covariate group."""
-        return self.is_regression or not self.prior.marginal
+        return self.is_regression or not self.prior.integrates_u
 
     @property
     def widths(self) -> tuple[Hyperparameter, ...]:
@@ -150,7 +149,7 @@ class Specification:
                 f"every location of {self.kernel}; widen the kernel or add locations near it."
             )
         idle = ~np.isfinite(log_K).any(axis=0)
-        if idle.any() and self.measure == layout.STABLE:
+        if idle.any() and self.prior.tau == 0.0:
             place = self.grid.locations[np.flatnonzero(idle)[0]].tolist()
             raise ValueError(
                 f"the location {place} of {self.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no scale "

@@ -300,7 +300,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     P = like.A.shape[0]
     _insist(bool(((state["location"] >= 0) & (state["location"] < P)).all()), "chain's locations")
     mass, sigma = float(hyper[layout.MASS]), float(hyper[layout.SIGMA])
-    recorded = model.prior.sigma if model.prior.components else sigma  # what follows from the mass is recorded as 0
+    recorded = sigma if model.prior.records_sigma else 0.0  # what follows from the mass is recorded as 0
     _insist(model.prior.held(mass, recorded) == (mass, sigma) and bool(model.prior.permits(mass, recorded)), "chain's hyperparameters")
     _insist(hyper[layout.TAU] == model.prior.tau and bool((hyper[layout.WIDTH :] > 0).all()), "chain's hyperparameters")
     _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")

@@ -15,8 +15,8 @@ from calibration import simulators
 from calibration.quantities import Design, quantities
 from calibration.ranks import rank
 from calibration.simulators import Base, State
-from nrmmix.diagnostics import ess
 from nrmmix.model.priors.measures import Prior
+from nrmmix.posterior.diagnostics import ess
 
 CHAINS, DRAWS = 3, 33  # 99 draws a replicate
 MASS, SIGMA, WIDTH = nm.Gamma(4, 4), nm.Beta(2, 4), nm.LogNormal(-1.5, 0.4)

@@ -36,7 +36,7 @@ from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS
-from nrmmix.kernels.moves.gibbs import prior_weights
+from nrmmix.kernels.measure.weights import log_join_weights
 from nrmmix.kernels.predictive import draw_measure
 from nrmmix.model.prior_predictive import _partitions
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
@@ -109,7 +109,7 @@ def _forgetful(data, state, i, rng):
     alone = state.size[k_old] == 1
     own = -1 if alone else k_old
     p = state.score
-    prior_weights(state, K, 0, own)
+    log_join_weights(state, K, 0, own)
     score_columns(data, state.stat, state.work, p, K, i, own)
     new = k_old if alone else K
     p[new] = data.log_prior_predictive[i] + state.log_new[0] + state.log_next[1]

@@ -67,7 +67,7 @@ def problem_of(model, data):
     }
     return naive.Problem(
         y=model.frame.response, base=base, group=group.reshape(-1), x=x, mu=mu, R0=data.R0.copy(), kernel=kernel,
-        marginal=not model.is_regression and model.prior.marginal, shared=shared, hyperprior=hyperprior,
+        marginal=not model.is_regression and model.prior.integrates_u, shared=shared, hyperprior=hyperprior,
         measure={layout.PITMAN_YOR: "pitman-yor", layout.FINITE: "finite", layout.STABLE: "stable"}.get(
             int(data.setup[layout.MEASURE]), "explicit"),
         components=model.prior.components,

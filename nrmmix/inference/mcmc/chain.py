@@ -46,7 +46,7 @@ class Record(NamedTuple):
         return cls(
             np.zeros((chains, draws, n), np.int32),
             np.zeros((chains, draws, n if P > 1 else 0), np.int32),
-            np.zeros((chains, draws, G if data.setup[layout.JOINT_WITH_V] else 0)),
+            np.zeros((chains, draws, G if model.has_v else 0)),
             np.zeros((chains, draws, loop.R_WIDTH + len(model.widths))),
             np.zeros((chains, draws, n if len(data.held) else 0, len(data.held))),
             np.zeros((chains, draws, len(data.shared))),

@@ -11,7 +11,8 @@ from nrmmix.inference.search.tree import Tree
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import nrm
-from nrmmix.kernels.moves.shared import log_cluster, set_partition
+from nrmmix.kernels.measure.weights import log_cluster
+from nrmmix.kernels.moves.shared import set_partition
 from nrmmix.kernels.trees import bhc, ibhc
 from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, leaves
 from nrmmix.model.pack import arrays_of
@@ -154,18 +155,11 @@ class TreeGrower:
     def lower_bound(self, tree: Tree) -> float:
         """log of the sum over the tree's partitions of p(X, partition), with u where the joint has it; equation 10."""
         data, state, n = self.data, self.state, self.n
-        kind, mass = int(data.setup[layout.MEASURE]), float(state.hyper[layout.MASS])
-        if not nrm.is_integrated(data):
-            if data.setup[layout.JOINT_WITH_V] == 0:  # a Dirichlet process
-                base = math.lgamma(mass) - math.lgamma(mass + n)
-            else:
-                u, tau = float(state.v[0]), float(state.hyper[layout.TAU])
-                psi = mass * nrm.total_psi1(data, state, state.hyper[layout.SIGMA])
-                base = (n - 1) * math.log(u) - math.lgamma(n) - psi - n * math.log(u + tau)
+        psi1 = float(nrm.total_psi1(data, state, state.hyper[layout.SIGMA]))
+        base = self.model.prior.lower_bound_constant(n, float(state.hyper[layout.MASS]), float(state.v[0]), psi1)
+        if not self.model.prior.integrates_mass:
             return base + float(tree.log_phi[tree.root])
-        # V_n(1), and of each further cluster the factor exp(log_next) in place of the guide's
-        theta = 0.0 if kind == layout.STABLE else mass
-        base = float(data.log_V[0, 1]) if kind == layout.GIBBS_TYPE else math.lgamma(theta + 1) - math.lgamma(theta + n)
+        # of each further cluster the factor exp(log_next) in place of the guide's
         sums = tree.log_sums(self.most)
         k = np.flatnonzero(np.isfinite(sums))
         log_next = np.concatenate([[0.0, 0.0], np.cumsum(state.log_next[1:n])])

@@ -110,8 +110,8 @@ def _found(grower: TreeGrower) -> Found:
     bound = grower.lower_bound(tree)
     if not math.isfinite(bound):
         raise FloatingPointError("the potentials of the tree are no finite numbers; rescale the data or widen the prior.")
-    kind = grower.data.setup[layout.MEASURE]
-    values = {"mass": float(hyper[layout.MASS]), "sigma": 0.0 if kind == layout.FINITE else float(hyper[layout.SIGMA])}
-    if grower.model.has_u and kind != layout.STABLE:
+    prior = grower.model.prior
+    values = {"mass": float(hyper[layout.MASS]), "sigma": float(hyper[layout.SIGMA]) if prior.records_sigma else 0.0}
+    if grower.model.has_u and not prior.integrates_mass:
         values["u"] = float(grower.state.v[0])
     return Found(tree, tree.labels(grower.most), bound, bound + grower.log_hyperprior(), values)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from nrmmix.kernels.core.entry import call_affinity, call_alone, call_combine, call_empty, call_marginal, call_score, call_update
 from nrmmix.kernels.core.jit import kernel, variable
-from nrmmix.kernels.core.locations import add_row, weigh_locations
-from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import AFFINITY, ALONE, COMBINE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, TAU, UPDATE
+from nrmmix.kernels.core.state import AFFINITY, ALONE, COMBINE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, UPDATE
+from nrmmix.kernels.measure.weights import weigh_with
 
 
 @kernel
@@ -117,20 +116,6 @@ def rebuild(data, state):
 
 
 @kernel
-def weigh(state, k):
-    """Refresh log (n_c - sigma) - log (tau + u) of a mixture's cluster."""
-    state.log_weight[k] = state.log_size[state.size[k]] - log_pos(state.hyper[TAU] + state.A[0])
-
-
-@kernel
-def shift_location(data, state, i, k, sign):
-    if state.location_probability.shape[1] > 0:
-        g = data.group[i]
-        add_row(state.log_K_sum[k], state.log_K[g], sign)
-        weigh_locations(state, k, g)
-
-
-@kernel
 def drop_cluster(state, k):
     """The last cluster moves into the place of k, which nobody is in."""
     last = state.num[N_CLUSTERS] - 1
@@ -162,8 +147,7 @@ def detach(data, state, i):
     if state.size[k] > 0:
         if not update_column(data, state.stat, k, i, -1.0):
             fill_column(data, state, k, k, variable(-1))
-        weigh(state, k)
-        shift_location(data, state, i, k, -1.0)
+        weigh_with(data, state, i, k, -1.0)
     else:
         drop_cluster(state, k)
 
@@ -180,8 +164,7 @@ def attach(data, state, i, k):
     state.labels[i] = k
     state.size[k] += 1
     update_column(data, state.stat, k, i, 1.0)
-    weigh(state, k)
-    shift_location(data, state, i, k, 1.0)
+    weigh_with(data, state, i, k, 1.0)
 
 
 @kernel

@@ -36,13 +36,15 @@ def log_terms(log_K_sum, log_K_row, sign, log_R0, log_b, power, out):
 
 @fast
 def normalise(terms, top):
+    """terms = exp(terms - top), divided by their sum, which is returned."""
     total = 0.0
     for p in range(terms.shape[0]):
         terms[p] = exp_any(terms[p] - top)
         total += terms[p]
-    total = 1.0 / total
+    share = 1.0 / total
     for p in range(terms.shape[0]):
-        terms[p] *= total
+        terms[p] *= share
+    return total
 
 
 @kernel

@@ -139,7 +139,7 @@ class State(NamedTuple):
     log_next: np.ndarray  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
     v: np.ndarray  # (G,)
     A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
-    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.nrm.refresh_caches`
+    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.weights.refresh_caches`
     log_R0: np.ndarray  # (P,)
     log_b: np.ndarray  # (P,) log (tau + A)
     K_over_b: np.ndarray  # (G, P) K / (tau + A)

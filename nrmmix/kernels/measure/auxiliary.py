@@ -11,8 +11,9 @@ from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.state import DONE, LOG_V_MAX, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU
-from nrmmix.kernels.measure.nrm import draw_stable_u, exponents, growth_sums, is_mixture, mass_term, recompute_A
+from nrmmix.kernels.core.special import draw_log_gamma
+from nrmmix.kernels.core.state import DONE, JOINT_WITH_V, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU
+from nrmmix.kernels.measure.nrm import draw_stable_u, exponents, growth_sums, is_mixture, mass_term, recompute_A, total_psi1
 
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 
@@ -78,6 +79,15 @@ def update_v(data, state, rng):
             state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
     recompute_A(state)
     return DONE
+
+
+@kernel
+def draw_psi1(data, state, rng):
+    """psi1(u) of a mixture; of a Dirichlet process, which has no u, drawn: tau / (tau + u) ~ Beta(mass, n) given the mass."""
+    if data.setup[JOINT_WITH_V] == 1:
+        return total_psi1(data, state, state.hyper[SIGMA])
+    ratio = draw_log_gamma(float(state.labels.shape[0]), rng) - draw_log_gamma(state.hyper[MASS], rng)
+    return ratio + math.log1p(math.exp(-ratio)) if ratio > 0.0 else math.log1p(math.exp(ratio))
 
 
 @kernel

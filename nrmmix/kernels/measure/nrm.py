@@ -17,10 +17,8 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.clusters import marginal_column, weigh
 from nrmmix.kernels.core.entry import call_covariate
 from nrmmix.kernels.core.jit import fast, inlined, kernel
-from nrmmix.kernels.core.locations import refresh_locations
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
@@ -29,7 +27,6 @@ from nrmmix.kernels.core.state import (
     FINITE,
     GAMMA,
     GIBBS_TYPE,
-    JOINT_WITH_V,
     LOG_V_MAX,
     LOGNORMAL,
     MASS,
@@ -171,6 +168,12 @@ def log_V_ratio(data, row, K):
 
 
 @kernel
+def recorded_sigma(data, state):
+    """Sigma, or 0 for a finite measure, of which only the mass is a parameter."""
+    return 0.0 if data.setup[MEASURE] == FINITE else state.hyper[SIGMA]
+
+
+@kernel
 def growth_sums(data, state, base, K_row, v, c):
     """(sum_p c_p log b_p, T or L) at b_p = base_p + v K_p, tau in the base."""
     if is_integrated(data):
@@ -223,44 +226,6 @@ def recompute_A(state):
 
 
 @kernel
-def refresh_caches(data, state):
-    """Cached logarithms after any change of v, the hyperparameters or the locations.
-
-    A new cluster beside K others has the weight exp(log_new + log_next[K]).  Where the mass is integrated out, log_new has
-    1 / (1 + sigma T) = exp(-sigma L) in place of the mass, and log_next is log (theta + sigma K), or what a table says.
-    """
-    G, P = state.K.shape
-    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
-    for m in range(1, state.log_size.shape[0]):
-        state.log_size[m] = log_pos(m - sigma)
-    state.log_grown[1] = 0.0
-    for m in range(2, state.log_size.shape[0]):
-        state.log_grown[m] = state.log_grown[m - 1] + state.log_size[m - 1]
-    if is_integrated(data):
-        log_scale = -sigma * total_growth(data, state, sigma)
-        for K in range(1, state.log_next.shape[0]):  # beside no other cluster there is no choice
-            if data.setup[MEASURE] == GIBBS_TYPE:
-                state.log_next[K] = log_V_ratio(data, 0, K) if K < state.labels.shape[0] else -math.inf
-            else:
-                new = mass_of_new(data, mass, sigma, K)
-                state.log_next[K] = math.log(new) if new > 0.0 else -math.inf
-    else:
-        log_scale = math.log(mass)
-    for k in range(state.num[N_CLUSTERS]):
-        weigh(state, k)
-    rate = state.plane[0]
-    for p in range(P):
-        rate[p] = data.R0[p] * math.exp((sigma - 1.0) * math.log(max(tau + state.A[p], TINY)) + log_scale)
-    for g in range(G):
-        total = 0.0
-        for p in range(P):
-            total += rate[p] * state.K[g, p]
-        state.log_new[g] = math.log(total)
-    if state.location_probability.shape[1] > 0:
-        refresh_locations(data, state)
-
-
-@kernel
 def evaluate_kernel(data, state, log_K, K):
     """Covariate kernel at the current widths."""
     call_covariate(data.setup[COVARIATE], data.distance, state.hyper[WIDTH:], log_K)
@@ -289,37 +254,3 @@ def total_psi1(data, state, sigma):
     for p in range(state.A.shape[0]):
         total += data.R0[p] * psi1_at(math.log(max(tau + state.A[p], TINY)), sigma, log_tau, tau_power)
     return total
-
-
-# ---- the joint
-
-
-@kernel
-def log_joint(data, state):
-    """log p(y, partition), with u or v where the prior's joint has them; see math of the random measure in the documentation."""
-    n = state.labels.shape[0]
-    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
-    K = state.num[N_CLUSTERS]
-    kind = data.setup[MEASURE]
-    rising = kind == PITMAN_YOR or kind == FINITE
-    value = 0.0
-    for k in range(K):
-        value += marginal_column(data, state.stat, k) + math.lgamma(state.size[k] - sigma) - math.lgamma(1.0 - sigma)
-    if kind == GIBBS_TYPE:
-        return value + data.log_V[0, K]
-    value += log_rising(data, mass, sigma, K) if rising else K * math.log(mass)
-    if data.setup[JOINT_WITH_V] == 0:
-        return value - math.lgamma(mass + n) + (math.lgamma(mass + 1.0) if rising else math.lgamma(mass))
-    for k in range(K):
-        p = state.location[k]
-        value += math.log(data.R0[p]) - (state.size[k] - sigma) * math.log(max(tau + state.A[p], TINY))
-    for g in range(state.v.shape[0]):
-        value += (data.group_size[g] - 1.0) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
-    for i in range(n):
-        log_K = state.log_K[data.group[i], state.location[state.labels[i]]]
-        if log_K <= OUT_OF_REACH:
-            return -math.inf
-        value += log_K
-    if rising:
-        return value + math.log(mass) + mass_term(data, state, sigma, total_growth(data, state, sigma))
-    return value - mass * total_psi1(data, state, sigma)

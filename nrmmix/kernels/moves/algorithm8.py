@@ -15,6 +15,7 @@ from nrmmix.kernels.core.entry import STEP_T, call_redraw, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import BAD_ROW, BROKEN, DONE, N_CLUSTERS, N_SCORED, REDRAW
+from nrmmix.kernels.measure.weights import log_new_weight
 
 AUXILIARY = 2  # columns K and K + 1: there is room for no more
 
@@ -50,7 +51,7 @@ def algorithm8_one(data, state, i, own, rng):
     alone = k_old >= 0 and own < 0
     p = state.score
     weight = p[own] if own >= 0 else 0.0
-    new = state.log_new[data.group[i]] + state.log_next[K - 1 if alone else K] - math.log(AUXILIARY)
+    new = log_new_weight(state, data.group[i], K - 1 if alone else K, 0.0) - math.log(AUXILIARY)
     m = K + AUXILIARY
     if alone:
         empty_column(data, state.stat, k_old)

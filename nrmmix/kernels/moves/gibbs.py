@@ -12,34 +12,13 @@ import math
 
 from nrmmix.kernels.core.clusters import relocate, score_columns, score_without
 from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.locations import location_weight_without, location_weights
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import ACCEPTED, BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED
+from nrmmix.kernels.measure.weights import log_join_weights, log_new_weight
 from nrmmix.kernels.moves.algorithm8 import algorithm8_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
-
-
-@fast
-def copy(out, source, K):
-    for k in range(K):
-        out[k] = source[k]
-
-
-@kernel
-def prior_weights(state, K, g, own):
-    """state.score[:K] = log prior weight of each cluster, `own` (or -1) without the observation that is scored."""
-    p = state.score
-    if state.location_probability.shape[1] == 0:  # a mixture
-        copy(p, state.log_weight, K)
-        if own >= 0:
-            n = state.size[own]
-            p[own] += state.log_size[n - 1] - state.log_size[n]
-    else:
-        location_weights(p, K, state.location_probability, state.K_over_b[g], state.log_size, state.size)
-        if own >= 0:
-            p[own] = location_weight_without(state, own, g)
 
 
 @kernel
@@ -51,7 +30,7 @@ def gibbs_one(data, state, i, rng):
     alone = k_old >= 0 and state.size[k_old] == 1
     own = -1 if alone else k_old
     p = state.score
-    prior_weights(state, K, g, own)
+    log_join_weights(state, K, g, own)
     if data.held.shape[0] > 0:
         return algorithm8_one(data, state, i, own, rng)
     weight = p[own] if own >= 0 else 0.0
@@ -60,7 +39,7 @@ def gibbs_one(data, state, i, rng):
         p[own] = weight + score_without(data, state, i, own)
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
     m = K if alone else K + 1
-    p[new] = data.log_prior_predictive[i] + state.log_new[g] + state.log_next[m - 1]
+    p[new] = log_new_weight(state, g, m - 1, data.log_prior_predictive[i])
     state.num[N_SCORED] += m
     k = draw_index(p, m, rng.random())
     if k < 0:

@@ -1,23 +1,14 @@
-"""What moves on the partition of a mixture share: its prior by clusters, the record of proposals, a partition taken over as a whole.
-
-Given u, the prior of a partition is proportional to prod_c exp(log_cluster + log_grown[n_c]) prod_(0 < k < K) exp(log_next[k]).
-Where the mass is integrated out log_cluster is 0; for other normalised random measures log_next is.
-"""
+"""What moves on the partition of a mixture share: the record of proposals, a partition set as a whole, random subsets."""
 
 from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.clusters import rebuild, weigh
+from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.special import draw_integer, log_pos
-from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY, TAU
-
-
-@kernel
-def log_cluster(state):
-    """What every cluster of a mixture brings to the log prior at fixed u, its size apart: log of mass (tau + u)^sigma, or 0."""
-    return state.log_new[0] + log_pos(state.hyper[TAU] + state.A[0])
+from nrmmix.kernels.core.special import draw_integer
+from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY
+from nrmmix.kernels.measure.weights import weigh
 
 
 @kernel

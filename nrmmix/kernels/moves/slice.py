@@ -1,16 +1,8 @@
 """Slice sampler of mixtures: weights and components of the random measure are drawn, then all labels independently of each other.
 
-All at fixed u, in sizes times tau + u.  Given the partition an occupied atom has the size J_c ~ Gamma(n_c - sigma, 1); the others are a
-Poisson process of intensity c z^(-1-sigma) e^-z.  With slices u_i ~ U(0, J_(s_i)) the label of observation i is one of the finitely many
-atoms of at least the size u_i, with probability in proportion to its density alone (Griffin & Walker 2011).  The constant c is
-
-- mass (tau + u)^sigma / Gamma(1 - sigma) where the measure has a mass of its own; a Dirichlet process needs no u for it;
-- sigma y / Gamma(1 - sigma) for Pitman-Yor and stable processes.  These are generalised gamma processes with tau = 1 whose mass a is a
-  gamma variable, and given the partition y = a (1 + u)^sigma / sigma ~ Gamma(K + theta / sigma, 1) whatever u is.  For theta <= 0 the
-  measure is the stable one weighted by the power -theta of its total: u has the density u^(theta + sigma K - 1) e^(-u^sigma), and
-  y = u^sigma the same law.
-
-A finite measure of M atoms is drawn as a whole: J_c ~ Gamma(n_c + mass / M, 1), and M - K others Gamma(mass / M, 1).
+All at fixed u, in sizes times tau + u: of an occupied atom J_c ~ Gamma(n_c - sigma, 1), of the others as in
+`nrmmix.kernels.measure.atoms`.  With slices u_i ~ U(0, J_(s_i)) the label of observation i is one of the finitely many atoms of at
+least the size u_i, with probability in proportion to its density alone (Griffin & Walker 2011).
 
 Where more atoms than max_atoms are expected the partition stays as it is.  That depends on slices and c only, which are held while the
 labels are drawn: exact.  Missing cells that are drawn count as observed here, and are drawn anew at the end.
@@ -28,14 +20,9 @@ from nrmmix.kernels.core.state import (
     ACCEPTED,
     BAD_ROW,
     BROKEN,
-    COMPONENTS,
-    CRM,
     CURSOR,
     DENSITY,
     DONE,
-    FINITE,
-    MASS,
-    MEASURE,
     N_CLUSTERS,
     N_MOVED,
     N_SCORED,
@@ -48,32 +35,17 @@ from nrmmix.kernels.core.state import (
     SKIPPED,
     Rows,
 )
-from nrmmix.kernels.measure.crm import draw_jumps, expected_count, most_jumps
-from nrmmix.kernels.measure.nrm import mass_of_new
+from nrmmix.kernels.measure.atoms import draw_others
+from nrmmix.kernels.measure.crm import most_jumps
 from nrmmix.kernels.moves.algorithm8 import redraw_column
 from nrmmix.kernels.moves.imputation import redraw_cells
-from nrmmix.kernels.moves.shared import log_cluster, set_partition
-
-SURE = 1e32  # a gamma variable of such a shape is its mean
+from nrmmix.kernels.moves.shared import set_partition
 
 
 def scratch_size(n, max_atoms, components):
     """Slices, then sizes of atoms; labels, the number of atoms, their origins."""
     atoms = n + (components or most_jumps(float(max_atoms)))
     return n + atoms, n + 1 + atoms, 0, True
-
-
-@kernel
-def intensity(data, state, rng):
-    """c, drawn where the mass is not given."""
-    sigma = state.hyper[SIGMA]
-    if data.setup[MEASURE] == CRM:
-        c = math.exp(log_cluster(state))
-    else:
-        c = mass_of_new(data, state.hyper[MASS], sigma, state.num[N_CLUSTERS])
-        if c < SURE * sigma:
-            c = sigma * rng.standard_gamma(c / sigma)
-    return c / math.gamma(1.0 - sigma)
 
 
 @kernel
@@ -90,17 +62,8 @@ def draw_sizes(data, state, memory, rng):
     for i in range(slices.shape[0]):
         slices[i] = sizes[state.labels[i]] * (1.0 - rng.random())
         level = min(level, slices[i])
-    M = K
-    if data.setup[MEASURE] == FINITE:
-        for _ in range(data.setup[COMPONENTS] - K):
-            sizes[M] = rng.standard_gamma(-sigma)
-            if sizes[M] > level:
-                M += 1
-        return M
-    c = intensity(data, state, rng)
-    if not expected_count(c, sigma, level) <= memory.option[0]:
-        return 0
-    return K + draw_jumps(c, sigma, level, sizes[K:], rng)
+    others = draw_others(data, state, level, memory.option[0], sizes[K:], rng)
+    return K + others if others >= 0 else 0
 
 
 @kernel

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.clusters import copy_column, drop_cluster, empty_column, marginal_column, score_columns, update_column, weigh
+from nrmmix.kernels.core.clusters import copy_column, drop_cluster, empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import inlined, kernel, variable
 from nrmmix.kernels.core.special import draw_integer, with_factor
 from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED, TALLY
+from nrmmix.kernels.measure.weights import log_split_weight, weigh
 from nrmmix.kernels.moves.imputation import redraw_cells
-from nrmmix.kernels.moves.shared import exceeds, log_cluster, random_subset
+from nrmmix.kernels.moves.shared import exceeds, random_subset
 
 # Columns of State.side: the two clusters, one of them without an observation, and both together.
 FIRST_PART, SECOND_PART, WITHOUT, WHOLE = 0, 1, 2, 3
@@ -144,8 +145,7 @@ def log_split_ratio(data, state, stat, first, second, n_first, n_second, others)
     The column of both together is WHOLE.
     """
     return (
-        log_cluster(state) + state.log_next[others] + state.log_grown[n_first] + state.log_grown[n_second]
-        - state.log_grown[n_first + n_second] + marginal_column(data, stat, first) + marginal_column(data, stat, second)
+        log_split_weight(state, n_first, n_second, others) + marginal_column(data, stat, first) + marginal_column(data, stat, second)
         - marginal_column(data, state.side, variable(WHOLE))
     )
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.clusters import affinities, combine_columns, copy_column, log_union, marginal_column, update_column, weigh
+from nrmmix.kernels.core.clusters import affinities, combine_columns, copy_column, log_union, marginal_column, update_column
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import inlined, kernel, variable
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid, with_factor
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY
-from nrmmix.kernels.moves.shared import exceeds, log_cluster
+from nrmmix.kernels.measure.weights import log_cluster_weight, log_weight_of_size, weigh
+from nrmmix.kernels.moves.shared import exceeds
 from nrmmix.kernels.moves.split_merge import (
     FIRST_PART,
     SECOND_PART,
@@ -137,12 +138,6 @@ def log_pick(data, state, guide, stat, k, size, marginal, own):
 
 
 @kernel
-def log_prior(state, size):
-    """What a cluster of so many brings to the log prior at fixed u."""
-    return log_cluster(state) + state.log_grown[size]
-
-
-@kernel
 def log_of_numbers(state, K, blocks):
     """What the number of clusters brings when one of K becomes `blocks`."""
     total = 0.0
@@ -177,10 +172,10 @@ def into_blocks(data, state, guide, memory, k, count, log_q, rng):
     v, log_node = sample_sub(guide, count, rng)
     blocks, log_path = climb(data, state.side, guide, v, count, guide.target[:0], rng)
     log_q += log_node + log_path
-    gain = log_of_numbers(state, K, blocks) - log_prior(state, state.size[k]) - marginal_of(data, state, guide, k)
+    gain = log_of_numbers(state, K, blocks) - log_cluster_weight(data, state, k) - marginal_of(data, state, guide, k)
     for b in range(blocks):
         guide.union[b] = marginal_column(data, side, BLOCKS + b)
-        gain += log_prior(state, guide.size[b]) + guide.union[b]
+        gain += log_weight_of_size(state, guide.size[b]) + guide.union[b]
     if gain - log_q + math.log(blocks) - math.log(K - 1 + blocks) <= log_uniform:  # the most that there can be
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return
@@ -376,9 +371,9 @@ def merge(data, state, memory, rng):
                 if m != k:
                     combine_columns(data, state.stat, side, m, variable(WHOLE))
                 size += state.size[m]
-                gain -= log_prior(state, state.size[m]) + marginal_of(data, state, guide, m)
+                gain -= log_cluster_weight(data, state, m) + marginal_of(data, state, guide, m)
         marginal = marginal_column(data, side, variable(WHOLE))
-        gain += log_prior(state, size) + marginal - math.log(K + 1.0 - blocks)
+        gain += log_weight_of_size(state, size) + marginal - math.log(K + 1.0 - blocks)
         possible = gain - log_q > log_uniform
     if possible:
         for m in range(K):

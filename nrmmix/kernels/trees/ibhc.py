@@ -14,7 +14,7 @@ from nrmmix.kernels.core.clusters import attach, copy_column, score_columns, upd
 from nrmmix.kernels.core.entry import call_step
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, NEED_ROOM
-from nrmmix.kernels.measure.nrm import refresh_caches
+from nrmmix.kernels.measure.weights import refresh_caches
 from nrmmix.kernels.trees.bhc import log_distance
 from nrmmix.kernels.trees.forest import insert_leaf, insert_tree, leaves, load, log_add, log_d, plant_leaf, release
 

@@ -20,8 +20,9 @@ from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid
 from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, NEED_ROOM, PROPOSED, TALLY
+from nrmmix.kernels.measure.weights import log_cluster
 from nrmmix.kernels.moves.gibbs import gibbs_one
-from nrmmix.kernels.moves.shared import exceeds, log_cluster
+from nrmmix.kernels.moves.shared import exceeds
 from nrmmix.kernels.moves.split_merge import MERGE, SPLIT
 from nrmmix.kernels.trees.forest import (
     detach,

@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nrmmix.kernels.core.clusters import copy_column, weigh
+from nrmmix.kernels.core.clusters import copy_column
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.special import exp_any
 from nrmmix.kernels.core.state import N_CLUSTERS, N_SCORED
+from nrmmix.kernels.measure.weights import weigh
 from nrmmix.kernels.trees.forest import (
     adopt,
     clear_forest,

@@ -13,7 +13,7 @@ from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_integer, log_pos
 from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_SCORED, NEED_ROOM, SIGMA, TUNING, Memory
-from nrmmix.kernels.moves.shared import log_cluster
+from nrmmix.kernels.measure.weights import log_cluster
 from nrmmix.kernels.trees.guide_tree import ORDERS, plant_guide_tree, sample_range, shuffle, without_drawn_cells
 from nrmmix.kernels.trees.guided import WORK_OF_LEVEL, pick
 from nrmmix.kernels.trees.splits import (

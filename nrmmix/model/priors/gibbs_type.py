@@ -9,10 +9,10 @@ import numpy as np
 
 from nrmmix.common.messages import number
 from nrmmix.kernels.core import state as layout
-from nrmmix.model.priors.measures import Prior
+from nrmmix.model.priors.measures import Urn
 
 
-class GibbsType(Prior):
+class GibbsType(Urn):
     """Base class of Gibbs-type priors (Gnedin & Pitman 2006) of one's own, for mixtures.
 
     Such a prior gives a partition of n observations into clusters of n_1, ..., n_K the probability
@@ -50,6 +50,7 @@ class GibbsType(Prior):
 
     title: ClassVar[str] = "Gibbs-type prior"
     kind: ClassVar[int] = layout.GIBBS_TYPE
+    has_random_measure: ClassVar[bool] = False
     parameters: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, sigma: float) -> None:
@@ -85,6 +86,31 @@ class GibbsType(Prior):
                 "nm.DirichletProcess, nm.NGGP, nm.PitmanYor, nm.NormalizedStable and nm.FiniteMixture."
             )
         return self.kind
+
+    def law_of_n_clusters(self, n: int) -> np.ndarray:
+        from nrmmix.model.priors.n_clusters import table_law
+
+        return table_law(n, self.sigma, self.table(n))
+
+    def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
+        return float(self.table(n)[1])
+
+    def seat_rows(
+        self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]
+    ) -> list[np.ndarray]:
+        """All partitions together: every row has a table of its own."""
+        from nrmmix.kernels.measure.prior import seat_urn
+
+        labels, sizes = np.zeros((len(generators), n), np.int64), np.zeros((len(generators), n))
+        sizes[:, 0] = 1.0
+        counts = [1] * len(generators)
+        for m in range(1, n):
+            after = self.table(m + 1)
+            with np.errstate(invalid="ignore"):
+                weight_of_new = np.nan_to_num(np.exp(np.diff(after)))  # nothing beyond the most clusters possible
+            for d, rng in enumerate(generators):
+                counts[d] = seat_urn(labels[d], sizes[d], m, m + 1, counts[d], self.sigma, weight_of_new, rng)
+        return list(labels)
 
     def permits(self, mass: Any, sigma: Any) -> Any:
         return (mass == self.mass) & (sigma == self.sigma)

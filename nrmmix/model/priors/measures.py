@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -41,7 +42,10 @@ class Prior:
     role: ClassVar[str] = "prior"
     title: ClassVar[str] = ""
     kind: ClassVar[int] = layout.CRM
-    marginal: ClassVar[bool] = True  # whether u is integrated out of the joint of a mixture
+    integrates_u: ClassVar[bool] = True  # whether u is integrated out of the joint of a mixture
+    integrates_mass: ClassVar[bool] = False  # of a mixture: whether the total mass is out of the joint too, which is no product given u
+    has_random_measure: ClassVar[bool] = True  # whether there is one to draw, not a law of partitions alone
+    records_sigma: ClassVar[bool] = True  # whether draws have the sigma that kernels hold, or 0
     parameters: ClassVar[tuple[str, ...]] = ("mass", "sigma")  # those that can be given or sampled
 
     mass: Hyperparameter = 1.0
@@ -52,6 +56,10 @@ class Prior:
     def kind_of(self, regression: bool) -> int:
         """One of the measures of `nrmmix.kernels.core.state`; refuses a model that the prior does not suit."""
         return self.kind
+
+    def has_given_mass(self, regression: bool) -> bool:
+        """Whether it is a completely random measure, normalised, of given mass: then a gamma prior of the mass is conjugate given u."""
+        return not self.integrates_mass
 
     def held(self, mass: float, sigma: float) -> tuple[float, float]:
         """Mass and sigma as kernels hold them: what is no parameter follows from what is."""
@@ -64,6 +72,21 @@ class Prior:
     def log_tables(self, n: int) -> np.ndarray:
         """Data.log_V of `nrmmix.kernels.core.state` for n observations."""
         return np.zeros((0, 0))
+
+    def law_of_n_clusters(self, n: int) -> np.ndarray:
+        """P(K = 1), P(K = 2), ... of the number of clusters among n observations of a mixture; see `nm.Model.prior_n_clusters`."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method law_of_n_clusters(n).")
+
+    def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
+        """log p(X, partition) of a mixture, with u where the joint has it, but for the factors of its clusters.
+
+        `psi1` is psi(u) / mass.  Where the mass is integrated out this is log V_n(1).
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs the method lower_bound_constant(n, mass, u, psi1).")
+
+    def draw_mass(self, mass: float, sigma: float, rng: np.random.Generator) -> float:
+        """The mass of the completely random measure of density regression, given the hyperparameters."""
+        return mass
 
     def start(self) -> tuple[float, float]:
         """Mass and sigma at the start of a chain, as kernels hold them."""
@@ -91,7 +114,15 @@ class _GeneralizedGamma(Prior):
     mass: Hyperparameter = _DEFAULT_MASS
     sigma: Hyperparameter = field(default=0.0, init=False)
     tau: float = field(default=1.0, init=False)
-    marginal: ClassVar[bool] = False
+    integrates_u: ClassVar[bool] = False
+
+    def law_of_n_clusters(self, n: int) -> np.ndarray:
+        from nrmmix.model.priors.n_clusters import cluster_law
+
+        return cluster_law(n, self.mass, self.sigma, self.tau)
+
+    def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
+        return (n - 1) * math.log(u) - math.lgamma(n) - mass * psi1 - n * math.log(u + self.tau)
 
     def _check(self) -> None:
         name = type(self).__name__
@@ -126,11 +157,14 @@ class DirichletProcess(_GeneralizedGamma):
 
     in_shell: ClassVar[dict[str, dict[str, Any]]] = {"dp": {}}
     title: ClassVar[str] = "Dirichlet process"
-    marginal: ClassVar[bool] = True
+    integrates_u: ClassVar[bool] = True
     parameters: ClassVar[tuple[str, ...]] = ("mass",)
 
     def __post_init__(self) -> None:
         self._check()
+
+    def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
+        return math.lgamma(mass) - math.lgamma(mass + n)
 
 
 @plugin
@@ -202,9 +236,38 @@ class NormalizedInverseGaussian(_GeneralizedGamma):
         self._check_tau()
 
 
+class Urn(Prior):
+    """A prior whose total mass is integrated out of a mixture: the next row joins a cluster with probability in proportion to n_c - sigma,
+    a new one in proportion to `weights_of_new`."""
+
+    integrates_mass: ClassVar[bool] = True
+
+    def weights_of_new(self, mass: float, sigma: float, K: np.ndarray) -> np.ndarray:
+        """By the numbers of clusters K; mass and sigma as kernels hold them."""
+        return mass + sigma * K
+
+    def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
+        return math.lgamma(mass + 1) - math.lgamma(mass + n)
+
+    def seat_rows(
+        self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]
+    ) -> list[np.ndarray]:
+        """Labels (n,) of partitions of a mixture, one for each generator."""
+        from nrmmix.kernels.measure.prior import seat_urn
+
+        drawn = []
+        for mass, sigma, rng in zip(masses, sigmas, generators, strict=True):
+            mass, sigma = map(float, self.held(mass, sigma))
+            labels, sizes = np.zeros(n, np.int64), np.zeros(n)
+            sizes[0] = 1.0
+            seat_urn(labels, sizes, 1, n, 1, sigma, self.weights_of_new(mass, sigma, np.arange(n + 1.0)), rng)
+            drawn.append(labels)
+        return drawn
+
+
 @plugin
 @dataclass(frozen=True)
-class PitmanYor(Prior):
+class PitmanYor(Urn):
     """Pitman-Yor process (Pitman & Yor 1997); in density regression the kernel-weighted measure with the random mass that gives it.
 
     Observation n + 1 joins a cluster of n_c with probability (n_c - sigma) / (mass + n), a new one with (mass + sigma K) / (mass + n).
@@ -262,13 +325,24 @@ class PitmanYor(Prior):
         # without a discount the kernel-weighted measure has a mass that is given
         return layout.CRM if regression and self.sigma == 0.0 else self.kind
 
+    def has_given_mass(self, regression: bool) -> bool:
+        return self.kind_of(regression) == layout.CRM
+
+    def draw_mass(self, mass: float, sigma: float, rng: np.random.Generator) -> float:
+        return mass if self.sigma == 0.0 else max(rng.standard_gamma(mass / sigma) * sigma, layout.TINY)
+
+    def law_of_n_clusters(self, n: int) -> np.ndarray:
+        from nrmmix.model.priors.n_clusters import pitman_yor_law
+
+        return pitman_yor_law(n, self.mass, self.sigma)
+
     def permits(self, mass: Any, sigma: Any) -> Any:
         return (mass > -sigma) & (sigma >= 0) & (sigma < 1)
 
 
 @plugin
 @dataclass(frozen=True)
-class NormalizedStable(Prior):
+class NormalizedStable(Urn):
     """Normalised stable process (Kingman 1975): the Pitman-Yor process with mass 0, and the limit of the NGGP at tau = 0.
 
     The data say nothing of its mass, which is sigma throughout.
@@ -294,7 +368,7 @@ class NormalizedStable(Prior):
     tau: float = field(default=0.0, init=False)
     title: ClassVar[str] = "normalized stable process"
     kind: ClassVar[int] = layout.STABLE
-    marginal: ClassVar[bool] = False
+    integrates_u: ClassVar[bool] = False
     parameters: ClassVar[tuple[str, ...]] = ("sigma",)
 
     def __post_init__(self) -> None:
@@ -306,13 +380,24 @@ class NormalizedStable(Prior):
     def held(self, mass: float, sigma: float) -> tuple[float, float]:
         return sigma, sigma
 
+    def weights_of_new(self, mass: float, sigma: float, K: np.ndarray) -> np.ndarray:
+        return sigma * K
+
+    def law_of_n_clusters(self, n: int) -> np.ndarray:
+        from nrmmix.model.priors.n_clusters import pitman_yor_law
+
+        return pitman_yor_law(n, 0.0, self.sigma)
+
+    def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
+        return -math.lgamma(n)
+
     def permits(self, mass: Any, sigma: Any) -> Any:
         return (sigma > 0) & (sigma < 1)
 
 
 @plugin
 @dataclass(frozen=True)
-class FiniteMixture(Prior):
+class FiniteMixture(Urn):
     """A mixture of a fixed number of components with symmetric Dirichlet weights; in density regression a measure of so many atoms.
 
     The weights of a mixture have the distribution Dirichlet(mass / components, ..., mass / components).  With a covariate kernel the
@@ -342,6 +427,7 @@ class FiniteMixture(Prior):
     mass: Hyperparameter = 1.0
     title: ClassVar[str] = "symmetric Dirichlet weights"
     kind: ClassVar[int] = layout.FINITE
+    records_sigma: ClassVar[bool] = False
     parameters: ClassVar[tuple[str, ...]] = ("mass",)
 
     def __post_init__(self) -> None:
@@ -356,6 +442,14 @@ class FiniteMixture(Prior):
 
     def held(self, mass: float, sigma: float) -> tuple[float, float]:
         return mass, -mass / self.components
+
+    def weights_of_new(self, mass: float, sigma: float, K: np.ndarray) -> np.ndarray:
+        return mass * np.maximum(self.components - K, 0) / self.components
+
+    def law_of_n_clusters(self, n: int) -> np.ndarray:
+        from nrmmix.model.priors.n_clusters import finite_law
+
+        return finite_law(n, self.mass, self.components)
 
     def permits(self, mass: Any, sigma: Any) -> Any:
         return (mass > 0) & (sigma == 0)

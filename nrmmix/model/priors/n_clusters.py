@@ -10,10 +10,9 @@ from numpy.polynomial import chebyshev
 from scipy.linalg import eigh_tridiagonal
 from scipy.special import betaln, gammaln, logsumexp, poch
 
-from nrmmix.kernels.core.state import CRM, FINITE, FIXED, GAMMA, GIBBS_TYPE, STABLE
+from nrmmix.kernels.core.state import FIXED, GAMMA
 from nrmmix.kernels.measure.prior import log_integrals, next_ratios
 from nrmmix.model.priors.hyperpriors import Beta, Hyperparameter, Hyperprior, hyper_row
-from nrmmix.model.priors.measures import Prior
 
 TAIL = 1e-9  # probability of more clusters than are listed
 COLUMNS = 256  # numbers of clusters worked on at once
@@ -25,30 +24,8 @@ MASS_AGREEMENT = 1e-9  # likewise over the mass
 SIGMA_MAX = 1.0 - 1e-12
 
 
-def law_of(prior: Prior, n: int) -> np.ndarray:
-    """P(K = 1), P(K = 2), ... of the number of clusters among n observations of a mixture; see `nrmmix.model.prior_predictive.n_clusters`.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> law_of(nm.FiniteMixture(2, 2.0), 3).round(6)  # uniform weights
-    array([0.5, 0.5])
-    """
-    if prior.kind == CRM:
-        return cluster_law(n, prior.mass, prior.sigma, prior.tau)
-    if prior.kind == GIBBS_TYPE:
-        table = prior.table(n) + gammaln(n)
-        return _shown(_law(n, prior.sigma, MAX_WORK, lambda first, width: table[first : first + width]))
-    if prior.kind == FINITE:
-        return _shown(_over_mass(prior.mass, lambda theta, weight: _finite(n, prior, theta, weight)))
-    mass = 0.0 if prior.kind == STABLE else prior.mass
-    if isinstance(prior.sigma, Beta):
-        return _shown(_over_sigma(n, prior.sigma, lambda sigma: _pitman_yor(n, mass, sigma, MAX_WORK_EACH)))
-    return _shown(_pitman_yor(n, mass, prior.sigma, MAX_WORK))
-
-
 def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float = 1.0) -> np.ndarray:
-    """The same for a normalised generalised gamma process.
+    """P(K = 1), P(K = 2), ... of the number of clusters among n observations, for a normalised generalised gamma process.
 
     Examples
     --------
@@ -62,6 +39,30 @@ def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float 
     if isinstance(sigma, Beta):
         return _shown(_over_sigma(n, sigma, lambda value: given(value, MAX_WORK_EACH)))
     return _shown(given(sigma, MAX_WORK))
+
+
+def pitman_yor_law(n: int, mass: Hyperparameter, sigma: Hyperparameter) -> np.ndarray:
+    """The same for a Pitman-Yor process; at mass 0 for a normalised stable process."""
+    if isinstance(sigma, Beta):
+        return _shown(_over_sigma(n, sigma, lambda value: _pitman_yor(n, mass, value, MAX_WORK_EACH)))
+    return _shown(_pitman_yor(n, mass, sigma, MAX_WORK))
+
+
+def finite_law(n: int, mass: Hyperparameter, components: int) -> np.ndarray:
+    """The same for a mixture of so many components.
+
+    Examples
+    --------
+    >>> finite_law(3, 2.0, 2).round(6)  # uniform weights
+    array([0.5, 0.5])
+    """
+    return _shown(_over_mass(mass, lambda theta, weight: _finite(n, components, theta, weight)))
+
+
+def table_law(n: int, sigma: float, log_V: np.ndarray) -> np.ndarray:
+    """The same for log V_n(k) at index k."""
+    table = log_V + gammaln(n)
+    return _shown(_law(n, sigma, MAX_WORK, lambda first, width: table[first : first + width]))
 
 
 def _shown(law: np.ndarray) -> np.ndarray:
@@ -125,14 +126,14 @@ def _pitman_yor(n: int, mass: Hyperparameter, sigma: float, max_work: float) -> 
     return _over_mass(mass, lambda theta, weight: _law(n, sigma, max_work, _rising(n, theta, weight, sigma=sigma)))
 
 
-def _finite(n: int, prior: Prior, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _finite(n: int, components: int, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
     max_work = MAX_WORK_EACH if len(theta) > 1 else MAX_WORK
-    laws = (_law(n, -mass / prior.components, max_work, _rising(n, np.array([mass]), np.ones(1), prior)) for mass in theta)
+    laws = (_law(n, -mass / components, max_work, _rising(n, np.array([mass]), np.ones(1), components)) for mass in theta)
     return _mixed(law * share for law, share in zip(laws, weight, strict=True))
 
 
 def _rising(
-    n: int, theta: np.ndarray, weight: np.ndarray, finite: Prior | None = None, sigma: float = 0.0
+    n: int, theta: np.ndarray, weight: np.ndarray, components: int = 0, sigma: float = 0.0
 ) -> Callable[[int, int], np.ndarray]:
     """log of Gamma(n) E[prod_(0 < j < k) (theta + sigma j)] / (theta + 1)_(n - 1) for k = first, ..., first + width - 1, block after block.
 
@@ -144,8 +145,8 @@ def _rising(
     def block(first: int, width: int) -> np.ndarray:
         nonlocal log_total
         j = np.arange(first - 1, first + width - 1)
-        if finite is not None:
-            factor = np.outer(theta, np.maximum(finite.components - j, 0) / finite.components)
+        if components:
+            factor = np.outer(theta, np.maximum(components - j, 0) / components)
         else:
             factor = theta[:, None] + sigma * j
         with np.errstate(divide="ignore"):

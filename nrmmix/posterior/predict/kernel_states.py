@@ -124,9 +124,9 @@ class KernelState:
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         """A draw of the random measure."""
         model, rng = self.model, np.random.default_rng(rng)
-        if model.prior.kind == layout.GIBBS_TYPE:
+        if not model.prior.has_random_measure:
             return DrawnMeasure(model, self.widths, *self._measure_from_outside(rng))
-        if model.prior.kind == layout.STABLE and not (self.state.A > 0).all():
+        if model.prior.tau == 0.0 and not (self.state.A > 0).all():
             raise ValueError(
                 f"in a draw a location of {model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
                 "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_unions
-from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.trees import published, published_trees
 from nrmmix.kernels.trees.forest import SIDE
@@ -108,7 +107,7 @@ class PublishedTreeGuided(Move):
             return why
         if model.packed.rows.missing.size:
             return "its trees do not follow missing cells that are drawn; a diagonal covariance integrates them out"
-        if model.prior.kind_of(regression=False) != layout.CRM:
+        if model.prior.integrates_mass:
             return (
                 f"it needs a prior that is a product over clusters given u, and {type(model.prior).__name__} is sampled without u; "
                 "DirichletProcess, NGGP and NormalizedInverseGaussian are such products"

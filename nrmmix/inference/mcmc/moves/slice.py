@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from nrmmix.common.messages import count
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import _ONLY_MIXTURES, MOST, Move, ScratchSize
-from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.slice import scratch_size, slice_sampler
 
@@ -67,7 +66,7 @@ class Slice(Move):
     def refusal(self, model: Specification) -> str:
         if model.is_regression:
             return _ONLY_MIXTURES
-        if model.prior.kind == layout.GIBBS_TYPE:
+        if not model.prior.has_random_measure:
             return f"it draws the random measure, and {type(model.prior).__name__} has a law of partitions only"
         return ""
 

@@ -18,23 +18,22 @@ import math
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel, variable
-from nrmmix.kernels.core.special import draw_index, draw_log_gamma
+from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import (
     BAD_ROW,
     BROKEN,
     CURSOR,
     DONE,
-    JOINT_WITH_V,
     MASS,
     N_CLUSTERS,
     N_MOVED,
     NEED_ROOM,
     PROPOSED,
-    SIGMA,
     SKIPPED,
     TUNING,
 )
-from nrmmix.kernels.measure.nrm import refresh_caches, total_psi1
+from nrmmix.kernels.measure.auxiliary import draw_psi1
+from nrmmix.kernels.measure.weights import log_cluster, refresh_caches
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.permutation.orders import markov_order, projected_order, uniform_order
 from nrmmix.kernels.moves.permutation.segments import (
@@ -50,7 +49,7 @@ from nrmmix.kernels.moves.permutation.segments import (
     sum_forward,
     tabulate,
 )
-from nrmmix.kernels.moves.shared import accept, log_cluster, set_partition
+from nrmmix.kernels.moves.shared import accept, set_partition
 
 # Memory.option: whether there is a table; the beam, or -1; one of the orders; whether the mass is integrated out.
 TABLE, BEAM, ORDER, INTEGRATE_MASS = 0, 1, 2, 3
@@ -169,21 +168,12 @@ def tabulate_sizes(state, memory, plan):
 
 
 @kernel
-def draw_growth(data, state, rng):
-    """psi1(u); of a Dirichlet process, which has no u, drawn: tau / (tau + u) ~ Beta(mass, n) given the mass."""
-    if data.setup[JOINT_WITH_V] == 1:
-        return total_psi1(data, state, state.hyper[SIGMA])
-    ratio = draw_log_gamma(float(state.labels.shape[0]), rng) - draw_log_gamma(state.hyper[MASS], rng)
-    return ratio + math.log1p(math.exp(-ratio)) if ratio > 0.0 else math.log1p(math.exp(ratio))
-
-
-@kernel
 def prepare(data, state, memory, plan, rng):
     """All that the dynamic program needs: the order with the old clusters in it, and the parts of A and B."""
     plan.value[LOG_CLUSTER] = log_cluster(state)
     if memory.option[INTEGRATE_MASS] == 1.0:
         plan.value[LOG_CLUSTER] -= math.log(state.hyper[MASS])
-        plan.value[GROWTH] = draw_growth(data, state, rng)
+        plan.value[GROWTH] = draw_psi1(data, state, rng)
     plan.value[SLOPE] = slope_at(data, state, memory, plan, usual_number(state, memory))
     tabulate_sizes(state, memory, plan)
     status = draw_order(data, state, memory, plan, rng)

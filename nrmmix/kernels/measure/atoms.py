@@ -1,0 +1,145 @@
+"""Draws of the random measure given the partition, v and the locations: sizes of its atoms, and what is left.
+
+At fixed u, in sizes times tau + u, the atoms of a mixture that no observation belongs to are a Poisson process of intensity
+c z^(-1-sigma) e^-z.  The constant c is
+
+- mass (tau + u)^sigma / Gamma(1 - sigma) where the measure has a mass of its own; a Dirichlet process needs no u for it;
+- sigma y / Gamma(1 - sigma) for Pitman-Yor and stable processes.  These are generalised gamma processes with tau = 1 whose mass a is a
+  gamma variable, and given the partition y = a (1 + u)^sigma / sigma ~ Gamma(K + theta / sigma, 1) whatever u is.  For theta <= 0 the
+  measure is the stable one weighted by the power -theta of its total: u has the density u^(theta + sigma K - 1) e^(-u^sigma), and
+  y = u^sigma the same law.
+
+A finite measure of M atoms is drawn as a whole: J_c ~ Gamma(n_c + mass / M, 1), and M - K others Gamma(mass / M, 1).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nrmmix.kernels.core.jit import allocating, kernel
+from nrmmix.kernels.core.state import COMPONENTS, CRM, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU
+from nrmmix.kernels.measure.crm import draw_jumps, expected_count, jumps_above, mass_below
+from nrmmix.kernels.measure.nrm import is_integrated, mass_of_new, total_growth
+from nrmmix.kernels.measure.weights import log_cluster
+
+SURE = 1e32  # a gamma variable of such a shape is its mean
+MAX_JUMPS = 2000.0
+
+
+@kernel
+def intensity(data, state, rng):
+    """c, drawn where the mass is not given."""
+    sigma = state.hyper[SIGMA]
+    if data.setup[MEASURE] == CRM:
+        c = math.exp(log_cluster(state))
+    else:
+        c = mass_of_new(data, state.hyper[MASS], sigma, state.num[N_CLUSTERS])
+        if c < SURE * sigma:
+            c = sigma * rng.standard_gamma(c / sigma)
+    return c / math.gamma(1.0 - sigma)
+
+
+@kernel
+def draw_others(data, state, level, most, sizes, rng):
+    """Sizes of the atoms of a mixture that no observation belongs to and that are larger than the level; how many.
+
+    -1 where more than `most` are expected.
+    """
+    sigma = state.hyper[SIGMA]
+    if data.setup[MEASURE] == FINITE:
+        count = 0
+        for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
+            sizes[count] = rng.standard_gamma(-sigma)
+            if sizes[count] > level:
+                count += 1
+        return count
+    c = intensity(data, state, rng)
+    if not expected_count(c, sigma, level) <= most:
+        return -1
+    return draw_jumps(c, sigma, level, sizes, rng)
+
+
+@kernel
+def mean_jumps(data, state, mass, level):
+    """How many unseen atoms above the level are expected."""
+    sigma = state.hyper[SIGMA]
+    gap, expected = math.gamma(1.0 - sigma), 0.0
+    for p in range(state.A.shape[0]):
+        expected += expected_count(data.R0[p] * mass * (state.hyper[TAU] + state.A[p]) ** sigma / gap, sigma, level)
+    return expected
+
+
+@allocating
+def draw_atoms(data, state, most, level, rng):
+    """Atoms of the unnormalised measure: weights (M,) and locations (M,), those of the clusters first, and the rest by location (P,).
+
+    Clusters have weight Gamma(n_m - sigma, tau + A).  Of the unseen atoms those heavier than `level` / (tau + A_p), `level` observations'
+    worth, are drawn one by one; the lighter ones are the rest, at their mean.  Where more than `most` are expected, the level is raised.
+    """
+    if data.setup[MEASURE] == FINITE:
+        return draw_finite(data, state, level, rng)
+    K, P = state.num[N_CLUSTERS], state.A.shape[0]
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    if is_integrated(data) and sigma > 0.0:  # that of the generalised gamma process, given partition and v
+        mass = rng.standard_gamma(mass_of_new(data, mass, sigma, K) / sigma) * sigma * math.exp(-sigma * total_growth(data, state, sigma))
+    expected = mean_jumps(data, state, mass, level)
+    while expected > most:
+        level *= 2.0
+        expected = mean_jumps(data, state, mass, level)
+    gap, rest = math.gamma(1.0 - sigma), np.zeros(P)
+    room = K + int(expected + 10.0 * math.sqrt(expected)) + 50
+    weight, place = np.empty(room), np.zeros(room, np.int64)
+    for k in range(K):
+        p = state.location[k]
+        place[k] = p
+        weight[k] = rng.standard_gamma(state.size[k] - sigma) / (tau + state.A[p])
+    M = K
+    for p in range(P):
+        b = tau + state.A[p]
+        c = data.R0[p] * mass * b**sigma / gap
+        z = jumps_above(c, sigma, level, rng)
+        for j in range(z.shape[0]):
+            if M < room:
+                weight[M] = z[j] / b
+                place[M] = p
+                M += 1
+            else:
+                rest[p] += z[j] / b
+        rest[p] += mass_below(c, sigma, level) / b
+    return weight[:M].copy(), place[:M].copy(), rest
+
+
+@allocating
+def draw_finite(data, state, level, rng):
+    """As `draw_atoms`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
+    Gamma(mass / M, b), b = tau + A_p; the lighter ones are the rest, as drawn."""
+    K, P, M = state.num[N_CLUSTERS], state.A.shape[0], data.setup[COMPONENTS]
+    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    terms = np.empty(P)
+    for p in range(P):
+        terms[p] = math.log(data.R0[p]) + sigma * math.log(tau + state.A[p])
+    top = terms.max()
+    steps = np.cumsum(np.exp(terms - top))
+    size, at = np.empty(M - K), np.empty(M - K, np.int64)
+    for j in range(M - K):
+        at[j] = min(np.searchsorted(steps, rng.random() * steps[P - 1], side="right"), P - 1)
+        size[j] = rng.standard_gamma(-sigma)
+    heavy = (size > level).sum()
+    while heavy > MAX_JUMPS:
+        level *= 2.0
+        heavy = (size > level).sum()
+    weight, place, rest = np.empty(K + heavy), np.empty(K + heavy, np.int64), np.zeros(P)
+    for k in range(K):
+        place[k] = state.location[k]
+        weight[k] = rng.standard_gamma(state.size[k] - sigma) / (tau + state.A[place[k]])
+    m = K
+    for j in range(M - K):
+        b = tau + state.A[at[j]]
+        if size[j] > level:
+            weight[m], place[m] = size[j] / b, at[j]
+            m += 1
+        else:
+            rest[at[j]] += size[j] / b
+    return weight, place, rest

@@ -1,0 +1,41 @@
+"""The joint density of data, partition and what the random measure adds to it."""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.clusters import marginal_column
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.state import FINITE, GIBBS_TYPE, JOINT_WITH_V, MASS, MEASURE, N_CLUSTERS, PITMAN_YOR, SIGMA, TAU, TINY
+from nrmmix.kernels.measure.nrm import OUT_OF_REACH, log_rising, mass_term, total_growth, total_psi1
+
+
+@kernel
+def log_joint(data, state):
+    """log p(y, partition), with u or v where the prior's joint has them; see math of the random measure in the documentation."""
+    n = state.labels.shape[0]
+    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
+    K = state.num[N_CLUSTERS]
+    kind = data.setup[MEASURE]
+    rising = kind == PITMAN_YOR or kind == FINITE
+    value = 0.0
+    for k in range(K):
+        value += marginal_column(data, state.stat, k) + math.lgamma(state.size[k] - sigma) - math.lgamma(1.0 - sigma)
+    if kind == GIBBS_TYPE:
+        return value + data.log_V[0, K]
+    value += log_rising(data, mass, sigma, K) if rising else K * math.log(mass)
+    if data.setup[JOINT_WITH_V] == 0:
+        return value - math.lgamma(mass + n) + (math.lgamma(mass + 1.0) if rising else math.lgamma(mass))
+    for k in range(K):
+        p = state.location[k]
+        value += math.log(data.R0[p]) - (state.size[k] - sigma) * math.log(max(tau + state.A[p], TINY))
+    for g in range(state.v.shape[0]):
+        value += (data.group_size[g] - 1.0) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
+    for i in range(n):
+        log_K = state.log_K[data.group[i], state.location[state.labels[i]]]
+        if log_K <= OUT_OF_REACH:
+            return -math.inf
+        value += log_K
+    if rising:
+        return value + math.log(mass) + mass_term(data, state, sigma, total_growth(data, state, sigma))
+    return value - mass * total_psi1(data, state, sigma)

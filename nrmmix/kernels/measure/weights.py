@@ -1,0 +1,185 @@
+"""Prior weights of clusters given v and the hyperparameters, of mixtures and density regression alike, and the numbers kept for them.
+
+Up to a constant a partition has the prior
+
+    prod_c weight(c) prod_(0 < k < K) exp(log_next[k]).
+
+In a mixture weight(c) is kappa(n_c, u) = mass Gamma(n_c - sigma)/Gamma(1 - sigma) (tau + u)^-(n_c - sigma), in density regression h(c) of
+`nrmmix.kernels.core.locations`.  Where the total mass is integrated out something that the partition does not enter takes the place of the
+mass, and log_next is not 0: see `refresh_caches`.  Moves on the partition ask here for weights, and need not know which random measure it
+is, or whether there are locations.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.locations import (
+    add_row,
+    location_weight_without,
+    location_weights,
+    log_terms,
+    normalise,
+    refresh_locations,
+    weigh_locations,
+)
+from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.state import GIBBS_TYPE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.measure.nrm import is_integrated, log_V_ratio, mass_of_new, total_growth
+
+
+@inlined
+def has_locations(state):
+    """Whether atoms have locations, which are integrated out."""
+    return state.location_probability.shape[1] > 0
+
+
+# ---- one observation
+
+
+@fast
+def copy(out, source, K):
+    for k in range(K):
+        out[k] = source[k]
+
+
+@kernel
+def log_join_weights(state, K, g, own):
+    """state.score[:K] = log weight(c + i) - log weight(c) of each cluster c for an observation i of group g, which is in `own` (or -1)."""
+    p = state.score
+    if not has_locations(state):
+        copy(p, state.log_weight, K)
+        if own >= 0:
+            n = state.size[own]
+            p[own] += state.log_size[n - 1] - state.log_size[n]
+    else:
+        location_weights(p, K, state.location_probability, state.K_over_b[g], state.log_size, state.size)
+        if own >= 0:
+            p[own] = location_weight_without(state, own, g)
+
+
+@inlined
+def log_new_weight(state, g, others, log_p):
+    """Log weight of a new cluster, beside so many others, of an observation of group g that has the log density log_p there."""
+    return log_p + state.log_new[g] + state.log_next[others]
+
+
+# ---- whole clusters
+
+
+@kernel
+def log_cluster(state):
+    """What every cluster of a mixture brings to the log prior at fixed u, its size apart: log of mass (tau + u)^sigma, or 0."""
+    return state.log_new[0] + log_pos(state.hyper[TAU] + state.A[0])
+
+
+@kernel
+def log_weight_of_size(state, size):
+    """Log weight of a mixture's cluster of so many, but for (tau + u)^-size, which all partitions share."""
+    return log_cluster(state) + state.log_grown[size]
+
+
+@kernel
+def log_split_weight(state, n_first, n_second, others):
+    """Log weight of two clusters of a mixture, the second beside so many others, over that of the two as one."""
+    return (
+        log_cluster(state) + state.log_next[others] + state.log_grown[n_first] + state.log_grown[n_second]
+        - state.log_grown[n_first + n_second]
+    )
+
+
+@kernel
+def log_h(data, state, size, log_K_sum):
+    """log h of a cluster in density regression, from its size and its sums of log K."""
+    terms = state.plane[0]
+    top = log_terms(log_K_sum, state.log_K[0], 0.0, state.log_R0, state.log_b, size - state.hyper[SIGMA], terms)
+    return log_scale(data, state) + state.log_grown[size] + top + math.log(normalise(terms, top))
+
+
+@kernel
+def log_cluster_weight(data, state, k):
+    """Log weight of cluster k as a whole; of a mixture's as `log_weight_of_size` says it."""
+    if not has_locations(state):
+        return log_weight_of_size(state, state.size[k])
+    return log_h(data, state, state.size[k], state.log_K_sum[k])
+
+
+@kernel
+def log_union_weight(data, state, k, m):
+    """The same of clusters k and m as one."""
+    size = state.size[k] + state.size[m]
+    if not has_locations(state):
+        return log_weight_of_size(state, size)
+    sums = state.plane[1]
+    for p in range(sums.shape[0]):
+        sums[p] = state.log_K_sum[k, p] + state.log_K_sum[m, p]
+    return log_h(data, state, size, sums)
+
+
+# ---- what is kept
+
+
+@kernel
+def weigh(state, k):
+    """Refresh log (n_c - sigma) - log (tau + u) of a mixture's cluster."""
+    state.log_weight[k] = state.log_size[state.size[k]] - log_pos(state.hyper[TAU] + state.A[0])
+
+
+@kernel
+def weigh_with(data, state, i, k, sign):
+    """Refresh what is kept of cluster k, which observation i has entered (+1) or left (-1)."""
+    weigh(state, k)
+    if has_locations(state):
+        g = data.group[i]
+        add_row(state.log_K_sum[k], state.log_K[g], sign)
+        weigh_locations(state, k, g)
+
+
+@kernel
+def log_scale(data, state):
+    """log mass, or where the mass is integrated out what takes its place, 1 / (1 + sigma T) = exp(-sigma L)."""
+    if is_integrated(data):
+        return -state.hyper[SIGMA] * total_growth(data, state, state.hyper[SIGMA])
+    return math.log(state.hyper[MASS])
+
+
+@kernel
+def refresh_next(data, state):
+    """Where the mass is integrated out, log_next is log (theta + sigma K), or what a table says."""
+    for K in range(1, state.log_next.shape[0]):  # beside no other cluster there is no choice
+        if data.setup[MEASURE] == GIBBS_TYPE:
+            state.log_next[K] = log_V_ratio(data, 0, K) if K < state.labels.shape[0] else -math.inf
+        else:
+            new = mass_of_new(data, state.hyper[MASS], state.hyper[SIGMA], K)
+            state.log_next[K] = math.log(new) if new > 0.0 else -math.inf
+
+
+@kernel
+def refresh_caches(data, state):
+    """Cached logarithms after any change of v, the hyperparameters or the locations.
+
+    A new cluster beside K others has the weight exp(log_new + log_next[K]).
+    """
+    G, P = state.K.shape
+    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    for m in range(1, state.log_size.shape[0]):
+        state.log_size[m] = log_pos(m - sigma)
+    state.log_grown[1] = 0.0
+    for m in range(2, state.log_size.shape[0]):
+        state.log_grown[m] = state.log_grown[m - 1] + state.log_size[m - 1]
+    if is_integrated(data):
+        refresh_next(data, state)
+    scale = log_scale(data, state)
+    for k in range(state.num[N_CLUSTERS]):
+        weigh(state, k)
+    rate = state.plane[0]
+    for p in range(P):
+        rate[p] = data.R0[p] * math.exp((sigma - 1.0) * math.log(max(tau + state.A[p], TINY)) + scale)
+    for g in range(G):
+        total = 0.0
+        for p in range(P):
+            total += rate[p] * state.K[g, p]
+        state.log_new[g] = math.log(total)
+    if has_locations(state):
+        refresh_locations(data, state)

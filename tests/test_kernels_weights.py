@@ -1,0 +1,107 @@
+"""Weights of clusters, joined, parted, entered and opened, against the law of partitions from its definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import naive
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from support.models import mixture, regression
+from support.states import point_of, problem_of, started
+
+import nrmmix as nm
+from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.measure import weights
+from nrmmix.model.pack import arrays_of
+
+PRIORS = {
+    "DP": nm.DirichletProcess(0.8), "NGGP": nm.NGGP(1.3, 0.3, tau=0.7), "Pitman-Yor": nm.PitmanYor(0.9, 0.4),
+    "finite": nm.FiniteMixture(4, 1.1), "stable": nm.NormalizedStable(0.35),
+}
+PARTITIONS = ([0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 1, 1, 2, 0, 2], [0, 1, 2, 3, 0, 1], [0, 0, 0, 0, 0, 1])
+
+
+def model_of(prior, locations):
+    if not locations:
+        return mixture(6, 1, prior=PRIORS[prior])
+    return regression(6, nm.SquaredExponential(0.5), prior=PRIORS[prior], values=3)
+
+
+def state_of(model, labels):
+    G = arrays_of(model, 1)[1].v.shape[0]
+    return started(model, labels, v=np.linspace(0.7, 2.1, G), room=12)
+
+
+def log_prior(data, state):
+    K = state.num[layout.N_CLUSTERS]
+    return sum(weights.log_cluster_weight(data, state, k) for k in range(K)) + state.log_next[1:K].sum()
+
+
+def log_law(model, data, state):
+    """log p(partition | v) up to a constant, locations summed over; of mixtures by a stable process u is integrated out as well."""
+    problem, point = problem_of(model, data), point_of(state)
+    if problem.measure == "stable" and not model.is_regression:
+        problem = replace(problem, marginal=True)
+    places = product(range(len(problem.R0)), repeat=point.n_clusters)
+    return logsumexp([naive.log_measure(problem, replace(point, locations=place)) for place in places])
+
+
+@pytest.mark.parametrize("locations", [False, True], ids=["mixture", "regression"])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_weights_make_the_prior_of_a_partition(prior, locations):
+    model = model_of(prior, locations)
+    found, wanted = [], []
+    for labels in PARTITIONS:
+        data, state = state_of(model, labels)
+        found.append(log_prior(data, state))
+        wanted.append(log_law(model, data, state))
+    np.testing.assert_allclose(np.diff(found), np.diff(wanted), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("locations", [False, True], ids=["mixture", "regression"])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
+    """In every cluster, in a new one, and in its own without itself; beside the prior of mixtures each row brings (tau + u)^-1."""
+    model = model_of(prior, locations)
+    for labels in PARTITIONS:
+        data, state = state_of(model, labels)
+        per_row = 0.0 if locations else float(np.log(state.hyper[layout.TAU] + state.A[0]))
+        for i in range(6):
+            own, g = state.labels[i], data.group[i]
+            if state.size[own] == 1:
+                continue
+            K = state.num[layout.N_CLUSTERS]
+            weights.log_join_weights(state, K, g, own)
+            inside = state.score[own]
+            clusters.detach(data, state, i)
+            before = log_prior(data, state)
+            weights.log_join_weights(state, K, g, -1)
+            join = state.score[:K].copy()
+            assert inside == pytest.approx(join[own], rel=1e-10)
+            gains = [*join, weights.log_new_weight(state, g, K, 0.0)]
+            for k, gain in enumerate(gains):
+                clusters.attach(data, state, i, k)
+                assert log_prior(data, state) - before == pytest.approx(gain + per_row, rel=1e-9, abs=1e-9)
+                clusters.detach(data, state, i)
+            clusters.attach(data, state, i, own)
+
+
+@pytest.mark.parametrize("locations", [False, True], ids=["mixture", "regression"])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_two_as_one(prior, locations):
+    model = model_of(prior, locations)
+    for labels in PARTITIONS[1:]:
+        data, state = state_of(model, labels)
+        K = state.num[layout.N_CLUSTERS]
+        for k, m in pairwise(range(K)):
+            together = np.where(np.array(labels) == m, k, labels)
+            as_one = state_of(model, np.unique(together, return_inverse=True)[1])
+            wanted = weights.log_cluster_weight(*as_one, k)
+            assert weights.log_union_weight(data, state, k, m) == pytest.approx(wanted, rel=1e-11, abs=1e-11)
+            if not locations:
+                split = weights.log_split_weight(state, state.size[k], state.size[m], K - 1)
+                assert split == pytest.approx(log_prior(data, state) - log_prior(*as_one), rel=1e-10, abs=1e-10)
