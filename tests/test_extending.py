@@ -245,7 +245,7 @@ def test_a_picture(monkeypatch):
     monkeypatch.setattr(kinds, "KINDS", dict(kinds.KINDS))
     monkeypatch.setattr(nm.plots, "KINDS", kinds.KINDS)
 
-    @extending.kind(lambda model: "needs a mixture" if model.is_regression else None)
+    @extending.kind(lambda model: "needs a mixture" if model.is_regression else None, "sizes of the clusters")
     def sizes(fit, ax=None, *, largest=5):
         """Sizes of the clusters of the last draw."""
         ax.bar(range(largest), np.sort(np.bincount(fit.draws["labels"][-1, -1], minlength=largest))[::-1][:largest])
@@ -253,6 +253,7 @@ def test_a_picture(monkeypatch):
 
     fit = model(nm.DirichletProcess(1.0)).fit(draws=5, tune=5, chains=1, rng=1)
     assert nm.plots.available(fit.model)[-1] == "sizes" and "density" in nm.plots.available(fit.model)
+    assert "sizes of the clusters" in kinds.table()
     assert len(fit.plot("sizes", Figure().subplots(), largest=3).patches) == 3
     with pytest.raises(ValueError, match="unknown option of plot 'sizes' 'large'; there are 'largest'; did you mean 'largest'"):
         fit.plot("sizes", Figure().subplots(), large=3)

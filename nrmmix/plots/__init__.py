@@ -5,48 +5,25 @@ pyplot is imported only where a figure has to be made.
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from nrmmix.common.messages import known_name
-from nrmmix.plots import style
-from nrmmix.plots.chains import autocorrelation, n_clusters, prior_posterior, trace
-from nrmmix.plots.clustering import clusters, similarity
-from nrmmix.plots.kinds import KINDS, available, check
-from nrmmix.plots.mixtures import density
-from nrmmix.plots.predictive import ppc
-from nrmmix.plots.profiles import components, profiles
-from nrmmix.plots.regressions import conditional, mean, quantiles, slices
+from nrmmix.plots import chains, clustering, mixtures, predictive, profiles, regressions, style  # noqa: F401  their pictures enter KINDS
+from nrmmix.plots.kinds import KINDS, available, check, table
 
 if TYPE_CHECKING:
     from nrmmix.results.mcmc import MCMCResult
 
-__all__ = [
-    "autocorrelation", "available", "check", "clusters", "components", "conditional", "density", "mean", "n_clusters", "plot", "ppc",
-    "prior_posterior", "profiles", "quantiles", "similarity", "slices", "trace",
-]
+__all__ = ["available", "check", "plot", *KINDS]
+
+globals().update({name: kind.draw for name, kind in KINDS.items()})
 
 
 def plot(fit: MCMCResult, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
     """Draw a fit.
 
-    ================  ===========================================================  =====================================
-    kind              what is drawn                                                options
-    ================  ===========================================================  =====================================
-    components        mean of each cluster over the column of a nm.Regression      draws, points
-    density           density or probabilities of a mixture; pairs of up to 6      response, points, bands
-    mean              E[y | x] over one covariate                                  response, points, bands
-    quantiles         conditional quantiles over one covariate                     q, response, points, bands
-    conditional       conditional density over a numeric covariate as an image     response, points, bands
-    slices            conditional densities at a few values of one covariate       x, response, points, bands
-    profiles          largest shares, or many means, of each cluster               clusters, words
-    ppc               simulated data sets beside the data                          response, curve, draws, rng
-    clusters          point estimate of the clustering, up to two covariates       response, draws
-    similarity        probabilities that two rows share a cluster                  loss
-    n_clusters        number of clusters, posterior and prior
-    prior_posterior   sampled hyperparameters, posterior and prior                 name
-    trace             what the chains drew                                         name
-    autocorrelation   of what the chains drew, by lag                              name, lags
-    ================  ===========================================================  =====================================
+    {table}
 
     Parameters
     ----------
@@ -91,3 +68,7 @@ def plot(fit: MCMCResult, kind: str | None = None, ax: Any = None, **options: An
             KINDS[name].draw(fit, one, **options)
         axes[0].set_ylim(axes[-1].get_ylim())
         return axes
+
+
+if plot.__doc__:  # python -OO leaves none
+    plot.__doc__ = plot.__doc__.replace("{table}", indent(table(), "    ").lstrip())

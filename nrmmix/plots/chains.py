@@ -21,7 +21,7 @@ WIDEST = 3  # of the axis of a number of clusters, in lengths of the posterior
 GRID = 400  # points of a prior density
 
 
-@kind(suits_all)
+@kind(suits_all, "number of clusters, posterior and prior")
 def n_clusters(fit: MCMCResult, ax: Any = None) -> Any:
     """Posterior probabilities of the number of clusters as bars, and those of the prior as points.
 
@@ -84,7 +84,7 @@ def _needs_sampled(model: Specification) -> str | None:
     return None if model.sampled else "needs a hyperparameter that is sampled, and all are fixed"
 
 
-@kind(_needs_sampled)
+@kind(_needs_sampled, "sampled hyperparameters, posterior and prior")
 def prior_posterior(fit: MCMCResult, ax: Any = None, *, name: str | None = None) -> Any:
     """Posterior of each sampled hyperparameter as a histogram, and the density of its prior.
 
@@ -137,7 +137,7 @@ def prior_posterior(fit: MCMCResult, ax: Any = None, *, name: str | None = None)
         return axes[0] if len(axes) == 1 else axes
 
 
-@kind(suits_all)
+@kind(suits_all, "what the chains drew")
 def trace(fit: MCMCResult, ax: Any = None, *, name: str | None = None) -> Any:
     """What each chain drew, draw by draw, of the numbers that depend on no numbering of the clusters.
 
@@ -180,7 +180,7 @@ def trace(fit: MCMCResult, ax: Any = None, *, name: str | None = None) -> Any:
         return style.finish(axes, ax is None)
 
 
-@kind(suits_all)
+@kind(suits_all, "of what the chains drew, by lag")
 def autocorrelation(fit: MCMCResult, ax: Any = None, *, name: str | None = None, lags: int = 40) -> Any:
     """Autocorrelation within each chain, with the band that 95% of the values of independent draws would lie in.
 

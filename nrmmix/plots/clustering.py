@@ -24,7 +24,7 @@ PAIRED = 4  # responses of which every pair is drawn; more are projected on a pl
 FAINTEST = 0.25  # opacity of a row that certainly is not in its cluster
 
 
-@kind(suits_all)
+@kind(suits_all, "probabilities that two rows share a cluster")
 def similarity(fit: MCMCResult, ax: Any = None, *, loss: str = "vi") -> Any:
     """Posterior probabilities that two rows share a cluster, as an image whose rows follow the point estimate of the clustering.
 
@@ -126,7 +126,7 @@ def _needs(model: Specification) -> str | None:
     return None
 
 
-@kind(_needs)
+@kind(_needs, "point estimate of the clustering, up to two covariates")
 def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, draws: int = 500) -> Any:
     """The point estimate of the clustering on the data; the less surely a row belongs to its cluster, the fainter its mark.
 

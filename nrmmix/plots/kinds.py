@@ -47,6 +47,7 @@ class Kind:
 
     draw: Callable[..., Any]
     refusal: Refusal
+    about: str  # what is drawn, in a few words
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -62,14 +63,14 @@ class Kind:
 KINDS: dict[str, Kind] = {}
 
 
-def kind(refusal: Refusal) -> Callable[[Draw], Draw]:
-    """Register a function as the picture of its name."""
+def kind(refusal: Refusal, about: str) -> Callable[[Draw], Draw]:
+    """Enter a function as the picture of its name: the models that it does not suit, and what is drawn, in a few words."""
 
-    def register(draw: Draw) -> Draw:
-        KINDS[draw.__name__] = Kind(draw, refusal)
+    def enter(draw: Draw) -> Draw:
+        KINDS[draw.__name__] = Kind(draw, refusal, about)
         return draw
 
-    return register
+    return enter
 
 
 def check(model: Specification, kind: str | None = None) -> tuple[str, ...]:
@@ -128,6 +129,15 @@ def available(model: Specification) -> tuple[str, ...]:
 def names() -> tuple[str, ...]:
     """Names of all kinds, in the order in which they are listed and reported."""
     return tuple(sorted(KINDS, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER)))
+
+
+def table() -> str:
+    """All kinds with what is drawn and their options, as a table of reStructuredText."""
+    bands = ", ".join(Bands.__annotations__)
+    rows = [("kind", "what is drawn", "options")]
+    rows += [(name, KINDS[name].about, ", ".join(KINDS[name].options).replace(bands, "bands")) for name in names()]
+    border = tuple("=" * max(map(len, column)) for column in zip(*rows, strict=True))
+    return "\n".join("  ".join(map(str.ljust, row, map(len, border))).rstrip() for row in (border, rows[0], border, *rows[1:], border))
 
 
 def suits_all(model: Specification) -> None:

@@ -36,7 +36,7 @@ def _needs(model: Specification) -> str | None:
     return None
 
 
-@kind(_needs)
+@kind(_needs, "density or probabilities of a mixture; pairs of up to 6")
 def density(
     fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
 ) -> Any:

@@ -27,7 +27,7 @@ def _needs(model: Specification) -> str | None:
     return "needs counts that are not sparse: simulate() gives replicates of them" if model.frame.is_sparse else None
 
 
-@kind(_needs)
+@kind(_needs, "simulated data sets beside the data")
 def ppc(
     fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, curve: str = "density", draws: int = 50,
     rng: Any = None,

@@ -41,7 +41,7 @@ def _needs_many(model: Specification) -> str | None:
     return f"needs counts given their total, or more than {FEW} responses"
 
 
-@kind(_needs_many)
+@kind(_needs_many, "largest shares, or many means, of each cluster")
 def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: int = WORDS) -> Any:
     """What distinguishes the clusters of the point estimate: largest shares of counts given their total, otherwise means of all responses.
 
@@ -162,7 +162,7 @@ def _needs_lines(model: Specification) -> str | None:
     return None
 
 
-@kind(_needs_lines)
+@kind(_needs_lines, "mean of each cluster over the column of a nm.Regression")
 def components(fit: MCMCResult, ax: Any = None, *, draws: int = 500, points: int = POINTS) -> Any:
     """Mean of each cluster of the point estimate over the column that its components depend on, with the data.
 

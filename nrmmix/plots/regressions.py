@@ -129,7 +129,7 @@ def _needs_means(model: Specification) -> str | None:
     return needs_one_covariate(model) or (f"needs at most {MOST_PANELS} counts given their total" if many else None)
 
 
-@kind(_needs_means)
+@kind(_needs_means, "E[y | x] over one covariate")
 def mean(
     fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
 ) -> Any:
@@ -202,7 +202,7 @@ def _needs_order(model: Specification) -> str | None:
     return needs_one_covariate(model) or needs_ordered(model)
 
 
-@kind(_needs_order)
+@kind(_needs_order, "conditional quantiles over one covariate")
 def quantiles(
     fit: MCMCResult, ax: Any = None, *, q: Sequence[float] = QUANTILES, response: str | Sequence[str] | None = None,
     points: int | None = None, **bands: Unpack[Bands],
@@ -273,7 +273,7 @@ def _needs_a_number(model: Specification) -> str | None:
     return why
 
 
-@kind(_needs_a_number)
+@kind(_needs_a_number, "conditional density over a numeric covariate as an image")
 def conditional(
     fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
 ) -> Any:
@@ -346,7 +346,7 @@ def _points_along(fit: MCMCResult, name: str, margin: float, points: int) -> np.
     return style.padded(values[~np.isnan(values)], margin, points)
 
 
-@kind(_needs_order)
+@kind(_needs_order, "conditional densities at a few values of one covariate")
 def slices(
     fit: MCMCResult, ax: Any = None, *, x: Sequence[Any] | None = None, response: str | Sequence[str] | None = None,
     points: int | None = None, **bands: Unpack[Bands],

@@ -20,7 +20,7 @@ class GibbsType(Urn):
         V_n(K) prod_c (1 - sigma)(2 - sigma) ... (n_c - 1 - sigma),
 
     where V_n(k) = (n - sigma k) V_(n+1)(k) + V_(n+1)(k + 1) and V_1(1) = 1.  A class derived from this one gives a fixed sigma to
-    `__init__` and has the method `log_v`; it may have `draw_weights`.  For fits that are saved see `nrmmix.model.encoding.register`.
+    `__init__` and has the method `log_v`; it may have `draw_weights`.  For fits that are saved see `nrmmix.register`.
 
     Parameters
     ----------
