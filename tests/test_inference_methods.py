@@ -7,13 +7,9 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.inference.mcmc.moves.base import Move
+from nrmmix.extending import CURSOR, DONE, MOVE_T, N_CLUSTERS, NEED_ROOM, Move, entry, gibbs_one, redraw_cells
 from nrmmix.inference.methods import CYCLES, SEARCHES, choose, code_of, named
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, NEED_ROOM
-from nrmmix.kernels.moves.gibbs import gibbs_one
-from nrmmix.kernels.moves.imputation import redraw_cells
 
 Y = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0.0], [4.0]], 15, axis=0)
 RUN = {"draws": 20, "tune": 10, "chains": 2, "rng": 3}

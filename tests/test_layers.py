@@ -34,7 +34,7 @@ KNOW_STATE = (
     "nrmmix.model.priors", "nrmmix.model.specification",  # kinds of measures and of hyperpriors have their numbers there
     "nrmmix.posterior.predict.kernel_states",
     "nrmmix.inference.mcmc", "nrmmix.inference.search.grower", "nrmmix.inference.search.run",
-    "nrmmix.results.saving",
+    "nrmmix.results.saving", "nrmmix.extending",
 )
 # Of what reads states of the posterior, who may call kernels at all.
 CALL_KERNELS = {"nrmmix.posterior.predict.kernel_states", "nrmmix.results.saving"}

@@ -12,10 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from nrmmix import extending
-from nrmmix.extending import CONSTANT, LAST
-from nrmmix.kernels.core.entry import entry
-from nrmmix.kernels.core.state import DONE, FIRST, MEANS, STAT, THETA
-from nrmmix.model.families.base import Entries, Family, Packed, Parameter
+from nrmmix.extending import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA, Entries, Family, Packed, Parameter, entry
 
 # Kernels.  A block has d columns y[:, FIRST:LAST]; of each a column of statistics holds n and the sum of what was observed.
 
