@@ -287,7 +287,7 @@ def test_scores_of_new_rows_with_gaps(name, d):
     y = model.frame.response
     new = np.random.default_rng(7).normal(size=(3, d))
     new = hole(new, (0, 0), (1, d - 1)) if d == 2 else hole(new, (0, 0), (1, 1), (1, 3), (2, 0), (2, 2))
-    rows, table = model.blocks.observe(new, np.zeros((3, 0)), model.packed.table)
+    rows, table = model.blocks.to_kernel_arrays(new, np.zeros((3, 0)), model.packed.table)
     block = data.block.copy()
     block[:, : table.shape[1]] = table
     points = data._replace(rows=rows._replace(constant=data.rows.constant), block=block)
@@ -311,7 +311,7 @@ def test_scores_of_new_rows_with_gaps(name, d):
         density_columns(points, theta, work, out, M, i)
         filled = np.repeat(new[[i]], len(grid), axis=0)
         filled[:, gap] = grid
-        filled_rows, _ = model.blocks.observe(filled, np.zeros((len(grid), 0)), model.packed.table)
+        filled_rows, _ = model.blocks.to_kernel_arrays(filled, np.zeros((len(grid), 0)), model.packed.table)
         whole = data._replace(rows=filled_rows._replace(constant=data.rows.constant))
         logs = np.zeros((len(grid), M))
         for j in range(len(grid)):
@@ -326,7 +326,7 @@ def test_density_of_a_row_with_two_gaps(name):
     for m in range(3):
         sample_column(data, state.stat, theta, 0, m, np.random.default_rng(m))
     new = hole(np.ones((1, 4)), (0, 1), (0, 2))
-    rows, _ = model.blocks.observe(new, np.zeros((1, 0)), model.packed.table)
+    rows, _ = model.blocks.to_kernel_arrays(new, np.zeros((1, 0)), model.packed.table)
     out, spread = np.zeros(3), np.sqrt(np.diag(model.family.scale))
     density_columns(data._replace(rows=rows._replace(constant=data.rows.constant)), theta, np.zeros((model.packed.n_work, 3)), out, 3, 0)
     for m in range(3):

@@ -123,7 +123,7 @@ def _hyper(model: Specification, given: dict[str, float]) -> np.ndarray:
     widths = [values[name] for name in model.width_names]
     if model.kernel is not None and model.kernel.shared_width:
         widths = widths * len(model.frame.covariate_names)
-    return np.array([*model.prior.held(values["mass"], values["sigma"]), model.prior.tau, *widths], dtype=float)
+    return np.array([*model.prior.kernel_values(values["mass"], values["sigma"]), model.prior.tau, *widths], dtype=float)
 
 
 def log_integral_over_u(n: int, n_clusters: int, mass: float, sigma: float, tau: float) -> float:

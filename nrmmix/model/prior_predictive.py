@@ -184,7 +184,7 @@ def _partitions(
         if prior.components:
             yield *_finite_partition(model, log_K, group, mass, generator), generator
             continue
-        mass, sigma = prior.held(prior.draw_mass(mass, sigma, generator), sigma)
+        mass, sigma = prior.kernel_values(prior.draw_mass(mass, sigma, generator), sigma)
         yield *seat(log_K, group, mass, sigma, prior.tau, generator), generator
 
 

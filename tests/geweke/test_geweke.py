@@ -56,7 +56,7 @@ def successive(model: nm.Model, cycle: nm.Cycle, seed: int, iterations: int) -> 
         data, state = chain.data, chain.state
         theta = draw_components(data, state, model.packed.n_theta, rng)
         y = model.blocks.draw_responses(theta[:, state.labels], np.zeros((N, 0)), rng, model.packed)
-        data.rows.y[:] = model.blocks.observe(y, np.zeros((N, 0)), model.packed.table)[0].y
+        data.rows.y[:] = model.blocks.to_kernel_arrays(y, np.zeros((N, 0)), model.packed.table)[0].y
         loop.fill_log_prior_predictive(data, state)  # on a column that it empties
         rebuild(data, state)
         out[t] = [*chain.record.scalars[0], y[3, 0]]

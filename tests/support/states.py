@@ -25,7 +25,7 @@ def started(model, labels, *, locations=None, v=None, R0=None, room=None, **valu
             state.hyper[layout.WIDTH :] = value
         else:
             state.hyper[{"mass": layout.MASS, "sigma": layout.SIGMA}[name]] = value
-    state.hyper[: layout.TAU] = model.prior.held(*map(float, state.hyper[: layout.TAU]))
+    state.hyper[: layout.TAU] = model.prior.kernel_values(*map(float, state.hyper[: layout.TAU]))
     if v is not None:
         state.v[:] = v
     if R0 is not None:
@@ -115,7 +115,7 @@ def started_with_move(model, move, labels, room=40):
     """Kernel arrays at a partition, and the memory of the move."""
     cycle = nm.Cycle([move])
     data, state = arrays_of(model, room, *methods.scratch(cycle, model))
-    state.hyper[: layout.TAU] = model.prior.held(*map(float, state.hyper[: layout.TAU]))
+    state.hyper[: layout.TAU] = model.prior.kernel_values(*map(float, state.hyper[: layout.TAU]))
     state.v[:] = 1.7 if model.has_u else 1.0
     chain.start(data, state, np.asarray(labels, np.int64))
     return data, state, methods.program(cycle, model)

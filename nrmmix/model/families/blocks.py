@@ -182,7 +182,7 @@ class Blocks:
             at[layout.STAT] += part.n_stat
             at[layout.THETA] += part.n_theta
             at[layout.CONSTANT] += len(part.constant)
-        rows, table = self.observe(response, inputs, table)
+        rows, table = self.to_kernel_arrays(response, inputs, table)
         return PackedBlocks(
             rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,
             tuple(part.entries for part in parts), at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
@@ -194,7 +194,7 @@ class Blocks:
         """Of each block its inputs (n, e) as kernels read them."""
         return [block.family.observe_inputs(inputs[:, block.inputs]) for block in self.blocks]
 
-    def observe(self, response: Any, inputs: np.ndarray, table: np.ndarray) -> tuple[layout.Rows, np.ndarray]:
+    def to_kernel_arrays(self, response: Any, inputs: np.ndarray, table: np.ndarray) -> tuple[layout.Rows, np.ndarray]:
         """Responses and inputs in kernel arrays, without constants: blocks side by side, inputs behind them.  And the table for them."""
         n, table = response.shape[0], table.copy()
         parts = []
@@ -267,7 +267,7 @@ class Blocks:
         """Responses and inputs as kernels read them, cells (cells,) in the units of the responses in the place of missing ones."""
         whole = response.copy()
         whole[self.drawn(packed)] = imputed
-        return self.observe(whole, inputs, packed.table)[0].y
+        return self.to_kernel_arrays(whole, inputs, packed.table)[0].y
 
     # ---- what the kernels' numbers mean
 

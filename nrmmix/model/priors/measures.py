@@ -61,7 +61,7 @@ class Prior:
         """Whether it is a completely random measure, normalised, of given mass: then a gamma prior of the mass is conjugate given u."""
         return not self.integrates_mass
 
-    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+    def kernel_values(self, mass: float, sigma: float) -> tuple[float, float]:
         """Mass and sigma as kernels hold them: what is no parameter follows from what is."""
         return mass, sigma
 
@@ -90,7 +90,7 @@ class Prior:
 
     def start(self) -> tuple[float, float]:
         """Mass and sigma at the start of a chain, as kernels hold them."""
-        return self.held(hyper_start(self.mass), hyper_start(self.sigma))
+        return self.kernel_values(hyper_start(self.mass), hyper_start(self.sigma))
 
     def __str__(self) -> str:
         parts = [describe(name, getattr(self, name)) for name in self.parameters]
@@ -257,7 +257,7 @@ class Urn(Prior):
 
         drawn = []
         for mass, sigma, rng in zip(masses, sigmas, generators, strict=True):
-            mass, sigma = map(float, self.held(mass, sigma))
+            mass, sigma = map(float, self.kernel_values(mass, sigma))
             labels, sizes = np.zeros(n, np.int64), np.zeros(n)
             sizes[0] = 1.0
             seat_urn(labels, sizes, 1, n, 1, sigma, self.weights_of_new(mass, sigma, np.arange(n + 1.0)), rng)
@@ -377,7 +377,7 @@ class NormalizedStable(Urn):
             why = "below, all rows are one cluster"
             raise ValueError(f"NormalizedStable: sigma must be at least {LEAST_STABLE:g}, not {self.sigma!r}; {why}.")
 
-    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+    def kernel_values(self, mass: float, sigma: float) -> tuple[float, float]:
         return sigma, sigma
 
     def weights_of_new(self, mass: float, sigma: float, K: np.ndarray) -> np.ndarray:
@@ -440,7 +440,7 @@ class FiniteMixture(Urn):
         object.__setattr__(self, "components", int(M))
         object.__setattr__(self, "mass", _mass("FiniteMixture", self.mass))
 
-    def held(self, mass: float, sigma: float) -> tuple[float, float]:
+    def kernel_values(self, mass: float, sigma: float) -> tuple[float, float]:
         return mass, -mass / self.components
 
     def weights_of_new(self, mass: float, sigma: float, K: np.ndarray) -> np.ndarray:

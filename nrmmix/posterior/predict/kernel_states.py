@@ -97,7 +97,7 @@ class KernelState:
         if y is None:  # whatever the responses
             y = model.frame.response[np.zeros(len(inputs), np.int64)]
         inputs = np.broadcast_to(inputs, (y.shape[0], inputs.shape[1]))
-        rows, table = model.blocks.observe(y, inputs, model.packed.table)
+        rows, table = model.blocks.to_kernel_arrays(y, inputs, model.packed.table)
         far = (np.abs(rows.y) > TOO_FAR).any(axis=1)
         if far.any():
             raise ValueError(f"the point {y[far][0]} lies more than {TOO_FAR:g} prior standard deviations out; correct it.")
@@ -189,7 +189,7 @@ class RecordedDraws:
         widths = [flat[name][t] for name in model.width_names]
         if model.kernel is not None and model.kernel.shared_width:
             widths = widths * len(model.frame.covariate_names)
-        hyper = np.array([*model.prior.held(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
+        hyper = np.array([*model.prior.kernel_values(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
         v = flat["v"][t] if "v" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
         location = flat["locations"][t] if "locations" in flat else np.zeros(0, np.int32)
         if "theta" in flat:

@@ -15,7 +15,7 @@ KNOWN = 1e300  # r of a known mean: r_n / (r_n + 1) is 1, and means stay where t
 
 
 @dataclass(frozen=True)
-class Form:
+class ConjugatePrior:
     """Base of the forms; coordinates of the kernels are (x_j - centre_j) / spread_j unless a form says otherwise."""
 
     centre: np.ndarray  # (d,) prior or known mean

@@ -12,7 +12,7 @@ import numpy as np
 from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
 from nrmmix.model.families.distributions import Distribution
-from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
 from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, KnownCovarianceWithGaps
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
 from nrmmix.model.families.gaussian.normal_wishart import NormalWishart
@@ -105,7 +105,7 @@ class Gaussian(Family):
     r: float | None = None
     nu: float | None = None
     scale: Any = None
-    form: Form | None = field(default=None, init=False, repr=False)  # set by `resolve`
+    form: ConjugatePrior | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
 
     def __init__(self, covariance: str = "full", *, known_mean: Any = None, known_covariance: Any = None, m: Any = None,
@@ -147,7 +147,7 @@ class Gaussian(Family):
             own = {"m": centre, "r": r}
         scale = self._default_scale(y, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
         incomplete = bool(np.isnan(y).any())
-        form: Form
+        form: ConjugatePrior
         if self.is_diagonal:
             spread = np.sqrt(scale)
             bound = float(np.nanmax(np.abs((y - centre) / spread), initial=0.0))
@@ -237,7 +237,7 @@ class Gaussian(Family):
     # ---- what the form does; it needs resolved hyperparameters
 
     @property
-    def resolved(self) -> Form:
+    def resolved(self) -> ConjugatePrior:
         if self.form is None:
             raise ValueError("Gaussian: hyperparameters are taken from the data when a model is made; ask its family, model.family.")
         return self.form

@@ -12,11 +12,11 @@ from nrmmix.kernels.families.gaussian import known_covariance as kernels
 from nrmmix.kernels.families.gaussian import known_missing
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal
-from nrmmix.model.families.gaussian.conjugate_prior import Form
+from nrmmix.model.families.gaussian.conjugate_prior import ConjugatePrior
 
 
 @dataclass(frozen=True)
-class KnownCovariance(Form):
+class KnownCovariance(ConjugatePrior):
     """mu ~ N(centre, S/r).
 
     Kernel coordinates of complete rows are L^-1 (x - centre) with S = L L', those of rows with missing cells (x_j - centre_j)/spread_j.
@@ -96,10 +96,10 @@ class KnownCovarianceWithGaps(KnownCovariance):
     """The same where the covariance is full and cells of the data are missing.  Kernel coordinates are (x_j - centre_j)/spread_j."""
 
     def coordinates(self, x: Any) -> np.ndarray:
-        return Form.coordinates(self, x)
+        return ConjugatePrior.coordinates(self, x)
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        return Form.means(self, values)
+        return ConjugatePrior.means(self, values)
 
     def pack(self, n: int) -> Packed:
         d = self.dim

@@ -11,11 +11,11 @@ from scipy.special import gammaln
 from nrmmix.kernels.families.gaussian import normal_gamma as kernels
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
-from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form, mean_and_sd
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
 
 
 @dataclass(frozen=True)
-class NormalGamma(Form):
+class NormalGamma(ConjugatePrior):
     """lambda_j ~ Gamma(nu/2, rate spread_j^2/2), mu_j | lambda_j ~ N(centre_j, 1/(r lambda_j)); r = KNOWN where the mean is known."""
 
     r: float

@@ -14,11 +14,11 @@ from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
-from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, Form, mean_and_sd
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
 
 
 @dataclass(frozen=True)
-class NormalWishart(Form):
+class NormalWishart(ConjugatePrior):
     """Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(centre, (r Lambda)^-1); r = KNOWN where the mean is known."""
 
     r: float
