@@ -301,7 +301,8 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     _insist(bool(((state["location"] >= 0) & (state["location"] < P)).all()), "chain's locations")
     mass, sigma = float(hyper[layout.MASS]), float(hyper[layout.SIGMA])
     recorded = sigma if model.prior.records_sigma else 0.0  # what follows from the mass is recorded as 0
-    _insist(model.prior.kernel_values(mass, recorded) == (mass, sigma) and bool(model.prior.permits(mass, recorded)), "chain's hyperparameters")
+    right = model.prior.kernel_values(mass, recorded) == (mass, sigma) and bool(model.prior.permits(mass, recorded))
+    _insist(right, "chain's hyperparameters")
     _insist(hyper[layout.TAU] == model.prior.tau and bool((hyper[layout.WIDTH :] > 0).all()), "chain's hyperparameters")
     _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
     _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
