@@ -28,12 +28,11 @@ Examples
 ...             for j in range(distance.shape[0]):
 ...                 log_K[g, p] -= distance[j, g, p] / width[j]
 ...     return DONE
->>> @register
-... class Laplace(CovariateKernel):
+>>> class AbsoluteExponential(CovariateKernel):
 ...     entry = exponential
 ...     formula = "K(x, mu) = exp(-d / width)"
->>> print(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), kernel=Laplace(0.1)).kernel)
-Laplace(width = 0.1)
+>>> print(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), kernel=AbsoluteExponential(0.1)).kernel)
+AbsoluteExponential(width = 0.1)
 """
 
 from nrmmix.common.registry import register

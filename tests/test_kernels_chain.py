@@ -12,7 +12,7 @@ from support.processes import subprocess_of
 from support.states import copy_of, point_of, problem_of, started
 
 import nrmmix as nm
-from nrmmix.inference.mcmc import moves, sampling
+from nrmmix.inference.mcmc import moves
 from nrmmix.inference.mcmc.cycle import program as program_of
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.methods import CYCLES
@@ -26,9 +26,7 @@ from nrmmix.kernels.measure import joint
 
 
 def draws_of(model, *, draws=40, tune=20, chains=1, rng=1, **options):
-    """Draws without what results add to them."""
-    options = {"thin": 1, "init": "sequential", "cores": 1, "progress": False, "time_limit": None} | options
-    return sampling.sample(model, "gibbs", draws=draws, tune=tune, chains=chains, rng=rng, **options).draws
+    return model.fit("gibbs", draws=draws, tune=tune, chains=chains, rng=rng, **{"cores": 1} | options).draws
 
 
 def test_record_numbers_clusters_by_first_appearance():
@@ -156,10 +154,7 @@ class FailingMove(moves.Gibbs):
 
 def test_a_move_that_fails_is_an_error():
     with pytest.raises(RuntimeError, match=r"broke off at iteration .*status 0"):
-        sampling.sample(
-            mixture(10, 1), FailingMove(), draws=200, tune=0, thin=1, chains=1, init="one", rng=1, cores=1, progress=False,
-            time_limit=None,
-        )
+        mixture(10, 1).fit(FailingMove(), draws=200, tune=0, chains=1, init="one", rng=1)
 
 
 def test_thinning_keeps_every_so_many_draws():
@@ -178,7 +173,6 @@ import sys
 import numpy as np
 import pandas as pd
 import nrmmix as nm
-from nrmmix.inference.mcmc.sampling import sample
 
 def fits(n, draws, tune):
     rng = np.random.default_rng(4)
@@ -189,8 +183,7 @@ def fits(n, draws, tune):
     }
     out = {}
     for name, model in models.items():
-        run = sample(model, "gibbs", draws=draws, tune=tune, thin=1, chains=1, init="sequential", rng=11, cores=1,
-                     progress=False, time_limit=None)
+        run = model.fit("gibbs", draws=draws, tune=tune, chains=1, rng=11)
         out |= {f"{name}-{key}": values for key, values in run.draws.items()}
     return out
 '''
@@ -205,7 +198,7 @@ rng = np.random.default_rng(0)
 y = rng.normal(size=(20, 3))
 table = pd.DataFrame(y, columns=list("abc"))
 wide = rng.normal(size=(20, 7))
-options = dict(draws=70, tune=2, thin=1, chains=1, init="sequential", rng=1, cores=1, progress=False, time_limit=None)
+options = dict(draws=70, tune=2, chains=1, rng=1)
 for model in (
     nm.Model(data=np.asfortranarray(y)), nm.Model(data=y.astype(np.float32)[::-1, :1]), nm.Model(data=wide),
     nm.Model(data={"y": y[:, 0].tolist()}), nm.Model(data=table, prior=nm.NormalizedInverseGaussian(1)),
@@ -213,13 +206,13 @@ for model in (
     nm.Model("a ~ b", table, kernel=nm.Box(0.3)), nm.Model("a + b ~ c", table, prior=nm.DirichletProcess(2)),
     nm.Model("a ~ b + c", table, kernel=nm.SquaredExponential([nm.Beta(1, 1), 0.2]), prior=nm.NGGP(1, 0.5)),
 ):
-    sample(model, "gibbs", **(options | {"init": "each" if model.n_dim == 3 else "sequential"}))
+    model.fit("gibbs", init="each" if model.n_dim == 3 else "sequential", **options)
 for method in (
     [nm.SplitMerge(), nm.SplitMerge(proposal="sequential"), nm.Gibbs(subset=3)], "slice", nm.Permutation("table"),
     [nm.Permutation(beam=0.1, order="markov"), nm.Permutation(order="projection"), nm.Gibbs()],
 ):
     for prior in (nm.NGGP(), nm.FiniteMixture(5, 2.0)):
-        sample(nm.Model(data=y, prior=prior), method, **options)
+        nm.Model(data=y, prior=prior).fit(method, **options)
 found = {}
 for module in pkgutil.walk_packages(nrmmix.kernels.__path__, "nrmmix.kernels."):
     for name, value in vars(importlib.import_module(module.name)).items():

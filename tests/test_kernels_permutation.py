@@ -370,7 +370,7 @@ def test_counts_of_proposals():
             before = bench.state.labels.copy()
             skipped, moved = bench.memory.tally[layout.SKIPPED], bench.state.num[layout.N_MOVED]
             bench.move()
-            stayed = nm.partition.canonical(before)[0].tolist() == nm.partition.canonical(bench.state.labels)[0].tolist()
+            stayed = canonical(before)[0].tolist() == canonical(bench.state.labels)[0].tolist()
             assert stayed or bench.memory.tally[layout.SKIPPED] == skipped
             assert stayed == (bench.state.num[layout.N_MOVED] == moved)
         tally[kind] = bench.memory.tally[: layout.TALLY]

@@ -89,6 +89,7 @@ class States(Protocol):
     The posterior mean share of new clusters:
 
     >>> import nrmmix as nm
+    >>> from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
     >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=20, tune=50, chains=2, rng=1)
     >>> states, rows = states_of(fit.posterior, 10), prediction_rows(fit.model, None)
     >>> covariates = CovariateWeights(fit.model, rows)
