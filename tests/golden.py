@@ -2,7 +2,7 @@
 
 `python -m tests.golden [NAME ...]` compares the fits of this machine with `tests/golden.json`, and `--write` writes that file anew.
 Digests are of one processor and one set of versions: compiled sums are vectorised as the processor allows, so that the last bits differ
-elsewhere.  Draws are compared to the bit, predictions to 33 binary digits: the last bits of products of matrices may differ from run to run.
+elsewhere.  Draws are compared to the bit, predictions to 33 binary digits: last bits of products of matrices may differ from run to run.
 """
 
 from __future__ import annotations
