@@ -22,7 +22,7 @@ from nrmmix.model.pack import arrays_of
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
 
-# Of Program, what moves have learnt and counted: names in standings and files, and fields.
+# Of Program, what moves have learnt and counted: names in checkpoints and files, and fields.
 PROGRAM = {"kept": "learnt", "tally": "tally", "work": "work"}
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
 BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num")
