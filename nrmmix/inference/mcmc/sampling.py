@@ -68,7 +68,7 @@ def sample(
     draws, tune = count("draws", draws, 1), count("tune", tune, 0)
     thin, chains = count("thin", thin, 1), count("chains", chains, 1)
     limits = _limits(chains, cores, time_limit)
-    cycle.check(model, tune, has_name=name != cycle.name or len(cycle.moves) == 1)
+    cycle.check(model, tune, has_name=name != cycle.name)
     seeds = seed_sequence(rng)
     if tune + draws * thin > MOST:
         raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
