@@ -94,7 +94,7 @@ class States(Protocol):
     >>> states, rows = states_of(fit.posterior, 10), prediction_rows(fit.model, None)
     >>> covariates = CovariateWeights(fit.model, rows)
     >>> share = np.mean([state.weights(covariates)[0, -1] for state in states])
-    >>> len(states), 0 < share < 0.1
+    >>> len(states), bool(0 < share < 0.1)
     (10, True)
     """
 
