@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,3 +41,11 @@ def global_generator_is_untouched():
     after = np.random.get_state(legacy=False)  # noqa: NPY002
     assert after["state"]["pos"] == before["state"]["pos"]
     assert np.array_equal(after["state"]["key"], before["state"]["key"]) and after["gauss"] == before["gauss"]
+
+
+@pytest.fixture(autouse=True)
+def figures_are_closed():
+    """A test that draws leaves no open figures to the next one in the same process."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

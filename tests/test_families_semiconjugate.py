@@ -378,10 +378,10 @@ def test_messages(name):
 
 def test_held_rows_are_named_to_the_chain():
     model, data, state = started("own")
-    assert data.held.tolist() == [0, 1, 2, 3] and len(data.shared) == 0
+    assert data.explicit.tolist() == [0, 1, 2, 3] and len(data.shared) == 0
     assert model.packed.n_stat == state.stat.shape[0] == 12
     model, data, _ = started("shared")
-    assert data.held.tolist() == [0, 1] and data.shared.tolist() == [0, 1]
+    assert data.explicit.tolist() == [0, 1] and data.shared.tolist() == [0, 1]
     assert data.rows.constant is not model.packed.rows.constant, "each chain has its own"
     assert data.block[0, layout.REDRAW] != 0
 

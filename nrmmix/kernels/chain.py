@@ -82,7 +82,7 @@ def resume(data, state):
 
 
 @kernel
-def record(data, state, t, labels, location, v, scalars, held, shared, imputed):
+def record(data, state, t, labels, location, v, scalars, explicit, shared, imputed):
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
     number = state.score
@@ -97,9 +97,9 @@ def record(data, state, t, labels, location, v, scalars, held, shared, imputed):
         labels[t, i] = int(number[k])
     for i in range(location.shape[1]):
         location[t, i] = state.location[state.labels[i]]
-    for h in range(held.shape[2]):
+    for h in range(explicit.shape[2]):
         for k in range(state.num[N_CLUSTERS]):
-            held[t, int(number[k]), h] = state.stat[data.held[h], k]
+            explicit[t, int(number[k]), h] = state.stat[data.explicit[h], k]
     for h in range(shared.shape[1]):
         shared[t, h] = data.rows.constant[data.shared[h]]
     cell = 0
@@ -152,7 +152,7 @@ def adapt(program, iteration):
 
 
 @kernel
-def run(data, state, rng, program, updates, tune, thin, labels, location, v, scalars, held, shared, imputed, control):
+def run(data, state, rng, program, updates, tune, thin, labels, location, v, scalars, explicit, shared, imputed, control):
     """Moves on the partition, then updates of all else, again and again.
 
     Until all draws are recorded, a move needs room, something breaks, or the main thread says stop.
@@ -181,7 +181,7 @@ def run(data, state, rng, program, updates, tune, thin, labels, location, v, sca
         if (it + 1) % REBUILD_EVERY == 0:
             rebuild(data, state)
         if it >= tune and (it - tune + 1) % thin == 0:
-            record(data, state, (it - tune) // thin, labels, location, v, scalars, held, shared, imputed)
+            record(data, state, (it - tune) // thin, labels, location, v, scalars, explicit, shared, imputed)
         control[ITERATION] = it + 1
     return 0
 

@@ -48,7 +48,7 @@ def log_joint(
         at, place = np.array([1.0 if u is None else positive("u", u)]), np.zeros(n_clusters, np.int64)
     if 0 < model.prior.components < n_clusters:
         return -math.inf
-    held = _parameters("theta", theta, (n_clusters, len(model.packed.held)))
+    explicit = _parameters("theta", theta, (n_clusters, len(model.packed.explicit)))
     shared = _parameters("precision", precision, (len(model.packed.shared),))
     data, state = arrays_of(model, n_clusters)
     data.rows.constant[data.shared] = shared
@@ -58,9 +58,9 @@ def log_joint(
     with announced():
         start(data, state, relabelled)
         state.location[:n_clusters] = place
-        state.stat[data.held, :n_clusters] = held.T
+        state.stat[data.explicit, :n_clusters] = explicit.T
         value = float(joint_of_state(data, state))
-    if held.size and math.isnan(value):
+    if explicit.size and math.isnan(value):
         raise ValueError("theta has no density under the prior of the components; precisions are greater than 0.")
     if model.has_u and u is None and model.prior.tau == 0:
         sigma = state_hyper[layout.SIGMA]  # the integral of u^(sigma K - 1) exp(-u^sigma), over the integrand at u = 1

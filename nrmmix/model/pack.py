@@ -29,7 +29,7 @@ def data_of(model: Specification) -> layout.Data:
         R0=np.full(P, 1.0 / P),
         hyperprior=_hyperpriors(model),
         setup=_setup(model),
-        held=packed.held,
+        explicit=packed.explicit,
         shared=packed.shared,
         log_V=model.log_V,
     )

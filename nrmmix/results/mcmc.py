@@ -66,7 +66,7 @@ class MCMCResult(Result):
         self._run = run
         self.method, self.cycle, self.tune, self.thin = run.method, run.cycle, run.tune, run.thin
         self.seconds, self.interrupted = run.seconds, run.interrupted
-        self.moved, self.checkpoints = run.moved, run.checkpoints
+        self.moved, self.checkpoints = run.label_changes, run.checkpoints
 
     # ---- convergence
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION, OLDEST = "nrmmix fit", 4, 3  # format 3 may lack options of moves, which is found where they are read
 HEADER = "header"
+WRITTEN = {"explicit": "held"}  # names in files that differ from those of fields
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
 
@@ -92,7 +93,10 @@ def save(fit: MCMCResult, path: Any) -> Path:
                 "iteration": checkpoint.iteration,
                 "generator": checkpoint.generator,
                 "state": {name: put(values, f"chain{c}/{name}") for name, values in checkpoint.state.items()},
-                "spare": {name: put(_narrow(values), f"chain{c}/spare_{name}") for name, values in checkpoint.ahead._asdict().items()},
+                "spare": {
+                    WRITTEN.get(name, name): put(_narrow(values), f"chain{c}/spare_{WRITTEN.get(name, name)}")
+                    for name, values in checkpoint.ahead._asdict().items()
+                },
             }
             for c, checkpoint in enumerate(fit.checkpoints)
         ],
@@ -214,6 +218,7 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     _check_draws(model, draws)
     shape = draws["n_clusters"].shape
     run = {name: header["run"][name] for name in RUN}
+    run["label_changes"] = run.pop("moved")
     cycle = decode(header["run"]["cycle"])
     _insist(isinstance(cycle, Cycle) and run["method"] in (cycle.name, *CYCLES), f"method {run['method']!r}")
     _insist(not cycle.refusal(model), f"method {run['method']!r}")
@@ -246,7 +251,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:
     per_row: dict[str, tuple[int, ...]] = {"labels": (n,)} | ({"locations": (n,), "v": (G,)} if model.is_regression else {})
     scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
     packed = model.packed
-    per_row |= {"theta": (int(draws["n_clusters"].max()), len(packed.held))} if len(packed.held) else {}
+    per_row |= {"theta": (int(draws["n_clusters"].max()), len(packed.explicit))} if len(packed.explicit) else {}
     per_row |= {"precision": (len(packed.shared),)} if len(packed.shared) else {}
     per_row |= {"imputed": (np.count_nonzero(packed.rows.missing),)} if packed.rows.missing.any() else {}
     _insist(set(draws) == {*per_row, *scalars}, "list of draws")
@@ -280,7 +285,7 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
 def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> Checkpoint:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
-    spare = Record(*(_spare(name, get(spec["spare"][name]), empty) for name, empty in room._asdict().items()))
+    spare = Record(*(_spare(name, get(spec["spare"][WRITTEN.get(name, name)]), empty) for name, empty in room._asdict().items()))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels):
         _check_labels(spare.labels)

@@ -20,7 +20,7 @@ import nrmmix as nm
 from nrmmix.kernels.core.clusters import copy_column
 from nrmmix.kernels.core.entry import IMPUTE_T, call_update, entry
 from nrmmix.kernels.core.state import DONE, UPDATE
-from nrmmix.kernels.families.gaussian.missing import has_gaps, impute_pattern
+from nrmmix.kernels.families.gaussian.missing import has_gaps, impute_missing
 
 CHAINS, DRAWS, TUNE = 16, 3_000, 100
 LIMIT = 0.04
@@ -149,7 +149,7 @@ def given_itself(rows, stat, work, block, k, i, rng):
         spare = stat.shape[1] - 1
         copy_column(stat, stat, k, spare)
         call_update(block[UPDATE], rows, stat, block, spare, i, 1.0)
-        impute_pattern(rows, stat, work, block, spare, i, rng)
+        impute_missing(rows, stat, work, block, spare, i, rng)
     return DONE
 
 

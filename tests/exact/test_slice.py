@@ -105,9 +105,9 @@ def test_held_parameters_stay_with_their_clusters():
     family = nm.SemiconjugateGaussian((0.0, 9e4), nm.Gamma(2.0, 0.1))
     model = nm.Model(data=y, prior=nm.PitmanYor(1.0, 0.3), family=family)
     chain = new_chain(model, named("slice")[1], np.repeat([0, 1, 2], 6), np.random.default_rng(1), Record.room(model, 1, 50).part(0))
-    before = chain.state.stat[model.packed.held][:, chain.state.labels]
+    before = chain.state.stat[model.packed.explicit][:, chain.state.labels]
     chain.run(np.zeros(0, np.int64), 0, 1)
-    for draw, theta in zip(chain.record.labels, chain.record.held, strict=True):
+    for draw, theta in zip(chain.record.labels, chain.record.explicit, strict=True):
         np.testing.assert_array_equal(draw, np.repeat([0, 1, 2], 6))
         np.testing.assert_array_equal(theta[draw].T, before)
     assert chain.program.tally[0, layout.PROPOSED] == 50 * 18

@@ -7,7 +7,7 @@ from nrmmix.kernels.core.clusters import attach, detach, score_columns
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS
+from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, NEED_ROOM
 from nrmmix.kernels.measure.weights import log_join_weights
 
 
@@ -35,8 +35,12 @@ def _biased(data, state, i, rng):
 
 @entry(MOVE_T)
 def biased_sweep(data, state, memory, rng):
-    for i in range(state.labels.shape[0]):
+    for i in range(state.num[CURSOR], state.labels.shape[0]):
+        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+            state.num[CURSOR] = i
+            return NEED_ROOM
         _biased(data, state, i, rng)
+    state.num[CURSOR] = 0
     return DONE
 
 

@@ -35,7 +35,7 @@ class Record(NamedTuple):
     location: np.ndarray  # (draws, n) int32, of each observation's cluster; n = 0 where there is one location
     v: np.ndarray  # (draws, G); G = 0 where the joint has none
     scalars: np.ndarray  # (draws, R_WIDTH + widths)
-    held: np.ndarray  # (draws, n, H) parameters held by cluster, the first n_clusters rows of each draw; n = 0 where none are
+    explicit: np.ndarray  # (draws, n, H) parameters held by cluster, the first n_clusters rows of each draw; n = 0 where none are
     shared: np.ndarray  # (draws, S) parameters that all clusters share
     imputed: np.ndarray  # (draws, cells) missing cells that are drawn, in the kernels' coordinates and order
 
@@ -48,7 +48,7 @@ class Record(NamedTuple):
             np.zeros((chains, draws, n if P > 1 else 0), np.int32),
             np.zeros((chains, draws, G if model.has_v else 0)),
             np.zeros((chains, draws, loop.R_WIDTH + len(model.widths))),
-            np.zeros((chains, draws, n if len(data.held) else 0, len(data.held))),
+            np.zeros((chains, draws, n if len(data.explicit) else 0, len(data.explicit))),
             np.zeros((chains, draws, len(data.shared))),
             np.zeros((chains, draws, np.count_nonzero(data.rows.missing))),
         )
@@ -130,7 +130,7 @@ def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.ra
     check_start(model, data, labels, state.hyper[layout.WIDTH :])
     loop.start(data, state, labels)
     check_rows(model, data)
-    if n_clusters and len(data.held):
+    if n_clusters and len(data.explicit):
         redraw(data, state, rng)
     enter = None
     for way, label in BY_TREES.items():

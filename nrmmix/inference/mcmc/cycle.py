@@ -165,7 +165,7 @@ def update_addresses(model: Specification) -> np.ndarray:
     sampled = model.sampled
     regression = model.is_regression
     updates = (
-        (algorithm8.update_held, len(model.packed.held) > 0),
+        (algorithm8.update_explicit, len(model.packed.explicit) > 0),
         (locations.update_locations, regression),
         (auxiliary.update_v, regression or model.has_u),
         (auxiliary.update_levels, regression),

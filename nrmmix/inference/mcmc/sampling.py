@@ -43,7 +43,7 @@ class Run:
     thin: int
     seed: int
     seconds: float  # wall clock of sampling, compilation left out
-    moved: float  # label changes for each observation and iteration
+    label_changes: float  # label changes for each observation and iteration
     interrupted: bool
     checkpoints: tuple[Checkpoint, ...] = ()  # of the chains at the end
     cycle: Cycle = field(default_factory=lambda: Cycle((Gibbs(),)))
@@ -95,7 +95,7 @@ def sample(
     kept = min(done)
     return Run(
         Draws(_named(model, record.part(np.s_[:, :kept]))), name, tune, thin, int(seeds.entropy), elapsed,
-        _moved(model, runs), bool(stopped), _checkpoints(runs, record, kept, done), cycle,
+        _label_changes(model, runs), bool(stopped), _checkpoints(runs, record, kept, done), cycle,
     )
 
 
@@ -118,7 +118,7 @@ def extend(
     new = _named(model, record.part(np.s_[:, :kept]))
     joined = {name: np.concatenate(_alike(fit.draws[name], values), axis=1) for name, values in new.items()}
     return Run(
-        Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + elapsed, _moved(model, runs), bool(stopped),
+        Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + elapsed, _label_changes(model, runs), bool(stopped),
         _checkpoints(runs, record, kept, done), fit.cycle,
     )
 
@@ -224,7 +224,7 @@ def _recorded(model: Specification, runs: list[Chain], tune: int, thin: int, dra
     return [max(run.iteration - tune, 0) // thin for run in runs]
 
 
-def _moved(model: Specification, runs: list[Chain]) -> float:
+def _label_changes(model: Specification, runs: list[Chain]) -> float:
     """Label changes for each observation and iteration, since the start."""
     return sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(sum(run.iteration for run in runs) * model.n_obs, 1)
 
@@ -254,9 +254,9 @@ def _named(model: Specification, record: Record) -> dict[str, np.ndarray]:
     values["labels"] = record.labels
     if model.is_regression:
         values["locations"] = record.location if record.location.shape[-1] else np.zeros_like(record.labels)
-    if record.held.shape[-1]:
+    if record.explicit.shape[-1]:
         K = values["n_clusters"]
-        values["theta"] = np.where(np.arange(K.max()) < K[..., None], 0.0, np.nan)[..., None] + record.held[:, :, : K.max()]
+        values["theta"] = np.where(np.arange(K.max()) < K[..., None], 0.0, np.nan)[..., None] + record.explicit[:, :, : K.max()]
     if record.shared.shape[-1]:
         values["precision"] = record.shared
     if record.imputed.shape[-1]:

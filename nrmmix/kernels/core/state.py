@@ -81,7 +81,7 @@ class Data(NamedTuple):
     R0: np.ndarray  # (P,)
     hyperprior: np.ndarray  # (3 + D, 3)
     setup: np.ndarray  # (SETUP,) int64
-    held: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
+    explicit: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
     shared: np.ndarray  # places in rows.constant of parameters that all clusters share, drawn like the held ones
     log_V: np.ndarray  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
 

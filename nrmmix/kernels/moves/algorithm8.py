@@ -38,7 +38,7 @@ def redraw(data, state, rng):
 
 
 @entry(STEP_T)
-def update_held(data, state, rng):
+def update_explicit(data, state, rng):
     redraw(data, state, rng)
     return DONE
 

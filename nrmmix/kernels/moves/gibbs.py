@@ -31,7 +31,7 @@ def gibbs_one(data, state, i, rng):
     own = -1 if alone else k_old
     p = state.score
     log_join_weights(state, K, g, own)
-    if data.held.shape[0] > 0:
+    if data.explicit.shape[0] > 0:
         return algorithm8_one(data, state, i, own, rng)
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.work, p, K, i, own)

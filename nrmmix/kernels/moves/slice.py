@@ -106,10 +106,10 @@ def draw_atoms(data, state, origin, M, rng):
             for m in range(M):
                 k = origin[m] if origin[m] < K else K
                 call_sample(block[SAMPLE], data.rows, state.stat, state.theta, block, k, m, rng)
-    if data.held.shape[0] == 0:
+    if data.explicit.shape[0] == 0:
         return
-    for h in range(data.held.shape[0]):
-        row = state.stat[data.held[h]]
+    for h in range(data.explicit.shape[0]):
+        row = state.stat[data.explicit[h]]
         for k in range(K):
             state.score[k] = row[k]
         for m in range(M):
@@ -171,8 +171,8 @@ def number_atoms(data, state, labels, origin, M):
     K = 0
     for m in range(M):
         if origin[m] == 0:
-            for h in range(data.held.shape[0]):
-                state.stat[data.held[h], K] = state.stat[data.held[h], m]
+            for h in range(data.explicit.shape[0]):
+                state.stat[data.explicit[h], K] = state.stat[data.explicit[h], m]
             origin[m] = K
             K += 1
     for i in range(labels.shape[0]):
@@ -222,7 +222,7 @@ def draw_partition(data, state, memory, M, rng):
         if origin[labels[i]] != state.labels[i]:
             moved += 1
     memory.tally[ACCEPTED] += moved
-    if data.held.shape[0] > 0 or 2 * moved > n:
+    if data.explicit.shape[0] > 0 or 2 * moved > n:
         state.num[N_MOVED] += moved
         set_partition(data, state, labels, number_atoms(data, state, labels, origin, M))
     else:

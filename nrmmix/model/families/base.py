@@ -70,7 +70,7 @@ class Packed(NamedTuple):
     n_work: int
     n_mean: int  # numbers that the entries `mean` and `mean_theta` write
     entries: Entries
-    n_held: int = 0  # first rows of stat, parameters drawn by the entry `redraw`
+    n_explicit: int = 0  # first rows of stat, parameters drawn by the entry `redraw`
     n_shared: int = 0  # first of the constants, parameters of all clusters, drawn by it too
 
 

@@ -124,7 +124,7 @@ class PackedBlocks:
     n_theta: int
     n_work: int
     n_mean: int
-    held: np.ndarray  # rows of stat that hold parameters
+    explicit: np.ndarray  # rows of stat that hold parameters
     shared: np.ndarray  # places in the constants of parameters that all clusters share
 
     def own_rows(self) -> layout.Rows:
@@ -186,7 +186,7 @@ class Blocks:
         return PackedBlocks(
             rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,
             tuple(part.entries for part in parts), at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
-            _first(table[:, layout.STAT], [part.n_held for part in parts]),
+            _first(table[:, layout.STAT], [part.n_explicit for part in parts]),
             _first(table[:, layout.CONSTANT], [part.n_shared for part in parts]),
         )
 

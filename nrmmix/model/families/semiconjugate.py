@@ -156,7 +156,7 @@ class SemiconjugateGaussian(Family):
         )
         constant = np.concatenate([start, [float(kind)], *self.mean, *self._gamma])
         return Packed(
-            constant, semiconjugate.n_stat(d), semiconjugate.n_theta(d), 1, d, entries, n_held=2 * d if kind == OWN else d,
+            constant, semiconjugate.n_stat(d), semiconjugate.n_theta(d), 1, d, entries, n_explicit=2 * d if kind == OWN else d,
             n_shared=d if kind == SHARED else 0,
         )
 

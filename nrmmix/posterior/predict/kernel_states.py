@@ -194,7 +194,7 @@ class RecordedDraws:
         location = flat["locations"][t] if "locations" in flat else np.zeros(0, np.int32)
         if "theta" in flat:
             K = flat["n_clusters"][t]
-            state.stat[data.held, :K] = flat["theta"][t, :K].T
+            state.stat[data.explicit, :K] = flat["theta"][t, :K].T
         if "precision" in flat:
             data.rows.constant[data.shared] = flat["precision"][t]
         if "imputed" in flat:

@@ -92,7 +92,7 @@ _ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a
 def only_conjugate_mixtures(model: Specification) -> str:
     if model.is_regression:
         return _ONLY_MIXTURES
-    if len(model.packed.held):
+    if len(model.packed.explicit):
         return "it needs component parameters that are integrated out, and the family's are not"
     return ""
 

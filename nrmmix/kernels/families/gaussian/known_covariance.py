@@ -2,7 +2,7 @@
 
 Observations come whitened (`nrmmix.model.families.gaussian.known_covariance`): y = L^-1 (x - m) with S = L L', so that the prior is mu ~
 N(0, I/r), and components are N(mu, I).  Where S is diagonal, L is, and NaN is a missing cell that is left out.  Where it is not, a row with
-missing cells comes as (x_j - m_j)/s_j with s_j^2 = S_jj; such rows can be scored (`score_pattern`), but not enter.
+missing cells comes as (x_j - m_j)/s_j with s_j^2 = S_jj; such rows can be scored (`score_missing`), but not enter.
 
 Rows of stat: c, h of the predictive c - h |y - mu_n|^2; mu_n (d); Q of the marginal, exp(-Q/2) its exponential; n, or where cells are
 missing n of each response (d).
@@ -205,7 +205,7 @@ def _distance(rows, means, work, block, i, k, first_mean):
 
 
 @kernel
-def _score_pattern(rows, stat, work, out, block, K, i):
+def _score_missing(rows, stat, work, out, block, K, i):
     s, o = block[STAT], block[CONSTANT]
     d = block[LAST] - block[FIRST]
     factor_of_observed(rows, work, block, i, o + SPREADS + d, d)
@@ -254,7 +254,7 @@ def known_score(rows, stat, work, out, block, K, i, own):
     elif rows.constant[o + FULL] == 0.0:
         _score_cells(rows, stat, out, block, K, i)
     else:
-        _score_pattern(rows, stat, work, out, block, K, i)
+        _score_missing(rows, stat, work, out, block, K, i)
     if own >= 0:
         out[own] = before + _without(rows, stat, block, own, i)
     return DONE
@@ -315,7 +315,7 @@ def _density_cells(rows, theta, out, t, first, d, o, M, i):
 
 
 @kernel
-def _density_pattern(rows, theta, work, out, block, M, i):
+def _density_missing(rows, theta, work, out, block, M, i):
     d = block[LAST] - block[FIRST]
     factor_of_observed(rows, work, block, i, block[CONSTANT] + SPREADS + d, d)
     for m in range(M):
@@ -332,7 +332,7 @@ def known_density(rows, theta, work, out, block, M, i):
     elif rows.constant[o + FULL] == 0.0:
         _density_cells(rows, theta, out, t, first, d, o, M, i)
     else:
-        _density_pattern(rows, theta, work, out, block, M, i)
+        _density_missing(rows, theta, work, out, block, M, i)
     return DONE
 
 

@@ -35,7 +35,7 @@ def n_work(d):
 
 
 @entry(EMPTY_T)
-def patterns_empty(rows, stat, block, k):
+def missing_empty(rows, stat, block, k):
     s, o = block[STAT], block[CONSTANT]
     d = block[LAST] - block[FIRST]
     for j in range(MEAN + d):
@@ -102,7 +102,7 @@ def _move(stat, block, k, count, sign):
 
 
 @entry(UPDATE_T)
-def patterns_update(rows, stat, block, k, i, sign):
+def missing_update(rows, stat, block, k, i, sign):
     s, o, first = block[STAT], block[CONSTANT], block[FIRST]
     d = block[LAST] - first
     q, log_t, log_f, least, count = _solve(rows, stat, block, k, i, sign)
@@ -162,7 +162,7 @@ def _fuse(stat, block, k, sign):
 
 
 @entry(COMBINE_T)
-def patterns_combine(rows, source, target, block, k, m):
+def missing_combine(rows, source, target, block, k, m):
     """The source's law of mu enters, and that of the prior, which it has in it, leaves: V_0 - V is then V_0/2 at least."""
     s, o = block[STAT], block[CONSTANT]
     d = block[LAST] - block[FIRST]
@@ -226,7 +226,7 @@ def _score(rows, stat, work, out, block, K, i):
 
 
 @entry(SCORE_T)
-def patterns_score(rows, stat, work, out, block, K, i, own):
+def missing_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
     _score(rows, stat, work, out, block, K, i)
     if own >= 0:
@@ -242,13 +242,13 @@ def patterns_score(rows, stat, work, out, block, K, i, own):
 
 
 @entry(MARGINAL_T)
-def patterns_marginal(rows, stat, block, k):
+def missing_marginal(rows, stat, block, k):
     s = block[STAT]
     return stat[s, k] - 0.5 * (stat[s + 1, k] + stat[s + 2, k] * LOG_TWO_PI) - stat[s + 3, k]
 
 
 @entry(SAMPLE_T)
-def patterns_sample(rows, stat, theta, block, k, m, rng):
+def missing_sample(rows, stat, theta, block, k, m, rng):
     """mu_n + C z with C C' = V_n."""
     s, t = block[STAT], block[THETA]
     d = block[LAST] - block[FIRST]
@@ -269,7 +269,7 @@ def patterns_sample(rows, stat, theta, block, k, m, rng):
 
 
 @entry(DENSITY_T)
-def patterns_density(rows, theta, work, out, block, M, i):
+def missing_density(rows, theta, work, out, block, M, i):
     """The factor of R_oo stands in the first column of work, z below it."""
     t, o, first = block[THETA], block[CONSTANT], block[FIRST]
     d = block[LAST] - first
@@ -299,14 +299,14 @@ def patterns_density(rows, theta, work, out, block, M, i):
 
 
 @entry(MEAN_T)
-def patterns_mean(rows, stat, out, block, k, i):
+def missing_mean(rows, stat, out, block, k, i):
     for j in range(block[LAST] - block[FIRST]):
         out[block[MEANS] + j] = stat[block[STAT] + MEAN + j, k]
     return DONE
 
 
 @entry(MEAN_T)
-def patterns_mean_theta(rows, theta, out, block, m, i):
+def missing_mean_theta(rows, theta, out, block, m, i):
     for j in range(block[LAST] - block[FIRST]):
         out[block[MEANS] + j] = theta[block[THETA] + j, m]
     return DONE

@@ -110,7 +110,7 @@ def _solved(rows, stat, work, block, begin, end, i):
 
 
 @kernel
-def score_pattern(rows, stat, work, out, block, K, i):
+def score_missing(rows, stat, work, out, block, K, i):
     """Add to out[:K] the log predictives of the observed cells: a multivariate t with nu + n - d + 1 degrees of freedom."""
     s, o, first = block[STAT], block[CONSTANT], block[FIRST]
     d = block[LAST] - first
@@ -133,7 +133,7 @@ def score_pattern(rows, stat, work, out, block, K, i):
 
 
 @kernel
-def impute_pattern(rows, stat, work, block, k, i, rng):
+def impute_missing(rows, stat, work, block, k, i, rng):
     """Draw the missing cells of row i given the others: a multivariate t with as many more degrees of freedom as cells are observed."""
     s, o, first = block[STAT], block[CONSTANT], block[FIRST]
     d = block[LAST] - first
@@ -154,7 +154,7 @@ def impute_pattern(rows, stat, work, block, k, i, rng):
 
 
 @fast
-def density_pattern(rows, theta, work, out, block, M, i):
+def density_missing(rows, theta, work, out, block, M, i):
     """Add to out[:M] the log densities of the observed cells under N(mean, (W'W)^-1), the missing ones integrated out.
 
     With the columns of W of missing cells in triangular form, T, by rotations of rows, |W (y - mean)|^2 is least over the missing cells

@@ -23,7 +23,7 @@ from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, IMPUTE_T, M
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
-from nrmmix.kernels.families.gaussian.missing import density_pattern, has_gaps, impute_pattern, score_pattern
+from nrmmix.kernels.families.gaussian.missing import density_missing, has_gaps, impute_missing, score_missing
 from nrmmix.kernels.families.gaussian.pooling import LOST, local_numbers, pool, rotate
 
 MEAN = 4  # first row of the mean
@@ -302,7 +302,7 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
     if math.isnan(rows.y[i, first]):
         return DONE
     if has_gaps(rows, block, i):
-        score_pattern(rows, stat, work, out, block, K, i)
+        score_missing(rows, stat, work, out, block, K, i)
         if own >= 0:
             out[own] = math.nan  # the column has the cells that were drawn: they go with the row
         return DONE
@@ -390,7 +390,7 @@ def gaussian_density(rows, theta, work, out, block, M, i):
     if math.isnan(rows.y[i, block[FIRST]]):
         return DONE
     if has_gaps(rows, block, i):
-        density_pattern(rows, theta, work, out, block, M, i)
+        density_missing(rows, theta, work, out, block, M, i)
     else:
         _density(rows, theta, work, out, block, M, i)
     return DONE
@@ -399,7 +399,7 @@ def gaussian_density(rows, theta, work, out, block, M, i):
 @entry(IMPUTE_T)
 def gaussian_impute(rows, stat, work, block, k, i, rng):
     if has_gaps(rows, block, i):
-        impute_pattern(rows, stat, work, block, k, i, rng)
+        impute_missing(rows, stat, work, block, k, i, rng)
     return DONE
 
 

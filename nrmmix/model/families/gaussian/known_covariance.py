@@ -106,9 +106,9 @@ class KnownCovarianceWithGaps(KnownCovariance):
         correlations = self.covariance / np.outer(self.spread, self.spread)
         log_det = np.linalg.slogdet(correlations)[1]
         entries = Entries(
-            known_missing.patterns_empty, known_missing.patterns_update, known_missing.patterns_score, known_missing.patterns_marginal,
-            known_missing.patterns_sample, known_missing.patterns_density, known_missing.patterns_mean, known_missing.patterns_mean_theta,
-            combine=known_missing.patterns_combine,
+            known_missing.missing_empty, known_missing.missing_update, known_missing.missing_score, known_missing.missing_marginal,
+            known_missing.missing_sample, known_missing.missing_density, known_missing.missing_mean, known_missing.missing_mean_theta,
+            combine=known_missing.missing_combine,
         )
         constant = np.concatenate([[self.r], np.log(self.spread), correlations.ravel(), [log_det - d * math.log(self.r)]])
         return Packed(constant, known_missing.n_stat(d), d, known_missing.n_work(d), d, entries)
