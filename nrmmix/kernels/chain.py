@@ -82,7 +82,7 @@ def resume(data, state):
 
 
 @kernel
-def record(data, state, t, labels, location, v, scalars, explicit, shared, imputed):
+def record(data, state, t, labels, location, A, scalars, explicit, shared, imputed):
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
     number = state.score
@@ -108,8 +108,8 @@ def record(data, state, t, labels, location, v, scalars, explicit, shared, imput
             if data.rows.missing[i, j] != 0:
                 imputed[t, cell] = data.rows.y[i, j]
                 cell += 1
-    for g in range(v.shape[1]):
-        v[t, g] = state.v[g]
+    for p in range(A.shape[1]):
+        A[t, p] = state.A[p]
     scalars[t, R_CLUSTERS] = seen
     scalars[t, R_JOINT] = log_joint(data, state)
     scalars[t, R_MASS] = state.hyper[MASS]
@@ -152,7 +152,7 @@ def adapt(program, iteration):
 
 
 @kernel
-def run(data, state, rng, program, updates, tune, thin, labels, location, v, scalars, explicit, shared, imputed, control):
+def run(data, state, rng, program, updates, tune, thin, labels, location, A, scalars, explicit, shared, imputed, control):
     """Moves on the partition, then updates of all else, again and again.
 
     Until all draws are recorded, a move needs room, something breaks, or the main thread says stop.
@@ -181,7 +181,7 @@ def run(data, state, rng, program, updates, tune, thin, labels, location, v, sca
         if (it + 1) % REBUILD_EVERY == 0:
             rebuild(data, state)
         if it >= tune and (it - tune + 1) % thin == 0:
-            record(data, state, (it - tune) // thin, labels, location, v, scalars, explicit, shared, imputed)
+            record(data, state, (it - tune) // thin, labels, location, A, scalars, explicit, shared, imputed)
         control[ITERATION] = it + 1
     return 0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.covariates import constant
 from nrmmix.kernels.measure import auxiliary, hyper
 from nrmmix.model.priors.hyperpriors import hyper_row
 from nrmmix.model.specification import Specification
@@ -18,7 +17,7 @@ def data_of(model: Specification) -> layout.Data:
         group, distance = np.zeros(n, np.int64), np.zeros((0, 1, 1))
     else:
         group, distance = grid.group, grid.distance
-    G, P = distance.shape[1:]
+    G = distance.shape[1]
     return layout.Data(
         rows=packed.own_rows(),
         block=_block_table(model),
@@ -26,7 +25,7 @@ def data_of(model: Specification) -> layout.Data:
         group=group,
         group_size=np.bincount(group, minlength=G).astype(float),
         distance=distance,
-        R0=np.full(P, 1.0 / P),
+        R0=np.ones(1) if grid is None else grid.weights,
         hyperprior=_hyperpriors(model),
         setup=_setup(model),
         explicit=packed.explicit,
@@ -54,10 +53,11 @@ def _hyperpriors(model: Specification) -> np.ndarray:
 
 
 def _setup(model: Specification) -> np.ndarray:
-    setup = np.zeros(layout.SETUP, np.int64)
+    entries = model.covariate_entries
+    setup = np.zeros(layout.COVARIATES + len(entries), np.int64)
     setup[layout.JOINT_WITH_V] = int(model.has_v)
     setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
-    setup[layout.COVARIATE] = (constant if model.kernel is None else model.kernel.entry).address
+    setup[layout.COVARIATES :] = [entry.address for entry in entries]
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     conjugate = model.has_v and model.has_gamma_mass
     densities = {
@@ -107,9 +107,9 @@ def state_of(
         num=np.zeros(layout.NUM, np.int64),
         score=np.zeros(cap),
         work=np.zeros((packed.n_work + 1, cap)),
-        plane=np.zeros((3, P)),
+        plane=np.zeros((4, P)),
         trial=np.zeros((G, P)),
-        log_trial=np.zeros((G, P)),
+        log_trial=np.zeros((G if any(name in model.sampled for name in model.width_names) else 0, P)),
         region=np.zeros(G, np.int64),
         chosen=np.zeros(G, np.int64),
         carried=np.zeros((4, G)),

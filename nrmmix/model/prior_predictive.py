@@ -178,24 +178,25 @@ def _partitions(
             yield labels, np.zeros(labels.max() + 1, np.int64), generator
         return
     group = model.grid.group if model.is_regression else np.zeros(model.n_obs, np.int64)
+    R0 = model.grid.weights if model.is_regression else np.ones(1)
     reaches = _reaches(model, np.random.default_rng(of_widths))
     for mass, sigma, log_K, child in zip(masses, sigmas, reaches, children, strict=False):
         generator = np.random.default_rng(child)
         if prior.components:
-            yield *_finite_partition(model, log_K, group, mass, generator), generator
+            yield *_finite_partition(model, log_K, R0, group, mass, generator), generator
             continue
         mass, sigma = prior.kernel_values(prior.draw_mass(mass, sigma, generator), sigma)
-        yield *seat(log_K, group, mass, sigma, prior.tau, generator), generator
+        yield *seat(log_K, R0, group, mass, sigma, prior.tau, generator), generator
 
 
 def _finite_partition(
-    model: Specification, log_K: np.ndarray, group: np.ndarray, mass: float, rng: np.random.Generator
+    model: Specification, log_K: np.ndarray, R0: np.ndarray, group: np.ndarray, mass: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels and locations of the clusters by a finite kernel-weighted measure."""
-    M, P = model.prior.components, log_K.shape[1]
+    M, P = model.prior.components, len(R0)
     shape = mass / M
     for _ in range(TRIES):
-        place = rng.integers(P, size=M)
+        place = rng.choice(P, size=M, p=R0)
         out = ~np.isfinite(log_K[:, np.bincount(place, minlength=P) > 0]).any(axis=1)
         if not out.any():
             break
@@ -217,13 +218,14 @@ def _reaches(model: Specification, rng: np.random.Generator) -> Iterator[np.ndar
     """log K (G, P) of the covariate kernel at widths from their priors, without end."""
     if not model.is_regression:
         yield from repeat(np.zeros((1, 1)))
-    kernel, distance = model.kernel, model.grid.distance
+    distance = model.grid.distance
     if not any(name in model.sampled for name in model.width_names):
-        yield from repeat(kernel.log_kernel(distance, model.start_widths()))
+        yield from repeat(model.log_kernel(distance, model.start_widths()))
     tries = 0
     while True:
-        for width in np.stack([_drawn(value, TRIES, rng) for value in kernel.widths], axis=1):
-            log_K = kernel.log_kernel(distance, np.resize(width, len(distance)))  # a shared width is that of all covariates
+        recorded = [model.widths[j] for j in model.width_columns.values()]
+        for width in np.stack([_drawn(value, TRIES, rng) for value in recorded], axis=1):
+            log_K = model.log_kernel(distance, model.widths_of(width))
             out = ~np.isfinite(log_K).any(axis=1)
             tries = tries + 1 if out.any() else 0
             if not tries:
@@ -232,7 +234,7 @@ def _reaches(model: Specification, rng: np.random.Generator) -> Iterator[np.ndar
                 row = int(np.flatnonzero(out[model.grid.group])[0])
                 raise ValueError(
                     f"row {model.frame.index[row]!r} is out of reach of every location at width {width.tolist()}, and in {TRIES} draws "
-                    f"of the width of {kernel} no one had all rows in reach; use a prior of wider kernels, or add locations."
+                    f"of the width of {model.kernel} no one had all rows in reach; use a prior of wider kernels, or add locations."
                 )
 
 

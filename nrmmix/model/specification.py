@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from nrmmix.common.messages import listed
-from nrmmix.model.families import Blocks, Family, Gaussian, assign, designs
-from nrmmix.model.frame.formula import ModelFrame, model_frame
-from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
+from nrmmix.common.warnings import warn
+from nrmmix.kernels.core.entry import Entry
+from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
+from nrmmix.model.frame.formula import ModelFrame, model_frame, numeric_design
+from nrmmix.model.priors.covariate_kernels import CovariateKernel, Matching, Product, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
 from nrmmix.model.priors.measures import DirichletProcess, Prior
+from nrmmix.model.priors.widths import PerAtom
+
+RHO = 0.1  # share of an atom's weight that other categories see, by default
+UNLIKE = 100.0  # ratio of ranges that no one width suits
 
 
 class Specification:
@@ -39,13 +45,14 @@ class Specification:
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
-        family = Gaussian() if family is None else family
         prior = DirichletProcess() if prior is None else prior
-        if not isinstance(family, Mapping):
+        if family is not None and not isinstance(family, Mapping):
             _check_type("family", family, Family, "nm.Gaussian()")
         _check_type("prior", prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
         if kernel is not None:
             _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
+        if family is None:
+            family = Gaussian() if isinstance(data, ModelFrame) else _default_family(formula, data)
         if isinstance(data, ModelFrame):
             self.frame = data
         else:
@@ -61,8 +68,11 @@ class Specification:
         self.kernel: CovariateKernel | None = None
         self.grid: Grid | None = None
         if self.frame.covariates is not None:
-            self.kernel = SquaredExponential() if kernel is None else kernel
-            self.grid = self.kernel.grid(self.frame.covariates, self.frame.covariate_names)
+            names, category = self.frame.covariate_names, self.frame.is_category
+            kernel = _default_kernel(names, category) if kernel is None else kernel
+            self.kernel = kernel.resolved(len(names))
+            self._by_covariate = self.kernel.by_covariate(names, category)
+            self.grid = self.kernel.grid(self.frame.covariates, names, category)
             self._check_reach(self.frame.covariates, self.frame.index)
         elif kernel is not None:
             raise ValueError("kernel is given but the formula has no covariates; write `response ~ covariate`.")
@@ -96,25 +106,53 @@ class Specification:
         return self.is_regression or not self.prior.integrates_u
 
     @property
+    def covariate_entries(self) -> tuple[Entry, ...]:
+        """Entry point of the kernel of each covariate."""
+        return () if self.kernel is None else tuple(part.kernel.entry for part in self._by_covariate)
+
+    @property
     def widths(self) -> tuple[Hyperparameter, ...]:
+        """Of each covariate the width of its kernel; where atoms have widths of their own, that in which distances are measured."""
         if self.kernel is None:
             return ()
-        return self.kernel.width_of(len(self.frame.covariate_names), self.frame.covariate_names)
+        return tuple(part.kernel.unit_width if isinstance(part.width, PerAtom) else part.width for part in self._by_covariate)
+
+    @property
+    def width_columns(self) -> dict[str, int]:
+        """Names of the widths that all atoms share, among the draws, and of what covariate each is: `width`, or one for each."""
+        if self.kernel is None:
+            return {}
+        shared = [j for j, part in enumerate(self._by_covariate) if not isinstance(part.width, PerAtom)]
+        if self.kernel.shared_width:
+            return {self._by_covariate[0].kernel.width_name: 0} if shared else {}
+        return {f"{self._by_covariate[j].kernel.width_name}_{self.frame.covariate_names[j]}": j for j in shared}
 
     @property
     def width_names(self) -> tuple[str, ...]:
-        """Names of the widths among the draws: `width`, or one for each covariate."""
-        if self.kernel is None:
-            return ()
-        if self.kernel.shared_width:
-            return ("width",)
-        return tuple(f"width_{name}" for name in self.frame.covariate_names)
+        return tuple(self.width_columns)
+
+    def widths_of(self, values: Sequence[float]) -> np.ndarray:
+        """Widths (q,) of all covariates from those of `width_names`."""
+        widths = self.start_widths()
+        for j, value in zip(self.width_columns.values(), values, strict=True):
+            widths[slice(None) if self.kernel.shared_width else j] = value
+        return widths
+
+    def log_kernel(self, distance: np.ndarray, widths: np.ndarray) -> np.ndarray:
+        """log K (m, P) from distances (q, m, P) at widths (q,)."""
+        from nrmmix.kernels.chain import covariate_matrix
+
+        total, one = np.zeros(distance.shape[1:]), np.empty(distance.shape[1:])
+        for j, entry in enumerate(self.covariate_entries):
+            covariate_matrix(entry.address, np.ascontiguousarray(distance[j : j + 1]), np.array([widths[j]], float), one)
+            total += one
+        return total
 
     @property
     def sampled(self) -> tuple[str, ...]:
         """Names of the hyperparameters that are sampled."""
         values = {"mass": self.prior.mass, "sigma": self.prior.sigma}
-        values |= dict(zip(self.width_names, self.widths, strict=False))
+        values |= {name: self.widths[j] for name, j in self.width_columns.items()}
         return tuple(name for name, value in values.items() if not isinstance(value, float))
 
     def __str__(self) -> str:
@@ -127,20 +165,28 @@ class Specification:
         lines += self.blocks.describe()
         if self.kernel is not None and self.grid is not None:
             lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))
-            scaled = "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
-            count = f"{len(self.grid.values)} distinct values, {len(self.grid.locations)} locations"
-            lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({count}), {scaled}"))
+            lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({self.describe_groups()}), {self.describe_scale()}"))
         title = "Kernel-NRM density regression" if self.is_regression else "NRM mixture"
         return "\n".join([title] + [f"  {label:<11}{text}" for label, text in lines])
 
     __repr__ = __str__
+
+    def describe_groups(self) -> str:
+        """How many groups and locations there are."""
+        values = "bins at quantiles of the rows, within which they are taken for equal" if self.grid.binned else "distinct values"
+        pairs = len(np.unique(self.grid.width, axis=0))
+        of = f"{len(self.grid.locations) // pairs} x {pairs} locations and widths" if pairs > 1 else f"{len(self.grid.locations)} locations"
+        return f"{len(self.grid.values)} {values}, {of}"
+
+    def describe_scale(self) -> str:
+        return "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
 
     def start_widths(self) -> np.ndarray:
         return np.array([hyper_start(w) for w in self.widths])
 
     def _check_reach(self, covariates: np.ndarray, index: Any) -> None:
         """Every observation must be within reach of a location at fixed widths, or at the start of sampled ones."""
-        log_K = self.kernel.log_kernel(self.grid.distance, self.start_widths())
+        log_K = self.log_kernel(self.grid.distance, self.start_widths())
         out = ~np.isfinite(log_K).any(axis=1)
         if out.any():
             row = int(np.flatnonzero(out[self.grid.group])[0])
@@ -155,6 +201,41 @@ class Specification:
                 f"the location {place} of {self.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no scale "
                 "of their own, says nothing of those there; leave the location out, widen the kernel, or take nm.PitmanYor."
             )
+        self._warn_of_reach(log_K)
+
+    def _warn_of_reach(self, log_K: np.ndarray) -> None:
+        """Warn of kernels so narrow that an atom sees one group, and of covariates that one width cannot suit."""
+        names, kernel = self.frame.covariate_names, self.kernel
+        if kernel.scale is None and len(names) > 1 and kernel.shared_width:
+            span = np.where(self.grid.scales.category, np.nan, np.ptp(self.grid.values, axis=0))
+            if np.nanmax(span) > UNLIKE * np.nanmin(span):
+                small, large = names[int(np.nanargmin(span))], names[int(np.nanargmax(span))]
+                warn(
+                    f"with scale=None one width serves {small!r}, whose range is {np.nanmin(span):.3g}, and {large!r}, whose range is "
+                    f"{np.nanmax(span):.3g}; give a width to each, or leave scale=\"unit\"."
+                )
+        if len(self.grid.values) < 3:
+            return
+        K = np.exp(np.where(np.isfinite(log_K), log_K, -np.inf))
+        if ((K > 0.01).sum(axis=0) <= 1).all():
+            size = np.bincount(self.grid.group, minlength=len(self.grid.values))
+            warn(
+                f"{kernel} is so narrow that atoms see one covariate value each, {np.median(size @ K):.2g} observations a location in "
+                "the median: nothing is shared between values; widen the kernel."
+            )
+
+
+def _default_family(formula: str | None, data: Any) -> Family:
+    """Lines in the numeric covariates where there are any, else constant means."""
+    design = numeric_design(formula, data)
+    return Gaussian() if design is None else Regression(design)
+
+
+def _default_kernel(names: Sequence[str], category: np.ndarray) -> CovariateKernel:
+    """Distances of numbers, and whether categories are the same."""
+    if not category.any():
+        return SquaredExponential()
+    return Product({name: Matching(RHO) if one else SquaredExponential() for name, one in zip(names, category, strict=True)})
 
 
 def _check_type(name: str, value: Any, wanted: type, example: str) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from nrmmix.common.messages import known_name, quoted
 from nrmmix.model.frame.arrays import column as read_column
+from nrmmix.model.frame.arrays import typical_value
 from nrmmix.plots.style import GOLDEN, jitter
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 
@@ -178,11 +179,7 @@ def responses(model: Specification, chosen: str | Sequence[str] | None, suited: 
 
 def typical_inputs(model: Specification) -> dict[str, Any]:
     """A value of each column behind the inputs of components: the median of numbers, the most frequent of others."""
-    found = {}
-    for name in model.frame.input_columns:
-        values = read_column(model.frame.source[name], name)
-        found[name] = float(np.median(values)) if isinstance(values, np.ndarray) else values.categories[np.bincount(values.codes).argmax()]
-    return found
+    return {name: typical_value(model.frame.source[name], name) for name in model.frame.input_columns}
 
 
 def needs_ordered(model: Specification) -> str | None:

@@ -97,10 +97,9 @@ def prior_table(fit: MCMCResult | SearchResult, width: int) -> Table:
     rows = [("Measure:", f"{model.prior} ({model.prior.title})")]
     rows += [(f"{label.capitalize()}:" if label else "", text) for label, text in model.blocks.describe()]
     if model.kernel is not None and model.grid is not None:
-        scale = "covariates scaled to [0, 1]" if model.kernel.scale == "unit" else "covariates in their own units"
         rows += [
             ("Kernel:", f"{model.kernel}, {model.kernel.formula}"),
-            ("Locations:", f"{len(model.grid.locations)} for {len(model.grid.values)} distinct covariate values; {scale}"),
+            ("Locations:", f"{model.describe_groups()}; covariates {model.describe_scale()}"),
         ]
     return _pairs(rows, width)
 

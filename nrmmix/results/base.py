@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,13 +66,13 @@ class Result:
         newdata : DataFrame, optional
             Rows to predict for, with the covariates and what else components depend on, such as an exposure; default the rows that were
             fitted.
-        kind : {"mean", "density", "cdf", "quantile", "cluster"}, default "mean"
-            Means of the responses, their density, distribution functions or quantiles of each response, or the cluster of the point
-            estimate `partition()` that a row most probably belongs to.
+        kind : {"mean", "density", "cdf", "exceedance", "quantile", "cluster"}, default "mean"
+            Means of the responses, their density, distribution functions, probabilities of more than `at`, or quantiles of each response,
+            or the cluster of the point estimate `partition()` that a row most probably belongs to.
         at : array_like, (m,) or (m, d) with d responses, optional
-            Points at which to evaluate the density or cdf, levels of responses that have categories; every row is combined with every
-            point.  Default: the row's own response, or where new data hold no response a grid: of a number 100 points, of a count
-            whole numbers, of categories all levels.
+            Points at which to evaluate the density, cdf or exceedance, which needs them; levels of responses that have categories.  Every
+            row is combined with every point.  Default: the row's own response, or where new data hold no response a grid: of a number 100
+            points, of a count whole numbers, of categories all levels.
         q : float or sequence of floats, default (0.05, 0.5, 0.95)
             Probabilities of the quantiles.
         interval : float, default 0.9
@@ -88,7 +88,7 @@ class Result:
         Returns
         -------
         DataFrame
-            Columns estimate, lower, upper.  The index is that of the rows, with levels added: `y` (density or cdf of one response), one
+            Columns estimate, lower, upper.  The index is that of the rows, with levels added: `y` (curves of one response), one
             for each response (joint density), `response` (several responses), `q` (quantiles).  Quantiles of a mixture without new
             data, and its density and cdf at points `at`, have no level of rows, unless its components have inputs: then they differ
             from row to row.  Rows in which a covariate or an input is missing are NaN.
@@ -126,7 +126,56 @@ class Result:
             estimate=self._estimate,
         )
 
-    def log_density(self, newdata: Any = None, *, draws: int | None = 1000) -> pd.Series:
+    def contrasts(
+        self,
+        values: Mapping[str, Any],
+        kind: str = "mean",
+        *,
+        at: Any = None,
+        q: Any = (0.05, 0.5, 0.95),
+        interval: float = 0.9,
+        draws: int = 500,
+        rng: Any = None,
+        response: str | Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Differences of a functional of the random density between values of a column, with credible bands.
+
+        Parameters
+        ----------
+        values : dict
+            From one column that the conditional distribution depends on to two or more values of it, and if need be from others to one
+            value, at which they are held: `{"x": [10, 20], "group": "a"}`.  Columns that are not named are held at the median of their
+            numbers, or the most frequent of their levels.
+        kind : {"mean", "density", "cdf", "exceedance", "quantile"}, default "mean"
+        at, q, interval, draws, rng, response
+            See `predict`; a density, cdf or exceedance needs `at`.
+
+        Returns
+        -------
+        DataFrame
+            Columns estimate, lower, upper, one row for each pair of values: the later one's functional less the earlier one's.  Index
+            `contrast`, such as "20 - 10", with the levels that `predict` adds.  Bands are of the difference: both values are looked up in
+            the same draw of the random measure.
+
+        Raises
+        ------
+        ValueError
+            If no column or several have more than one value, a name is unknown, or an argument cannot be used.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.contrasts({"times_ms": [15, 20, 30]}, draws=50, rng=1).index.tolist()
+        ['20 - 15', '30 - 15', '30 - 20']
+        """
+        from nrmmix.posterior.predict.contrasts import contrasts
+
+        return contrasts(
+            self._averaged(kind, draws), values, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response
+        )
+
+    def log_density(self, newdata: Any = None, *, draws: int | None = 1000, average: str = "density") -> pd.Series:
         """Logarithm of the posterior mean density of the responses, one a row.
 
         Parameters
@@ -135,6 +184,9 @@ class Result:
             Rows with responses and covariates; default the rows that were fitted.
         draws : int or None, default 1000
             Number of posterior draws to average over, spread over the chains; None for all.
+        average : {"density", "log"}, default "density"
+            Average the density and take its logarithm, the predictive density; or average the logarithms of the draws' densities, which
+            is smaller (equation 14 of Foti & Williamson 2012).
 
         Returns
         -------
@@ -156,7 +208,7 @@ class Result:
         """
         from nrmmix.posterior.predict.tables import log_density
 
-        return log_density(self.posterior, newdata, draws)
+        return log_density(self.posterior, newdata, draws, average)
 
     def simulate(self, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
         """Replicates of the responses from the posterior predictive distribution.

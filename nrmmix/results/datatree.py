@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nrmmix.results.mcmc import MCMCResult
 
 AXES = {  # of draws that are not one number each
-    "labels": ("obs",), "locations": ("obs",), "v": ("group",), "imputed": ("cell",), "theta": ("cluster", "parameter"),
+    "labels": ("obs",), "locations": ("obs",), "A": ("location",), "imputed": ("cell",), "theta": ("cluster", "parameter"),
     "precision": ("precision_of",),
 }
 

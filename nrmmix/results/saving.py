@@ -247,8 +247,8 @@ def _widened(name: str, values: np.ndarray) -> np.ndarray:
 def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:
     """Names, shapes and ranges: compiled code trusts them."""
     n = model.n_obs
-    G, P = (1, 1) if model.grid is None else model.grid.distance.shape[1:]
-    per_row: dict[str, tuple[int, ...]] = {"labels": (n,)} | ({"locations": (n,), "v": (G,)} if model.is_regression else {})
+    P = 1 if model.grid is None else model.grid.distance.shape[2]
+    per_row: dict[str, tuple[int, ...]] = {"labels": (n,)} | ({"locations": (n,), "A": (P,)} if model.is_regression else {})
     scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
     packed = model.packed
     per_row |= {"theta": (int(draws["n_clusters"].max()), len(packed.explicit))} if len(packed.explicit) else {}

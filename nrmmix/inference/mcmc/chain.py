@@ -33,7 +33,7 @@ class Record(NamedTuple):
 
     labels: np.ndarray  # (draws, n) int32
     location: np.ndarray  # (draws, n) int32, of each observation's cluster; n = 0 where there is one location
-    v: np.ndarray  # (draws, G); G = 0 where the joint has none
+    A: np.ndarray  # (draws, P), of a mixture u; P = 0 where the joint has none
     scalars: np.ndarray  # (draws, R_WIDTH + widths)
     explicit: np.ndarray  # (draws, n, H) parameters held by cluster, the first n_clusters rows of each draw; n = 0 where none are
     shared: np.ndarray  # (draws, S) parameters that all clusters share
@@ -42,11 +42,11 @@ class Record(NamedTuple):
     @classmethod
     def room(cls, model: Specification, chains: int, draws: int) -> Record:
         data, _ = arrays_of(model, 1)
-        n, (G, P) = model.n_obs, data.distance.shape[1:]
+        n, P = model.n_obs, data.distance.shape[2]
         return cls(
             np.zeros((chains, draws, n), np.int32),
             np.zeros((chains, draws, n if P > 1 else 0), np.int32),
-            np.zeros((chains, draws, G if model.has_v else 0)),
+            np.zeros((chains, draws, P if model.has_v else 0)),
             np.zeros((chains, draws, loop.R_WIDTH + len(model.widths))),
             np.zeros((chains, draws, n if len(data.explicit) else 0, len(data.explicit))),
             np.zeros((chains, draws, len(data.shared))),

@@ -166,11 +166,11 @@ def update_addresses(model: Specification) -> np.ndarray:
     regression = model.is_regression
     updates = (
         (algorithm8.update_explicit, len(model.packed.explicit) > 0),
+        (hyper.update_widths, any(name in sampled for name in model.width_names)),  # with the locations integrated out
         (locations.update_locations, regression),
         (auxiliary.update_v, regression or model.has_u),
         (auxiliary.update_levels, regression),
         (hyper.update_sigma, "sigma" in sampled),
-        (hyper.update_widths, any(name in sampled for name in model.width_names)),
         (hyper.update_mass, "mass" in sampled),  # last: where it has a gamma prior the others do without it
     )
     return np.array([update.address for update, used in updates if used], np.int64)

@@ -245,12 +245,12 @@ def _named(model: Specification, record: Record) -> dict[str, np.ndarray]:
         "mass": scalars[..., loop.R_MASS],
         "sigma": scalars[..., loop.R_SIGMA],
     }
-    for j, name in enumerate(model.width_names):
+    for name, j in model.width_columns.items():
         values[name] = scalars[..., loop.R_WIDTH + j]
     if model.is_regression:
-        values["v"] = record.v
+        values["A"] = record.A
     elif model.has_u:
-        values["u"] = record.v[..., 0]
+        values["u"] = record.A[..., 0]
     values["labels"] = record.labels
     if model.is_regression:
         values["locations"] = record.location if record.location.shape[-1] else np.zeros_like(record.labels)

@@ -45,7 +45,7 @@ def check_start(model: Specification, data: layout.Data, labels: np.ndarray, wid
         )
     if not model.is_regression or n_clusters == 0:
         return
-    log_K = model.kernel.log_kernel(data.distance, width)
+    log_K = model.log_kernel(data.distance, width)
     total = np.zeros((n_clusters, log_K.shape[1]))
     np.add.at(total, labels[labels >= 0], log_K[data.group[labels >= 0]])
     if not np.isfinite(total.max(axis=1)).all():

@@ -1,4 +1,7 @@
-"""Covariate kernels as entry points: log K(x_g, p) from the distances by covariate, (D, G, P)."""
+"""Covariate kernels as entry points: log K(x_g, p), (G, P), from the distances (D, G, P) by covariate; several are a product.
+
+In a model each covariate has an address and a width of its own, and comes alone: D = 1.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,50 @@ def box(distance, width, log_K):
 
 
 @entry(COVARIATE_T)
-def constant(distance, width, log_K):
-    """K = 1: the mixture"""
+def laplace(distance, width, log_K):
+    """exp(-sum_j d_j / w_j)"""
     for g in range(log_K.shape[0]):
         for p in range(log_K.shape[1]):
-            log_K[g, p] = 0.0
+            total = 0.0
+            for j in range(distance.shape[0]):
+                total += distance[j, g, p] / width[j]
+            log_K[g, p] = -total
+    return DONE
+
+
+@entry(COVARIATE_T)
+def epanechnikov(distance, width, log_K):
+    """prod_j (1 - d_j^2 / w_j^2) where every d_j < w_j, else 0"""
+    for g in range(log_K.shape[0]):
+        for p in range(log_K.shape[1]):
+            total = 0.0
+            for j in range(distance.shape[0]):
+                z = distance[j, g, p] / width[j]
+                total += math.log1p(-z * z) if z < EDGE else -math.inf
+            log_K[g, p] = total
+    return DONE
+
+
+@entry(COVARIATE_T)
+def triangular(distance, width, log_K):
+    """prod_j (1 - d_j / w_j) where every d_j < w_j, else 0"""
+    for g in range(log_K.shape[0]):
+        for p in range(log_K.shape[1]):
+            total = 0.0
+            for j in range(distance.shape[0]):
+                z = distance[j, g, p] / width[j]
+                total += math.log1p(-z) if z < EDGE else -math.inf
+            log_K[g, p] = total
+    return DONE
+
+
+@entry(COVARIATE_T)
+def matching(distance, width, log_K):
+    """prod_j rho_j^d_j, d_j = 0 in the same category and 1 in another; the widths are the rho_j"""
+    for g in range(log_K.shape[0]):
+        for p in range(log_K.shape[1]):
+            total = 0.0
+            for j in range(distance.shape[0]):
+                total += distance[j, g, p] * math.log(width[j])
+            log_K[g, p] = total
     return DONE

@@ -39,12 +39,11 @@ FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 # Data.setup
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
-COVARIATE = 2  # entry point of the covariate kernel
 # entry points of log densities; 0 where they are not used
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 MEASURE = 8  # one of the following
 COMPONENTS = 9  # of a finite mixture
-SETUP = 10
+COVARIATES = 10  # and following: entry point of each covariate's kernel
 # The random measure.  CRM: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
 # PITMAN_YOR: its mass a gamma variable, integrated out; FINITE: the same with sigma = -mass / COMPONENTS.  GIBBS_TYPE: Data.log_V.
 CRM, PITMAN_YOR, FINITE, STABLE, GIBBS_TYPE = 0, 1, 2, 3, 4
@@ -80,7 +79,7 @@ class Data(NamedTuple):
     distance: np.ndarray  # (D, G, P)
     R0: np.ndarray  # (P,)
     hyperprior: np.ndarray  # (3 + D, 3)
-    setup: np.ndarray  # (SETUP,) int64
+    setup: np.ndarray  # (COVARIATES + D,) int64
     explicit: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
     shared: np.ndarray  # places in rows.constant of parameters that all clusters share, drawn like the held ones
     log_V: np.ndarray  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
@@ -149,9 +148,9 @@ class State(NamedTuple):
     num: np.ndarray  # (NUM,) int64
     score: np.ndarray  # (cap,) scratch
     work: np.ndarray  # (W, cap) scratch of families, and one row more
-    plane: np.ndarray  # (3, P) scratch of the measure's updates
-    trial: np.ndarray  # (G, P) scratch of the width update: K
-    log_trial: np.ndarray  # (G, P) and log K
+    plane: np.ndarray  # (4, P) scratch of the measure's updates
+    trial: np.ndarray  # (G, P) scratch of the width update: K; and of levels of v
+    log_trial: np.ndarray  # (G, P) and log K; (0, P) where no width is sampled
     region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
     chosen: np.ndarray  # (G,) int64 scratch: groups that a scale move takes
     carried: np.ndarray  # (4, G) scratch of moves of many V_g at once

@@ -9,9 +9,9 @@ import math
 
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.locations import add_row
+from nrmmix.kernels.core.locations import add_row, log_terms, normalise, refresh_locations
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.special import exp_any
+from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
@@ -40,7 +40,6 @@ from nrmmix.kernels.measure.nrm import (
     OUT_OF_REACH,
     draw_stable_u,
     evaluate_kernel,
-    exponents,
     growth_sums,
     is_mixture,
     log_hyperprior,
@@ -51,8 +50,6 @@ from nrmmix.kernels.measure.nrm import (
     total_growth,
     total_psi1,
 )
-
-CARRY = 1000  # added to a width's number: v is carried along
 
 
 @kernel
@@ -68,10 +65,10 @@ def bounded(kind, z):
 
 
 @kernel
-def draw(data, state, which, density, carry, rng):
+def draw(data, state, which, density, rng):
     """One slice step for hyperparameter `which` on its unbounded scale."""
     kind = data.hyperprior[which, 0]
-    return bounded(kind, slice_step(data.setup[density], data, state, which + carry, unbounded(kind, state.hyper[which]), rng))
+    return bounded(kind, slice_step(data.setup[density], data, state, which, unbounded(kind, state.hyper[which]), rng))
 
 
 @kernel
@@ -136,7 +133,7 @@ def log_density_mass(data, state, which, z):
 
 @entry(STEP_T)
 def update_sigma(data, state, rng):
-    state.hyper[SIGMA] = draw(data, state, SIGMA, SIGMA_DENSITY, 0, rng)
+    state.hyper[SIGMA] = draw(data, state, SIGMA, SIGMA_DENSITY, rng)
     if data.setup[MEASURE] == STABLE:
         state.hyper[MASS] = state.hyper[SIGMA]
         if is_mixture(data):
@@ -151,26 +148,42 @@ def update_mass(data, state, rng):
         rate = prior[2] + total_psi1(data, state, state.hyper[SIGMA])
         state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
     else:
-        state.hyper[MASS] = draw(data, state, MASS, MASS_DENSITY, 0, rng)
+        state.hyper[MASS] = draw(data, state, MASS, MASS_DENSITY, rng)
     if data.setup[MEASURE] == FINITE:
         state.hyper[SIGMA] = -state.hyper[MASS] / data.setup[COMPONENTS]
     return DONE
 
 
+# ---- widths that all atoms share, with the locations integrated out
+
+
 @entry(STEP_T)
 def update_widths(data, state, rng):
+    """One slice step for each width; the locations are to be drawn anew after it.
+
+    V_g is carried along: Z_g = V_g sum_k n_k K(x_g, mu_k) is held, mu_k the location that suits cluster k best at the width.  That is a
+    shift of log V_g which labels and widths determine, of unit Jacobian.  An observation far out under a narrow kernel needs a large
+    V_g, so that with V fixed a width hardly moves.
+    """
+    G = state.v.shape[0]
     for which in range(WIDTH, state.hyper.shape[0]):
         if data.hyperprior[which, 0] != FIXED:
-            for carry in range(2):
-                update_width(data, state, which, carry, rng)
+            find_best_locations(data, state, state.log_K)
+            for g in range(G):
+                state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g])
+            set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, rng))
+            evaluate_kernel(data, state, state.log_K, state.K)
+            find_best_locations(data, state, state.log_K)
+            for g in range(G):
+                state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g]))
+            recompute_A(state)
+    refresh_locations(data, state)
     return DONE
 
 
 @entry(SCALAR_T)
 def log_density_width(data, state, which, z):
-    """In log V coordinates, with V fixed, or with V carried along (`which` + CARRY; see `update_width`)."""
-    carry = which >= CARRY
-    which = which - CARRY if carry else which
+    """Log density of a width in the coordinates log V, V carried along: prior, prod_g V_g^n_g, prod_c h(c) and the mass term."""
     value = log_prior_density(data, which, z)
     if value == -math.inf:
         return value
@@ -178,34 +191,56 @@ def log_density_width(data, state, which, z):
     set_width(data, state, which, bounded(data.hyperprior[which, 0], z))
     evaluate_kernel(data, state, state.log_trial, state.trial)
     set_width(data, state, which, old)
+    if not find_best_locations(data, state, state.log_trial):
+        return -math.inf
+    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     G, P = state.K.shape
-    reached = 0.0
-    for i in range(state.labels.shape[0]):
-        log_K = state.log_trial[data.group[i], state.location[state.labels[i]]]
-        if log_K <= OUT_OF_REACH:
-            return -math.inf
-        reached += log_K
-    value += reached
-    log_v = state.carried[1]
-    for g in range(G):
-        log_v[g] = state.carried[0, g] - log_reach(state, state.log_trial[g]) if carry else math.log(state.v[g])
-        value += data.group_size[g] * log_v[g]
-        if abs(log_v[g]) > LOG_V_MAX:
-            return -math.inf
-    base, c, A = state.plane[0], state.plane[1], state.plane[2]
+    base, A, log_b, terms = state.plane[0], state.plane[1], state.plane[2], state.plane[3]
     for p in range(P):
-        base[p] = state.hyper[TAU]
+        base[p] = tau
         A[p] = 0.0
     for g in range(G):
-        add_row(A, state.trial[g], math.exp(log_v[g]))
-    exponents(state, c)
-    logs, growth = growth_sums(data, state, base, A, 1.0, c)
-    return value + mass_term(data, state, state.hyper[SIGMA], growth) - logs
+        log_v = state.carried[0, g] - log_reach(state, state.log_trial[g])
+        if abs(log_v) > LOG_V_MAX:
+            return -math.inf
+        value += data.group_size[g] * log_v
+        add_row(A, state.trial[g], math.exp(log_v))
+    for p in range(P):
+        log_b[p] = log_pos(max(tau + A[p], TINY))
+        terms[p] = 0.0
+    growth = growth_sums(data, state, base, A, 1.0, terms)[1]
+    sums = state.location_probability  # scratch here, filled by `find_best_locations`
+    for k in range(state.num[N_CLUSTERS]):
+        top = log_terms(sums[k], sums[k], 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
+        value += top + math.log(normalise(terms, top))
+    return value + mass_term(data, state, sigma, growth)
+
+
+@kernel
+def find_best_locations(data, state, log_K):
+    """state.location: for each cluster the p of the largest sum_(i in c) log K(x_i, p); whether each has one that reaches all members.
+
+    The sums stay in `location_probability`.
+    """
+    sums, K, sound = state.location_probability, state.num[N_CLUSTERS], True
+    for k in range(K):
+        for p in range(sums.shape[1]):
+            sums[k, p] = 0.0
+    for i in range(state.labels.shape[0]):
+        add_row(sums[state.labels[i]], log_K[data.group[i]], 1.0)
+    for k in range(K):
+        best = 0
+        for p in range(sums.shape[1]):
+            if sums[k, p] > sums[k, best]:
+                best = p
+        state.location[k] = best
+        sound = sound and sums[k, best] > OUT_OF_REACH
+    return sound
 
 
 @kernel
 def log_reach(state, log_K_row):
-    """log sum_m n_m K(x_g, mu_m)"""
+    """log sum_k n_k K(x_g, mu_k)"""
     top = -math.inf
     for k in range(state.num[N_CLUSTERS]):
         top = max(top, log_K_row[state.location[k]])
@@ -222,22 +257,3 @@ def set_width(data, state, which, x):
             state.hyper[j] = x
     else:
         state.hyper[which] = x
-
-
-@kernel
-def update_width(data, state, which, carry, rng):
-    """One slice step for a width, V fixed or carried along.
-
-    Carried along, Z_g = V_g sum_m n_m K(x_g, mu_m) is held instead of V_g: a shift of log V_g, of unit Jacobian.  An observation far out
-    under a narrow kernel needs a large V_g, so that with V fixed a width hardly moves.
-    """
-    G = state.v.shape[0]
-    if carry:
-        for g in range(G):
-            state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g])
-    set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, carry * CARRY, rng))
-    evaluate_kernel(data, state, state.log_K, state.K)
-    if carry:
-        for g in range(G):
-            state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g]))
-    recompute_A(state)

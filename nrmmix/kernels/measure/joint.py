@@ -7,7 +7,7 @@ import math
 from nrmmix.kernels.core.clusters import marginal_column
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import FINITE, GIBBS_TYPE, JOINT_WITH_V, MASS, MEASURE, N_CLUSTERS, PITMAN_YOR, SIGMA, TAU, TINY
-from nrmmix.kernels.measure.nrm import OUT_OF_REACH, log_rising, mass_term, total_growth, total_psi1
+from nrmmix.kernels.measure.nrm import OUT_OF_REACH, is_mixture, log_rising, mass_term, total_growth, total_psi1
 
 
 @kernel
@@ -29,8 +29,9 @@ def log_joint(data, state):
     for k in range(K):
         p = state.location[k]
         value += math.log(data.R0[p]) - (state.size[k] - sigma) * math.log(max(tau + state.A[p], TINY))
+    own = 1.0 if is_mixture(data) else 0.0  # the density is in u, and in log V
     for g in range(state.v.shape[0]):
-        value += (data.group_size[g] - 1.0) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
+        value += (data.group_size[g] - own) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
     for i in range(n):
         log_K = state.log_K[data.group[i], state.location[state.labels[i]]]
         if log_K <= OUT_OF_REACH:

@@ -19,11 +19,12 @@ import math
 
 from nrmmix.kernels.core.entry import call_covariate
 from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
-    COVARIATE,
+    COVARIATES,
     FINITE,
     GAMMA,
     GIBBS_TYPE,
@@ -227,8 +228,14 @@ def recompute_A(state):
 
 @kernel
 def evaluate_kernel(data, state, log_K, K):
-    """Covariate kernel at the current widths."""
-    call_covariate(data.setup[COVARIATE], data.distance, state.hyper[WIDTH:], log_K)
+    """Covariate kernel at the current widths, the product over the covariates; 1 in a mixture, which has none."""
+    for g in range(K.shape[0]):
+        for p in range(K.shape[1]):
+            log_K[g, p] = 0.0
+    for j in range(data.distance.shape[0]):
+        call_covariate(data.setup[COVARIATES + j], data.distance[j : j + 1], state.hyper[WIDTH + j : WIDTH + j + 1], K)
+        for g in range(K.shape[0]):
+            add_row(log_K[g], K[g], 1.0)
     for g in range(K.shape[0]):
         for p in range(K.shape[1]):
             if log_K[g, p] == -math.inf:

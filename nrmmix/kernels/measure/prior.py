@@ -159,7 +159,7 @@ def log_integrals(n, k, mass, sigma, start, out):
 
 
 @allocating
-def seat(log_K, group, mass, sigma, tau, rng):
+def seat(log_K, R0, group, mass, sigma, tau, rng):
     """A partition from the prior: labels (n,) and the clusters' locations (K,).  A mixture has one group and one location, log K = 0.
 
     Exact, without drawing the measure.  Given the atoms' weights w let observations of group g arrive at rate sum_m K(x_g, mu_m) w_m,
@@ -170,7 +170,6 @@ def seat(log_K, group, mass, sigma, tau, rng):
     from 0, where new atoms alone arrive.
     """
     n, P = group.shape[0], log_K.shape[1]
-    rate = mass / P
     labels, place = np.empty(n, np.int64), np.empty(n, np.int64)
     size = np.zeros(n)
     load = np.zeros(P)  # sum of n_m - sigma over the clusters at p
@@ -183,7 +182,7 @@ def seat(log_K, group, mass, sigma, tau, rng):
             if row[p] == -math.inf:
                 continue
             # the growth of log b at p until an event there
-            growth = rng.standard_exponential() / rate
+            growth = rng.standard_exponential() / (mass * R0[p])
             if log_b[p] == -math.inf:
                 time = math.log(sigma * growth) / sigma - row[p]
                 if time < earliest:

@@ -19,8 +19,6 @@ from nrmmix.common.messages import listed, row_name, shown
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, as_frame
 
-__all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "reals", "vector"]
-
 CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as no variation
 LARGEST = 1e100  # squares, and products of some of them, must neither overflow
 TOO_FAR = 1e100  # in prior standard deviations: squares must not overflow
@@ -181,6 +179,18 @@ def column(
                     f"{row_name(i, values.index)}; convert the column to one type."
                 )
     return pd.Categorical([None if _is_missing(item) else item for item in items], categories=list(levels))
+
+
+def typical_value(values: pd.Series, name: str) -> Any:
+    """The median of a column of numbers, the most frequent level of another.
+
+    Examples
+    --------
+    >>> typical_value(pd.Series(["b", "a", "b"]), "group")
+    'b'
+    """
+    read = column(values, name)
+    return float(np.median(read)) if isinstance(read, np.ndarray) else read.categories[np.bincount(read.codes).argmax()]
 
 
 def check_levels(

@@ -25,7 +25,7 @@ from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
-__all__ = ["ModelFrame", "model_frame"]
+__all__ = ["ModelFrame", "model_frame", "numeric_design"]
 
 MISSING = ("drop", "raise", "marginalize")
 
@@ -71,6 +71,11 @@ class _Part:
         return self.terms is None or not any(check.computed or check.called for check in self.checks.values())
 
     @property
+    def is_category(self) -> bool:
+        """Whether it is a covariate of categories, by the number of their level."""
+        return self.what == "covariate" and self.reads == "categories"
+
+    @property
     def name(self) -> str:
         """Of a response, before it is fitted."""
         return self.columns[0] if self.is_plain else self.terms[0].name()
@@ -94,7 +99,10 @@ class _Part:
     def fit(self, frame: pd.DataFrame) -> _Part:
         """Learn levels and transformations from complete rows."""
         if self.reads == "categories":
-            return self._fit_categories(frame)
+            fitted = self._fit_categories(frame)
+            if self.is_category:
+                self._check_categories(frame, fitted.numeric, fitted.levels)
+            return fitted
         if self.terms is None:
             return replace(self, names=self.columns)
         data = self.read(frame)
@@ -196,7 +204,7 @@ class ModelFrame:
     used: np.ndarray = field(repr=False)  # (rows of the data,) bool
     source: Any = field(repr=False)  # used rows and columns, a DataFrame or a CSR array: gives the same ModelFrame again
     _responses: list[_Part] = field(repr=False)
-    _covariates: list[_Part] = field(repr=False)  # none or one
+    _covariates: list[_Part] = field(repr=False)  # one of all numbers, then the categories
     _inputs: list[_Part] = field(repr=False)  # one for each design
     from_array: bool = field(repr=False)
 
@@ -235,6 +243,11 @@ class ModelFrame:
     @property
     def input_names(self) -> tuple[str, ...]:
         return tuple(name for part in self._inputs for name in part.names)
+
+    @property
+    def is_category(self) -> np.ndarray:
+        """(q,) bool: covariates that are categories, by the number of their level."""
+        return np.array([part.is_category for part in self._covariates for _ in part.names], dtype=bool)
 
     @property
     def covariate_columns(self) -> dict[str, tuple[Any, ...] | None]:
@@ -391,7 +404,7 @@ def model_frame(
     else:
         responses, covariates = parse(formula, known)
         left = [_Part.of("response", [term], known) for term in responses]
-        right = [_Part.of("covariate", covariates, known)] if any(term.factors for term in covariates) else []
+        right = _covariate_parts(covariates, frame)
     for part in left:
         for name in spoken_for.intersection(part.columns):
             raise ValueError(f"The column {name!r} is a response and stands in the design of a family; keep it in one place.")
@@ -414,6 +427,41 @@ def model_frame(
     return ModelFrame(
         formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array
     )
+
+
+def _covariate_parts(terms: list[Term], frame: pd.DataFrame) -> list[_Part]:
+    """All numbers in one part, categories that stand as they are each in a part of its own."""
+    known = list(frame.columns)
+    if not any(term.factors for term in terms):
+        return []
+    alone = [_Part.of("covariate", [term], known) if term.factors else None for term in terms]
+    own = [part is not None and part.is_plain and len(part.terms[0].factors) == 1 and _is_text(frame, part.columns) for part in alone]
+    together = [term for term, is_own in zip(terms, own, strict=True) if not is_own]
+    numbers = [_Part.of("covariate", together, known)] if any(term.factors for term in together) else []
+    return numbers + [replace(part, reads="categories") for part, is_own in zip(alone, own, strict=True) if is_own]
+
+
+def _is_text(frame: pd.DataFrame, columns: Iterable[str]) -> bool:
+    """Whether a column holds text or categories."""
+    return any(not isinstance(arrays.column(frame[name], name), np.ndarray) for name in columns)
+
+
+def numeric_design(formula: str | None, data: Any) -> str | None:
+    """The design of an intercept and the numeric covariates of a formula; None where there are none, or the formula cannot be read.
+
+    Examples
+    --------
+    >>> numeric_design("y ~ log(x) + group", {"y": [1.0, 2.0], "x": [1.0, 3.0], "group": ["a", "b"]})
+    '1 + log(x)'
+    """
+    try:
+        frame = tables.as_frame(data)
+        _, terms = parse(formula, list(frame.columns))
+        parts = [_Part.of("covariate", [term], list(frame.columns)) for term in terms if term.factors]
+        names = [part.terms[0].name() for part in parts if not (part.named("coded") or _is_text(frame, part.columns))]
+    except (ValueError, TypeError):  # said by `model_frame`
+        return None
+    return " + ".join(["1", *names]) if names else None
 
 
 def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:

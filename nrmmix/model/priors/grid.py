@@ -1,28 +1,126 @@
-"""Covariates as kernels read them: groups of equal rows, candidate locations, scaled distances."""
+"""Covariates as kernels read them: groups of rows, candidate locations with their weights and widths, distances."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from nrmmix.model.frame.arrays import LARGEST
+
+
+@dataclass(frozen=True)
+class Scales:
+    """How distances in each covariate are measured: (x - offset) / span of numbers, 0 or 1 of categories."""
+
+    offset: np.ndarray  # (q,)
+    span: np.ndarray
+    category: np.ndarray  # (q,) bool
+
+    @classmethod
+    def of(cls, x: np.ndarray, category: np.ndarray, unit: np.ndarray) -> Scales:
+        """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are."""
+        span = np.ptp(x, axis=0)
+        scaled = unit & ~category & (span > 0)
+        return cls(np.where(scaled, x.min(axis=0), 0.0), np.where(scaled, span, 1.0), category)
+
+    def distances(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Distances (q, m, p) of rows x (m, q) from rows y (p, q)."""
+        gap = np.abs(((x - self.offset) / self.span).T[:, :, None] - ((y - self.offset) / self.span).T[:, None, :])
+        gap[self.category] = gap[self.category] != 0
+        return np.ascontiguousarray(gap)
+
+    def coordinates(self, x: np.ndarray) -> np.ndarray:
+        """Coordinates of rows x (m, q) whose Euclidean distances are those of numbers, and 1 between categories."""
+        numbers = ((x - self.offset) / self.span)[:, ~self.category]
+        codes = [x[:, [j]] == np.unique(x[:, j]) for j in np.flatnonzero(self.category)]
+        return np.hstack([numbers, *(np.sqrt(0.5) * code for code in codes)])
+
 
 @dataclass(frozen=True)
 class Grid:
-    """Covariates as kernels read them."""
+    """Covariates as kernels read them.
 
-    values: np.ndarray  # (G, q) distinct covariate rows, in the data's units
+    Where atoms have widths of their own a candidate location is a pair of a place and widths: `locations` holds the place of each pair,
+    `width` its widths, and distances are measured in them.
+    """
+
+    values: np.ndarray  # (G, q) covariates of the groups, in the data's units: distinct rows, or means of bins
     group: np.ndarray  # (n,) int64: row of `values` of each observation
-    locations: np.ndarray  # (P, q) candidate locations, in the data's units
-    offset: np.ndarray  # (q,) scaling: (x - offset) / span
-    span: np.ndarray
-    distance: np.ndarray  # (q, G, P) scaled distances of groups and locations
+    locations: np.ndarray  # (P, q) places of the candidate locations, in the data's units
+    weights: np.ndarray  # (P,) their prior probabilities
+    width: np.ndarray  # (P, q) widths of atoms there, NaN in covariates whose width all atoms share
+    factor: np.ndarray  # (P, q) by which distances are multiplied
+    scales: Scales
+    binned: bool  # whether groups are bins of unlike rows
+    distance: np.ndarray  # (q, G, P)
 
     def distances(self, x: np.ndarray) -> np.ndarray:
-        """Scaled distances (q, m, P) of covariate rows x (m, q) from the locations."""
-        scaled = (x - self.offset) / self.span
-        at = (self.locations - self.offset) / self.span
-        return np.ascontiguousarray(np.abs(scaled.T[:, :, None] - at.T[:, None, :]))
+        """Distances (q, m, P) of covariate rows x (m, q) from the locations, in their widths where they have any."""
+        gap = self.scales.distances(x, self.locations)
+        gap *= self.factor.T[:, None, :]
+        return gap
+
+
+# ---- groups
+
+
+def grouped(x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Distinct rows of x (n, q), the row of each observation, and whether they are means of bins, of which there are at most `groups`."""
+    values, group = np.unique(x, axis=0, return_inverse=True)
+    group = group.reshape(-1).astype(np.int64)
+    if groups is None or len(values) <= groups:
+        return values, group, False
+    of_value = np.empty(len(values), np.int64)
+    for b, rows in enumerate(bins(values, np.bincount(group), scales, groups)):
+        of_value[rows] = b
+    group = of_value[group]
+    size = np.bincount(group)
+    means = np.stack([np.bincount(group, column) / size for column in x.T], axis=1)
+    means[group, scales.category] = x[:, scales.category]  # equal within a bin
+    return means, group, True
+
+
+def bins(values: np.ndarray, size: np.ndarray, scales: Scales, most: int) -> list[np.ndarray]:
+    """Rows of distinct `values` (m, q) in at most so many bins of about as many observations each; categories are never mixed.
+
+    Of one number by its quantiles; of several the largest bin is halved at the median of what varies most in it, again and again.
+    """
+    _, stratum = np.unique(values[:, scales.category], axis=0, return_inverse=True)
+    parts = [np.flatnonzero(stratum.reshape(-1) == s) for s in range(stratum.max() + 1)]
+    if len(parts) > most:
+        raise ValueError(f"{most} bins are too few: the categories alone have {len(parts)} combinations; give more.")
+    scaled = ((values - scales.offset) / scales.span)[:, ~scales.category]
+    if len(parts) == scaled.shape[1] == 1:
+        steps = np.cumsum(size[np.argsort(scaled[:, 0], kind="stable")])
+        number = np.minimum((most * (steps - 0.5) / steps[-1]).astype(np.int64), most - 1)
+        return [np.flatnonzero(number == b) for b in np.unique(number)]
+    weight = [float(size[rows].sum()) for rows in parts]
+    while len(parts) < most and max(map(len, parts)) > 1:
+        largest = max(range(len(parts)), key=lambda b: weight[b] if len(parts[b]) > 1 else -1.0)
+        rows = parts[largest]
+        rows = rows[np.argsort(scaled[rows, np.ptp(scaled[rows], axis=0).argmax()], kind="stable")]
+        steps = np.cumsum(size[rows])
+        cut = int(np.abs(steps[:-1] - steps[-1] / 2).argmin()) + 1
+        parts[largest], weight[largest] = rows[:cut], float(steps[cut - 1])
+        parts.append(rows[cut:])
+        weight.append(float(steps[-1] - steps[cut - 1]))
+    return parts
+
+
+# ---- places
+
+
+def places_of(values: np.ndarray, scales: Scales, way: str, most: int) -> np.ndarray:
+    """Places (P, q) for atoms, at most so many, in the data's units."""
+    if way == "spaced" and values.shape[1] == 1 and not scales.category[0]:
+        return np.linspace(values.min(), values.max(), most)[:, None]
+    if len(values) <= most:
+        return values
+    if way == "quantiles":
+        return np.array([values[rows].mean(axis=0) for rows in bins(values, np.ones(len(values)), scales, most)])
+    return values[farthest_points(scales.coordinates(values), most)]
 
 
 def farthest_points(x: np.ndarray, count: int) -> np.ndarray:
@@ -33,3 +131,35 @@ def farthest_points(x: np.ndarray, count: int) -> np.ndarray:
         chosen.append(int(gap.argmax()))
         gap = np.minimum(gap, ((x - x[chosen[-1]]) ** 2).sum(axis=1))
     return np.sort(np.array(chosen))
+
+
+def own_places(
+    locations: np.ndarray, weights: np.ndarray | None, values: np.ndarray, category: np.ndarray, names: Sequence[str], who: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """A user's places, in order, and their weights; `values` (m, q) are the covariates of the data.
+
+    Raises
+    ------
+    ValueError
+        If they have the wrong shape, are not finite, or one of them is there twice.
+    """
+    q = len(names)
+    places = locations[:, None] if locations.ndim == 1 and q == 1 else locations
+    if places.ndim != 2 or places.shape[1] != q or len(places) == 0:
+        raise ValueError(f"{who}: locations must have shape (P, {q}) with P >= 1, not {locations.shape}.")
+    if not (np.abs(places) <= LARGEST).all():  # NaN is not
+        raise ValueError(f"{who}: locations must be finite, and not beyond {LARGEST:g}.")
+    for j in np.flatnonzero(category):
+        strange = places[~np.isin(places[:, j], values[:, j]), j]
+        if len(strange):
+            raise ValueError(f"{who}: locations in {names[j]!r} are numbers of its levels, from 0 on; {strange[0]:g} is none.")
+    order = np.lexsort(places.T[::-1])
+    places = places[order]
+    same = np.flatnonzero((places[1:] == places[:-1]).all(axis=1))
+    if len(same):
+        raise ValueError(f"{who}: the location {places[same[0]].tolist()} is there twice; give it once, with a larger weight if need be.")
+    if weights is None:
+        return places, np.full(len(places), 1.0 / len(places))
+    if len(weights) != len(places):
+        raise ValueError(f"{who}: {len(weights)} weights for {len(places)} locations; give one for each.")
+    return places, weights[order]

@@ -132,6 +132,14 @@ class Cdf(Marginal):
         return distribution.cdf(np.floor(points) if distribution.discrete else points)
 
 
+class Exceedance(Marginal):
+    """Probabilities that single responses are larger than points."""
+
+    @staticmethod
+    def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
+        return 1.0 - Cdf.at(distribution, points)
+
+
 class Quantile(Cdf):
     """Quantiles of some responses, those of one after those of another, from the cdf divided by its limit.
 
@@ -207,6 +215,32 @@ def over_cases(
 ) -> np.ndarray:
     """(cases, W, 3): estimate and band for every case, of the functional that `make` makes for rows of inputs."""
     table = np.zeros((rows.n_cases, W, 3))
+    for cases, estimate, sampled, whole in _over_parts(make, W, states, rows, seed):
+        table[cases] = np.stack([estimate, *_band(sampled, interval, whole)], axis=-1)
+    return table
+
+
+def over_pairs(
+    make: Callable[[np.ndarray], Functional],
+    W: int,
+    states: States,
+    rows: PredictionRows,
+    pairs: np.ndarray,
+    interval: float,
+    seed: np.random.SeedSequence,
+) -> np.ndarray:
+    """(len(pairs), W, 3): the second of two cases less the first, under the same draw of the random measure."""
+    estimates, drawn = np.zeros((rows.n_cases, W)), np.zeros((len(states), rows.n_cases, W))
+    for cases, estimate, sampled, _ in _over_parts(make, W, states, rows, seed):
+        estimates[cases], drawn[:, cases] = estimate, sampled
+    first, second = pairs.T
+    return np.stack([estimates[second] - estimates[first], *_band(drawn[:, second] - drawn[:, first], interval)], axis=-1)
+
+
+def _over_parts(
+    make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows, seed: np.random.SeedSequence
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, Any]]:
+    """Some cases, their estimates (cases, W), draws (draws, cases, W), and which of the W are whole numbers."""
     for cases, functional, given in _pieces(make, rows):
         J = functional.J
         each = 8 * (len(states) * W + 3 * J + (MANY * J if rows.has_inputs else 0))
@@ -218,8 +252,7 @@ def over_cases(
                 estimate += own.expected(state, values) / len(states)
                 measure = state.measure(child)
                 sampled[s] = functional.finish(own.under(measure, functional.values(measure), values[..., -1:]), given[part])
-            table[cases[part]] = np.stack([functional.finish(estimate, given[part]), *_band(sampled, interval, functional.whole)], axis=-1)
-    return table
+            yield cases[part], functional.finish(estimate, given[part]), sampled, functional.whole
 
 
 def _pieces(make: Callable[[np.ndarray], Functional], rows: PredictionRows) -> Iterator[tuple[np.ndarray, Functional, np.ndarray]]:

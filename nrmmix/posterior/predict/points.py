@@ -56,8 +56,8 @@ def why_not(model: Specification, kind: str) -> list[str | None]:
     for distribution in prior_distributions(model):
         if distribution is None:
             found.append("has no law of its own: it is one of counts that share the total of their row")
-        elif kind in ("cdf", "quantile") and not distribution.ordered:
-            what = "distribution function" if kind == "cdf" else "quantiles"
+        elif kind in ("cdf", "exceedance", "quantile") and not distribution.ordered:
+            what = "quantiles" if kind == "quantile" else "distribution function"
             found.append(f"has categories without an order, and no {what}")
         else:
             found.append(None)

@@ -56,8 +56,10 @@ def prediction_rows(model: Specification, newdata: Any) -> PredictionRows:
     frame, covariates = model.frame, None
     if newdata is None:
         index = frame.index
-        place = model.grid.group if model.is_regression else np.zeros(len(index), np.int64)
-        covariates = model.grid.values if model.is_regression else None
+        place = np.zeros(len(index), np.int64)
+        if model.is_regression:
+            covariates, place = np.unique(frame.covariates, axis=0, return_inverse=True)
+            place = place.reshape(-1).astype(np.int64)
     elif model.is_regression:
         x, index, ok = frame.new_covariates(newdata)
         place = np.full(len(index), -1, np.int64)
@@ -114,7 +116,7 @@ class CovariateWeights:
         if self.distance is None:
             return np.ones((1, 1))
         if self._last is None or self._last[0] != widths.tobytes():
-            log_K = self.model.kernel.log_kernel(self.distance, widths)
+            log_K = self.model.log_kernel(self.distance, widths)
             self._check(log_K)
             # the conditional distribution does not change when a row of K is scaled: far out nothing underflows
             self._last = (widths.tobytes(), np.exp(log_K - log_K.max(axis=1, keepdims=True)))

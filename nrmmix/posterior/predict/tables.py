@@ -15,14 +15,24 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.messages import count, known_name, probability
+from nrmmix.common.messages import count, known_name, one_of, probability
 from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
 from nrmmix.posterior.predict import membership
-from nrmmix.posterior.predict.functionals import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, over_cases, over_rows
+from nrmmix.posterior.predict.functionals import (
+    Cdf,
+    Density,
+    Exceedance,
+    Functional,
+    MarginalDensity,
+    Mean,
+    Quantile,
+    over_cases,
+    over_rows,
+)
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
@@ -31,7 +41,9 @@ if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
     from nrmmix.posterior.draws import Posterior
 
-KINDS = ("mean", "density", "cdf", "quantile", "cluster")
+KINDS = ("mean", "density", "cdf", "exceedance", "quantile", "cluster")
+OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance}
+AVERAGES = ("density", "log")
 
 
 @dataclass(frozen=True)
@@ -87,8 +99,7 @@ def predict(
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; did you mean kind={newdata!r}?")
     known_name("kind", kind, KINDS)
     share = probability("interval", interval)
-    if kind not in ("density", "cdf") and at is not None:
-        raise ValueError(f'at belongs to kind="density" and "cdf"; a {kind} has no points.')
+    check_points(kind, at)
     if kind == "cluster" and response is not None:
         raise ValueError("a cluster has all responses; leave response= out.")
     model, size = posterior.specification, count("draws", draws, 1)
@@ -106,8 +117,17 @@ def predict(
         return _curve(query, kind, at, joint=kind == "density" and response is None and model.n_dim > 1)
 
 
-def log_density(posterior: Posterior, newdata: Any = None, draws: int | None = 1000) -> pd.Series:
-    """Log of the posterior mean density of each row's own response; see `MCMCResult.log_density`."""
+def check_points(kind: str, at: Any) -> None:
+    """Refuse points where a functional has none, and an exceedance without them."""
+    if kind not in OF_POINTS and at is not None:
+        raise ValueError(f'at belongs to kind="density", "cdf" and "exceedance"; a {kind} has no points.')
+    if kind == "exceedance" and at is None:
+        raise ValueError('kind="exceedance" is the probability that the response is larger than something; say what by at=.')
+
+
+def log_density(posterior: Posterior, newdata: Any = None, draws: int | None = 1000, average: str = "density") -> pd.Series:
+    """Log of the posterior mean density of each row's own response, or mean of its log; see `MCMCResult.log_density`."""
+    one_of("average", average, AVERAGES)
     model = posterior.specification
     rows, y = prediction_rows(model, newdata), _own_responses(model, newdata)
     if y is None:
@@ -118,11 +138,12 @@ def log_density(posterior: Posterior, newdata: Any = None, draws: int | None = 1
     with announced():
         for part in parts(len(ok), 8 * 4 * (states.most_clusters + 1)):
             some = ok[part]
-            total = np.full(len(some), -np.inf)
+            total = np.full(len(some), -np.inf) if average == "density" else np.zeros(len(some))
             with rows_of(rows.index, some):
                 for terms in log_terms(states, rows.take(some), y[some]):
-                    total = np.logaddexp(total, logsumexp(terms, axis=1))
-            out[some] = total - np.log(len(states))
+                    one = logsumexp(terms, axis=1)
+                    total = np.logaddexp(total, one) if average == "density" else total + one
+            out[some] = total - np.log(len(states)) if average == "density" else total / len(states)
     return pd.Series(out, index=rows.index, name="log_density")
 
 
@@ -162,7 +183,7 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
     def functional(points: Any, responses: np.ndarray, inputs: np.ndarray, matched: bool = False) -> Functional:
         if joint or (kind == "density" and model.n_dim == 1):
             return Density(states, points, inputs, matched)
-        return (MarginalDensity if kind == "density" else Cdf)(points[:, 0], responses, inputs, matched)
+        return OF_POINTS[kind](points[:, 0], responses, inputs, matched)
 
     def levels(points: Any, responses: np.ndarray) -> dict[str, np.ndarray]:
         if model.frame.is_sparse:

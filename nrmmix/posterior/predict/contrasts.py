@@ -1,0 +1,115 @@
+"""Differences of predictions between values of a column, under the same draws of the random measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.common.compiling import announced
+from nrmmix.common.messages import count, did_you_mean, listed, plain, probability
+from nrmmix.common.seeds import prediction_seed, seed_sequence
+from nrmmix.model.frame.arrays import reals, typical_value
+from nrmmix.posterior.predict.functionals import Functional, Mean, Quantile, over_pairs
+from nrmmix.posterior.predict.points import check_marginal, given_points, label, response_columns
+from nrmmix.posterior.predict.rows import prediction_rows
+from nrmmix.posterior.predict.states import States, states_of
+from nrmmix.posterior.predict.tables import OF_POINTS, check_points
+
+if TYPE_CHECKING:
+    from nrmmix.model.specification import Specification
+    from nrmmix.posterior.draws import Posterior
+
+KINDS = ("mean", "quantile", *OF_POINTS)
+
+
+def contrasts(
+    posterior: Posterior,
+    values: Any,
+    kind: str = "mean",
+    *,
+    at: Any = None,
+    q: Any = (0.05, 0.5, 0.95),
+    interval: float = 0.9,
+    draws: int = 500,
+    rng: Any = None,
+    response: str | Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """See `nrmmix.MCMCResult.contrasts`."""
+    model = posterior.specification
+    if kind not in KINDS:
+        raise ValueError(f"contrasts are of {listed(map(repr, KINDS))}, not of {kind!r}{did_you_mean(kind, KINDS)}.")
+    check_points(kind, at)
+    if kind in OF_POINTS and at is None:
+        raise ValueError(f"contrasts of a {kind} need points: give at=.")
+    share, size = probability("interval", interval), count("draws", draws, 1)
+    name, newdata = _rows_of_contrast(model, values)
+    rows, responses = prediction_rows(model, newdata), response_columns(model, response)
+    named = model.n_dim > 1 if response is None else not isinstance(response, str)
+    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    pairs = np.array(list(combinations(range(len(newdata)), 2)))
+    with announced():
+        states = states_of(posterior, size)
+        make, W, levels = _functional(states, kind, responses, named, at, q)
+        table = over_pairs(make, W, states, rows, rows.row[pairs], share, seed)
+    shown = [f"{plain(newdata[name].iloc[b])} - {plain(newdata[name].iloc[a])}" for a, b in pairs]
+    if not levels:
+        index: pd.Index = pd.Index(shown, name="contrast")
+    else:
+        every = [np.repeat(np.array(shown, dtype=object), W), *(np.tile(at_each, len(pairs)) for at_each in levels.values())]
+        index = pd.MultiIndex.from_arrays(every, names=["contrast", *levels])
+    return pd.DataFrame(table.reshape(-1, 3), index=index, columns=["estimate", "lower", "upper"])
+
+
+def _functional(states: States, kind: str, responses: np.ndarray, named: bool, at: Any, q: Any) -> tuple[Any, int, dict[str, np.ndarray]]:
+    """What makes the functional for rows of inputs, how many values it has, and what tells them apart."""
+    model = states.model
+    names = np.array(model.frame.response_names)
+    if kind == "mean":
+        of, every = model.blocks.mean_responses(), np.array(model.blocks.mean_names(), dtype=object)
+        means = np.concatenate([every[of == j] for j in responses])
+        return (lambda inputs: Mean(states, responses, inputs)), len(means), {"response": means} if named or len(means) > 1 else {}
+    check_marginal(model, responses, kind)
+    if kind == "quantile":
+        probabilities = np.atleast_1d(reals(q, "q"))
+        if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
+            raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
+        W = len(responses) * len(probabilities)
+        levels = {"response": np.repeat(names[responses], len(probabilities))} if named else {}
+        levels["q"] = np.tile(probabilities, len(responses))
+        return (lambda inputs: Quantile(states, responses, probabilities, inputs)), W, levels
+    points = given_points(model, at, responses)
+    of_points, values = np.repeat(responses, len(points)), points.T.ravel()
+    levels = {"response": names[of_points]} if named else {}
+
+    def make(inputs: np.ndarray) -> Functional:
+        return OF_POINTS[kind](values, of_points, inputs)
+
+    return make, len(values), levels | {"y": label(model, of_points, values)}
+
+
+def _rows_of_contrast(model: Specification, values: Any) -> tuple[str, pd.DataFrame]:
+    """The column that varies, and new data in which the others are held."""
+    frame = model.frame
+    columns = dict.fromkeys([*frame.covariate_columns, *frame.input_columns])
+    if not columns:
+        raise ValueError("the distribution depends on no column, so that there is nothing to contrast; write `response ~ covariate`.")
+    if not isinstance(values, Mapping) or not values:
+        raise ValueError(f"values must be a dict such as {{{next(iter(columns))!r}: [a, b]}}, not {values!r}.")
+    for name in values:
+        if name not in columns:
+            raise ValueError(f"the distribution does not depend on {name!r}, but on {listed(columns)}{did_you_mean(name, columns)}")
+    given = {name: [value] if np.ndim(value) == 0 else list(value) for name, value in values.items()}
+    varied = [name for name, some in given.items() if len(some) != 1]
+    if len(varied) != 1 or not given[varied[0]]:
+        what = f"{listed(map(repr, varied))} have" if len(varied) > 1 else "no column has"
+        raise ValueError(f"{what} several values; give two or more to one column, and one to others that you name.")
+    (name,) = varied
+    held = {other: typical_value(frame.source[other], other) for other in columns if other not in given}
+    size = len(given[name])
+    return name, pd.DataFrame(
+        {other: list(given[other]) if other == name else [given[other][0] if other in given else held[other]] * size for other in columns}
+    )
