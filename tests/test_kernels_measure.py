@@ -190,8 +190,7 @@ def test_log_density_of_mass(name):
     ("se", 0), ("se-mass", 0), ("se-widths", 0), ("se-widths", 2), ("se-shared", 0), ("box", 0),
     ("se-py", 0), ("se-stable", 0), ("se-finite", 0), ("box-full", 0),
 ])
-@pytest.mark.parametrize("carry", [False, True])
-def test_log_density_of_a_width(name, j, carry):
+def test_log_density_of_a_width(name, j):
     model = DENSITIES[name]
     logit = isinstance(model.widths[j], nm.Beta)
     data, state = density_point(name)
@@ -199,12 +198,11 @@ def test_log_density_of_a_width(name, j, carry):
     state.carried[0] = np.log(state.v * naive.reach(problem, point, point.widths))
     before = copy_of(state)
     zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
-    found = [scalar(hyper.log_density_width, data, state, layout.WIDTH + j + carry * hyper.CARRY, z) for z in zs]
-    options = dict(without_mass=integrates_mass(model), logit=logit, carry=carry)
-    wanted = [naive.log_density_width(problem, point, j, z, **options) for z in zs]
+    found = [scalar(hyper.log_density_width, data, state, layout.WIDTH + j, z) for z in zs]
+    wanted = [naive.log_density_width(problem, point, j, z, without_mass=integrates_mass(model), logit=logit) for z in zs]
     agree_up_to_a_constant(found, wanted)
-    # only scratch space has changed
-    for field in ("hyper", "K", "log_K", "A", "v", "labels", "location"):
+    # only scratch space has changed, and the locations, which are drawn after it
+    for field in ("hyper", "K", "log_K", "A", "v", "labels"):
         np.testing.assert_array_equal(getattr(state, field), getattr(before, field))
 
 
@@ -290,7 +288,7 @@ def test_slice_v_draws(group):
 
 
 @pytest.mark.parametrize("case", [
-    "mass-dp", "mass-nggp", "sigma", "sigma-mixture", "width", "width-beta", "width-carry", "width-beta-carry",
+    "mass-dp", "mass-nggp", "sigma", "sigma-mixture", "width", "width-beta",
 ])
 def test_slice_hyper_draws(case):
     model = {
@@ -300,20 +298,17 @@ def test_slice_hyper_draws(case):
         "sigma-mixture": lambda: mixture(9, 1, prior=nm.NGGP(0.9, nm.Beta(2, 3))),
         "width": lambda: regression(9, nm.SquaredExponential(nm.LogNormal(-1, 0.7)), prior=nm.NGGP(0.9, 0.2)),
         "width-beta": lambda: regression(9, nm.SquaredExponential(nm.Beta(2, 2)), prior=nm.NGGP(0.9, 0.2), q=2),
-    }[case.removesuffix("-carry")]()
-    carry = case.endswith("-carry")
+    }[case]()
     which = {"mass": layout.MASS, "sigma": layout.SIGMA, "width": layout.WIDTH}[case.split("-")[0]]
     data, state = random_point(model, np.random.default_rng(8))
     problem, point = problem_of(model, data), point_of(state)
     rng = np.random.default_rng(2)
     draws = np.empty(12_000)
+    updates = {layout.MASS: hyper.update_mass, layout.SIGMA: hyper.update_sigma, layout.WIDTH: hyper.update_widths}
     for t in range(len(draws)):
-        if which == layout.WIDTH:
-            hyper.update_width(data, state, which, int(carry), rng)
-        else:
-            step(hyper.update_sigma if which == layout.SIGMA else hyper.update_mass, data, state, rng)
+        step(updates[which], data, state, rng)
         draws[t] = state.hyper[which]
-    if carry:
+    if which == layout.WIDTH:
         held = naive.reach(problem, point, point.widths) * point.v
         np.testing.assert_allclose(naive.reach(problem, point, point_of(state).widths) * state.v, held, rtol=1e-7)
     draws = draws[::4]
@@ -322,7 +317,7 @@ def test_slice_hyper_draws(case):
     density = {
         layout.MASS: lambda t: naive.log_density_mass(problem, point, t),
         layout.SIGMA: lambda t: naive.log_density_sigma(problem, point, t, without_mass=False),
-        layout.WIDTH: lambda t: naive.log_density_width(problem, point, 0, t, without_mass=False, logit=logit, carry=carry),
+        layout.WIDTH: lambda t: naive.log_density_width(problem, point, 0, t, without_mass=False, logit=logit),
     }[which]
     check_draws(z, density, -25.0, 20.0)
 

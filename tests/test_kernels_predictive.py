@@ -38,7 +38,7 @@ def test_regression_weights(prior, kernel):
         labels, where = fit.draws["labels"][0, t], fit.draws["locations"][0, t]
         sizes = np.bincount(labels)
         at = np.array([where[labels == c][0] for c in range(len(sizes))])
-        A = fit.draws["v"][0, t] @ np.exp(kernel.log_kernel(fit.model.grid.distance, width))
+        A = fit.draws["A"][0, t]
         K_rows, found = covariates.at(width), state.weights(covariates)
         for K, row in zip(K_rows, found, strict=True):
             wanted = naive.predictive_weights(sizes, A[at], A, K[at], K, float(prior.mass), float(prior.sigma), prior.tau)

@@ -189,7 +189,7 @@ def drawn(K, group, mass, sigma, tau, size, seed=1):
     with np.errstate(divide="ignore"):
         log_K = np.log(K)
     for _ in range(size):
-        labels, locations = seat(log_K, np.array(group), mass, sigma, tau, rng)
+        labels, locations = seat(log_K, np.full(log_K.shape[1], 1 / log_K.shape[1]), np.array(group), mass, sigma, tau, rng)
         yield tuple(labels.tolist()), tuple(locations.tolist())
 
 

@@ -140,13 +140,7 @@ class Specification:
 
     def log_kernel(self, distance: np.ndarray, widths: np.ndarray) -> np.ndarray:
         """log K (m, P) from distances (q, m, P) at widths (q,)."""
-        from nrmmix.kernels.chain import covariate_matrix
-
-        total, one = np.zeros(distance.shape[1:]), np.empty(distance.shape[1:])
-        for j, entry in enumerate(self.covariate_entries):
-            covariate_matrix(entry.address, np.ascontiguousarray(distance[j : j + 1]), np.array([widths[j]], float), one)
-            total += one
-        return total
+        return sum(part.kernel.log_kernel(distance[j : j + 1], widths[j : j + 1]) for j, part in enumerate(self._by_covariate))
 
     @property
     def sampled(self) -> tuple[str, ...]:
@@ -174,8 +168,8 @@ class Specification:
     def describe_groups(self) -> str:
         """How many groups and locations there are."""
         values = "bins at quantiles of the rows, within which they are taken for equal" if self.grid.binned else "distinct values"
-        pairs = len(np.unique(self.grid.width, axis=0))
-        of = f"{len(self.grid.locations) // pairs} x {pairs} locations and widths" if pairs > 1 else f"{len(self.grid.locations)} locations"
+        P, pairs = len(self.grid.locations), len(np.unique(np.nan_to_num(self.grid.width), axis=0))
+        of = f"{P // pairs} locations x {pairs} widths" if pairs > 1 else f"{P} locations"
         return f"{len(self.grid.values)} {values}, {of}"
 
     def describe_scale(self) -> str:

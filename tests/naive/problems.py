@@ -73,7 +73,7 @@ def log_likelihood(problem: Problem, point: Point) -> float:
 
 
 def log_measure(problem: Problem, point: Point) -> float:
-    """log p(partition, locations, v), or log p(partition) where u is integrated out."""
+    """log p(partition, locations, v), or log p(partition) where u is integrated out; a density in v itself."""
     sizes = [len(point.members(k)) for k in range(point.n_clusters)]
     mass, sigma, tau = point.mass, point.sigma, point.tau
     if problem.marginal:
@@ -330,12 +330,10 @@ def log_density_sigma(problem: Problem, point: Point, z: float, *, without_mass:
     return log_posterior(problem, at, without_mass=without_mass) + math.log(sigma) + math.log1p(-sigma)
 
 
-def log_density_width(
-    problem: Problem, point: Point, j: int, z: float, *, without_mass: bool, logit: bool = False, carry: bool = False
-) -> float:
-    """Of z = log width of covariate j, or its logit; all covariates follow a shared width.
+def log_density_width(problem: Problem, point: Point, j: int, z: float, *, without_mass: bool, logit: bool = False) -> float:
+    """Of z = log width of covariate j, or its logit, the locations summed over; all covariates follow a shared width.
 
-    With V fixed; or with `carry` V_g sum_m n_m K(x_g, mu_m) fixed, where V moves with the width and has its density of log V.
+    V_g sum_m n_m K(x_g, mu_m) is fixed, mu_m the location that suits cluster m best: V moves with the width, and has its density of log V.
     """
     width = 1.0 / (1.0 + math.exp(-z)) if logit else math.exp(z)
     jacobian = math.log(width) + (math.log1p(-width) if logit else 0.0)
@@ -344,20 +342,31 @@ def log_density_width(
         widths[:] = width
     else:
         widths[j] = width
-    v = point.v
-    if carry:
-        after = reach(problem, point, widths)
-        if (after < 1e-200).any():  # V overflows there, and is truncated long before
-            return -math.inf
-        v = v * reach(problem, point, point.widths) / after
-        jacobian += float(np.log(v).sum())
-    return log_posterior(problem, replace(point, widths=widths, v=v), without_mass=without_mass) + jacobian
+    best = best_locations(problem, point, widths)
+    if best is None:
+        return -math.inf
+    after = reach(problem, point, widths)
+    if (after < 1e-200).any():  # V overflows there, and is truncated long before
+        return -math.inf
+    v = point.v * reach(problem, point, point.widths) / after
+    at = replace(point, widths=widths, v=v, locations=best)
+    places = itertools.product(range(len(problem.R0)), repeat=point.n_clusters)
+    summed = logsumexp([log_measure(problem, replace(at, locations=locations)) for locations in places]) - log_measure(problem, at)
+    return float(log_posterior(problem, at, without_mass=without_mass) + summed + jacobian + np.log(v).sum())
+
+
+def best_locations(problem: Problem, point: Point, widths: np.ndarray) -> tuple[int, ...] | None:
+    """For each cluster the first location of the largest product of its members' K; None where one has no location in reach of all."""
+    with np.errstate(divide="ignore"):
+        log_K = np.log(problem.K(widths))
+    sums = [log_K[problem.group[point.members(k)]].sum(axis=0) for k in range(point.n_clusters)]
+    return None if any(np.isneginf(one.max()) for one in sums) else tuple(int(one.argmax()) for one in sums)
 
 
 def reach(problem: Problem, point: Point, widths: np.ndarray) -> np.ndarray:
-    """(G,) sum_m n_m K(x_g, mu_m)"""
+    """(G,) sum_m n_m K(x_g, mu_m), mu_m the location that suits cluster m best."""
     sizes = np.array([len(point.members(k)) for k in range(point.n_clusters)])
-    return problem.K(widths)[:, list(point.locations)] @ sizes
+    return problem.K(widths)[:, list(best_locations(problem, point, widths))] @ sizes
 
 
 def all_joint_states(problem: Problem, point: Point) -> Iterator[Point]:

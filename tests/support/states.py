@@ -60,8 +60,7 @@ def problem_of(model, data):
         x, group = np.unique((covariates - low) / (high - low), axis=0, return_inverse=True)
         mu = (model.grid.locations - low) / (high - low)
         kernel = {nm.SquaredExponential: naive.squared_exponential, nm.Box: naive.box}[type(model.kernel)]
-        widths = model.widths[:1] if shared else model.widths
-        hyperprior |= {"width" if shared else f"width_{j}": value for j, value in enumerate(widths)}
+        hyperprior |= {"width" if shared else f"width_{j}": model.widths[j] for j in model.width_columns.values()}
     hyperprior = {
         name: DISTRIBUTIONS[type(value)](value) for name, value in hyperprior.items() if not isinstance(value, float)
     }

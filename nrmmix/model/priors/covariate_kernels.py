@@ -58,8 +58,8 @@ class CovariateKernel:
         widths = (width,) if self.shared_width else tuple(width)
         if not widths:
             raise ValueError(f"{name}: width is empty; give one width, or one for each covariate.")
-        self._widths = tuple(None if w is None else self._checked(w) for w in widths)
-        if not self.shared_width and None in self._widths:
+        self.widths = tuple(None if w is None else self._checked(w) for w in widths)
+        if not self.shared_width and None in self.widths:
             raise ValueError(f"{name}: one of the widths is None; give a number, a distribution or nm.PerAtom for each covariate.")
         self.scale = scale
         if not (scale is None or (isinstance(scale, str) and scale == "unit")):
@@ -88,13 +88,13 @@ class CovariateKernel:
     @property
     def width(self) -> Width | list[Width] | None:
         """One width for all covariates, or a list of one for each; None for the default, which depends on the number of covariates."""
-        return self._widths[0] if self.shared_width else list(self._widths)
+        return self.widths[0] if self.shared_width else list(self.widths)
 
     def resolved(self, n_covariates: int) -> CovariateKernel:
         """The kernel with its default width, which depends on the number of covariates."""
-        if self.shared_width and self._widths[0] is None:
+        if self.shared_width and self.widths[0] is None:
             self = copy(self)
-            self._widths = (self.default_widths[n_covariates > 1],)
+            self.widths = (self.default_widths[n_covariates > 1],)
         return self
 
     def by_covariate(self, names: Sequence[str], category: np.ndarray) -> tuple[CovariateWidth, ...]:
@@ -107,9 +107,9 @@ class CovariateKernel:
         """
         own = type(self).__name__
         self = self.resolved(len(names))
-        if not self.shared_width and len(self._widths) != len(names):
+        if not self.shared_width and len(self.widths) != len(names):
             raise ValueError(
-                f"{own}: {len(self._widths)} widths for {len(names)} covariates ({', '.join(names)}); give one width, or one for each."
+                f"{own}: {len(self.widths)} widths for {len(names)} covariates ({', '.join(names)}); give one width, or one for each."
             )
         for name, is_category in zip(names, category, strict=True):
             if is_category and not self.of_categories:
@@ -122,7 +122,7 @@ class CovariateKernel:
                     f"{own} compares categories, and the covariate {name!r} holds numbers; give it another kernel, "
                     f"nm.Product({{{name!r}: nm.SquaredExponential(), ...}}), or make it a category."
                 )
-        widths = self._widths * len(names) if self.shared_width else self._widths
+        widths = self.widths * len(names) if self.shared_width else self.widths
         return tuple(CovariateWidth(self, width) for width in widths)
 
     def grid(self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None) -> Grid:
@@ -180,6 +180,14 @@ class CovariateKernel:
             )
         return way, most
 
+    def log_kernel(self, distance: np.ndarray, width: Any) -> np.ndarray:
+        """log K (m, P) from distances (q, m, P) at widths (q,), a product over these covariates."""
+        from nrmmix.kernels.chain import covariate_matrix
+
+        out = np.empty(distance.shape[1:])
+        covariate_matrix(self.entry.address, np.ascontiguousarray(distance), np.asarray(width, float), out)
+        return out
+
     def relative(self, width: np.ndarray) -> np.ndarray:
         """What distances are multiplied by so that the kernel of width `unit_width` has these widths; 1 for NaN."""
         return np.where(np.isnan(width), 1.0, 1.0 / width)
@@ -189,9 +197,9 @@ class CovariateKernel:
 
     def _described(self) -> str:
         if self.shared_width:
-            width = self._widths[0]
+            width = self.widths[0]
             return "" if width is None else f"{self.width_name} {described(width)}"
-        return f"{self.width_name}s: {', '.join(f'{w:g}' if isinstance(w, float) else str(w) for w in self._widths)}"
+        return f"{self.width_name}s: {', '.join(f'{w:g}' if isinstance(w, float) else str(w) for w in self.widths)}"
 
     def __repr__(self) -> str:
         return str(self)
@@ -433,7 +441,8 @@ class Product(CovariateKernel):
         self._set_places(locations, weights, groups)
 
     def resolved(self, n_covariates: int) -> Product:
-        kernels = {name: kernel.resolved(n_covariates) for name, kernel in self.kernels.items()}
+        numeric = sum(not kernel.of_categories for kernel in self.kernels.values())
+        kernels = {name: kernel.resolved(numeric) for name, kernel in self.kernels.items()}
         return Product(kernels, locations=self.locations, weights=self.weights, groups=self.groups)
 
     @property
@@ -450,7 +459,7 @@ class Product(CovariateKernel):
         for name, is_category in zip(names, category, strict=True):
             if name not in self.kernels:
                 raise ValueError(f"Product: the covariate {name!r} has no kernel; give one to each of {listed(names)}.")
-            found += self.kernels[name].resolved(len(names)).by_covariate([name], np.array([is_category]))
+            found += self.resolved(len(names)).kernels[name].by_covariate([name], np.array([is_category]))
         return tuple(found)
 
     def __str__(self) -> str:

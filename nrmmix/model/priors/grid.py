@@ -78,7 +78,8 @@ def grouped(x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarr
     group = of_value[group]
     size = np.bincount(group)
     means = np.stack([np.bincount(group, column) / size for column in x.T], axis=1)
-    means[group, scales.category] = x[:, scales.category]  # equal within a bin
+    for j in np.flatnonzero(scales.category):
+        means[group, j] = x[:, j]  # equal within a bin
     return means, group, True
 
 
