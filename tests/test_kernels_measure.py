@@ -63,6 +63,7 @@ def density_cases():
     yield "box-full", regression(9, nm.Box(nm.LogNormal(0, 0.5)), prior=nm.FiniteMixture(3, 2.0))  # as many components as clusters
 
 
+MOST = layout.LOG_V_MAX
 DENSITIES = dict(density_cases())
 
 
@@ -98,18 +99,18 @@ def test_log_density_of_v(name):
     for g in range(len(point.v)):
         rest = point.tau + sum((point.v[h] * K[h] for h in range(len(K)) if h != g), np.zeros(K.shape[1]))
         n_g = float((problem.group == g).sum())
-        found = [auxiliary.log_density_v(data, state, n_g, x, -layout.LOG_V_MAX, layout.LOG_V_MAX, rest, K[g].copy(), c) for x in xs]
+        found = [auxiliary.log_density_v(data, state, n_g, x, -MOST, MOST, rest, K[g].copy(), c, data.R0, 0.0) for x in xs]
         wanted = [naive.log_density_v(problem, point, g, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
     for groups in (list(range(len(K))), [0], list(range(len(K)))[-2:]):
         inside = np.isin(np.arange(len(K)), groups)
         base, within = point.tau + point.v[~inside] @ K[~inside], point.v[inside] @ K[inside]
         count = float(inside[problem.group].sum())
-        found = [auxiliary.log_density_v(data, state, count, x, -layout.LOG_V_MAX, layout.LOG_V_MAX, base, within, c) for x in xs]
+        found = [auxiliary.log_density_v(data, state, count, x, -MOST, MOST, base, within, c, data.R0, 0.0) for x in xs]
         wanted = [naive.log_density_scale(problem, point, groups, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
-    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c) == -np.inf
-    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c, data.R0, 0.0) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c, data.R0, 0.0) == -np.inf
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1e-7, 0.3, 0.9])
@@ -282,7 +283,7 @@ def test_slice_v_draws(group):
     rng = np.random.default_rng(1)
     x, draws = 0.0, []
     for _ in range(12_000):
-        x = auxiliary.slice_v(data, state, n_g, x, -layout.LOG_V_MAX, layout.LOG_V_MAX, rest, K[group].copy(), c, rng)
+        x = auxiliary.slice_v(data, state, n_g, x, -MOST, MOST, rest, K[group].copy(), c, data.R0, 0.0, rng)
         draws.append(x)
     check_draws(np.array(draws[::4]), lambda t: naive.log_density_v(problem, point, group, t, without_mass=False), -20, 30)
 

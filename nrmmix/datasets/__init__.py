@@ -14,9 +14,11 @@ from nrmmix.datasets.loaders import (
     names,
 )
 from nrmmix.datasets.simulations import (
+    DynamicTruth,
     MixedTruth,
     MixtureTruth,
     regression_density,
+    simulate_dynamic_mixture,
     simulate_mixed,
     simulate_mixture,
     simulate_regression,
@@ -24,7 +26,7 @@ from nrmmix.datasets.simulations import (
 )
 
 __all__ = [
-    "Corpus", "MixedTruth", "MixtureTruth", "external", "load", "load_acidity", "load_digits", "load_faithful", "load_galaxy",
-    "load_iris", "load_mcycle", "load_reuters", "names", "regression_density", "simulate_mixed", "simulate_mixture",
-    "simulate_regression", "simulate_toy",
+    "Corpus", "DynamicTruth", "MixedTruth", "MixtureTruth", "external", "load", "load_acidity", "load_digits", "load_faithful",
+    "load_galaxy", "load_iris", "load_mcycle", "load_reuters", "names", "regression_density", "simulate_dynamic_mixture",
+    "simulate_mixed", "simulate_mixture", "simulate_regression", "simulate_toy",
 ]

@@ -28,6 +28,7 @@ __all__ = [
 RandomSource = int | np.random.SeedSequence | np.random.Generator | None
 
 CROSSING_SD = 0.5  # of both components of simulate_regression
+DYNAMIC_WIDTH = 0.2  # within which components of `simulate_dynamic_mixture` are active
 
 
 @dataclass(frozen=True)
@@ -242,6 +243,85 @@ def regression_density(x: Any, y: Any) -> np.ndarray:
     z = [(np.asarray(y, dtype=np.float64) - mean) / CROSSING_SD for mean in means]
     peak = 1 / (CROSSING_SD * np.sqrt(2 * np.pi))
     return peak * (probabilities[0] * np.exp(-0.5 * z[0] ** 2) + probabilities[1] * np.exp(-0.5 * z[1] ** 2))
+
+
+@dataclass(frozen=True)
+class DynamicTruth:
+    """A mixture whose components are active around their locations.
+
+    Attributes
+    ----------
+    locations, means : ndarray, shape (n_components,)
+        Where the components are active, and the means of their normal distributions.
+    width, variance : float
+        Components within less than `width` are active, all alike; the variance of each.
+    """
+
+    locations: np.ndarray
+    means: np.ndarray
+    width: float
+    variance: float
+
+    def density(self, time: Any, y: Any) -> np.ndarray:
+        """True density of y at a time, of shapes that broadcast; NaN where no component is active."""
+        time, y = np.broadcast_arrays(np.asarray(time, float), np.asarray(y, float))
+        active = np.abs(time[..., None] - self.locations) < self.width
+        peaks = np.exp(-0.5 * (y[..., None] - self.means) ** 2 / self.variance) / np.sqrt(2 * np.pi * self.variance)
+        with np.errstate(invalid="ignore"):
+            return (active * peaks).sum(axis=-1) / active.sum(axis=-1)
+
+
+def simulate_dynamic_mixture(
+    n_components: int = 12, n_stamps: int = 10, n_each: int = 60, rng: RandomSource = None
+) -> tuple[pd.DataFrame, DynamicTruth]:
+    """A mixture whose components come and go with time, as the synthetic data of Foti & Williamson (2012, section 4.1).
+
+    Time stamps are equally spaced in [0, 1]; each component is located at one of them and active at those within less than 0.2.  An
+    observation at a stamp is of one of its active components, all alike, and normal with its mean and variance 10.  The paper does not say
+    where the means come from: here from N(0, 100).  Locations are drawn until every stamp has an active component.
+
+    Parameters
+    ----------
+    n_components : int, default 12
+    n_stamps : int, default 10
+    n_each : int, default 60
+        Observations at each stamp.
+    rng : int, SeedSequence, Generator or None, default None
+
+    Returns
+    -------
+    data : DataFrame
+        Columns time, y and component, the true one.
+    truth : DynamicTruth
+        The parameters, and the true density.
+
+    Raises
+    ------
+    ValueError
+        A number is less than 1, or there are so few components that they cannot cover the stamps.
+
+    Examples
+    --------
+    >>> data, truth = simulate_dynamic_mixture(rng=1)
+    >>> data.shape, bool(np.isfinite(np.log(truth.density(data["time"], data["y"]))).all())
+    ((600, 3), True)
+    """
+    import pandas as pd
+
+    _at_least_one(n_components=n_components, n_stamps=n_stamps, n_each=n_each)
+    rng = np.random.default_rng(rng)
+    stamps = np.linspace(0.0, 1.0, n_stamps)
+    for _ in range(10_000):
+        locations = rng.choice(stamps, n_components)
+        active = np.abs(stamps[:, None] - locations) < DYNAMIC_WIDTH
+        if active.any(axis=1).all():
+            break
+    else:
+        raise ValueError(f"{n_components} components do not cover {n_stamps} stamps in 10,000 draws of their locations; use more.")
+    truth = DynamicTruth(locations, rng.normal(0.0, 10.0, n_components), DYNAMIC_WIDTH, 10.0)
+    component = np.concatenate([rng.choice(np.flatnonzero(row), n_each) for row in active])
+    y = truth.means[component] + np.sqrt(truth.variance) * rng.normal(size=len(component))
+    return pd.DataFrame({"time": np.repeat(stamps, n_each), "y": y, "component": component}), truth
 
 
 @dataclass(frozen=True)

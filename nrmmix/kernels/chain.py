@@ -22,7 +22,7 @@ from nrmmix.kernels.core.state import (
     Memory,
 )
 from nrmmix.kernels.measure.joint import log_joint
-from nrmmix.kernels.measure.nrm import evaluate_kernel, recompute_A, recorded_sigma
+from nrmmix.kernels.measure.nrm import recompute_A, recorded_sigma, set_kernel
 from nrmmix.kernels.measure.weights import refresh_caches
 
 # control: shared with the main thread while the chain runs
@@ -55,7 +55,7 @@ def fill_log_prior_predictive(data, state):
 @kernel
 def start(data, state, labels):
     """Fill an empty state: kernel, A, and clusters with labels 0..K-1; -1 leaves an observation unassigned."""
-    evaluate_kernel(data, state, state.log_K, state.K)
+    set_kernel(data, state)
     recompute_A(state)
     refresh_caches(data, state)
     fill_log_prior_predictive(data, state)
@@ -77,7 +77,7 @@ def start(data, state, labels):
 @kernel
 def resume(data, state):
     """What follows from labels, statistics, v and hyperparameters."""
-    evaluate_kernel(data, state, state.log_K, state.K)
+    set_kernel(data, state)
     refresh_caches(data, state)
 
 

@@ -28,12 +28,13 @@ from nrmmix.model.encoding import NotKnown, decode, decode_source, encode, encod
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
+from nrmmix.results import older
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
-FORMAT, VERSION, OLDEST = "nrmmix fit", 4, 3  # format 3 may lack options of moves, which is found where they are read
+FORMAT, VERSION, OLDEST = "nrmmix fit", 5, 3  # format 3 may lack options of moves, which is found where they are read
 HEADER = "header"
 WRITTEN = {"explicit": "held"}  # names in files that differ from those of fields
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
@@ -213,8 +214,15 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     _used(frame.used, frame.response.shape[0])
     from nrmmix.api import Model
 
+    of_v = header["version"] < older.OF_A
+    if of_v:
+        older.check_covariates(frame)
+        spec = spec | {"kernel": older.with_all_options(spec["kernel"])}
     model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
     draws = {name: _widened(name, get(key)) for name, key in header["draws"].items()}
+    if of_v and model.is_regression:
+        widths = np.stack([draws[name] for name in model.width_names], axis=-1)
+        draws["A"], draws["log_joint"] = older.A_and_log_joint(model, draws.pop("v"), draws["log_joint"], widths)
     _check_draws(model, draws)
     shape = draws["n_clusters"].shape
     run = {name: header["run"][name] for name in RUN}
@@ -225,7 +233,7 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     cycle.check(model, run["tune"], has_name=run["method"] in CYCLES)
     for name in ("tune", "thin", "seed"):
         _insist(type(run[name]) is int and run[name] >= (name == "thin"), name)
-    checkpoints = tuple(_checkpoint(model, cycle, chain, get) for chain in header["chains"])
+    checkpoints = tuple(_checkpoint(model, cycle, chain, get, of_v) for chain in header["chains"])
     _insist(len(checkpoints) == shape[0], "chains")
     _insist(all(checkpoint.iteration >= run["tune"] + run["thin"] * shape[1] for checkpoint in checkpoints), "iterations")
     return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
@@ -282,10 +290,20 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
     _insist(bool(((locations >= 0) & (locations < P)).all()) and one_location_each(labels, locations), "locations")
 
 
-def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> Checkpoint:
+def _checkpoint(
+    model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], of_v: bool = False
+) -> Checkpoint:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
-    spare = Record(*(_spare(name, get(spec["spare"][WRITTEN.get(name, name)]), empty) for name, empty in room._asdict().items()))
+    ahead = {name: get(key) for name, key in spec["spare"].items()}
+    if of_v:
+        ahead["A"] = ahead.pop("v")
+        if model.is_regression:
+            scalars = ahead["scalars"].copy()
+            widths = scalars[:, [loop.R_WIDTH + j for j in model.width_columns.values()]]
+            ahead["A"], scalars[:, loop.R_JOINT] = older.A_and_log_joint(model, ahead["A"], scalars[:, loop.R_JOINT], widths)
+            ahead["scalars"] = scalars
+    spare = Record(*(_spare(name, ahead[WRITTEN.get(name, name)], empty) for name, empty in room._asdict().items()))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels):
         _check_labels(spare.labels)

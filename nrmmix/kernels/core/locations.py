@@ -64,6 +64,8 @@ def refresh_locations(data, state):
         state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
     for g in range(G):
         for p in range(P):
+            state.K_over_b[g, p] = 0.0
+        for p in range(state.band[g, 0], state.band[g, 1]):
             state.K_over_b[g, p] = state.K[g, p] / max(state.hyper[TAU] + state.A[p], TINY)
     K = state.num[N_CLUSTERS]
     for k in range(K):
@@ -77,11 +79,14 @@ def refresh_locations(data, state):
 
 
 @fast
-def location_weights(out, K, probability, K_over_b, log_size, size):
-    """out[k] = log (n_k - sigma) sum_p location_probability_p K(x_g, p)/(tau + A_p): the prior weight of joining cluster k."""
+def location_weights(out, K, probability, K_over_b, first, last, log_size, size):
+    """out[k] = log (n_k - sigma) sum_p location_probability_p K(x_g, p)/(tau + A_p): the prior weight of joining cluster k.
+
+    K is 0 outside first, ..., last - 1.
+    """
     for k in range(K):
         total = 0.0
-        for p in range(K_over_b.shape[0]):
+        for p in range(first, last):
             total += probability[k, p] * K_over_b[p]
         out[k] = log_size[size[k]] + (log_pos(total) if total > TINY else -math.inf)
 
@@ -94,7 +99,7 @@ def location_weight_without(state, k, g):
     top = log_terms(state.log_K_sum[k], state.log_K[g], -1.0, state.log_R0, state.log_b, n - state.hyper[SIGMA], terms)
     normalise(terms, top)
     total = 0.0
-    for p in range(terms.shape[0]):
+    for p in range(state.band[g, 0], state.band[g, 1]):
         total += terms[p] * state.K_over_b[g, p]
     return state.log_size[n] + (math.log(total) if total > TINY else -math.inf)
 

@@ -144,6 +144,7 @@ class State(NamedTuple):
     K_over_b: np.ndarray  # (G, P) K / (tau + A)
     K: np.ndarray  # (G, P)
     log_K: np.ndarray  # (G, P)
+    band: np.ndarray  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
     hyper: np.ndarray  # (3 + D,)
     num: np.ndarray  # (NUM,) int64
     score: np.ndarray  # (cap,) scratch

@@ -12,35 +12,49 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.slicing import slice_step
 from nrmmix.kernels.core.special import draw_log_gamma
-from nrmmix.kernels.core.state import DONE, JOINT_WITH_V, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU
-from nrmmix.kernels.measure.nrm import draw_stable_u, exponents, growth_sums, is_mixture, mass_term, recompute_A, total_psi1
+from nrmmix.kernels.core.state import DONE, JOINT_WITH_V, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU, TINY
+from nrmmix.kernels.measure.nrm import (
+    draw_stable_u,
+    exponents,
+    growth_sums,
+    is_integrated,
+    is_mixture,
+    mass_term,
+    power_of_tau,
+    psi1_at,
+    recompute_A,
+    total_psi1,
+)
 
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 
 
 @kernel
-def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c):
+def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside):
     if x > ceiling or x < floor:
         return -math.inf
-    logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c)
-    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth)
+    logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c, R0)
+    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth + outside)
 
 
 @kernel
-def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, rng):
-    """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
+def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside, rng):
+    """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term).
+
+    Where the arrays are of some of the locations, `outside` is what the others add to T.
+    """
     start = max(floor, min(start, ceiling))
-    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c) - rng.standard_exponential()
+    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside) - rng.standard_exponential()
     width = 1.0 + 2.0 / math.sqrt(count)
     lo = start - width * rng.random()
     hi = lo + width
-    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c) > level:
+    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c, R0, outside) > level:
         lo -= width
-    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c) > level:
+    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c, R0, outside) > level:
         hi += width
     while True:
         x = lo + (hi - lo) * rng.random()
-        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c) >= level or not hi - lo > 1e-13:
+        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside) >= level or not hi - lo > 1e-13:
             return x
         if x < start:
             lo = x
@@ -56,29 +70,51 @@ def update_v(data, state, rng):
         return DONE
     G, P = state.K.shape
     tau = state.hyper[TAU]
-    base, c = state.plane[0], state.plane[1]
+    base, c, psi = state.plane[0], state.plane[1], state.plane[2]
     exponents(state, c)
     recompute_A(state)
+    whole = is_integrated(data)  # L is no sum over the locations
+    for p in range(P):
+        psi[p] = 0.0 if whole else psi1_term(data, state, p)
     for g in range(G):
         K_row = state.K[g]
+        first, last = (0, P) if whole else (state.band[g, 0], state.band[g, 1])
+        outside = 0.0
+        if last - first < P:
+            for p in range(P):
+                outside += 0.0 if first <= p < last else psi[p]
         lost = False
-        for p in range(P):
+        for p in range(first, last):
             rest = state.A[p] - state.v[g] * K_row[p]
             lost = lost or rest < FORGET * state.A[p]
             base[p] = tau + rest
         if lost:
-            for p in range(P):
+            for p in range(first, last):
                 rest = 0.0
                 for h in range(G):
                     if h != g:
                         rest += state.v[h] * state.K[h, p]
                 base[p] = tau + rest
-        x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base, K_row, c, rng)
+        x = slice_v(
+            data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base[first:last], K_row[first:last],
+            c[first:last], data.R0[first:last], outside, rng,
+        )
         state.v[g] = math.exp(x)
-        for p in range(P):
+        for p in range(first, last):
             state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
+        if last - first < P:
+            for p in range(first, last):
+                psi[p] = psi1_term(data, state, p)
     recompute_A(state)
     return DONE
+
+
+@kernel
+def psi1_term(data, state, p):
+    """R0(p) psi1(A_p)"""
+    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    log_tau = math.log(tau) if tau > 0.0 else 0.0
+    return data.R0[p] * psi1_at(math.log(max(tau + state.A[p], TINY)), sigma, log_tau, power_of_tau(sigma, tau))
 
 
 @kernel
@@ -145,7 +181,7 @@ def rescale(data, state, c, rng):
             largest = max(largest, state.v[g])
             smallest = min(smallest, state.v[g])
     floor, ceiling = min(-LOG_V_MAX - math.log(smallest), 0.0), max(LOG_V_MAX - math.log(largest), 0.0)
-    scale = math.exp(slice_v(data, state, count, 0.0, floor, ceiling, base, within, c, rng))
+    scale = math.exp(slice_v(data, state, count, 0.0, floor, ceiling, base, within, c, data.R0, 0.0, rng))
     for g in range(G):
         if state.chosen[g]:
             state.v[g] *= scale
@@ -191,5 +227,5 @@ def log_density_stretch(data, state, which, z):
             value += z + count[r] * shift
             add_row(A, part[r], math.exp(shift))
     exponents(state, c)
-    logs, growth = growth_sums(data, state, base, A, 1.0, c)
+    logs, growth = growth_sums(data, state, base, A, 1.0, c, data.R0)
     return value + mass_term(data, state, state.hyper[SIGMA], growth) - logs

@@ -47,6 +47,7 @@ from nrmmix.kernels.measure.nrm import (
     mass_of_new,
     mass_term,
     recompute_A,
+    set_kernel,
     total_growth,
     total_psi1,
 )
@@ -172,7 +173,7 @@ def update_widths(data, state, rng):
             for g in range(G):
                 state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g])
             set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, rng))
-            evaluate_kernel(data, state, state.log_K, state.K)
+            set_kernel(data, state)
             find_best_locations(data, state, state.log_K)
             for g in range(G):
                 state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g]))
@@ -208,7 +209,7 @@ def log_density_width(data, state, which, z):
     for p in range(P):
         log_b[p] = log_pos(max(tau + A[p], TINY))
         terms[p] = 0.0
-    growth = growth_sums(data, state, base, A, 1.0, terms)[1]
+    growth = growth_sums(data, state, base, A, 1.0, terms, data.R0)[1]
     sums = state.location_probability  # scratch here, filled by `find_best_locations`
     for k in range(state.num[N_CLUSTERS]):
         top = log_terms(sums[k], sums[k], 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)

@@ -175,11 +175,11 @@ def recorded_sigma(data, state):
 
 
 @kernel
-def growth_sums(data, state, base, K_row, v, c):
-    """(sum_p c_p log b_p, T or L) at b_p = base_p + v K_p, tau in the base."""
+def growth_sums(data, state, base, K_row, v, c, R0):
+    """(sum_p c_p log b_p, T or L) at b_p = base_p + v K_p, tau in the base; T of some of the locations where R0 is of these."""
     if is_integrated(data):
-        return power_sums(base, K_row, v, c, data.R0, state.hyper[SIGMA], 0.0)
-    return weighted_sums(base, K_row, v, c, data.R0, state.hyper[SIGMA], state.hyper[TAU])
+        return power_sums(base, K_row, v, c, R0, state.hyper[SIGMA], 0.0)
+    return weighted_sums(base, K_row, v, c, R0, state.hyper[SIGMA], state.hyper[TAU])
 
 
 @kernel
@@ -222,7 +222,7 @@ def recompute_A(state):
         state.A[p] = 0.0
     for g in range(G):
         v, row = state.v[g], state.K[g]
-        for p in range(P):
+        for p in range(state.band[g, 0], state.band[g, 1]):
             state.A[p] += v * row[p]
 
 
@@ -241,6 +241,19 @@ def evaluate_kernel(data, state, log_K, K):
             if log_K[g, p] == -math.inf:
                 log_K[g, p] = OUT_OF_REACH
             K[g, p] = exp_any(log_K[g, p])
+
+
+@kernel
+def set_kernel(data, state):
+    """The covariate kernel of the state, and where each of its rows is not 0."""
+    evaluate_kernel(data, state, state.log_K, state.K)
+    for g in range(state.K.shape[0]):
+        first, last = 0, state.K.shape[1]
+        while first < last and state.K[g, first] == 0.0:
+            first += 1
+        while last > first and state.K[g, last - 1] == 0.0:
+            last -= 1
+        state.band[g, 0], state.band[g, 1] = first, last
 
 
 @kernel

@@ -119,7 +119,7 @@ def regression_weights(data, state, K_row, out):
     for p in range(P):
         base[p] = max(tau + state.A[p], TINY)
     exponents(state, c)
-    logs0, growth0 = growth_sums(data, state, base, K_row, 0.0, c)
+    logs0, growth0 = growth_sums(data, state, base, K_row, 0.0, c, data.R0)
     for k in range(K + 1):
         out[k] = 0.0
     rate = weights_at(0.0, 0.0, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth0, out)
@@ -129,7 +129,7 @@ def regression_weights(data, state, K_row, out):
     best = 0.0
     while True:
         v = math.exp(x)
-        logs, growth = growth_sums(data, state, base, K_row, v, c)
+        logs, growth = growth_sums(data, state, base, K_row, v, c, data.R0)
         survival = math.exp(-(logs - logs0) - mass * (growth - growth0))  # minus its derivative in v is the integrand's sum
         last = x + STEP > LOG_V_MAX
         factor = (0.5 if last else 1.0) * STEP * v * survival

@@ -54,7 +54,9 @@ def log_join_weights(state, K, g, own):
             n = state.size[own]
             p[own] += state.log_size[n - 1] - state.log_size[n]
     else:
-        location_weights(p, K, state.location_probability, state.K_over_b[g], state.log_size, state.size)
+        location_weights(
+            p, K, state.location_probability, state.K_over_b[g], state.band[g, 0], state.band[g, 1], state.log_size, state.size
+        )
         if own >= 0:
             p[own] = location_weight_without(state, own, g)
 
@@ -178,7 +180,7 @@ def refresh_caches(data, state):
         rate[p] = data.R0[p] * math.exp((sigma - 1.0) * math.log(max(tau + state.A[p], TINY)) + scale)
     for g in range(G):
         total = 0.0
-        for p in range(P):
+        for p in range(state.band[g, 0], state.band[g, 1]):
             total += rate[p] * state.K[g, p]
         state.log_new[g] = math.log(total)
     if has_locations(state):
