@@ -218,24 +218,24 @@ def exponential(distance, width, log_K):
     return extending.DONE
 
 
-class Laplace(extending.CovariateKernel):
+class AbsoluteExponential(extending.CovariateKernel):
     entry = exponential
     formula = "K(x, mu) = exp(-d / width)"
 
 
 def test_a_covariate_kernel(registry, tmp_path):
-    nm.register(Laplace)
+    nm.register(AbsoluteExponential)
     data = nm.datasets.load_mcycle().iloc[::3]
-    fit = nm.fit("accel_g ~ times_ms", data, kernel=Laplace(nm.LogNormal(-2, 1)), draws=20, tune=30, chains=2, rng=1)
+    fit = nm.fit("accel_g ~ times_ms", data, kernel=AbsoluteExponential(nm.LogNormal(-2, 1)), draws=20, tune=30, chains=2, rng=1)
     np.testing.assert_allclose(fit.model.kernel.log_kernel(np.array([[[0.1, 0.4]]]), [0.2]), [[-0.5, -2.0]])
-    assert "Laplace(width ~ LogNormal(-2, 1)): K(x, mu) = exp(-d / width)" in str(fit.model)
+    assert "AbsoluteExponential(width ~ LogNormal(-2, 1)): K(x, mu) = exp(-d / width)" in str(fit.model)
     assert np.ptp(fit.draws["width"]) > 0
     # the curve has its dip after the impact, as by the kernels of the package
     dip = fit.predict({"times_ms": [5.0, 20.0]})["estimate"]
     assert dip.iloc[1] < dip.iloc[0] - 40
     again = nm.load(fit.save(tmp_path / "fit.npz"))
-    assert isinstance(again.model.kernel, Laplace) and again.predict().equals(fit.predict())
-    assert "kernel=Laplace(width=nm.LogNormal(mu=-2.0, sd=1.0), scale='unit')," in reproduce(fit)
+    assert isinstance(again.model.kernel, AbsoluteExponential) and again.predict().equals(fit.predict())
+    assert "kernel=AbsoluteExponential(width=nm.LogNormal(mu=-2.0, sd=1.0), locations=None, weights=None, scale='unit', groups=None)," in reproduce(fit)
 
 
 # ---- a picture

@@ -9,9 +9,8 @@ from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
 from nrmmix.kernels.core.jit import allocating, kernel, variable
 from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
 from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms
-from nrmmix.kernels.measure.nrm import is_mixture
 from nrmmix.kernels.measure.prediction import next_weights
-from nrmmix.kernels.measure.weights import refresh_caches
+from nrmmix.kernels.measure.weights import set_A
 
 MAX_THETA = 4e6  # numbers in the parameters of the unseen atoms
 
@@ -21,8 +20,6 @@ def load_draw(data, state, labels, location, A, hyper):
     """Make `state` that of a recorded draw, without what is known of groups; its columns must have room for one cluster more."""
     for j in range(hyper.shape[0]):
         state.hyper[j] = hyper[j]
-    for p in range(A.shape[0]):
-        state.A[p] = A[p]
     K = 0
     for i in range(labels.shape[0]):
         k = labels[i]
@@ -36,9 +33,7 @@ def load_draw(data, state, labels, location, A, hyper):
         update_column(data, state.stat, k, i, 1.0)
     state.num[N_CLUSTERS] = K
     empty_column(data, state.stat, K)
-    if is_mixture(data):
-        state.v[0] = A[0]
-        refresh_caches(data, state)
+    set_A(data, state, A)
 
 
 # ---- one more observation

@@ -62,13 +62,15 @@ def stuck(draws: Draws) -> str:
     return ""
 
 
-def warn_unless_converged(evidence: Evidence, quantities: Callable[[], pd.DataFrame]) -> None:
+def warn_unless_converged(
+    evidence: Evidence, quantities: Callable[[], pd.DataFrame], curves: Callable[[], pd.DataFrame | None] = lambda: None
+) -> None:
     """Give a `ConvergenceWarning` where the verdict on a run is that it cannot be trusted."""
     if evidence.n_draws < WARN_FROM:
         return
     table = quantities()
     if _suspect(table.dropna(subset=["ess"])).any() or evidence.trouble:
-        warn(verdict(evidence, table), ConvergenceWarning)
+        warn(verdict(evidence, table, curves()), ConvergenceWarning)
 
 
 def converged(quantities: pd.DataFrame) -> bool:
@@ -95,7 +97,7 @@ def converged(quantities: pd.DataFrame) -> bool:
     return len(varied) > 0 and varied["rhat"].max() <= RHAT_GOOD and smallest_ess(varied).min() >= ESS_GOOD
 
 
-def verdict(evidence: Evidence, quantities: pd.DataFrame) -> str:
+def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame | None = None) -> str:
     """Whether the chains can be trusted, and what to do if not.
 
     Parameters
@@ -104,6 +106,8 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame) -> str:
         As `fit.evidence` gives it.
     quantities : DataFrame
         Diagnostics, as `fit.diagnostics()` gives them.
+    curves : DataFrame, optional
+        Those of curves, as `fit.curve_diagnostics()` gives them, of which the verdict then speaks too.
 
     Returns
     -------
@@ -141,10 +145,23 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame) -> str:
             text = f"Chains nearly agree: {numbers} {_remedy(evidence, max(2.0, factor))}"
     if evidence.n_chains == 1:
         text += " Whether other chains would agree is not known: there is one; use chains=4."
-    text = _joined(evidence.bias, evidence.trouble, text)
+    text = _joined(evidence.bias, evidence.trouble, _of_curves(curves), text)
     if evidence.interrupted:
         text += " Sampling was stopped before the end."
     return text
+
+
+def _of_curves(curves: pd.DataFrame | None) -> str:
+    """What the chains say of means and quartiles along the first covariate."""
+    varied = None if curves is None else curves.dropna(subset=["ess"])
+    if varied is None or varied.empty:
+        return ""
+    ess, bad = smallest_ess(varied), _suspect(varied)
+    numbers = f"largest R-hat {format_rhat(varied['rhat'].max())}, smallest effective sample size {ess.min():.0f}"
+    if bad.any():
+        worst = varied["rhat"].idxmax() if (varied["rhat"] > RHAT_BAD).any() else ess.idxmin()
+        return f"Curves differ between chains, most of all {worst}: {numbers}."
+    return f"Curves {'agree' if converged(varied) else 'nearly agree'} between chains: {numbers} of means and quartiles."
 
 
 def _joined(*sentences: str) -> str:

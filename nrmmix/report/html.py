@@ -87,7 +87,7 @@ def _page(fit: MCMCResult) -> str:
 <body>
 <header>
 <h1>{title}</h1>
-<p class="verdict {state}"><strong>{escape(verdict(fit.evidence, numbers))}</strong></p>
+<p class="verdict {state}"><strong>{escape(verdict(fit.evidence, numbers, fit.curve_diagnostics()))}</strong></p>
 </header>
 <nav aria-label="Contents">
 <ul>

@@ -75,7 +75,7 @@ def summary(fit: MCMCResult) -> Report:
             note += f" {found.n_left_out} parameters more are not shown."
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
-    return Report(tables, [note, verdict(fit.evidence, numbers)], width)
+    return Report(tables, [note, verdict(fit.evidence, numbers, fit.curve_diagnostics())], width)
 
 
 # -------------------------------------------------------------------------------------------------- the tables

@@ -108,6 +108,25 @@ class MCMCResult(Result):
         made = proposals.rows(self._run, self.model.n_obs)
         return found if made.empty else pd.concat([found, made])
 
+    def curve_diagnostics(self) -> pd.DataFrame | None:
+        """Convergence of the curves of a density regression: means and distribution functions along the first covariate.
+
+        Returns
+        -------
+        DataFrame or None
+            See `nrmmix.posterior.curves.curve_diagnostics`; None for mixtures, and of fewer than 4 draws a chain.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=20, tune=20, chains=2, rng=1)
+        >>> fit.curve_diagnostics().shape[0]
+        20
+        """
+        from nrmmix.posterior.curves import curve_diagnostics
+
+        return curve_diagnostics(self.posterior) if self.model.is_regression and self.draws.n_draws >= 4 else None
+
     def proposals(self) -> pd.DataFrame:
         """What became of the proposals of each move; see `nrmmix.inference.mcmc.proposals.table`.
 
@@ -311,5 +330,5 @@ def _title(model: Specification) -> str:
 @wraps(Run)
 def _(outcome: Run, model: Specification) -> MCMCResult:
     result = MCMCResult(model, outcome)
-    warn_unless_converged(result.evidence, result.diagnostics)
+    warn_unless_converged(result.evidence, result.diagnostics, result.curve_diagnostics)
     return result

@@ -143,14 +143,14 @@ def z_score(draws: np.ndarray, truth: float) -> float:
 class KernelJoint:
     """Joint of a kernel-weighted measure, V integrated out on a grid in log V.
 
-    K (G, P); group (n,) of each observation; alpha fixed, or a pair (a0, b0) of a gamma prior integrated out.
+    K (G, P); group (n,) of each observation; alpha fixed, or a pair (a0, b0) of a gamma prior integrated out; R0 (P,), else uniform.
     """
 
     def __init__(self, K: np.ndarray, group: Sequence[int], alpha: float | tuple[float, float], sigma: float, points: int = 401,
-                 lo: float = -30.0, hi: float = 50.0):
+                 lo: float = -30.0, hi: float = 50.0, R0: np.ndarray | None = None):
         self.K, self.group, self.alpha, self.sigma = K, list(group), alpha, sigma
         G, P = K.shape
-        self.R0 = np.full(P, 1.0 / P)
+        self.R0 = np.full(P, 1.0 / P) if R0 is None else np.asarray(R0) / np.sum(R0)
         self.n_g = np.bincount(self.group, minlength=G)
         axis = np.linspace(lo, hi, points)
         self.cell = (axis[1] - axis[0]) ** G

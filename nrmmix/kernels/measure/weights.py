@@ -26,7 +26,7 @@ from nrmmix.kernels.core.locations import (
 )
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import GIBBS_TYPE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
-from nrmmix.kernels.measure.nrm import is_integrated, log_V_ratio, mass_of_new, total_growth
+from nrmmix.kernels.measure.nrm import is_integrated, is_mixture, log_V_ratio, mass_of_new, total_growth
 
 
 @inlined
@@ -185,3 +185,13 @@ def refresh_caches(data, state):
         state.log_new[g] = math.log(total)
     if has_locations(state):
         refresh_locations(data, state)
+
+
+@kernel
+def set_A(data, state, A):
+    """A of a recorded draw, from which predictions follow; in a mixture it is u, and what is kept is refreshed."""
+    for p in range(A.shape[0]):
+        state.A[p] = A[p]
+    if is_mixture(data):
+        state.v[0] = A[0]
+        refresh_caches(data, state)

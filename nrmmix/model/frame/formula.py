@@ -454,6 +454,8 @@ def numeric_design(formula: str | None, data: Any) -> str | None:
     >>> numeric_design("y ~ log(x) + group", {"y": [1.0, 2.0], "x": [1.0, 3.0], "group": ["a", "b"]})
     '1 + log(x)'
     """
+    if not isinstance(formula, str) or is_sparse(data):
+        return None
     try:
         frame = tables.as_frame(data)
         _, terms = parse(formula, list(frame.columns))

@@ -101,7 +101,7 @@ class Marginal(Functional):
         out = np.empty((1 if self.matched else len(self.inputs), self.J, of.n_components))
         for response in np.unique(self.responses):
             own = np.flatnonzero(self.responses == response)
-            distribution = _of_rows(distributions[response], own) if self.matched else spread_out(distributions[response])
+            distribution = distribution_of_rows(distributions[response], own) if self.matched else spread_out(distributions[response])
             out[:, own] = self.at(distribution, self.points[..., own, None])
         return out
 
@@ -111,7 +111,7 @@ class Marginal(Functional):
         raise NotImplementedError
 
 
-def _of_rows(distribution: Any, rows: np.ndarray) -> Any:
+def distribution_of_rows(distribution: Any, rows: np.ndarray) -> Any:
     """The distributions whose parameters are those of some rows, where they differ by row."""
     return type(distribution)(*(p[rows] if len(p) > 1 else p for p in map(np.asarray, distribution)))
 
