@@ -44,7 +44,7 @@ def test_categories_have_a_kernel_of_their_own(table):
     assert isinstance(only.family, nm.Gaussian) and len(only.grid.locations) == 3
     fit = model.fit(draws=20, tune=20, chains=1, rng=1)
     assert fit.predict({"x": [3.0], "g": ["b"]}).shape == (1, 3)
-    with pytest.raises(ValueError, match="'d'.*'g'|'g'.*'d'"):
+    with pytest.raises(ValueError, match=r"'d'.*'g'|'g'.*'d'"):
         fit.predict({"x": [3.0], "g": ["d"]})
     sampled = nm.Model("y ~ x + g", table, kernel=nm.Product({"x": nm.Box(0.5), "g": nm.Matching(nm.Beta(1, 1))}))
     assert sampled.width_names == ("width_x", "rho_g") and sampled.sampled == ("mass", "rho_g")
@@ -135,7 +135,8 @@ def test_narrow_kernels_and_unlike_ranges_are_warned_of(table):
     (lambda t: nm.Model("y ~ x + z", t, kernel=nm.Box(0.9, locations="spaced")), "spaced equally in one covariate"),
     (lambda t: nm.Model("y ~ x", t, kernel=nm.Box(nm.PerAtom((0.01, 0.02)), locations=[1.0])), "out of reach of every location"),
     (lambda t: nm.Model("y ~ x + z", t, kernel=nm.Laplace([nm.PerAtom(np.arange(1, 12) / 9)] * 2)), "more than 4000; give fewer widths"),
-    (lambda t: nm.Model("y ~ x + g", t, kernel=nm.Product({"x": nm.Box(9), "g": nm.Matching(0.1)}, locations=[[1, 7]])), "numbers of its levels"),
+    (lambda t: nm.Model("y ~ x + g", t, kernel=nm.Product({"x": nm.Box(9), "g": nm.Matching(0.1)}, locations=[[1, 7]])),
+     "numbers of its levels"),
 ])
 def test_bad_input(table, make, message):
     with pytest.raises(ValueError, match=message):
@@ -143,9 +144,8 @@ def test_bad_input(table, make, message):
 
 
 def test_kernels_survive_files(table, tmp_path):
-    kernel = nm.Product(
-        {"x": nm.Epanechnikov(nm.PerAtom((0.2, 0.4), (1, 2))), "g": nm.Matching(nm.PerAtom((0.1, 0.6)))}, locations=("farthest", 9), groups=20
-    )
+    kernels = {"x": nm.Epanechnikov(nm.PerAtom((0.2, 0.4), (1, 2))), "g": nm.Matching(nm.PerAtom((0.1, 0.6)))}
+    kernel = nm.Product(kernels, locations=("farthest", 9), groups=20)
     fit = nm.fit("y ~ x + g", table, kernel=kernel, draws=10, tune=10, chains=1, rng=1)
     again = nm.load(fit.save(tmp_path / "fit.npz"))
     assert str(again.model) == str(fit.model) and again.predict().equals(fit.predict())

@@ -30,10 +30,9 @@ def log_marginal(block):
 
 def check(kernel, K, group, sigma, table, formula, R0=None, draws=DRAWS):
     prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
-    fit = nm.fit(
-        formula, table, kernel=kernel, prior=prior, family=nm.Gaussian(**FAMILY), method="gibbs", draws=draws, tune=500, chains=CHAINS, rng=3
-    )
-    np.testing.assert_allclose(np.exp(fit.model.log_kernel(fit.model.grid.distance, fit.model.start_widths())), K, atol=1e-12)
+    model = nm.Model(formula, table, kernel=kernel, prior=prior, family=nm.Gaussian(**FAMILY))
+    fit = model.fit("gibbs", draws=draws, tune=500, chains=CHAINS, rng=3)
+    np.testing.assert_allclose(np.exp(model.log_kernel(model.grid.distance, model.start_widths())), K, atol=1e-12)
     exact = location_posterior(KernelJoint(K, group, 1.3, sigma, 201, R0=R0), log_marginal)
     distance, limit = total_variation(exact, np.concatenate([fit.draws["labels"], fit.draws["locations"]], axis=-1))
     assert limit < 0.05, "too few draws to tell"
