@@ -25,8 +25,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::nrmmix.posterior.convergence.Co
 
 
 @kernel
-def sample_column(data, stat, theta, k, m, rng):
-    call_sample(data.block[0, SAMPLE], data.rows, stat, theta, data.block[0], k, m, rng)
+def sample_columns(data, stat, theta, k, rng):
+    for m in range(theta.shape[1]):
+        call_sample(data.block[0, SAMPLE], data.rows, stat, theta, data.block[0], k, m, rng)
 
 
 @kernel
@@ -40,8 +41,12 @@ def mean_column(data, stat, out, k):
 
 
 @kernel
-def impute(data, state, k, i, rng):
-    call_impute(data.block[0, IMPUTE], data.rows, state.stat, state.work, data.block[0], k, i, rng)
+def impute(data, state, k, i, drawn, rng):
+    """The missing cells of row i, again and again; `drawn` (times, d) keeps the rows."""
+    for t in range(drawn.shape[0]):
+        call_impute(data.block[0, IMPUTE], data.rows, state.stat, state.work, data.block[0], k, i, rng)
+        for j in range(drawn.shape[1]):
+            drawn[t, j] = data.rows.y[i, j]
 
 
 # ---- forms, and their plain counterparts
@@ -224,8 +229,7 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
     M = 40_000
     theta = np.zeros((model.packed.n_theta, M))
     rng = np.random.default_rng(3)
-    for m in range(M):
-        sample_column(data, state.stat, theta, 0, m, rng)
+    sample_columns(data, state.stat, theta, 0, rng)
     work = np.zeros((model.packed.n_work, M))
     for i in range(11, 14):
         out = np.zeros(M)
@@ -259,8 +263,7 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
 def test_density_of_a_row_in_full(name):
     model, data, state, _ = started(name, 9, 3, labels=[0] * 9)
     theta, rng = np.zeros((model.packed.n_theta, 7)), np.random.default_rng(2)
-    for m in range(7):
-        sample_column(data, state.stat, theta, 0, m, rng)
+    sample_columns(data, state.stat, theta, 0, rng)
     drawn = [model.blocks.draw_responses(np.repeat(theta[:, [m]], 40_000, axis=1), np.zeros((1, 0)), rng, model.packed) for m in range(7)]
     out = np.zeros(7)
     density_columns(data, theta, np.zeros((model.packed.n_work, 7)), out, 7, 0)
@@ -302,8 +305,7 @@ def test_scores_of_new_rows_with_gaps(name, d):
             assert out[k] == pytest.approx(wanted, rel=1e-8)
     # under parameters, the marginal of the normal law
     theta, rng, M = np.zeros((model.packed.n_theta, 5)), np.random.default_rng(1), 5
-    for m in range(M):
-        sample_column(data, state.stat, theta, 0, m, rng)
+    sample_columns(data, state.stat, theta, 0, rng)
     work = np.zeros((model.packed.n_work, M))
     grid = np.linspace(-60.0, 60.0, 4001)
     for i in range(2 if d == 2 else 1):
@@ -323,8 +325,7 @@ def test_scores_of_new_rows_with_gaps(name, d):
 def test_density_of_a_row_with_two_gaps(name):
     model, data, state, _ = started(name, 9, 4, labels=[0] * 9)
     theta = np.zeros((model.packed.n_theta, 3))
-    for m in range(3):
-        sample_column(data, state.stat, theta, 0, m, np.random.default_rng(m))
+    sample_columns(data, state.stat, theta, 0, np.random.default_rng(0))
     new = hole(np.ones((1, 4)), (0, 1), (0, 2))
     rows, _ = model.blocks.to_kernel_arrays(new, np.zeros((1, 0)), model.packed.table)
     out, spread = np.zeros(3), np.sqrt(np.diag(model.family.scale))
@@ -342,12 +343,10 @@ def test_drawn_cells_have_their_conditional_law(name, gap):
     """One cell, given the row's others and seven members of its cluster: its distribution function by quadrature."""
     y = hole(data_set(8, 3), (7, gap))
     model, data, state, marginal = started(name, 8, 3, y=y, labels=[0] * 7 + [-1])
-    rng, T = np.random.default_rng(gap), 20_000
-    drawn = np.empty(T)
-    for t in range(T):
-        impute(data, state, 0, 7, rng)
-        drawn[t] = data.rows.y[7, gap]
-    drawn = drawn * np.sqrt(model.family.scale[gap, gap]) + (model.family.known_mean if model.family.m is None else model.family.m)[gap]
+    rows = np.empty((20_000, 3))
+    impute(data, state, 0, 7, rows, np.random.default_rng(gap))
+    centre = model.family.known_mean if model.family.m is None else model.family.m
+    drawn = rows[:, gap] * np.sqrt(model.family.scale[gap, gap]) + centre[gap]
     grid = np.sinh(np.linspace(-9.0, 9.0, 6001))
     stack = np.repeat(y[None], len(grid), axis=0)
     stack[:, 7, gap] = grid
@@ -359,12 +358,10 @@ def test_drawn_cells_have_their_conditional_law(name, gap):
 def test_several_drawn_cells_are_correlated_as_they_should_be():
     y = hole(data_set(12, 4), (11, 1), (11, 3))
     model, data, state, marginal = started("full", 12, 4, y=y, labels=[0] * 11 + [-1])
-    rng, T = np.random.default_rng(0), 40_000
-    drawn = np.empty((T, 2))
-    for t in range(T):
-        impute(data, state, 0, 11, rng)
-        drawn[t] = data.rows.y[11, [1, 3]]
-    drawn = drawn * np.sqrt(np.diag(model.family.scale))[[1, 3]] + model.family.m[[1, 3]]
+    T = 40_000
+    rows = np.empty((T, 4))
+    impute(data, state, 0, 11, rows, np.random.default_rng(0))
+    drawn = rows[:, [1, 3]] * np.sqrt(np.diag(model.family.scale))[[1, 3]] + model.family.m[[1, 3]]
     z = np.linspace(-4.5, 4.5, 161)
     a, b = np.meshgrid(np.sinh(z), np.sinh(z), indexing="ij")
     stack = np.repeat(y[None], a.size, axis=0)
