@@ -165,7 +165,7 @@ def test_missing_values_of_every_kind_are_dropped_and_counted(dtype):
 @pytest.mark.parametrize("column", ["y", "x"])
 def test_missing_and_infinite_values(column):
     data = with_value(column, 3, np.nan)
-    for call in (lambda: nm.Model("y ~ x", data), lambda: fit("y ~ x", data)):
+    for call in (lambda: nm.Model("y ~ x", data), lambda: nm.fit("y ~ x", data, **SHORT)):
         with pytest.warns(UserWarning, match=rf"1 of 12 rows dropped: missing values in {column} \(1\)") as caught:
             call()
         assert caught[0].filename == __file__  # the line that called the package

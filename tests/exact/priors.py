@@ -31,7 +31,6 @@ def clusters_of(labels):
     return [[i for i in range(len(labels)) if labels[i] == c] for c in range(max(labels) + 1)]
 
 
-
 PRIORS = {
     "PY-0.2": (nm.PitmanYor(1.0, 0.2), lambda s: urn_log_eppf(s, 1.0, 0.2)),
     "PY-0.6": (nm.PitmanYor(0.7, 0.6), lambda s: urn_log_eppf(s, 0.7, 0.6)),
