@@ -178,17 +178,13 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
         help=f"auto (the default), {', '.join(f'{name} (not exact)' if one.bias else name for name, one in CYCLES.items())}; "
         f"{' and '.join(SEARCHES)} search for one partition",
     )
-    for name, text in (
-        ("draws", "draws to keep in each chain"), ("tune", "iterations before the first draw"), ("chains", "chains"),
-    ):
+    for name, text in (("draws", "draws to keep in each chain"), ("tune", "iterations before the first draw"), ("chains", "chains")):
         run.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {RUN[name]})")
     run.add_argument("--thin", type=int, metavar="N", help=f"iterations for each draw (default: {THIN}, fewer from {ROWS // THIN} rows on)")
     run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
     run.add_argument("--cores", type=int, metavar="N", help="threads (default: as many as processors, at most one a chain)")
     run.add_argument("--time-limit", type=float, metavar="S", help="seconds after which the chains stop and keep what was drawn")
-    run.add_argument(
-        "--progress", action=argparse.BooleanOptionalAction, default=None, help="progress on stderr (default: on a terminal)"
-    )
+    run.add_argument("--progress", action=argparse.BooleanOptionalAction, default=None, help="progress on stderr (default: on a terminal)")
     out = fit.add_argument_group("output, besides the summary")
     out.add_argument("--save", metavar="FILE.npz", help="save the fit, for the other commands and `nrmmix.load`")
     out.add_argument("--report", metavar="FILE.html", help="write a page with tables and pictures")
@@ -214,9 +210,7 @@ def _fit(options: argparse.Namespace) -> int:
         given = {name: getattr(options, name) for name in ("draws", "tune", "chains", "thin") if getattr(options, name) is not None}
         if options.method not in SEARCHES:
             given = RUN | {"thin": max(1, min(THIN, ROWS // model.n_obs))} | given
-        result = model.fit(
-            options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given
-        )
+        result = model.fit(options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given)
         if result.interrupted and options.method in SEARCHES:
             _say(f"stopped early; the best of {len(result.bounds)} passes is kept")
         elif result.interrupted:
@@ -251,9 +245,7 @@ def _predict(options: argparse.Namespace) -> int:
     data, fit = None if options.data is None else _table(options.data), _load(options)
     if options.at is not None:
         given["at"] = _points(options.at, fit, given.get("response"))
-    table = fit.predict(
-        data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), **given
-    )
+    table = fit.predict(data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), **given)
     table.index.names = ["row" if name is None else name for name in table.index.names]
     table.to_csv(sys.stdout)
     return 0

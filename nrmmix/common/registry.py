@@ -159,6 +159,4 @@ def code(thing: Any) -> str:
 
 def shell_names(role: str) -> dict[str, tuple[type, dict[str, Any]]]:
     """What the command line calls classes of a role, and options that a name stands for: the attribute `in_shell` of the class itself."""
-    return {
-        name: (one.made, options) for one in plugins(role) for name, options in vars(one.made).get("in_shell", {}).items()
-    }
+    return {name: (one.made, options) for one in plugins(role) for name, options in vars(one.made).get("in_shell", {}).items()}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    pass
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:
     """A seed sequence of one's own from an int, SeedSequence, Generator or None.

@@ -249,9 +249,7 @@ def external(filename: str) -> Path:
     """
     folder = os.environ.get(ENVIRONMENT, "")
     if not folder:
-        raise FileNotFoundError(
-            f"{filename} does not come with nrmmix: set {ENVIRONMENT} to the folder that holds it"
-        )
+        raise FileNotFoundError(f"{filename} does not come with nrmmix: set {ENVIRONMENT} to the folder that holds it")
     path = Path(folder) / filename
     if not path.is_file():
         raise FileNotFoundError(f"no file {filename} in {folder} (the folder that {ENVIRONMENT} names)")

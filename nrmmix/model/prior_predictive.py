@@ -307,8 +307,7 @@ def expected_clusters(n: int, mass: float, sigma: float) -> float:
     """E[K] among n observations at tau = 1.
 
     E[(1 - (1 - P)^n) / P], P the weight of the atom that an observation falls on: P = B u / (u + 1), where psi(u) has the exponential
-    distribution with mean 1 and B is Beta(1 - sigma, sigma), or 1 at sigma = 0.  Trapezoids in log psi(u), and in t where
-    logit B = sinh t.
+    distribution with mean 1 and B is Beta(1 - sigma, sigma), or 1 at sigma = 0.  Trapezoids in log psi(u), and in t where logit B = sinh t.
 
     Examples
     --------

@@ -28,14 +28,8 @@ class Specification:
     """
 
     def __init__(
-        self,
-        formula: str | None = None,
-        data: Any = None,
-        *,
-        family: Family | Mapping[Any, Family] | None = None,
-        prior: Prior | None = None,
-        kernel: CovariateKernel | None = None,
-        missing: str = "drop",
+        self, formula: str | None = None, data: Any = None, *, family: Family | Mapping[Any, Family] | None = None,
+        prior: Prior | None = None, kernel: CovariateKernel | None = None, missing: str = "drop",
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")

@@ -152,8 +152,7 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
     Raises
     ------
     ValueError
-        If there are more than two covariates, a response is unknown, or `ax` holds another number of axes than there
-        are pictures.
+        If there are more than two covariates, a response is unknown, or `ax` holds another number of axes than there are pictures.
 
     Examples
     --------

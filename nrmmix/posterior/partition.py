@@ -8,8 +8,7 @@ numbered does not matter.  Two losses are known, both metrics between partitions
 `"binder"`  the loss of Binder (1978, Biometrika 65, 31-38) with equal costs, divided by n²/2: the share of ordered pairs of
             observations that one partition joins and the other separates, between 0 and 1 - 1/n.
 
-Point estimates minimise the posterior expected loss; credible balls are those of Wade and Ghahramani (2018, Bayesian Analysis
-13, 559-626).
+Point estimates minimise the posterior expected loss; credible balls are those of Wade and Ghahramani (2018, Bayesian Analysis 13, 559-626).
 """
 
 from __future__ import annotations
@@ -48,8 +47,6 @@ LOSSES = {
     "vi": Loss(lambda m: m * np.log(np.maximum(m, 1.0)), lambda n: 1.0 / n),
     "binder": Loss(lambda m: m * m, lambda n: 1.0 / n**2),
 }
-
-
 
 
 def similarity(labels: Any) -> np.ndarray:

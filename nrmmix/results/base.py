@@ -48,16 +48,8 @@ class Result:
     # ---- the random density
 
     def predict(
-        self,
-        newdata: Any = None,
-        kind: str = "mean",
-        *,
-        at: Any = None,
-        q: Any = (0.05, 0.5, 0.95),
-        interval: float = 0.9,
-        draws: int = 500,
-        rng: Any = None,
-        response: str | Sequence[str] | None = None,
+        self, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
+        draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """Posterior means and credible bands of a functional of the random density.
 

@@ -62,12 +62,11 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
 
     Notes
     -----
-    `log_likelihood` is made for leave-one-out cross-validation by Pareto smoothed importance sampling (`arviz.loo`).  In each
-    recorded draw the random measure is drawn given partition, hyperparameters and data, mass of atoms without observations
-    included, and a row has its density under that measure, at its covariates.  Given the measure the rows are independent,
-    so that 1/density weighs the draws towards the posterior without the row: what is left out is one row's response, what is
-    conditioned on is the random measure, with it the hyperparameters, and all covariates.  The cluster labels are not conditioned
-    on: densities given a row's own label would not do.
+    `log_likelihood` is made for leave-one-out cross-validation by Pareto smoothed importance sampling (`arviz.loo`).  In each recorded draw
+    the random measure is drawn given partition, hyperparameters and data, mass of atoms without observations included, and a row has its
+    density under that measure, at its covariates.  Given the measure the rows are independent, so that 1/density weighs the draws towards
+    the posterior without the row: what is left out is one row's response, what is conditioned on is the random measure, with it the
+    hyperparameters, and all covariates.  The cluster labels are not conditioned on: densities given a row's own label would not do.
 
     The estimate is unreliable where one row decides on an atom: rows alone, or almost alone, in a cluster have a large Pareto k
     (above 0.7; ArviZ warns), and their density without themselves is overestimated.  For these, refit without the row and use
@@ -107,10 +106,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
             variables[_safe(name)] = ("obs", values[:, j], {"long_name": name} | of_levels)
         return Dataset(variables, obs)
 
-    posterior = {
-        name: ((*of_draw, *AXES.get(name, ())), values)
-        for name, values in fit.draws.items() if name not in left_out
-    }
+    posterior = {name: ((*of_draw, *AXES.get(name, ())), values) for name, values in fit.draws.items() if name not in left_out}
     groups = {
         "/": Dataset(attrs={
             "inference_library": "nrmmix", "inference_library_version": nrmmix.__version__, "seed": str(fit.seed),

@@ -228,9 +228,7 @@ class MCMCResult(Result):
 
     # ---- keeping and continuing
 
-    def extend(
-        self, draws: int, *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None
-    ) -> MCMCResult:
+    def extend(self, draws: int, *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None) -> MCMCResult:
         """Go on sampling: a fit with so many draws more in each chain, the same as if it had never stopped.
 
         Parameters

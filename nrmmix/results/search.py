@@ -32,8 +32,6 @@ class NotOffered(AttributeError, ValueError):
     """A method of other results that a search has not; the message says what there is."""
 
 
-
-
 class SearchResult(Result):
     """One partition of the rows, found by a search over trees, and the tree.
 

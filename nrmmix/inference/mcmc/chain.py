@@ -117,12 +117,6 @@ class Chain:
         return Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead)
 
 
-
-
-
-
-
-
 def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
     """A chain that starts from labels, as those of `initial_labels`."""
     n_clusters = int(labels.max(initial=-1)) + 1

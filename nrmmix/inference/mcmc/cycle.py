@@ -51,9 +51,7 @@ class Cycle(Method):
     Cycle([SplitMerge(), Gibbs()], share='work')
     """
 
-    accepts: ClassVar[frozenset[str]] = frozenset(
-        ("draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit")
-    )
+    accepts: ClassVar[frozenset[str]] = frozenset(("draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit"))
 
     moves: tuple[Move, ...]
     share: str = "once"

@@ -50,19 +50,8 @@ class Run:
 
 
 def sample(
-    model: Specification,
-    cycle: Cycle,
-    name: str,
-    *,
-    draws: int,
-    tune: int,
-    thin: int,
-    chains: int,
-    init: Any,
-    rng: Any,
-    cores: int | None,
-    progress: bool | None,
-    time_limit: float | None,
+    model: Specification, cycle: Cycle, name: str, *, draws: int, tune: int, thin: int, chains: int, init: Any, rng: Any, cores: int | None,
+    progress: bool | None, time_limit: float | None,
 ) -> Run:
     """Run the chains of a model by a cycle of moves under its name; see `nrmmix.Model.fit`."""
     draws, tune = count("draws", draws, 1), count("tune", tune, 0)
@@ -99,9 +88,7 @@ def sample(
     )
 
 
-def extend(
-    model: Specification, fit: Run, draws: int, *, cores: int | None, progress: bool | None, time_limit: float | None
-) -> Run:
+def extend(model: Specification, fit: Run, draws: int, *, cores: int | None, progress: bool | None, time_limit: float | None) -> Run:
     """Go on with the chains of a run; see `nrmmix.MCMCResult.extend`."""
     thin, before = fit.thin, fit.draws.n_draws
     draws, chains = count("draws", draws, 1), fit.draws.n_chains
@@ -169,8 +156,7 @@ def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
 
 
 def _drive(
-    runs: list[Chain], updates: np.ndarray, tune: int, thin: int, draws: int, progress: bool | None, cores: int,
-    time_limit: float | None,
+    runs: list[Chain], updates: np.ndarray, tune: int, thin: int, draws: int, progress: bool | None, cores: int, time_limit: float | None
 ) -> tuple[float, str]:
     """Run all chains, in turns, so that none is far behind when they are stopped.
 

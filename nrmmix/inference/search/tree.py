@@ -5,13 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-
-    pass
 
 NEGLIGIBLE = 60.0  # nats below the largest sum of partitions of a tree into so many clusters
 

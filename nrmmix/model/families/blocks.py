@@ -323,10 +323,7 @@ class Blocks:
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int, packed: PackedBlocks) -> list[list[Parameter]]:
         """Of each block the parameters of its components."""
-        return [
-            block.family.cluster_parameters(packed.part(stat, b, layout.STAT), n_columns)
-            for b, block in enumerate(self.blocks)
-        ]
+        return [block.family.cluster_parameters(packed.part(stat, b, layout.STAT), n_columns) for b, block in enumerate(self.blocks)]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, packed: PackedBlocks,
                        totals: Sequence[np.ndarray | None] | None = None) -> np.ndarray:

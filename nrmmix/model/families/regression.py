@@ -60,8 +60,7 @@ class Regression(Family):
     give the same fit.  The residual standard deviation of a component is typically sqrt(0.01) = 0.1 of the sample's, and its regression
     function spreads over sqrt(0.01 / r) = 1 sample standard deviation.  Among 30 candidates the mean regret of held-out log density, over
     seven problems from galaxy, faithful, iris, mcycle and simulated lines, was 0.03 nats an observation; the least, at the edge of the
-    candidates, was 0.02 (benchmarks/default_regression.py).  A row whose response is missing counts for nothing
-    (`missing="marginalize"`).
+    candidates, was 0.02 (benchmarks/default_regression.py).  A row whose response is missing counts for nothing (`missing="marginalize"`).
 
     The conjugate analysis is in Gelman et al., Bayesian Data Analysis (2013, chapter 14); r X'X / n is the prior of unit information,
     r observations strong (Kass & Wasserman 1995).

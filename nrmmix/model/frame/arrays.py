@@ -125,9 +125,7 @@ def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position:
         ) from error
 
 
-def column(
-    values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False
-) -> np.ndarray | pd.Categorical:
+def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False) -> np.ndarray | pd.Categorical:
     """Convert one column of a table to numbers or, if it holds text or categories, to a Categorical.
 
     Parameters
@@ -183,9 +181,7 @@ def column(
     return pd.Categorical([None if _is_missing(item) else item for item in items], categories=list(levels))
 
 
-def check_levels(
-    items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None = None
-) -> None:
+def check_levels(items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None = None) -> None:
     """Raise a ValueError that names the first item that is neither missing nor one of the levels."""
     known = set(levels)
     for i, item in enumerate(items):
@@ -251,9 +247,7 @@ def missing_mask(values: np.ndarray | pd.Categorical) -> np.ndarray:
     return np.isnan(values)
 
 
-def complete_rows(
-    columns: Mapping[str, np.ndarray | pd.Categorical], index: pd.Index, *, drop: bool
-) -> np.ndarray:
+def complete_rows(columns: Mapping[str, np.ndarray | pd.Categorical], index: pd.Index, *, drop: bool) -> np.ndarray:
     """Return the (n,) bool mask of rows without missing values; warn about the others or raise."""
     masks = {name: missing_mask(values) for name, values in columns.items()}
     used = ~np.any(list(masks.values()), axis=0)
@@ -272,11 +266,7 @@ def complete_rows(
 
 
 def matrix(
-    values: Any,
-    names: Sequence[str] | None = None,
-    index: pd.Index | None = None,
-    what: str = "response",
-    rows: np.ndarray | None = None,
+    values: Any, names: Sequence[str] | None = None, index: pd.Index | None = None, what: str = "response", rows: np.ndarray | None = None
 ) -> np.ndarray:
     """Convert a table of finite numbers.
 
@@ -300,8 +290,7 @@ def matrix(
     Raises
     ------
     ValueError
-        For the wrong number of dimensions or names, and for values that are not finite numbers; the message
-        names row and column.
+        For the wrong number of dimensions or names, and for values that are not finite numbers; the message names row and column.
 
     Examples
     --------
@@ -362,9 +351,7 @@ def _as_array(values: Any, what: str) -> np.ndarray:
         raise ValueError(f"The rows of the {what}s differ in length; give a rectangular table.") from error
 
 
-def vector(
-    values: Any, name: str = "y1", index: pd.Index | None = None, what: str = "response"
-) -> np.ndarray:
+def vector(values: Any, name: str = "y1", index: pd.Index | None = None, what: str = "response") -> np.ndarray:
     """Convert one column of finite numbers to an (n,) float64 array; errors as for :func:`matrix`.
 
     Examples
@@ -380,14 +367,8 @@ def vector(
 
 
 def check_finite(
-    values: np.ndarray,
-    names: Sequence[str],
-    index: pd.Index | None = None,
-    what: str = "response",
-    rows: np.ndarray | None = None,
-    *,
-    largest: float = LARGEST,
-    remedy: str = "",
+    values: np.ndarray, names: Sequence[str], index: pd.Index | None = None, what: str = "response", rows: np.ndarray | None = None, *,
+    largest: float = LARGEST, remedy: str = "",
 ) -> None:
     """Raise a ValueError that names the first row of (n, d) `values` that is not finite or too large, and its column.
 
@@ -437,9 +418,7 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     for j, name in enumerate(names):
         key = (values[:, j] + 0.0).tobytes()  # + 0.0 makes one of the two zeros
         if key in seen:
-            raise ValueError(
-                f"The {what}s {seen[key]!r} and {name!r} are equal in every row; leave one of them out."
-            )
+            raise ValueError(f"The {what}s {seen[key]!r} and {name!r} are equal in every row; leave one of them out.")
         seen[key] = name
 
 
@@ -483,7 +462,5 @@ def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labe
     bad = ~(np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) <= 2.0**53))
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
-        raise ValueError(
-            f"The {what} hold {whole[i]} in {row_name(i, index)}; they must be whole numbers such as 0, 1, 2."
-        )
+        raise ValueError(f"The {what} hold {whole[i]} in {row_name(i, index)}; they must be whole numbers such as 0, 1, 2.")
     return whole.astype(np.int64)

@@ -86,10 +86,7 @@ class _Part:
             for name in self.columns:
                 if self.reads != "binary" and arrays.is_boolean(frame[name]):
                     raise ValueError(f"The response {name!r} holds True and False, which are no counts; use nm.Bernoulli() for it.")
-        return {
-            name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric)
-            for name in self.columns
-        }
+        return {name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric) for name in self.columns}
 
     def fit(self, frame: pd.DataFrame) -> _Part:
         """Learn levels and transformations from complete rows."""
@@ -153,9 +150,7 @@ class _Part:
             why = f"; {most!r} has {len(levels[most])} levels" if most is not None else ""
             raise ValueError(f"The formula makes up to {total} covariates, and there is room for {MAX_COUNT}{why}; use fewer.")
 
-    def compute(
-        self, frame: pd.DataFrame, index: pd.Index, rows: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def compute(self, frame: pd.DataFrame, index: pd.Index, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return (m, k) values, NaN in rows that miss a column, and the mask of the other rows.
 
         `rows` are the positions of the rows in `index`, for messages, where `frame` is part of a table.
@@ -318,10 +313,7 @@ def restored_frame(
 
 
 def model_frame(
-    formula: str | None,
-    data: Any,
-    missing: str = "drop",
-    reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    formula: str | None, data: Any, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
     designs: Sequence[str] = (),
 ) -> ModelFrame:
     """Read responses and covariates from a table.
@@ -411,9 +403,7 @@ def model_frame(
     of_inputs = _join(inputs, source, frame.index, used) if inputs else np.zeros((len(source), 0))
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
-    return ModelFrame(
-        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array
-    )
+    return ModelFrame(formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array)
 
 
 def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:

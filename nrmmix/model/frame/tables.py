@@ -25,8 +25,7 @@ def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
     Parameters
     ----------
     data : DataFrame, Series, mapping of columns, 1-D or 2-D ndarray, or an object with ``to_pandas()``
-        The columns of an ndarray are named ``y1`` to ``yd``. The data may be shared with the caller: read,
-        never write.
+        The columns of an ndarray are named ``y1`` to ``yd``. The data may be shared with the caller: read, never write.
     allow_empty : bool
         Whether a table without rows is accepted.
 
@@ -39,8 +38,7 @@ def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
     TypeError
         For an unsupported type.
     ValueError
-        For a table without columns or rows, duplicate column names, columns of different lengths or a
-        ``MultiIndex`` of columns.
+        For a table without columns or rows, duplicate column names, columns of different lengths or a ``MultiIndex`` of columns.
 
     Examples
     --------
@@ -49,9 +47,7 @@ def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
     """
     frame = _to_frame(data)
     if isinstance(frame.columns, pd.MultiIndex):
-        raise ValueError(
-            "The data have several levels of column names; join them into one string per column."
-        )
+        raise ValueError("The data have several levels of column names; join them into one string per column.")
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)

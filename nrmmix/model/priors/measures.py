@@ -249,9 +249,7 @@ class Urn(Prior):
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return math.lgamma(mass + 1) - math.lgamma(mass + n)
 
-    def seat_rows(
-        self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]
-    ) -> list[np.ndarray]:
+    def seat_rows(self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
         """Labels (n,) of partitions of a mixture, one for each generator."""
         from nrmmix.kernels.measure.prior import seat_urn
 
@@ -456,5 +454,3 @@ class FiniteMixture(Urn):
 
     def __str__(self) -> str:
         return f"FiniteMixture(components = {self.components}, {describe('mass', self.mass)})"
-
-

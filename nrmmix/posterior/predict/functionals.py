@@ -1,9 +1,8 @@
 """Functionals of the random distribution, their Rao-Blackwell estimates and the bands of the random measure.
 
-A functional is a number that a distribution of responses has: a mean, a density or distribution function at a point, a quantile.  It has
-J values under each component, for each of I rows of inputs.  Those of a mixture of components are their averages: by the predictive
-weights of a state's clusters for the estimate, by the shares of a drawn measure's atoms for the band; `finish` makes what is wanted of
-them.
+A functional is a number that a distribution of responses has: a mean, a density or distribution function at a point, a quantile.  It has J
+values under each component, for each of I rows of inputs.  Those of a mixture of components are their averages: by the predictive weights
+of a state's clusters for the estimate, by the shares of a drawn measure's atoms for the band; `finish` makes what is wanted of them.
 """
 
 from __future__ import annotations
@@ -254,11 +253,7 @@ class _Cases:
 
 
 def over_rows(
-    make: Callable[[np.ndarray, np.ndarray], Functional],
-    positions: np.ndarray,
-    states: States,
-    rows: PredictionRows,
-    interval: float,
+    make: Callable[[np.ndarray, np.ndarray], Functional], positions: np.ndarray, states: States, rows: PredictionRows, interval: float,
     seed: np.random.SeedSequence,
 ) -> np.ndarray:
     """(len(positions), 3): of each of the rows at `positions` the value that the functional has for it.

@@ -67,17 +67,8 @@ class Query:
 
 
 def predict(
-    posterior: Posterior,
-    newdata: Any = None,
-    kind: str = "mean",
-    *,
-    at: Any = None,
-    q: Any = (0.05, 0.5, 0.95),
-    interval: float = 0.9,
-    draws: int = 500,
-    rng: Any = None,
-    response: str | Sequence[str] | None = None,
-    estimate: Callable[[], np.ndarray],
+    posterior: Posterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
+    draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
     """Posterior of a functional of the conditional distribution; see `nrmmix.MCMCResult.predict`.
 

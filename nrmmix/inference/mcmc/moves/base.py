@@ -82,10 +82,6 @@ class Move:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
 
 
-
-
-
-
 _ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
 
 
@@ -105,11 +101,3 @@ def only_with_unions(model: Specification) -> str:
         if entries.combine is None:
             return f"it adds clusters to one another, and {type(block.family).__name__} has no entry `combine`"
     return ""
-
-
-
-
-
-
-
-

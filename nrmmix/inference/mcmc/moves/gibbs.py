@@ -12,7 +12,6 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
 
 if TYPE_CHECKING:
-
     from nrmmix.model.specification import Specification
 
 @plugin

@@ -12,7 +12,6 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.slice import scratch_size, slice_sampler
 
 if TYPE_CHECKING:
-
     from nrmmix.model.specification import Specification
 
 SKIPPED_BAD = 0.2  # share of the calls

@@ -12,7 +12,6 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import split_merge
 
 if TYPE_CHECKING:
-
     from nrmmix.model.specification import Specification
 
 @plugin
@@ -21,9 +20,8 @@ class SplitMerge(Move):
     """Split-merge: two observations drawn at random are parted, or their clusters joined, by Metropolis-Hastings at fixed u.
 
     For mixtures by every prior, of families whose component parameters are integrated out.  It changes many labels at once but rarely
-    single ones: best in a list with `Gibbs`.  `method="split_merge"` is one proposal of each of the two kinds below, then `Gibbs`.
-    Where a merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its log
-    ratio.
+    single ones: best in a list with `Gibbs`.  `method="split_merge"` is one proposal of each of the two kinds below, then `Gibbs`.  Where a
+    merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its log ratio.
 
     Parameters
     ----------

@@ -87,9 +87,7 @@ class NormalWishart(ConjugatePrior):
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         centre, square, df, r_n = self._marginals(stat, n_columns)
-        return [
-            parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)
-        ]
+        return [parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)]
 
     def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         d = self.dim
