@@ -8,13 +8,7 @@ import numpy as np
 
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:
-    """A seed sequence of one's own from an int, SeedSequence, Generator or None.
-
-    Raises
-    ------
-    ValueError
-        If rng is none of these.
-    """
+    """A seed sequence of one's own from an int, SeedSequence, Generator or None; a ValueError for anything else."""
     if rng is None:
         return np.random.SeedSequence()
     if isinstance(rng, np.random.SeedSequence):  # reduced to one integer: spawning would change the caller's

@@ -23,12 +23,7 @@ class NotKnown(ValueError):
 
 
 def encode(value: Any) -> Any:
-    """A part of a model as JSON; floats keep every bit.
-
-    Raises
-    ------
-    TypeError
-        For an object of a class that cannot be saved.
+    """A part of a model as JSON; floats keep every bit.  A TypeError for an object of a class that cannot be saved.
 
     Examples
     --------
@@ -53,12 +48,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given.
-
-    Raises
-    ------
-    NotKnown
-        If a class or one of its options is not known, or an option is missing: defaults of today may not be those of then.
+    """What `encode` was given; NotKnown if a class or an option of it is not known, or one is missing: defaults may not be those of then.
 
     Examples
     --------

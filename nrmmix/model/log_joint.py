@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from nrmmix.kernels.measure.joint import log_joint as joint_of_state
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 
 def log_joint(

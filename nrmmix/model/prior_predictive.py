@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +25,7 @@ from nrmmix.model.pack import arrays_of
 from nrmmix.model.priors.hyperpriors import Hyperparameter, Hyperprior
 from nrmmix.model.priors.n_clusters import MAX_WORK, SIGMA_MAX
 from nrmmix.model.replicates import Replicates, known, parts
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 PARTITIONS = 2000  # drawn where the law of the number of clusters has no closed form
 TRIES = 1000  # at widths with which every row is in reach of a location

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nrmmix.common.messages import known_name
 from nrmmix.model.priors.hyperpriors import Hyperprior
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.kinds import check, kind, quantities, suits_all
 from nrmmix.posterior import diagnostics
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 NEGLIGIBLE = 1e-3  # prior probability beyond the axis that need not be mentioned
 WIDEST = 3  # of the axis of a number of clusters, in lengths of the posterior

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count
 from nrmmix.model.frame.arrays import column as read_column
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
 from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
 from nrmmix.posterior.predict.kernel_states import clusters_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
 FEW = 6  # means that pictures of the data show as well

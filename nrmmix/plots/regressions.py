@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.frequencies import counted
 from nrmmix.plots.kinds import (
@@ -31,14 +32,10 @@ from nrmmix.plots.kinds import (
     typical_inputs,
     values_of,
 )
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from matplotlib.axes import Axes
-
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
 
 POINTS = 100  # along the covariate, and along the response in an image
 QUANTILE_POINTS = 60  # along the covariate: quantiles take much longer than means

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,26 +12,15 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import converged, smallest_ess
-
-if TYPE_CHECKING:
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 LEAST_DRAWS, RELIABLE = 50, 0.7  # of Pareto smoothing, and the shape up to which it is reliable (Vehtari et al. 2024)
 
 
 def quantities(fit: MCMCResult) -> pd.DataFrame:
-    """Diagnostics of what tables report: all label-invariant numbers that mean something by themselves.
+    """What tables report of `MCMCResult.diagnostics()`: all label-invariant numbers that mean something by themselves.
 
     Without sigma of a Dirichlet process; log(u) in place of u, whose tail is so long that its mean says nothing.
-
-    Parameters
-    ----------
-    fit : MCMCResult
-
-    Returns
-    -------
-    DataFrame
-        As `MCMCResult.diagnostics()`.
 
     Examples
     --------

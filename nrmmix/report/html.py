@@ -27,11 +27,10 @@ from nrmmix.plots.kinds import KINDS
 from nrmmix.posterior.convergence import converged, verdict
 from nrmmix.report.frames import quantities
 from nrmmix.report.summary import summary
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from nrmmix.results.mcmc import MCMCResult
 
 DPI = 110
 HEADINGS = {"ppc": "posterior predictive check"}  # of kinds that are abbreviations
@@ -183,14 +182,6 @@ def _run(fit: MCMCResult) -> str:
 
 def reproduce(fit: MCMCResult) -> str:
     """Python code that fits the same model to `data` and draws the same again; hyperparameters are the numbers that were used.
-
-    Parameters
-    ----------
-    fit : MCMCResult
-
-    Returns
-    -------
-    str
 
     Examples
     --------

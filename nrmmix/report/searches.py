@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nrmmix.report.clusters import clusters
 from nrmmix.report.summary import WIDTH, cluster_tables, model_table, prior_table, word_tables
 from nrmmix.report.tables import Report, Table
-
-if TYPE_CHECKING:
-    from nrmmix.results.search import SearchResult
+from nrmmix.results.search import SearchResult
 
 
 def summary(fit: SearchResult) -> Report:

@@ -6,9 +6,9 @@ A fit does not need statsmodels: this module is imported when a summary is asked
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
@@ -16,12 +16,8 @@ from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.results.mcmc import MCMCResult
-    from nrmmix.results.search import SearchResult
+from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.search import SearchResult
 
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
@@ -231,16 +227,7 @@ def _estimates(column: Column) -> list[str]:
 
 
 def rounded(value: float, error: float) -> str:
-    """A number with as many decimals as two significant digits of its error have.
-
-    Parameters
-    ----------
-    value, error : float
-        Where the error is NaN or 0, four significant digits are shown.
-
-    Returns
-    -------
-    str
+    """A number with as many decimals as two significant digits of its error have; with four significant digits where that is NaN or 0.
 
     Examples
     --------

@@ -46,16 +46,8 @@ STYLE = """\
 def escape_latex(text: str) -> str:
     """Text that means itself in LaTeX.
 
-    What comes out is ASCII, so that any engine and font encoding takes it; a character for which there is no command is written by
-    its number, as in [U+4E2D].
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
+    What comes out is ASCII, so that any engine and font encoding takes it; a character for which there is no command is written by its
+    number, as in [U+4E2D].
 
     Examples
     --------
@@ -191,16 +183,7 @@ def _csv(rows: Iterable[Sequence[str]]) -> str:
 
 
 class Report(Summary):
-    """Tables with their own columns each, and paragraphs below them.
-
-    Parameters
-    ----------
-    tables : sequence of Table
-    notes : sequence of str
-        Paragraphs; the last one matters most.
-    width : int
-        Characters in a line of text.
-    """
+    """Tables with their own columns each, and paragraphs below them in lines of so many characters; the last paragraph matters most."""
 
     def __init__(self, tables: Sequence[Table], notes: Sequence[str], width: int) -> None:
         super().__init__()

@@ -46,19 +46,8 @@ class Cell:
 def cells(source: str) -> list[Cell]:
     """Parts of a script in the percent format.
 
-    Parameters
-    ----------
-    source : str
-
-    Returns
-    -------
-    list of Cell
-        What stands before the first marker, such as a docstring, is for readers of the script and is left out.
-
-    Raises
-    ------
-    ValueError
-        If a marker names an unknown kind of cell, or a cell of text has a line that is no comment.
+    What stands before the first marker, such as a docstring, is for readers of the script and is left out.  A ValueError if a marker names
+    an unknown kind of cell, or a cell of text has a line that is no comment.
 
     Examples
     --------

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.posterior.partition import Partition
+from nrmmix.posterior.partition import Partition
 
 
 class Result:

@@ -12,11 +12,10 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.seeds import draw_seeds, prediction_seed
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from xarray import DataTree
-
-    from nrmmix.results.mcmc import MCMCResult
 
 AXES = {  # of draws that are not one number each
     "labels": ("obs",), "locations": ("obs",), "v": ("group",), "imputed": ("cell",), "theta": ("cluster", "parameter"),

@@ -6,19 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import did_you_mean
 from nrmmix.inference.mcmc import proposals
 from nrmmix.inference.mcmc.sampling import Run
+from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
 from nrmmix.results.base import Result, result_of, wraps
 
 if TYPE_CHECKING:
-    import pandas as pd
     from statsmodels.iolib.summary import Summary
-
-    from nrmmix.model.specification import Specification
 
 
 class MCMCResult(Result):
@@ -102,8 +101,6 @@ class MCMCResult(Result):
         >>> list(fit.diagnostics().index)
         ['n_clusters', 'log_joint', 'mass', 'sigma']
         """
-        import pandas as pd
-
         found = diagnostics.table({name: self.draws[name] for name in self.scalars})
         made = proposals.rows(self._run, self.model.n_obs)
         return found if made.empty else pd.concat([found, made])
@@ -147,8 +144,6 @@ class MCMCResult(Result):
         >>> fit.autocorrelation("mass", 5).shape
         (6, 2)
         """
-        import pandas as pd
-
         if name not in self.scalars:
             what = "is not one number a draw" if name in self.draws else "is unknown"
             raise ValueError(f"autocorrelation: {name!r} {what}; there are {', '.join(self.scalars)}{did_you_mean(name, self.scalars)}")

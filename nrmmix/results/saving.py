@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
 from nrmmix.results.mcmc import MCMCResult
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 FORMAT, VERSION, OLDEST = "nrmmix fit", 4, 3  # format 3 may lack options of moves, which is found where they are read
 HEADER = "header"

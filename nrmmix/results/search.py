@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import count
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.run import Found, SearchOutcome
 from nrmmix.model.log_joint import log_joint
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.results.base import Result, wraps
 
 if TYPE_CHECKING:
-    import pandas as pd
     from statsmodels.iolib.summary import Summary
-
-    from nrmmix.model.specification import Specification
 
 PICTURES = ("dendrogram", "clusters", "density")
 LACKING = {  # what fits have and searches have not, and what there is instead
@@ -149,8 +148,6 @@ class SearchResult(Result):
         >>> nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="bhc", rng=1).to_frame().shape
         (81, 6)
         """
-        import pandas as pd
-
         tree, n = self.tree, self.tree.n_leaves
         columns = {
             "left": tree.left, "right": tree.right, "count": tree.count[n:], "log_h": tree.log_h[n:], "log_phi": tree.log_phi[n:],

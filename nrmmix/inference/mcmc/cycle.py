@@ -100,14 +100,9 @@ class Cycle(Method):
         return ""
 
     def check(self, model: Specification, tune: int, has_name: bool) -> None:
-        """The options of moves must suit the model, and they must have the tuning that they need.
+        """A ValueError where the options of moves do not suit the model, or they lack the tuning that they need.
 
         A method by its name needs none to share work: without tuning each of its moves is called once.
-
-        Raises
-        ------
-        ValueError
-            Says why not.
         """
         for move in self.moves:
             if move.complaint(model):

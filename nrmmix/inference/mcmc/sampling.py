@@ -7,7 +7,7 @@ import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,8 @@ from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.moves.gibbs import allocate
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
 
 MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
 TURNS = 40  # of the chains within a run, the first ones short: every chain soon has draws

@@ -11,17 +11,14 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import positive, row_name
+from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.arrays import reals
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.model.families.distributions import Distribution
 
 EXTREME = 1e50  # hyperparameters of counts: products of several must not overflow
 MOST_NU = 1e10  # degrees of freedom; beyond, differences of log gamma functions are lost in rounding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from nrmmix.common.messages import did_you_mean
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution
-
-if TYPE_CHECKING:
-    from nrmmix.model.frame.formula import ModelFrame
+from nrmmix.model.frame.formula import ModelFrame
 
 
 class Assignment(NamedTuple):
@@ -40,19 +38,9 @@ def designs(family: Family | Mapping[Any, Family]) -> tuple[str, ...]:
 
 
 def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assignment:
-    """Divide responses among families.
+    """Divide responses among families: one for all, or several by names of responses: a name, names joined by " + ", or a tuple of names.
 
-    Parameters
-    ----------
-    family : Family or mapping
-        One family for all responses, or families by the names of their responses: a name, several joined by " + ", or a tuple of names.
-    names : sequence of str
-        The responses.
-
-    Raises
-    ------
-    ValueError
-        If a name is none of a response or stands twice, a response has no family, or a value is not a family.
+    A ValueError if a name is none of a response or stands twice, a response has no family, or a value is not a family.
 
     Examples
     --------

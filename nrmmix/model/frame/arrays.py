@@ -28,25 +28,10 @@ SMALLEST = 1 / LARGEST  # nor underflow
 
 
 def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "column") -> np.ndarray:
-    """Convert one column of numbers; missing values become NaN.
+    """One column of numbers or booleans (0/1) as float64 (n,), which may hold inf; None, NaN, NA and NaT become NaN.
 
-    Parameters
-    ----------
-    values : 1-D array-like of length n
-        Numbers or booleans (0/1); None, NaN, NA and NaT are missing. An object column may hold numbers.
-    name, what : str
-        Used in messages, as in "response 'y'".
-    index : Index, optional
-        Labels of the rows for messages; default the index of `values` if it is a Series.
-
-    Returns
-    -------
-    (n,) float64 ndarray, which may hold NaN and inf
-
-    Raises
-    ------
-    ValueError
-        For a value that is not a real number; the message names its row.
+    An object column may hold numbers.  For messages, as in "response 'y'", are `what`, `name` and `index`, the labels of the rows, which
+    default to those of a Series.  The ValueError for a value that is not a real number names its row.
 
     Examples
     --------
@@ -126,29 +111,13 @@ def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position:
 
 
 def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False) -> np.ndarray | pd.Categorical:
-    """Convert one column of a table to numbers or, if it holds text or categories, to a Categorical.
+    """One column of a table as numbers (n,), NaN where missing, or if it holds text or categories as a Categorical.
 
-    Parameters
-    ----------
-    values : Series of length n
-    name : str
-        Column name for messages.
-    levels : sequence, optional
-        The levels known from the training data.
-    numeric : bool
-        Whether the column must hold numbers.
+    A Categorical has the given levels, those of the training data.  Without them it keeps the order of declared categories, drops those
+    that do not occur, and sorts the levels of text.  With `numeric` the column must hold numbers.
 
-    Returns
-    -------
-    (n,) float64 ndarray with NaN for missing, or Categorical
-        A Categorical has the given levels. Without them it keeps the order of declared categories, drops
-        those that do not occur, and sorts the levels of text.
-
-    Raises
-    ------
-    ValueError
-        For a column that mixes text with anything else or holds neither numbers nor text, for inf, and for a
-        level that is not among `levels`; the message names the row.
+    A ValueError for a column that mixes text with anything else or holds neither numbers nor text, for inf, and for a level that is not
+    among `levels`; the message names the row.
 
     Examples
     --------
@@ -268,29 +237,12 @@ def complete_rows(columns: Mapping[str, np.ndarray | pd.Categorical], index: pd.
 def matrix(
     values: Any, names: Sequence[str] | None = None, index: pd.Index | None = None, what: str = "response", rows: np.ndarray | None = None
 ) -> np.ndarray:
-    """Convert a table of finite numbers.
+    """A table of finite numbers, (n, d) or (n,), of any layout and real type or of objects that are numbers, as float64 (n, d).
 
-    Parameters
-    ----------
-    values : (n, d) or (n,) array-like or DataFrame
-        Any layout, any real dtype, object columns that hold numbers.
-    names : sequence of d str, optional
-        Column names for messages; default those of a DataFrame, else ``y1`` to ``yd``.
-    index : Index of length n, optional
-        Row labels for messages; default that of a DataFrame.
-    what : str
-        The role of the columns in messages.
-    rows : (n,) int ndarray, optional
-        Positions in `index` of the rows, where `values` is a subset of a longer table.
+    For messages are `names`, default those of a DataFrame, else y1 to yd; `index`, the labels of the rows, default those of a DataFrame;
+    `what`, the role of the columns; and `rows`, positions in `index` where `values` is a subset of a longer table.
 
-    Returns
-    -------
-    (n, d) float64 ndarray, C-ordered, writable, a copy
-
-    Raises
-    ------
-    ValueError
-        For the wrong number of dimensions or names, and for values that are not finite numbers; the message names row and column.
+    A ValueError for the wrong number of dimensions or names, and for values that are not finite numbers, names row and column.
 
     Examples
     --------
@@ -321,12 +273,9 @@ def matrix(
 
 
 def reals(values: Any, what: str) -> np.ndarray:
-    """Convert an argument of any shape to a float64 array, a copy.
+    """An argument of any shape as a float64 array, a copy.
 
-    Raises
-    ------
-    ValueError
-        If it does not hold real numbers, or its rows differ in length; the message begins with `what`.
+    The ValueError where it does not hold real numbers, or its rows differ in length, begins with `what`.
 
     Examples
     --------
@@ -388,14 +337,9 @@ def check_finite(
 
 
 def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response") -> None:
-    """Check that the columns of an (n, d) array vary and that no two of them are equal.
+    """A ValueError where a column of (n, d) is constant (range below 1e-12 of its magnitude, or below 1e-100) or two are equal; names them.
 
     Nothing is checked where n < 2.
-
-    Raises
-    ------
-    ValueError
-        Naming the constant column (range below 1e-12 of its magnitude, or below 1e-100) or the pair of equal columns.
 
     Examples
     --------
@@ -423,27 +367,9 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
 
 
 def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labels") -> np.ndarray:
-    """Convert n cluster labels.
+    """Labels of clusters, n whole numbers of any type, as int64 (n,), a copy; `index`, labels of the rows, and `what` are for messages.
 
-    Parameters
-    ----------
-    values : (n,) array-like
-        Whole numbers of any type.
-    n : int
-        The number of labels that is required.
-    index : Index, optional
-        Row labels for messages.
-    what : str
-        Name of the argument in messages.
-
-    Returns
-    -------
-    (n,) int64 ndarray, a copy
-
-    Raises
-    ------
-    ValueError
-        For a wrong length or number of dimensions, missing values and values that are not whole numbers.
+    A ValueError for a wrong length or number of dimensions, missing values and values that are not whole numbers.
 
     Examples
     --------

@@ -239,17 +239,9 @@ class ModelFrame:
     def new_covariates(self, newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
         """Compute the covariates of new data, with levels and transformations of the training data.
 
-        Returns
-        -------
-        covariates : (m, q) float64 ndarray, NaN in rows where a covariate is missing
-        index : Index of length m, the caller's
-        ok : (m,) bool ndarray, the rows without missing covariates
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a column that is not there, an unseen level, inf, a transformation that is not finite; for an
-            array where the model was built from named columns.
+        They are (m, q), NaN in rows where one is missing; then come the caller's index and the (m,) mask of the rows without missing ones.
+        A ValueError or TypeError for a column that is not there, an unseen level, inf, a transformation that is not finite; for an array
+        where the model was built from named columns.
         """
         return self._computed(self._covariates, newdata)
 

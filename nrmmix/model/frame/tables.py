@@ -20,25 +20,11 @@ COUNTS = "counts are whole numbers, 0 or more and less than 1e9"
 
 
 def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
-    """Turn tabular input into a DataFrame with unique string column names.
+    """A DataFrame, Series, mapping of columns, 1-D or 2-D ndarray, or object with `to_pandas()` as a DataFrame with unique string names.
 
-    Parameters
-    ----------
-    data : DataFrame, Series, mapping of columns, 1-D or 2-D ndarray, or an object with ``to_pandas()``
-        The columns of an ndarray are named ``y1`` to ``yd``. The data may be shared with the caller: read, never write.
-    allow_empty : bool
-        Whether a table without rows is accepted.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    TypeError
-        For an unsupported type.
-    ValueError
-        For a table without columns or rows, duplicate column names, columns of different lengths or a ``MultiIndex`` of columns.
+    The columns of an ndarray are named y1 to yd.  The data may be shared with the caller: read, never write.  A TypeError for an
+    unsupported type; a ValueError for a table without columns, or without rows unless `allow_empty`, duplicate column names, columns of
+    different lengths or a `MultiIndex` of columns.
 
     Examples
     --------

@@ -62,10 +62,7 @@ class CovariateKernel:
     def grid(self, x: np.ndarray, names: Sequence[str]) -> Grid:
         """Groups, locations and distances for covariates x (n, q).
 
-        Raises
-        ------
-        ValueError
-            If locations have the wrong shape or are not finite, or an observation is out of reach of all of them.
+        A ValueError if locations have the wrong shape or are not finite.
         """
         name = type(self).__name__
         values, group = np.unique(x, axis=0, return_inverse=True)

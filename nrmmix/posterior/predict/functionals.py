@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -17,12 +17,10 @@ from scipy import special
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.distributions import Distribution, spread_out
 from nrmmix.model.replicates import parts
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
 from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
 
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.

@@ -12,17 +12,15 @@ Predictions read nothing else: whoever makes draws, by whatever method, writes a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.kernel_states import RecordedDraws
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
-
-if TYPE_CHECKING:
-    from nrmmix.model.families.distributions import Distribution
-    from nrmmix.model.specification import Specification
-    from nrmmix.posterior.draws import Posterior
 
 
 class Components(Protocol):

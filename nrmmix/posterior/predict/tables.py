@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,15 +21,13 @@ from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict import membership
 from nrmmix.posterior.predict.functionals import Cdf, Density, Functional, MarginalDensity, Mean, Quantile, over_cases, over_rows
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
-    from nrmmix.posterior.draws import Posterior
 
 KINDS = ("mean", "density", "cdf", "quantile", "cluster")
 

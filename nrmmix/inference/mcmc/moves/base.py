@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from nrmmix.kernels.core.entry import Entry
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from nrmmix.model.specification import Specification
-
+from nrmmix.model.specification import Specification
 
 MOST = 10**6  # proposals, scans and atoms of one call, which is not interrupted
 MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from nrmmix.common.messages import flag, number, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.permutation import permutation
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 ORDERS = ("uniform", "markov", "projection")
 

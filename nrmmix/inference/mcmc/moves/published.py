@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
@@ -11,9 +11,7 @@ from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.trees import published, published_trees
 from nrmmix.kernels.trees.forest import SIDE
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 REPAIRS = ("subset", "tree", "first_pick")
 

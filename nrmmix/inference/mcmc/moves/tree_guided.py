@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from nrmmix.common.messages import between, count
 from nrmmix.common.registry import plugin
@@ -14,12 +16,7 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
 from nrmmix.kernels.trees import guide_tree, guided, splits, sweep
 from nrmmix.model.pack import arrays_of
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from nrmmix.model.specification import Specification
-
+from nrmmix.model.specification import Specification
 
 LEAST_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
 
