@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
 ROLES = ("hyperprior", "prior", "family", "kernel", "move", "method")  # a base class says which, by its attribute `role`
@@ -143,6 +144,12 @@ def arguments_of(thing: Any) -> dict[str, Any]:
 def default_of(made: type, argument: str) -> Any:
     """The default of an argument; `inspect.Parameter.empty` where it has none."""
     return inspect.signature(made).parameters[argument].default
+
+
+def written(thing: Any) -> str:
+    """A dataclass with the fields that differ from their defaults."""
+    given = [(one.name, getattr(thing, one.name)) for one in fields(thing) if getattr(thing, one.name) != one.default]
+    return f"{type(thing).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
 
 
 def code(thing: Any) -> str:

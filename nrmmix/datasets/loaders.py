@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+__all__ = [
+    "Corpus", "external", "load", "load_acidity", "load_digits", "load_faithful", "load_galaxy", "load_iris", "load_mcycle",
+    "load_reuters", "names",
+]
 
 NAMES = ("acidity", "faithful", "galaxy", "iris", "mcycle")
 ENVIRONMENT = "NRMMIX_DATA_DIR"

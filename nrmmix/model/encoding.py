@@ -126,7 +126,7 @@ def encode_table(frame: pd.DataFrame, put: Callable[[np.ndarray], str]) -> dict[
 
 def decode_table(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.DataFrame:
     """The table of `encode_table`; `get` finds an array by its name."""
-    levels = [_decode_index(level, get) for level in spec["index"]]
+    levels = [_decode_labels(level, get).rename(level["name"]) for level in spec["index"]]
     index = levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
     columns = {column["name"]: _decode_column(column, get) for column in spec["columns"]}
     return pd.DataFrame(columns, index=index)
@@ -157,10 +157,6 @@ def _encode_index(level: pd.Index, put: Callable[[np.ndarray], str]) -> dict[str
         warn(f"row labels such as {level[0]!r} are saved as text")
         labels = {"items": [str(item) for item in level]}
     return {"name": name} | labels
-
-
-def _decode_index(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.Index:
-    return _decode_labels(spec, get).rename(spec["name"])
 
 
 def _encode_labels(labels: pd.Index, put: Callable[[np.ndarray], str]) -> dict[str, Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,11 +105,22 @@ class Specification:
         return tuple(f"width_{name}" for name in self.frame.covariate_names)
 
     @property
+    def hyperparameters(self) -> dict[str, Hyperparameter]:
+        """Numbers or priors, by their names among the draws."""
+        return {"mass": self.prior.mass, "sigma": self.prior.sigma} | dict(zip(self.width_names, self.widths, strict=False))
+
+    @property
     def sampled(self) -> tuple[str, ...]:
         """Names of the hyperparameters that are sampled."""
-        values = {"mass": self.prior.mass, "sigma": self.prior.sigma}
-        values |= dict(zip(self.width_names, self.widths, strict=False))
-        return tuple(name for name, value in values.items() if not isinstance(value, float))
+        return tuple(name for name, value in self.hyperparameters.items() if not isinstance(value, float))
+
+    @property
+    def title(self) -> str:
+        return "Kernel-NRM density regression" if self.is_regression else "NRM mixture"
+
+    def width_of_each(self, widths: Sequence[float]) -> np.ndarray:
+        """Widths by the names among the draws, or of one for all, as one for each covariate."""
+        return np.resize(np.array(widths, dtype=float), len(self.widths))
 
     def __str__(self) -> str:
         lines = [("formula", self.formula or "(every column)")]
@@ -124,8 +135,7 @@ class Specification:
             scaled = "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
             count = f"{len(self.grid.values)} distinct values, {len(self.grid.locations)} locations"
             lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({count}), {scaled}"))
-        title = "Kernel-NRM density regression" if self.is_regression else "NRM mixture"
-        return "\n".join([title] + [f"  {label:<11}{text}" for label, text in lines])
+        return "\n".join([self.title] + [f"  {label:<11}{text}" for label, text in lines])
 
     __repr__ = __str__
 

@@ -115,7 +115,9 @@ def _overall(model: Specification, columns: np.ndarray) -> np.ndarray:
 
 
 def _image(model: Specification, ax: Any, values: np.ndarray, titles: Sequence[str]) -> Any:
-    z = (values - _centres(model)) / _spreads(model)
+    observed = _observed(model)
+    sd = np.nanstd(observed, axis=0)
+    z = (values - np.nanmean(observed, axis=0)) / np.where(sd > 0, sd, 1.0)
     names = model.blocks.mean_names()
     with style.panels(ax, ["profiles"]) as (ax,):
         bound = np.abs(z).max()
@@ -135,15 +137,6 @@ def _observed(model: Specification) -> np.ndarray:
         y = values_of(model, name)
         columns += [y] if levels is None else [np.where(np.isnan(y), np.nan, y == code) for code in range(len(levels))]
     return np.column_stack(columns)
-
-
-def _centres(model: Specification) -> np.ndarray:
-    return np.nanmean(_observed(model), axis=0)
-
-
-def _spreads(model: Specification) -> np.ndarray:
-    sd = np.nanstd(_observed(model), axis=0)
-    return np.where(sd > 0, sd, 1.0)
 
 
 # ---- components with inputs

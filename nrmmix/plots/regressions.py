@@ -114,9 +114,7 @@ def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     """Rows that a location reaches at the smallest width among the draws."""
     model = fit.model
     assert model.kernel is not None and model.grid is not None
-    widths = np.array([fit.draws[name].min() for name in model.width_names])
-    if model.kernel.shared_width:
-        widths = np.repeat(widths, len(model.frame.covariate_names))
+    widths = model.width_of_each([fit.draws[name].min() for name in model.width_names])
     values, _, _ = model.frame.new_covariates(newdata)
     return np.exp(model.kernel.log_kernel(model.grid.distances(values), widths)).max(axis=1) > 0
 

@@ -65,8 +65,7 @@ def write(fit: MCMCResult, path: Any) -> Path:
 
 def _page(fit: MCMCResult) -> str:
     model, numbers = fit.model, quantities(fit)
-    what = "Kernel-NRM density regression" if model.is_regression else "NRM mixture"
-    title = escape(f"{what}: {model.formula or listed(model.frame.response_names)}")
+    title = escape(f"{model.title}: {model.formula or listed(model.frame.response_names)}")
     kinds = plots.available(model)
     fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     pictures = "\n".join(_picture(fit, kind) for kind in kinds)

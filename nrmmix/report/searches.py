@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nrmmix.report.clusters import clusters
-from nrmmix.report.summary import WIDTH, cluster_tables, model_table, prior_table, word_tables
+from nrmmix.report.summary import WIDTH, cluster_tables, model_table, prior_table, three_pairs, word_tables
 from nrmmix.report.tables import Report, Table
 from nrmmix.results.search import SearchResult
 
@@ -35,7 +35,4 @@ def _search_table(fit: SearchResult, width: int) -> Table:
     ]
     pairs += [("", "")] * (-len(pairs) % 3)
     cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
-    keys = (13, 8, 12)
-    value = (width - sum(keys) - 5 * 3) // 3
-    widths = [keys[0], value, keys[1], value, keys[2], width - sum(keys) - 5 * 3 - 2 * value]
-    return Table(cells, widths, "lrlrlr", colsep="   ")
+    return three_pairs(cells, (13, 8, 12), width)

@@ -6,6 +6,7 @@ A fit does not need statsmodels: this module is imported when a summary is asked
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -82,7 +83,7 @@ def model_table(fit: MCMCResult | SearchResult, width: int) -> Table:
         ("Covariates:", ", ".join(frame.covariate_names) or "none"),
         ("Seed:", str(fit.seed)),
     ]
-    return _pairs(rows, width, "Kernel-NRM density regression" if model.is_regression else "NRM mixture")
+    return _pairs(rows, width, model.title)
 
 
 def prior_table(fit: MCMCResult | SearchResult, width: int) -> Table:
@@ -113,7 +114,11 @@ def _run_table(fit: MCMCResult, width: int) -> Table:
         ["Labels moved:", f"{100 * fit.moved:.3g}%", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
         ["Interrupted:", "yes" if fit.interrupted else "no", "", "", *(["Missing cells:", gaps] if gaps else ["", ""])],
     ]
-    keys = (13, 7, 14)
+    return three_pairs(cells, (13, 7, 14), width)
+
+
+def three_pairs(cells: Sequence[Sequence[object]], keys: tuple[int, int, int], width: int) -> Table:
+    """Three names, as wide as `keys`, and values beside each other."""
     value = (width - sum(keys) - 5 * 3) // 3
     widths = [keys[0], value, keys[1], value, keys[2], width - sum(keys) - 5 * 3 - 2 * value]
     return Table(cells, widths, "lrlrlr", colsep="   ")

@@ -207,11 +207,13 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     spec, data = header["model"], header["data"]
     get = held.__getitem__
     frame = decode_source(spec["formula"], data, get)
-    _used(frame.used, frame.response.shape[0])
+    used = frame.used
+    _insist(used.dtype == bool and used.ndim == 1 and int(used.sum()) == frame.response.shape[0], "mask of used rows")
     from nrmmix.api import Model
 
     model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
-    draws = {name: _widened(name, get(key)) for name, key in header["draws"].items()}
+    draws = {name: get(key) for name, key in header["draws"].items()}
+    draws |= {name: draws[name].astype(np.int32) for name in ("labels", "locations") if name in draws}
     _check_draws(model, draws)
     shape = draws["n_clusters"].shape
     run = {name: header["run"][name] for name in RUN}
@@ -231,14 +233,6 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
 def _insist(sound: bool, what: str) -> None:
     if not sound:
         raise ValueError(f"its {what} cannot be right")
-
-
-def _used(mask: np.ndarray, n: int) -> None:
-    _insist(mask.dtype == bool and mask.ndim == 1 and int(mask.sum()) == n, "mask of used rows")
-
-
-def _widened(name: str, values: np.ndarray) -> np.ndarray:
-    return values.astype(np.int32) if name in ("labels", "locations") else values
 
 
 def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:

@@ -14,6 +14,9 @@ from nrmmix.common.messages import listed, nearest, shown
 
 __all__ = ["as_frame", "is_plain", "unknown_column"]
 
+Levels = Sequence[tuple[Any, ...] | None] | None  # of columns, None for one that has none; None where they are not known
+Totals = np.ndarray | None  # (rows,) of the counts of a row; None where there are none
+
 SUPPORTED = "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas()"
 COUNT_BOUND = 1e9  # differences of log gamma functions keep six digits up to here
 COUNTS = "counts are whole numbers, 0 or more and less than 1e9"

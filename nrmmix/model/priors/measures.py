@@ -11,26 +11,10 @@ import numpy as np
 from nrmmix.common.messages import number, positive
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import state as layout
-from nrmmix.model.priors.hyperpriors import (
-    Beta,
-    Gamma,
-    Hyperparameter,
-    Hyperprior,
-    LogNormal,
-    describe,
-    hyper_row,
-    hyper_start,
-    hyperparameter,
-)
-
-__all__ = [
-    "NGGP", "Beta", "DirichletProcess", "FiniteMixture", "Gamma", "Hyperparameter", "Hyperprior", "LogNormal",
-    "NormalizedInverseGaussian", "NormalizedStable", "PitmanYor", "Prior", "hyper_row", "hyper_start",
-]
+from nrmmix.model.priors.hyperpriors import Beta, Gamma, Hyperparameter, Hyperprior, LogNormal, describe, hyper_start, hyperparameter
 
 MAX_MASS = 1e12  # beyond, u is lost in rounding
 MAX_COMPONENTS = 10**6
-
 LEAST_STABLE = 1e-6  # sigma; a power of 1/sigma, u leaves floating point far below
 _DEFAULT_MASS = Gamma(1.0, 1.0)
 _DEFAULT_SIGMA = Beta(1.0, 2.0)

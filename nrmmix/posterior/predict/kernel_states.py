@@ -180,9 +180,7 @@ class RecordedDraws:
     def _load(self, t: int) -> None:
         """Make the state that of a draw: parameters and cells that were drawn with it first, from which the statistics follow."""
         model, flat, data, state = self.model, self._flat, self._kernel_state.data, self._kernel_state.state
-        widths = [flat[name][t] for name in model.width_names]
-        if model.kernel is not None and model.kernel.shared_width:
-            widths = widths * len(model.frame.covariate_names)
+        widths = model.width_of_each([flat[name][t] for name in model.width_names])
         hyper = np.array([*model.prior.kernel_values(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
         v = flat["v"][t] if "v" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
         location = flat["locations"][t] if "locations" in flat else np.zeros(0, np.int32)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from nrmmix.common.registry import written
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.specification import Specification
 
@@ -33,11 +34,7 @@ class Move:
     entry: ClassVar[Entry]
     exact: ClassVar[bool] = True  # whether it leaves the posterior invariant
     runs_alone: ClassVar[bool] = False  # whether it keeps what other moves would not keep up
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of proposals that are counted; none where every one is accepted."""
-        return ()
+    kinds: ClassVar[tuple[str, ...]] = ()  # kinds of proposals that are counted; none where every one is accepted
 
     def options(self, model: Specification) -> tuple[float, ...]:
         """What the kernel reads, in its order."""
@@ -74,9 +71,7 @@ class Move:
         """Whether it may have learnt this, finite numbers that a file says, in tuning."""
         return True
 
-    def __str__(self) -> str:
-        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
+    __str__ = written
 
 
 _ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a density regression"

@@ -61,6 +61,7 @@ class Permutation(Move):
 
     name: ClassVar[str] = "permutation"
     entry: ClassVar[Entry] = permutation.permutation
+    kinds: ClassVar[tuple[str, ...]] = ("partition",)
     dynamic_program: str = "metropolis"
     beam: float | None = None
     order: str = "uniform"
@@ -77,10 +78,6 @@ class Permutation(Move):
         if self.dynamic_program == "table":
             raise ValueError('a beam needs dynamic_program="metropolis"; the table is exact and has none.')
         object.__setattr__(self, "beam", float(self.beam))
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("partition",)
 
     def options(self, model: Specification) -> tuple[float, ...]:
         return (

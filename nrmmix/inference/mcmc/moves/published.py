@@ -65,6 +65,7 @@ class PublishedTreeGuided(Move):
 
     name: ClassVar[str] = "tree_published"
     entry: ClassVar[Entry] = published.published
+    kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     runs_alone: ClassVar[bool] = True
     bias: ClassVar[str] = (
         "the published tree-guided sampler does not leave the posterior invariant: on 6 observations its draws are at a total variation "
@@ -87,10 +88,6 @@ class PublishedTreeGuided(Move):
     def exact(self) -> bool:  # type: ignore[override]
         return len(self.repaired) == len(REPAIRS)
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("split", "merge")
-
     def options(self, model: Specification) -> tuple[float, ...]:
         repaired = (float(name in self.repaired) for name in REPAIRS)
         proposals = 0 if self.moves == "local" else self.global_moves
@@ -111,6 +108,3 @@ class PublishedTreeGuided(Move):
                 "DirichletProcess, NGGP and NormalizedInverseGaussian are such products"
             )
         return ""
-
-    def is_irreducible(self) -> bool:
-        return True

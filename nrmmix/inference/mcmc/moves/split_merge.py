@@ -58,7 +58,7 @@ class SplitMerge(Move):
         one_of("proposal", self.proposal, ("restricted_gibbs", "sequential"))
 
     @property
-    def kinds(self) -> tuple[str, ...]:
+    def kinds(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("split", "merge") if self.proposal == "restricted_gibbs" else ("sequential split", "sequential merge")
 
     def options(self, model: Specification) -> tuple[float, ...]:

@@ -67,6 +67,7 @@ class TreeGuided(Move):
 
     name: ClassVar[str] = "tree"
     entry: ClassVar[Entry] = sweep.tree_guided
+    kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     global_moves: int = 20
     depth: int = 2
     scan_share: float = 0.95
@@ -80,10 +81,6 @@ class TreeGuided(Move):
                 object.__setattr__(self, name, count(name, getattr(self, name), 1, MOST))
         object.__setattr__(self, "scan_share", between("scan_share", self.scan_share, 0.0, 1.0))
         object.__setattr__(self, "eta", between("eta", self.eta, 0.01, 10.0))
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("split", "merge")
 
     def options(self, model: Specification) -> tuple[float, ...]:
         _, start = arrays_of(model, 1)

@@ -54,12 +54,8 @@ class NormalWishart(ConjugatePrior):
         constant = np.concatenate(
             [[r, nu, -log_spread.sum(), n + 2.0], predictive, marginal, log_spread, packed, correlations[np.tril_indices(d)]]
         )
-        entries = Entries(
-            kernels.gaussian_empty, kernels.gaussian_update, kernels.gaussian_score, kernels.gaussian_marginal,
-            kernels.gaussian_sample, kernels.gaussian_density, kernels.gaussian_mean, kernels.gaussian_mean_theta,
-            impute=kernels.gaussian_impute if self.incomplete else None, combine=kernels.gaussian_combine,
-            affinity=gaussian_affinity if d <= kernels.MOST else None,
-        )
+        entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
+        entries = entries._replace(affinity=gaussian_affinity if d <= kernels.MOST else None)
         return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
