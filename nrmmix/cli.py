@@ -68,22 +68,9 @@ FORMATS = {"text": "as_text", "html": "as_html", "latex": "as_latex", "csv": "as
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line with arguments, by default those of the process, and give back the exit status.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments without the name of the program; default those of the process.
-
-    Returns
-    -------
-    int
-        Exit status.
-
-    Raises
-    ------
-    SystemExit
-        By argparse, after `--help` and `--version` and for arguments that it refuses.
+    By argparse, a SystemExit after `--help` and `--version` and for arguments that it refuses.
 
     Examples
     --------
@@ -193,7 +180,6 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
 
 # -------------------------------------------------------------------------------------------------- commands
 
-
 def _fit(options: argparse.Namespace) -> int:
     # checked before the sampling, which may take long
     picture = None if options.plot is None else _picture(options.plot)
@@ -244,22 +230,18 @@ def _predict(options: argparse.Namespace) -> int:
         given["response"] = options.response[0] if len(options.response) == 1 else options.response
     data, fit = None if options.data is None else _table(options.data), _load(options)
     if options.at is not None:
-        given["at"] = _points(options.at, fit, given.get("response"))
+        from nrmmix.posterior.predict.points import response_columns
+
+        levels = [fit.model.frame.levels[j] for j in response_columns(fit.model, given.get("response"))]
+        given["at"] = [_point(text, levels) for text in options.at]
     table = fit.predict(data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), **given)
     table.index.names = ["row" if name is None else name for name in table.index.names]
     table.to_csv(sys.stdout)
     return 0
 
 
-def _points(texts: Sequence[str], fit: Any, response: Any) -> list[Any]:
-    """Points of the responses: numbers, or levels of those that have categories."""
-    from nrmmix.posterior.predict.points import response_columns
-
-    levels = [fit.model.frame.levels[j] for j in response_columns(fit.model, response)]
-    return [_point(text, levels) for text in texts]
-
-
 def _point(text: str, levels: Sequence[Any]) -> Any:
+    """A point of the responses: numbers, or levels of those that have categories."""
     parts = [text] if len(levels) == 1 and levels[0] is not None else text.split(",")
     values: list[Any] = []
     for part, of_response in zip(parts, [*levels, *[None] * len(parts)]):
@@ -409,7 +391,6 @@ def _datasets(_options: argparse.Namespace) -> int:
 
 # -------------------------------------------------------------------------------------------------- pictures
 
-
 def _picture(name: str) -> Path:
     """A path that a picture can be written to; checked before the sampling, which may take long."""
     from matplotlib.backend_bases import FigureCanvasBase
@@ -443,7 +424,6 @@ def _save(result: Any, path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------------------- messages
-
 
 def _say(text: str) -> None:
     print(f"nrmmix: {text}", file=sys.stderr, flush=True)

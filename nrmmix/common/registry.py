@@ -22,11 +22,6 @@ class Plugin(NamedTuple):
     role: str
     arguments: tuple[str, ...]
 
-    @property
-    def is_own(self) -> bool:
-        """Whether it comes with the package."""
-        return is_own(self.made)
-
 
 _PLUGINS: dict[str, Plugin] = {}  # by names of classes
 
@@ -75,7 +70,7 @@ def register(made: Made, arguments: tuple[str, ...] | None = None) -> Made:
     if not isinstance(made, type):
         raise ValueError(f"a class is needed, not {made!r}.")
     name = made.__name__
-    if name in _PLUGINS and _PLUGINS[name].is_own:
+    if name in _PLUGINS and is_own(_PLUGINS[name].made):
         raise ValueError(f"files name the package's own {name} so; give the class another name.")
     if isinstance(arguments, str) or not all(isinstance(one, str) for one in arguments or ()):
         raise ValueError(f"arguments must be a tuple of names, not {arguments!r}.")
@@ -110,7 +105,6 @@ def is_own(made: type) -> bool:
 
 
 # ---- looking up
-
 
 def plugins(role: str | None = None) -> Iterator[Plugin]:
     """All classes, or those of one role, in the order in which they were entered."""

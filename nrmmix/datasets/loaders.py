@@ -37,7 +37,6 @@ ENVIRONMENT = "NRMMIX_DATA_DIR"
 
 # ------------------------------------------------------------------------------------------- tables with data
 
-
 def names() -> tuple[str, ...]:
     """Names that `load` knows, in alphabetical order: those of the tables in csv files.
 
@@ -160,7 +159,6 @@ def load_mcycle() -> pd.DataFrame:
 
 # -------------------------------------------------------------------------------------- counts of words and of ink
 
-
 @dataclass(frozen=True)
 class Corpus:
     """Documents as counts of words.
@@ -223,7 +221,6 @@ def load_digits() -> pd.DataFrame:
 
 
 # ------------------------------------------------------------------------------------------------------ files
-
 
 def external(filename: str) -> Path:
     """Path of a file that does not come with the package.

@@ -322,7 +322,6 @@ def simulate_mixed(
 
 # ---- the parts
 
-
 def _crossing(x: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Means and probabilities of the two components at `x`."""
     upward = expit(4 * x - 2)

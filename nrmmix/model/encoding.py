@@ -82,7 +82,6 @@ def _made(values: dict[str, Any]) -> Any:
 
 # ---- data
 
-
 def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """The data of a model as JSON; `put` keeps an array and returns its name."""
     common = {"used": put(frame.used), "from_array": frame.from_array, "reads": sorted(set(frame.reads)), "designs": list(frame.designs)}
@@ -112,7 +111,6 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
 
 
 # ---- tables
-
 
 def encode_table(frame: pd.DataFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """A table of numbers, text and categories as JSON; `put` keeps an array and returns its name.

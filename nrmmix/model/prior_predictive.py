@@ -35,7 +35,6 @@ LOG_MASS = (-80.0, 80.0)  # between which it searches
 
 # ---- the number of clusters
 
-
 def n_clusters(model: Specification) -> pd.Series:
     """Prior distribution of the number of clusters among the rows of a model.
 
@@ -43,10 +42,6 @@ def n_clusters(model: Specification) -> pd.Series:
     Numbers of clusters at the upper end that have probability 1e-9 together are left out.  Density regression: no closed form is
     known, and the probabilities are frequencies in 2,000 partitions drawn from the prior with a fixed seed, so that their standard
     error is at most 0.011.
-
-    Parameters
-    ----------
-    model : Specification
 
     Returns
     -------
@@ -94,7 +89,6 @@ def n_clusters(model: Specification) -> pd.Series:
 
 
 # ---- data sets
-
 
 def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.DataFrame:
     """Data sets from the prior predictive distribution.
@@ -242,7 +236,6 @@ def _drawn(value: Hyperparameter, size: int, rng: np.random.Generator) -> np.nda
 
 
 # ---- the mass for a number of clusters
-
 
 def mass_for_clusters(expected: float, n: int, sigma: float = 0.0) -> float:
     """Mass at which the prior expects so many clusters among n observations of a mixture.

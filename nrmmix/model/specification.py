@@ -19,12 +19,7 @@ from nrmmix.model.priors.measures import DirichletProcess, Prior
 class Specification:
     """What is fitted: data, random measure, component families, covariate kernel.  It prints itself, and fits nothing.
 
-    The parameters and attributes are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
-
-    Raises
-    ------
-    ValueError
-        If the formula, the data or an option cannot be used; the message names the column, row or argument.
+    Parameters, attributes and errors are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
     """
 
     def __init__(

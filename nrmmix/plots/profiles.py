@@ -141,7 +141,6 @@ def _observed(model: Specification) -> np.ndarray:
 
 # ---- components with inputs
 
-
 def _needs_lines(model: Specification) -> str | None:
     if model.is_regression:
         return "needs a mixture, and this is density regression"

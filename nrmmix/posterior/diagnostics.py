@@ -29,9 +29,6 @@ COLUMNS = ("mean", "sd", "q5", "q95", "ess", "ess_tail", "rhat", "mcse", "iact")
 EssKind = Literal["bulk", "tail", "mean", "raw"]
 
 
-# ------------------------------------------------------------------------------------------- public functions
-
-
 def autocorrelation(x: Any, lags: int | Sequence[int] | None = None) -> np.ndarray:
     """Autocorrelation of each chain around its own mean.
 
@@ -247,7 +244,6 @@ def table(named: Mapping[str, Any]) -> pd.DataFrame:
 
 
 # -------------------------------------------------------------------------------------------------- the parts
-
 
 def _as_chains(x: Any, name: str | None = None) -> np.ndarray:
     """Float array (chains, draws) of finite values."""

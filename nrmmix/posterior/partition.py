@@ -87,7 +87,6 @@ def similarity(labels: Any) -> np.ndarray:
 
 # ---- losses
 
-
 def vi(a: Any, b: Any) -> float:
     """Variation of information between two partitions, in natural logarithms.
 
@@ -199,7 +198,6 @@ class _Compared:
 
 
 # ---- point estimates
-
 
 @dataclass(frozen=True, eq=False)
 class CredibleBall:
@@ -321,10 +319,7 @@ class Partition:
 
         of_inside = n_clusters[inside]
         return CredibleBall(
-            level=float(level),
-            radius=radius,
-            horizontal=farthest(inside),
-            vertical_upper=farthest(inside[of_inside == of_inside.min()]),
+            level=float(level), radius=radius, horizontal=farthest(inside), vertical_upper=farthest(inside[of_inside == of_inside.min()]),
             vertical_lower=farthest(inside[of_inside == of_inside.max()]),
         )
 
@@ -342,13 +337,8 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     Parameters
     ----------
     labels : array_like of int, (draws, n)
-    loss : {"vi", "binder"}
-    max_clusters : int, optional
-        Largest number of clusters of the estimate; default no bound of its own.
-    runs : int, default 16
-        Number of runs, half of them from visited partitions.
-    rng : int, SeedSequence, Generator or None
-        Seed of the random orders.
+    loss, max_clusters, runs, rng
+        See `MCMCResult.partition`; half of the runs start from visited partitions.
 
     Returns
     -------
@@ -431,7 +421,6 @@ def _screen(visited: np.ndarray, rows: np.ndarray, weight: np.ndarray, loss: str
 
 
 # ---- arguments
-
 
 def _gain(loss: str, n: int) -> np.ndarray:
     """phi(m + 1) - phi(m) for m = 0..n"""

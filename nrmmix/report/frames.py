@@ -47,26 +47,16 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
     """The whole fit in one row; see `MCMCResult.glance`."""
     model, table = fit.model, quantities(fit)
     return pd.DataFrame([{
-        "formula": model.formula,
-        "prior": str(model.prior),
-        "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)),
-        "method": fit.method,
-        "n_obs": model.n_obs,
-        "n_responses": model.n_dim,
-        "n_chains": fit.draws.n_chains,
-        "n_draws": fit.draws.n_draws,
-        "n_clusters": table.loc["n_clusters", "mean"],
-        "log_joint": table.loc["log_joint", "mean"],
-        "mean_log_density": fit.log_density().mean(),
-        "max_rhat": table["rhat"].max(),
-        "min_ess": smallest_ess(table).min(),
-        "seconds": fit.seconds,
-        "converged": converged(table) and fit.evidence.clean,
+        "formula": model.formula, "prior": str(model.prior),
+        "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
+        "n_obs": model.n_obs, "n_responses": model.n_dim, "n_chains": fit.draws.n_chains, "n_draws": fit.draws.n_draws,
+        "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
+        "mean_log_density": fit.log_density().mean(), "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
+        "seconds": fit.seconds, "converged": converged(table) and fit.evidence.clean,
     }])
 
 
 # ---------------------------------------------------------------------------------------------- row by row
-
 
 def augment(fit: MCMCResult, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
@@ -106,7 +96,6 @@ def _fitted(fit: MCMCResult, newdata: Any, response: np.ndarray | None) -> dict[
 
 
 # --------------------------------------------------------------------------------------------- several fits
-
 
 def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> pd.DataFrame:
     """Fits ranked by the log density that they give to data that they have not seen.

@@ -74,23 +74,9 @@ def _latex(letter: str) -> str:
 class Table(SimpleTable):
     """A table whose cells mean themselves in every format.
 
-    Parameters
-    ----------
-    cells : rows of values
-    widths : sequence of int
-        Least characters of each column, as text.
-    aligns : str
-        A letter l or r for each column.
-    headers : sequence of str, optional
-        Headings; with them, the first column names the rows.
-    title : str
-        Above the table.
-    colsep : str
-        Between columns, as text.
-    total : int
-        Characters of the whole row, as text; filled up on the right.
-    wrap : bool
-        Whether long texts of the last column, which has the width given, go on in further lines.
+    Of each column `widths` has the least characters and `aligns` a letter l or r.  With `headers` the first column names the rows.  As
+    text, `colsep` stands between columns, a row is filled up on the right to `total` characters, and with `wrap` long texts of the last
+    column, which has the width given, go on in further lines.
 
     Examples
     --------

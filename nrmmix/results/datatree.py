@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
@@ -94,7 +93,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
     left_out = {"log_joint"} | ({"mass", "sigma"} - {*model.prior.parameters})
     of_draw = ("chain", "draw")
     coordinates = {"chain": np.arange(fit.draws.n_chains), "draw": np.arange(fit.draws.n_draws)}
-    obs = {"obs": _observations(frame.index)}
+    plain = frame.index.nlevels == 1 and frame.index.is_unique and not frame.index.hasnans
+    obs = {"obs": np.asarray(frame.index) if plain else np.arange(model.n_obs)}
 
     def table(values: Any, names: tuple[str, ...], levels: tuple[Any, ...] = ()) -> Dataset:
         if not isinstance(values, np.ndarray):
@@ -138,11 +138,6 @@ def pointwise(fit: MCMCResult) -> np.ndarray:
             of_rest = np.log(rest)[place] + state.log_densities(points)[:, -1]
             values[:] = np.logaddexp(logsumexp(of_atoms, axis=1), of_rest) + coefficient
     return out
-
-
-def _observations(index: pd.Index) -> np.ndarray:
-    plain = index.nlevels == 1 and index.is_unique and not index.hasnans
-    return np.asarray(index) if plain else np.arange(len(index))
 
 
 def _safe(name: str) -> str:

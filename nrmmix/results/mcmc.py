@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,6 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
 from nrmmix.results.base import Result, result_of, wraps
-
-if TYPE_CHECKING:
-    from statsmodels.iolib.summary import Summary
 
 
 class MCMCResult(Result):
@@ -149,28 +146,12 @@ class MCMCResult(Result):
             raise ValueError(f"autocorrelation: {name!r} {what}; there are {', '.join(self.scalars)}{did_you_mean(name, self.scalars)}")
         values = diagnostics.autocorrelation(self.draws[name], lags)
         return pd.DataFrame(
-            values.T,
-            index=pd.RangeIndex(values.shape[1], name="lag"),
-            columns=pd.RangeIndex(values.shape[0], name="chain"),
+            values.T, index=pd.RangeIndex(values.shape[1], name="lag"), columns=pd.RangeIndex(values.shape[0], name="chain"),
         )
 
     # ---- reports
 
-    def summary(self) -> Summary:
-        """Tables of the model, the hyperparameters and the number of clusters, and a verdict on convergence in words.
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Prints as text; `as_html()`, `as_latex()` and `as_csv()` give other formats.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> "velocity_km_s ~ 1" in fit.summary().as_text()
-        True
-        """
+    def _summary(self) -> Any:
         from nrmmix.report.summary import summary
 
         return summary(self)
@@ -283,22 +264,16 @@ class MCMCResult(Result):
 
         return save(self, path)
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
     def __repr__(self) -> str:
         model = self.model
+        what = "kernel-NRM density regression" if model.is_regression else "NRM mixture"
         stopped = ", stopped early" if self.interrupted else ""
         return (
-            f"MCMCResult: {_title(model)} {model.formula or 'of every column'} ({model.n_obs} observations)\n"
+            f"MCMCResult: {what} {model.formula or 'of every column'} ({model.n_obs} observations)\n"
             f"  {self.draws.n_chains} chains x {self.draws.n_draws} draws by {self.method} "
             f"(tune {self.tune}, thin {self.thin}), {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
             f"  {np.mean(self.draws['n_clusters']):.1f} clusters on average; more in .summary(), .plot(), .predict()"
         )
-
-
-def _title(model: Specification) -> str:
-    return "kernel-NRM density regression" if model.is_regression else "NRM mixture"
 
 
 @wraps(Run)

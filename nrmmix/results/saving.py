@@ -147,16 +147,12 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult:
             if isinstance(error, _TooLarge):
                 raise ValueError(f"{str(where)!r}: {error}") from None
             raise ValueError(f"{str(where)!r} is no saved fit, or damaged: {_reason(error)}.") from None
-    if not isinstance(header.get("version"), int) or header["version"] > VERSION:
-        raise ValueError(
-            f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {header.get('version')}; this version reads formats up "
-            f"to {VERSION}: install a newer nrmmix."
-        )
-    if header["version"] < OLDEST:
-        raise ValueError(
-            f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {header['version']}; this version reads formats from "
-            f"{OLDEST} on: fit the model again."
-        )
+    version = header.get("version")
+    by_whom = f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {version}; this version reads formats"
+    if not isinstance(version, int) or version > VERSION:
+        raise ValueError(f"{by_whom} up to {VERSION}: install a newer nrmmix.")
+    if version < OLDEST:
+        raise ValueError(f"{by_whom} from {OLDEST} on: fit the model again.")
     try:
         return _restored(header, held)
     except NotKnown as error:
@@ -179,7 +175,6 @@ def _narrow(values: np.ndarray) -> np.ndarray:
 
 
 # ---- reading
-
 
 def _arrays(file: BinaryIO, max_bytes: float) -> dict[str, np.ndarray]:
     """All arrays of the archive, once what their headers claim agrees with the sizes of the archive's members and with the limit."""

@@ -18,10 +18,6 @@ from nrmmix.posterior.diagnostics import COLUMNS
 def table(run: Run) -> pd.DataFrame:
     """Counts of every move since the end of tuning, pooled over chains.
 
-    Parameters
-    ----------
-    run : nrmmix.inference.mcmc.sampling.Run
-
     Returns
     -------
     DataFrame
@@ -63,10 +59,7 @@ def _moments(n: float, total: float, squares: float) -> tuple[float, float]:
 
 
 def rows(run: Run, n: int) -> pd.DataFrame:
-    """Acceptance rates, log ratios and skipped calls as rows of `MCMCResult.diagnostics`: mean and sd, the other columns NaN.
-
-    `n` observations.
-    """
+    """Acceptance rates, log ratios and skipped calls, of `n` observations, as rows of `MCMCResult.diagnostics`: mean and sd, else NaN."""
     found: dict[str, tuple[float, float]] = {}
     for move, row in _by_move(run):
         if row.kind:

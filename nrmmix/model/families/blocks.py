@@ -129,12 +129,7 @@ class PackedBlocks:
 
 
 class Blocks:
-    """All responses of a model: its blocks, and their methods put together.
-
-    Parameters
-    ----------
-    blocks : tuple of Block
-    """
+    """All responses of a model: its blocks, and their methods put together."""
 
     def __init__(self, blocks: tuple[Block, ...]):
         self.blocks = blocks
@@ -288,19 +283,17 @@ class Blocks:
         self, stat: np.ndarray, n_columns: int, inputs: np.ndarray, packed: PackedBlocks
     ) -> list[Distribution | None]:
         """Of each response its predictive distribution by cluster."""
-        distributions = [
+        return self._by_response([
             block.family.predictive_distributions(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
-        ]
-        return self._by_response(distributions)
+        ])
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> list[Distribution | None]:
         """Of each response its distribution under each component."""
-        distributions = [
+        return self._by_response([
             block.family.component_distributions(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
-        ]
-        return self._by_response(distributions)
+        ])
 
     def _by_response(self, distributions: list[list[Any]]) -> list[Any]:
         out: list[Any] = [None] * self.n_dim

@@ -90,11 +90,9 @@ class Regression(Family):
             raise ValueError(f"Regression: design must be the right side of a formula, such as '1 + x', not {design!r}.")
         if r is not None and precision is not None:
             raise ValueError("Regression: give r or precision, not both; precision = r X'X / n.")
-        values = {"r": r, "nu": nu, "scale": scale}
-        for name, value in {"design": design, "b": b, "precision": precision}.items():
+        values = {name: none_or_positive("Regression", name, value) for name, value in {"r": r, "nu": nu, "scale": scale}.items()}
+        for name, value in (values | {"design": design, "b": b, "precision": precision}).items():
             object.__setattr__(self, name, value)
-        for name, value in values.items():
-            object.__setattr__(self, name, none_or_positive("Regression", name, value))
 
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Regression:
         names = names or tuple(f"y{j + 1}" for j in range(y.shape[1]))

@@ -19,7 +19,7 @@ from nrmmix.common.messages import listed, row_name, shown
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, as_frame
 
-__all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "reals", "vector"]
+__all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "reals"]
 
 CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as no variation
 LARGEST = 1e100  # squares, and products of some of them, must neither overflow
@@ -49,12 +49,12 @@ def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "c
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
         with np.errstate(over="ignore"):  # of a longer type: becomes inf, which is found and named
             return np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    items = _objects(series)
+    items = list(series.astype(object))
     out = np.empty(len(items))
     for i, item in enumerate(items):
         if _is_missing(item):
             out[i] = np.nan
-        elif _is_real(item):
+        elif isinstance(item, (numbers.Real, Decimal, np.bool_)) and not isinstance(item, np.timedelta64):  # which counts as an integer
             out[i] = _to_float(item, name, index, what, i)
         else:
             raise ValueError(
@@ -82,10 +82,6 @@ def _series(values: Any, name: str, what: str) -> pd.Series:
     return pd.Series(values)
 
 
-def _objects(series: pd.Series) -> list[Any]:
-    return list(series.astype(object))
-
-
 def _is_missing(item: Any) -> bool:
     # pandas.isna would look inside lists
     if isinstance(item, (float, np.floating)):
@@ -93,11 +89,6 @@ def _is_missing(item: Any) -> bool:
     if isinstance(item, Decimal):
         return item.is_nan()
     return item is None or item is pd.NA or item is pd.NaT
-
-
-def _is_real(item: Any) -> bool:
-    # a time of NumPy counts as an integer there
-    return isinstance(item, (numbers.Real, Decimal, np.bool_)) and not isinstance(item, np.timedelta64)
 
 
 def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position: int) -> float:
@@ -127,7 +118,7 @@ def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *,
     array([1., 0.])
     """
     categories = isinstance(values.dtype, pd.CategoricalDtype)
-    items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else _objects(values)
+    items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else list(values.astype(object))
     text = categories or any(isinstance(item, str) for item in items)
     if numeric or (levels is None and not text):
         out = floats(values, name)
@@ -298,21 +289,6 @@ def _as_array(values: Any, what: str) -> np.ndarray:
         return np.asarray(values)
     except ValueError as error:
         raise ValueError(f"The rows of the {what}s differ in length; give a rectangular table.") from error
-
-
-def vector(values: Any, name: str = "y1", index: pd.Index | None = None, what: str = "response") -> np.ndarray:
-    """Convert one column of finite numbers to an (n,) float64 array; errors as for :func:`matrix`.
-
-    Examples
-    --------
-    >>> vector([True, False], "hit")
-    array([1., 0.])
-    """
-    if isinstance(values, pd.Series) and index is None:
-        index = values.index
-    out = floats(values, name, index, what)
-    check_finite(out[:, None], [name], index, what)
-    return out
 
 
 def check_finite(

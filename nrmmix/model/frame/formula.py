@@ -312,24 +312,14 @@ def model_frame(
 
     Parameters
     ----------
-    formula : str or None
-        ``"responses ~ covariates"``, responses joined by ``+``; the right side ``1`` means no covariates.
-        None makes every column a response that no design uses.
-    data : DataFrame, dict of columns, ndarray, or an object with ``to_pandas()``
-        The columns of an array are named ``y1`` to ``yd``. Counts of a multinomial family may be a sparse matrix, or a DataFrame of
-        sparse columns.
-    missing : {"drop", "raise", "marginalize"}
-        What to do with rows that miss a value in a used column; dropped rows are counted in a UserWarning. With "marginalize" rows
-        stay that miss some of their responses, and cells are NaN.
+    formula, data, missing
+        See `nrmmix.Model`.  The columns of an array are named y1 to yd.  Counts of a multinomial family may be a sparse matrix, or a
+        DataFrame of sparse columns.  Without a formula every column is a response that no design uses.
     reads : function, optional
         From the names of the responses, how each is read: "numbers" (default), "counts", "composition" (counts given
         the total of the row, which may be sparse), "binary" or "categories".
     designs : sequence of str
         Right sides of formulas whose columns are inputs of component families.
-
-    Returns
-    -------
-    ModelFrame
 
     Raises
     ------

@@ -108,14 +108,12 @@ class _GeneralizedGamma(Prior):
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return (n - 1) * math.log(u) - math.lgamma(n) - mass * psi1 - n * math.log(u + self.tau)
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         name = type(self).__name__
+        why = "; the law of the partition depends on tau only through mass * tau**sigma, so tau = 1 loses nothing"
         object.__setattr__(self, "mass", _mass(name, self.mass))
         object.__setattr__(self, "sigma", _sigma(name, self.sigma))
-
-    def _check_tau(self) -> None:
-        why = "; the law of the partition depends on tau only through mass * tau**sigma, so tau = 1 loses nothing"
-        object.__setattr__(self, "tau", positive(f"{type(self).__name__}: tau", self.tau, why))
+        object.__setattr__(self, "tau", positive(f"{name}: tau", self.tau, why))
 
 
 @plugin
@@ -143,9 +141,6 @@ class DirichletProcess(_GeneralizedGamma):
     title: ClassVar[str] = "Dirichlet process"
     integrates_u: ClassVar[bool] = True
     parameters: ClassVar[tuple[str, ...]] = ("mass",)
-
-    def __post_init__(self) -> None:
-        self._check()
 
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return math.lgamma(mass) - math.lgamma(mass + n)
@@ -182,10 +177,6 @@ class NGGP(_GeneralizedGamma):
     tau: float = field(default=1.0, kw_only=True)
     title: ClassVar[str] = "normalized generalized gamma process"
 
-    def __post_init__(self) -> None:
-        self._check()
-        self._check_tau()
-
 
 @plugin
 @dataclass(frozen=True)
@@ -214,10 +205,6 @@ class NormalizedInverseGaussian(_GeneralizedGamma):
     sigma: Hyperparameter = field(default=0.5, init=False)
     tau: float = field(default=1.0, kw_only=True)
     title: ClassVar[str] = "normalized inverse Gaussian process"
-
-    def __post_init__(self) -> None:
-        self._check()
-        self._check_tau()
 
 
 class Urn(Prior):

@@ -73,7 +73,6 @@ def check_marginal(model: Specification, responses: np.ndarray, kind: str) -> No
 
 # ---- points
 
-
 def given_points(model: Specification, at: Any, responses: np.ndarray) -> np.ndarray:
     """(m, k) points of k responses as kernels read them: categories by the number of their level.
 

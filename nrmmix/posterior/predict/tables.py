@@ -56,10 +56,6 @@ class Query:
     def states(self) -> States:
         return states_of(self.posterior, self.draws)
 
-    def own(self) -> Any:
-        """(rows, d) responses of the rows; None where the new data have none."""
-        return _own_responses(self.model, self.newdata, self.responses)
-
     def over_cases(self, make: Callable[[np.ndarray], Functional], W: int, states: States) -> np.ndarray:
         return over_cases(make, W, states, self.rows, self.interval, self.seed)
 
@@ -117,7 +113,6 @@ def log_density(posterior: Posterior, newdata: Any = None, draws: int | None = 1
 
 # ---- kinds
 
-
 def _mean(query: Query) -> pd.DataFrame:
     states, blocks = query.states(), query.model.blocks
     of, every = blocks.mean_responses(), np.array(blocks.mean_names(), dtype=object)
@@ -160,7 +155,7 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
             return {name: label(model, np.full(len(points), j), points[:, j]) for j, name in enumerate(query.names)}
         return _levels(query, responses) | {"y": label(model, responses, points[:, 0])}
 
-    own = query.own() if at is None else None
+    own = _own_responses(model, query.newdata, query.responses) if at is None else None
     if own is None:
         if joint and at is None:
             raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
@@ -189,7 +184,7 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
 def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
     if query.newdata is None:
         return membership.of_training_rows(query.states(), estimate())
-    y = query.own()
+    y = _own_responses(query.model, query.newdata, query.responses)
     if y is None:
         lacking = _lacking(query.model, query.newdata)
         raise ValueError(f'newdata has no {lacking}; kind="cluster" needs the responses of the rows.')
@@ -198,8 +193,8 @@ def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
 
 # ---- responses
 
-
 def _own_responses(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> Any:
+    """(rows, d) responses of the rows; None where the new data have none."""
     return model.frame.response if newdata is None else model.frame.new_response(newdata, which)
 
 
@@ -209,7 +204,6 @@ def _lacking(model: Specification, newdata: Any) -> str:
 
 
 # ---- tables
-
 
 def _levels(query: Query, responses: np.ndarray) -> dict[str, np.ndarray]:
     return {"response": query.names[responses]} if query.named else {}

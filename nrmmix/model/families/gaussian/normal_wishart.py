@@ -100,13 +100,9 @@ class NormalWishart(ConjugatePrior):
         diagonal = np.diag(self.scale)
         scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
         if self.r == KNOWN:
-            return [
-                "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)",
-                f"mu = {numbers(self.centre)}, nu = {self.nu:g}",
-                f"scale = {scale}",
-            ]
-        return [
-            "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)",
-            f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}",
-            f"scale = {scale}",
-        ]
+            title = "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)"
+            values = f"mu = {numbers(self.centre)}, nu = {self.nu:g}"
+        else:
+            title = "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)"
+            values = f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}"
+        return [title, values, f"scale = {scale}"]
