@@ -34,11 +34,12 @@ Examples
 >>> print(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), kernel=AbsoluteExponential(0.1)).kernel)
 AbsoluteExponential(width = 0.1)
 """
+# ruff: noqa: F403, F405  `__all__` has the names of the kernels that are meant
 
 from nrmmix.common.registry import register
 from nrmmix.inference.mcmc.moves.base import Move, ScratchSize, only_conjugate_mixtures, only_with_unions
-from nrmmix.kernels.core.entry import *  # noqa: F403  the signatures of entry points
-from nrmmix.kernels.core.state import *  # noqa: F403  columns of a block, and what entry points give back
+from nrmmix.kernels.core.entry import *  # the signatures of entry points
+from nrmmix.kernels.core.state import *  # columns of a block, and what entry points give back
 from nrmmix.kernels.moves.gibbs import gibbs_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError
@@ -48,9 +49,9 @@ from nrmmix.model.priors.gibbs_type import GibbsType
 from nrmmix.plots.kinds import kind, suits_all
 
 __all__ = [
-    "AFFINITY_T", "ALONE_T", "BROKEN", "COMBINE_T", "CONSTANT", "COVARIATE_T", "CURSOR", "DENSITY_T", "DONE", "EMPTY_T", "FIRST",  # noqa: F405
-    "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_DIGITS", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",  # noqa: F405
-    "REDRAW_T", "SAMPLE_T", "SCORE_T", "STAT", "THETA", "UPDATE_T", "Counts", "CovariateKernel", "Distribution", "Entries", "Family",  # noqa: F405
-    "GibbsType", "Move", "Observed", "Packed", "Parameter", "RowError", "ScratchSize", "entry", "gibbs_one", "kind",  # noqa: F405
+    "AFFINITY_T", "ALONE_T", "BROKEN", "COMBINE_T", "CONSTANT", "COVARIATE_T", "CURSOR", "DENSITY_T", "DONE", "EMPTY_T", "FIRST",
+    "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_DIGITS", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",
+    "REDRAW_T", "SAMPLE_T", "SCORE_T", "STAT", "THETA", "UPDATE_T", "Counts", "CovariateKernel", "Distribution", "Entries", "Family",
+    "GibbsType", "Move", "Observed", "Packed", "Parameter", "RowError", "ScratchSize", "entry", "gibbs_one", "kind",
     "only_conjugate_mixtures", "only_with_unions", "redraw_cells", "register", "suits_all",
 ]
