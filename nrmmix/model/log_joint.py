@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from nrmmix.kernels.measure.joint import log_joint as joint_of_state
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 
 def log_joint(
@@ -106,8 +104,7 @@ def _hyper(model: Specification, given: dict[str, float]) -> np.ndarray:
     for name in given:
         if name not in known:
             raise ValueError(f"unknown hyperparameter {name!r}; this model has {', '.join(known)}{did_you_mean(name, known)}")
-    values = {"mass": model.prior.mass, "sigma": model.prior.sigma}
-    values |= dict(zip(model.width_names, model.widths, strict=False))
+    values = model.hyperparameters
     for name, value in values.items():
         if name in given:
             x = number(given[name])
@@ -120,9 +117,7 @@ def _hyper(model: Specification, given: dict[str, float]) -> np.ndarray:
     if needs_mass or not model.prior.permits(values["mass"], values["sigma"]):
         at = ", ".join(f"{name} = {given[name]!r}" for name in model.prior.parameters if name in given)
         raise ValueError(f"{at} is out of range.")
-    widths = [values[name] for name in model.width_names]
-    if model.kernel is not None and model.kernel.shared_width:
-        widths = widths * len(model.frame.covariate_names)
+    widths = model.width_of_each([values[name] for name in model.width_names])
     return np.array([*model.prior.kernel_values(values["mass"], values["sigma"]), model.prior.tau, *widths], dtype=float)
 
 

@@ -20,18 +20,9 @@ def data_of(model: Specification) -> layout.Data:
         group, distance = grid.group, grid.distance
     G, P = distance.shape[1:]
     return layout.Data(
-        rows=packed.own_rows(),
-        block=_block_table(model),
-        log_prior_predictive=np.zeros(n),
-        group=group,
-        group_size=np.bincount(group, minlength=G).astype(float),
-        distance=distance,
-        R0=np.full(P, 1.0 / P),
-        hyperprior=_hyperpriors(model),
-        setup=_setup(model),
-        explicit=packed.explicit,
-        shared=packed.shared,
-        log_V=model.log_V,
+        rows=packed.own_rows(), block=_block_table(model), log_prior_predictive=np.zeros(n), group=group,
+        group_size=np.bincount(group, minlength=G).astype(float), distance=distance, R0=np.full(P, 1.0 / P), hyperprior=_hyperpriors(model),
+        setup=_setup(model), explicit=packed.explicit, shared=packed.shared, log_V=model.log_V,
     )
 
 
@@ -71,9 +62,7 @@ def _setup(model: Specification) -> np.ndarray:
     return setup
 
 
-def state_of(
-    model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False
-) -> layout.State:
+def state_of(model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False) -> layout.State:
     """A state with room for so many clusters, nothing assigned, hyperparameters at their starting values.
 
     `n_side` and `with_theta`: scratch columns and parameters for moves that need them.
@@ -83,42 +72,19 @@ def state_of(
     cap = layout.capacity(n_clusters)
     start = [*model.prior.start(), model.prior.tau, *model.start_widths()]
     return layout.State(
-        labels=np.full(n, -1, np.int64),
-        size=np.zeros(cap, np.int64),
-        stat=np.zeros((packed.n_stat, cap)),
-        side=np.zeros((packed.n_stat, n_side)),
-        theta=np.zeros((packed.n_theta if with_theta else 0, cap)),
-        location=np.zeros(cap, np.int64),
-        log_K_sum=np.zeros((cap, P if model.is_regression else 0)),
-        location_probability=np.zeros((cap, P if model.is_regression else 0)),
-        log_weight=np.zeros(cap),
-        log_size=np.zeros(n + 2),
-        log_grown=np.zeros(n + 2),
-        log_next=np.zeros(n + 2),
-        v=data.group_size.copy() if model.has_v else np.ones(G),
-        A=np.zeros(P),
-        log_new=np.zeros(G),
-        log_R0=np.zeros(P),
-        log_b=np.zeros(P),
-        K_over_b=np.zeros((G, P)),
-        K=np.ones((G, P)),
-        log_K=np.zeros((G, P)),
-        hyper=np.array(start, dtype=float),
-        num=np.zeros(layout.NUM, np.int64),
-        score=np.zeros(cap),
-        work=np.zeros((packed.n_work + 1, cap)),
-        plane=np.zeros((3, P)),
-        trial=np.zeros((G, P)),
-        log_trial=np.zeros((G, P)),
-        region=np.zeros(G, np.int64),
-        chosen=np.zeros(G, np.int64),
-        carried=np.zeros((4, G)),
+        labels=np.full(n, -1, np.int64), size=np.zeros(cap, np.int64), stat=np.zeros((packed.n_stat, cap)),
+        side=np.zeros((packed.n_stat, n_side)), theta=np.zeros((packed.n_theta if with_theta else 0, cap)),
+        location=np.zeros(cap, np.int64), log_K_sum=np.zeros((cap, P if model.is_regression else 0)),
+        location_probability=np.zeros((cap, P if model.is_regression else 0)), log_weight=np.zeros(cap), log_size=np.zeros(n + 2),
+        log_grown=np.zeros(n + 2), log_next=np.zeros(n + 2), v=data.group_size.copy() if model.has_v else np.ones(G), A=np.zeros(P),
+        log_new=np.zeros(G), log_R0=np.zeros(P), log_b=np.zeros(P), K_over_b=np.zeros((G, P)), K=np.ones((G, P)), log_K=np.zeros((G, P)),
+        hyper=np.array(start, dtype=float), num=np.zeros(layout.NUM, np.int64), score=np.zeros(cap),
+        work=np.zeros((packed.n_work + 1, cap)), plane=np.zeros((3, P)), trial=np.zeros((G, P)), log_trial=np.zeros((G, P)),
+        region=np.zeros(G, np.int64), chosen=np.zeros(G, np.int64), carried=np.zeros((4, G)),
     )
 
 
-def arrays_of(
-    model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False
-) -> tuple[layout.Data, layout.State]:
+def arrays_of(model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False) -> tuple[layout.Data, layout.State]:
     """Both at once."""
     data = data_of(model)
     return data, state_of(model, data, n_clusters, n_side, with_theta)

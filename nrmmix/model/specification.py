@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,12 @@ from nrmmix.model.priors.measures import DirichletProcess, Prior
 class Specification:
     """What is fitted: data, random measure, component families, covariate kernel.  It prints itself, and fits nothing.
 
-    The parameters and attributes are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
-
-    Raises
-    ------
-    ValueError
-        If the formula, the data or an option cannot be used; the message names the column, row or argument.
+    Parameters, attributes and errors are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
     """
 
     def __init__(
-        self,
-        formula: str | None = None,
-        data: Any = None,
-        *,
-        family: Family | Mapping[Any, Family] | None = None,
-        prior: Prior | None = None,
-        kernel: CovariateKernel | None = None,
-        missing: str = "drop",
+        self, formula: str | None = None, data: Any = None, *, family: Family | Mapping[Any, Family] | None = None,
+        prior: Prior | None = None, kernel: CovariateKernel | None = None, missing: str = "drop",
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
@@ -111,11 +100,22 @@ class Specification:
         return tuple(f"width_{name}" for name in self.frame.covariate_names)
 
     @property
+    def hyperparameters(self) -> dict[str, Hyperparameter]:
+        """Numbers or priors, by their names among the draws."""
+        return {"mass": self.prior.mass, "sigma": self.prior.sigma} | dict(zip(self.width_names, self.widths, strict=False))
+
+    @property
     def sampled(self) -> tuple[str, ...]:
         """Names of the hyperparameters that are sampled."""
-        values = {"mass": self.prior.mass, "sigma": self.prior.sigma}
-        values |= dict(zip(self.width_names, self.widths, strict=False))
-        return tuple(name for name, value in values.items() if not isinstance(value, float))
+        return tuple(name for name, value in self.hyperparameters.items() if not isinstance(value, float))
+
+    @property
+    def title(self) -> str:
+        return "Kernel-NRM density regression" if self.is_regression else "NRM mixture"
+
+    def width_of_each(self, widths: Sequence[float]) -> np.ndarray:
+        """Widths by the names among the draws, or of one for all, as one for each covariate."""
+        return np.resize(np.array(widths, dtype=float), len(self.widths))
 
     def __str__(self) -> str:
         lines = [("formula", self.formula or "(every column)")]
@@ -130,8 +130,7 @@ class Specification:
             scaled = "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
             count = f"{len(self.grid.values)} distinct values, {len(self.grid.locations)} locations"
             lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({count}), {scaled}"))
-        title = "Kernel-NRM density regression" if self.is_regression else "NRM mixture"
-        return "\n".join([title] + [f"  {label:<11}{text}" for label, text in lines])
+        return "\n".join([self.title] + [f"  {label:<11}{text}" for label, text in lines])
 
     __repr__ = __str__
 

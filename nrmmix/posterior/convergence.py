@@ -72,17 +72,9 @@ def warn_unless_converged(evidence: Evidence, quantities: Callable[[], pd.DataFr
 
 
 def converged(quantities: pd.DataFrame) -> bool:
-    """Whether chains agree: of all that varied R-hat is at most 1.01, with 400 effective draws or more.
+    """Whether chains agree: of all that varied R-hat is at most 1.01, with 400 effective draws or more; False where it cannot be judged.
 
-    Parameters
-    ----------
-    quantities : DataFrame
-        Diagnostics, as `fit.diagnostics()` gives them.
-
-    Returns
-    -------
-    bool
-        False where it cannot be judged.
+    `quantities` are diagnostics, as `fit.diagnostics()` gives them.
 
     Examples
     --------
@@ -96,18 +88,7 @@ def converged(quantities: pd.DataFrame) -> bool:
 
 
 def verdict(evidence: Evidence, quantities: pd.DataFrame) -> str:
-    """Whether the chains can be trusted, and what to do if not.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        As `fit.evidence` gives it.
-    quantities : DataFrame
-        Diagnostics, as `fit.diagnostics()` gives them.
-
-    Returns
-    -------
-    str
+    """Whether the chains can be trusted, and what to do if not, from `fit.evidence` and `fit.diagnostics()`.
 
     Examples
     --------

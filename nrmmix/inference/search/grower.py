@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,11 +16,7 @@ from nrmmix.kernels.moves.shared import set_partition
 from nrmmix.kernels.trees import bhc, ibhc
 from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, leaves
 from nrmmix.model.pack import arrays_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 MOST_BANK = 2**33  # bytes of the statistics of internal nodes
 UNIONS, ROWS = 2**20, 1000  # tried by BHC, taken up by IBHC, before Ctrl-C is heard

@@ -17,10 +17,6 @@ from nrmmix.model.priors.hyperpriors import Beta, Gamma, Hyperparameter, Hyperpr
 MAX_LOCATIONS = 200
 
 
-
-
-
-
 class CovariateKernel:
     """Base of the covariate kernels; see `SquaredExponential` and `Box`."""
 
@@ -33,8 +29,7 @@ class CovariateKernel:
         name = type(self).__name__
         if width is None:
             if self.default_width is None:
-                raise ValueError(f"{name}: width is needed, a number or a distribution; "
-                                 "covariates are scaled to [0, 1] unless scale=None.")
+                raise ValueError(f"{name}: width is needed, a number or a distribution; covariates are scaled to [0, 1] unless scale=None.")
             width = self.default_width
         width = width.tolist() if isinstance(width, np.ndarray) else width
         several = isinstance(width, Sequence) and not isinstance(width, str)
@@ -67,10 +62,7 @@ class CovariateKernel:
     def grid(self, x: np.ndarray, names: Sequence[str]) -> Grid:
         """Groups, locations and distances for covariates x (n, q).
 
-        Raises
-        ------
-        ValueError
-            If locations have the wrong shape or are not finite, or an observation is out of reach of all of them.
+        A ValueError if locations have the wrong shape or are not finite.
         """
         name = type(self).__name__
         values, group = np.unique(x, axis=0, return_inverse=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from nrmmix.kernels import predictive
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
+from nrmmix.model.families.base import Parameter
+from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.pack import arrays_of
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.rows import CovariateWeights
-
-if TYPE_CHECKING:
-    from nrmmix.model.families.base import Parameter
-    from nrmmix.model.families.distributions import Distribution
-    from nrmmix.model.specification import Specification
-    from nrmmix.posterior.draws import Posterior
 
 OUT_OF_REACH = (
     "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
@@ -151,11 +149,7 @@ class KernelState:
 class RecordedDraws:
     """Recorded draws put back into kernel arrays one by one: the `states.States` of chains and of searches.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    limit : int or None
-        Most draws that are gone through, evenly spread over all chains; None for all.
+    Where there are more than `limit`, so many are gone through, evenly spread over all chains; None for all.
     """
 
     def __init__(self, posterior: Posterior, limit: int | None):
@@ -186,9 +180,7 @@ class RecordedDraws:
     def _load(self, t: int) -> None:
         """Make the state that of a draw: parameters and cells that were drawn with it first, from which the statistics follow."""
         model, flat, data, state = self.model, self._flat, self._kernel_state.data, self._kernel_state.state
-        widths = [flat[name][t] for name in model.width_names]
-        if model.kernel is not None and model.kernel.shared_width:
-            widths = widths * len(model.frame.covariate_names)
+        widths = model.width_of_each([flat[name][t] for name in model.width_names])
         hyper = np.array([*model.prior.kernel_values(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
         v = flat["v"][t] if "v" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
         location = flat["locations"][t] if "locations" in flat else np.zeros(0, np.int32)
