@@ -12,6 +12,7 @@ import numpy as np
 from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import categorical, poisson, rising
+from nrmmix.kernels.families.shared import shares
 from nrmmix.model.families.base import Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import (
     BernoulliDistribution,
@@ -375,7 +376,7 @@ class Categorical(_Levels):
         return [one_each("Categorical", "concentration", self.concentration, len(own), "levels") for own in self.levels]
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
-        return self._packed(len(self.mean_names()), categorical.categorical_mean, categorical.categorical_mean_theta)
+        return self._packed(len(self.mean_names()), categorical.categorical_mean, shares)
 
     def mean_names(self) -> tuple[str, ...]:
         """Of each level, whose means are probabilities."""

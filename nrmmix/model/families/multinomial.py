@@ -12,6 +12,7 @@ from scipy.special import gammaln
 from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
+from nrmmix.kernels.families.shared import shares
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS
@@ -119,8 +120,7 @@ class Multinomial(Family):
         entries = Entries(
             multinomial.multinomial_empty, multinomial.multinomial_update, multinomial.multinomial_score, multinomial.multinomial_marginal,
             multinomial.multinomial_sample, multinomial.multinomial_density, multinomial.multinomial_mean,
-            multinomial.multinomial_mean_theta, combine=multinomial.multinomial_combine,
-            affinity=multinomial.multinomial_affinity,
+            shares, combine=multinomial.multinomial_combine, affinity=multinomial.multinomial_affinity,
         )
         return Packed(constant, d + 1, d, 1, d, entries)
 
