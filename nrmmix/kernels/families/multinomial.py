@@ -11,7 +11,7 @@ Rows of theta: log probabilities (d).
 from __future__ import annotations
 
 from nrmmix.kernels.core.entry import AFFINITY_T, COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import log_rising
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, MEANS, STAT, THETA
 from nrmmix.kernels.families.rising import gather, ones, take_logs
@@ -50,9 +50,11 @@ def multinomial_combine(rows, source, target, block, k, m):
     return DONE
 
 
-@fast
-def _score(rows, stat, work, out, block, K, i):
+@entry(SCORE_T, fast=True)
+def multinomial_score(rows, stat, work, out, block, K, i, own):
     """out[:K] += log of rising factorials of the words over that of the total."""
+    if own >= 0:  # counts are whole numbers: what is taken out comes back to the last bit
+        _add(rows, stat, block, own, i, -1.0)
     K = padded(K, stat, out)
     s, o, f = block[STAT], block[CONSTANT], block[FIRST]
     d = int(rows.constant[o + WORDS])
@@ -67,13 +69,6 @@ def _score(rows, stat, work, out, block, K, i):
     alpha = rows.constant[o + TOTAL]
     for k in range(K):
         out[k] -= log_rising(alpha + stat[s + d, k], total)
-
-
-@entry(SCORE_T)
-def multinomial_score(rows, stat, work, out, block, K, i, own):
-    if own >= 0:  # counts are whole numbers: what is taken out comes back to the last bit
-        _add(rows, stat, block, own, i, -1.0)
-    _score(rows, stat, work, out, block, K, i)
     if own >= 0:
         _add(rows, stat, block, own, i, 1.0)
     return DONE

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_log_gamma, log1p_pos, log_pos, log_rising
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STAT, THETA
 from nrmmix.kernels.families.rising import SMALL, gather, ones, take_logs
@@ -96,39 +96,6 @@ def poisson_combine(rows, source, target, block, k, m):
     return DONE
 
 
-@fast
-def _score(rows, stat, work, out, block, K, i):
-    """Negative binomial log densities."""
-    K = padded(K, stat, out)
-    s, o, first, d = places(block)
-    exposed = block[INPUT_LAST] > block[INPUT]
-    e = _exposure(rows, block, i)
-    log_e = math.log(e)
-    product = work[0]
-    ones(product, K)
-    used, constant = 0.0, 0.0
-    for j in range(d):
-        y = rows.y[i, first + j]
-        if math.isnan(y):
-            continue
-        r = s + 1 + EACH * j
-        a = rows.constant[o + j]
-        constant += y * log_e - _log_factorial(y)
-        if exposed:
-            for k in range(K):
-                growth = log1p_pos(e * stat[r + 2, k])
-                out[k] -= (a + stat[r, k]) * growth + y * (growth + stat[r + 3, k])
-        else:
-            for k in range(K):
-                out[k] += stat[r + 2, k] - y * stat[r + 3, k]
-        if y > 0.0:
-            used = gather(stat, r, a, y, rows.constant[o + 2 * d + j], used, product, out, K)
-    if used > 0.0:
-        take_logs(product, out, K)
-    for k in range(K):
-        out[k] += constant
-
-
 @kernel
 def _without(rows, stat, block, k, i):
     """Log predictive of member i given the other members; NaN where their exposures are lost in its own."""
@@ -159,10 +126,38 @@ def _without(rows, stat, block, k, i):
     return total + log_pos(product)
 
 
-@entry(SCORE_T)
+@entry(SCORE_T, fast=True)
 def poisson_score(rows, stat, work, out, block, K, i, own):
+    """Negative binomial log densities."""
     before = out[own] if own >= 0 else 0.0
-    _score(rows, stat, work, out, block, K, i)
+    K = padded(K, stat, out)
+    s, o, first, d = places(block)
+    exposed = block[INPUT_LAST] > block[INPUT]
+    e = _exposure(rows, block, i)
+    log_e = math.log(e)
+    product = work[0]
+    ones(product, K)
+    used, constant = 0.0, 0.0
+    for j in range(d):
+        y = rows.y[i, first + j]
+        if math.isnan(y):
+            continue
+        r = s + 1 + EACH * j
+        a = rows.constant[o + j]
+        constant += y * log_e - _log_factorial(y)
+        if exposed:
+            for k in range(K):
+                growth = log1p_pos(e * stat[r + 2, k])
+                out[k] -= (a + stat[r, k]) * growth + y * (growth + stat[r + 3, k])
+        else:
+            for k in range(K):
+                out[k] += stat[r + 2, k] - y * stat[r + 3, k]
+        if y > 0.0:
+            used = gather(stat, r, a, y, rows.constant[o + 2 * d + j], used, product, out, K)
+    if used > 0.0:
+        take_logs(product, out, K)
+    for k in range(K):
+        out[k] += constant
     if own >= 0:
         out[own] = before + _without(rows, stat, block, own, i)
     return DONE

@@ -29,17 +29,6 @@ def misses(rows, i, column):
     return rows.missing[i, column] != 0
 
 
-@kernel
-def has_gaps(rows, block, i):
-    """Whether cells of row i are missing that the chain draws, or those of a new row."""
-    if rows.missing.shape[0] == 0:
-        return False
-    for j in range(block[FIRST], block[LAST]):
-        if misses(rows, i, j):
-            return True
-    return False
-
-
 @fast
 def _rotated(rows, stat, work, block, begin, end, i, whole):
     """The factor's rows into work, for columns begin..end-1; rows of missing cells only where they are wanted as a `whole`."""

@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import math
 
+from nrmmix.kernels.core.clusters import has_gaps
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, IMPUTE_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
-from nrmmix.kernels.families.gaussian.missing import density_missing, has_gaps, impute_missing, score_missing
+from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing, score_missing
 from nrmmix.kernels.families.gaussian.pooling import local_numbers, pool, rotate
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, means_at, padded, places
 
@@ -285,7 +286,7 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
     first = block[FIRST]
     if math.isnan(rows.y[i, first]):
         return DONE
-    if has_gaps(rows, block, i):
+    if has_gaps(rows, i, block[FIRST], block[LAST]):
         score_missing(rows, stat, work, out, block, K, i)
         if own >= 0:
             out[own] = math.nan  # the column has the cells that were drawn: they go with the row
@@ -368,7 +369,7 @@ def _density(rows, theta, work, out, block, M, i):
 def gaussian_density(rows, theta, work, out, block, M, i):
     if math.isnan(rows.y[i, block[FIRST]]):
         return DONE
-    if has_gaps(rows, block, i):
+    if has_gaps(rows, i, block[FIRST], block[LAST]):
         density_missing(rows, theta, work, out, block, M, i)
     else:
         _density(rows, theta, work, out, block, M, i)
@@ -377,7 +378,7 @@ def gaussian_density(rows, theta, work, out, block, M, i):
 
 @entry(IMPUTE_T)
 def gaussian_impute(rows, stat, work, block, k, i, rng):
-    if has_gaps(rows, block, i):
+    if has_gaps(rows, i, block[FIRST], block[LAST]):
         impute_missing(rows, stat, work, block, k, i, rng)
     return DONE
 
