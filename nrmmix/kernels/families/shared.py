@@ -52,13 +52,13 @@ def add(source, target, first, last, k, m):
 def means_at(part: int, row: int) -> Entry:
     """The entry point of means that are rows of the statistics (part = STAT) or parameters (THETA), from their row `row` on."""
 
-    @entry(MEAN_T)
     def mean(rows, values, out, block, k, i):
         for j in range(block[LAST] - block[FIRST]):
             out[block[MEANS] + j] = values[block[part] + row + j, k]
         return DONE
 
-    return mean
+    mean.__qualname__ = f"mean_{part}_{row}"  # all that tells one's compiled symbol in the cache from another's
+    return entry(MEAN_T)(mean)
 
 
 # ---- log probabilities
