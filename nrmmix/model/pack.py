@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.covariates import constant
+from nrmmix.kernels.core.covariates import box
 from nrmmix.kernels.measure import auxiliary, hyper
 from nrmmix.model.priors.hyperpriors import hyper_row
 from nrmmix.model.specification import Specification
@@ -48,7 +48,7 @@ def _setup(model: Specification) -> np.ndarray:
     setup = np.zeros(layout.SETUP, np.int64)
     setup[layout.JOINT_WITH_V] = int(model.has_v)
     setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
-    setup[layout.COVARIATE] = (constant if model.kernel is None else model.kernel.entry).address
+    setup[layout.COVARIATE] = (box if model.kernel is None else model.kernel.entry).address
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     conjugate = model.has_v and model.has_gamma_mass
     densities = {

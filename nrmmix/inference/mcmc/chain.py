@@ -92,7 +92,7 @@ class Chain:
             loop.start(self.data, self.state, labels)
             self.order = self.order[:0]
         while len(self.order) and not self.control[loop.STOP]:
-            status = allocate(self.data, self.state, self.order, self.rng)
+            status = allocate(self.data, self.state, self.order, len(self.order), self.rng)
             if status != layout.NEED_ROOM:
                 self.control[loop.STATUS] = 0 if status == layout.DONE else status
                 self.order = self.order[:0]

@@ -148,7 +148,7 @@ def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     chain = new_chain(model, cycle, nobody, np.random.default_rng(0), Record.room(model, 1, 1).part(0))
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1  # a run of no iterations
-    allocate(chain.data, chain.state, chain.order, chain.rng)
+    allocate(chain.data, chain.state, chain.order, len(chain.order), chain.rng)
     chain.run(updates, 0, 1)
     return updates
 

@@ -25,20 +25,11 @@ def squared_exponential(distance, width, log_K):
 
 @entry(COVARIATE_T)
 def box(distance, width, log_K):
-    """1 where every d_j < w_j, else 0"""
+    """1 where every d_j < w_j, else 0; without covariates K = 1, that of a mixture"""
     for g in range(log_K.shape[0]):
         for p in range(log_K.shape[1]):
             inside = True
             for j in range(distance.shape[0]):
                 inside = inside and distance[j, g, p] < width[j] * EDGE
             log_K[g, p] = 0.0 if inside else -math.inf
-    return DONE
-
-
-@entry(COVARIATE_T)
-def constant(distance, width, log_K):
-    """K = 1: the mixture"""
-    for g in range(log_K.shape[0]):
-        for p in range(log_K.shape[1]):
-            log_K[g, p] = 0.0
     return DONE

@@ -117,7 +117,7 @@ class KernelState:
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        return predictive.draw_new(self.data, self.state, self.model.packed.n_theta, size, rng)
+        return predictive.draw_components(self.data, self.state, self.model.packed.n_theta, self.n_clusters, size, rng)
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         """A draw of the random measure."""
@@ -142,7 +142,7 @@ class KernelState:
                 f"{type(prior).__name__}.draw_weights must give weights of the {K} clusters, of further atoms, and of what is left, none "
                 "of them negative and not all of them 0."
             )
-        theta = predictive.draw_components(self.data, self.state, self.model.packed.n_theta, len(weight), rng)
+        theta = predictive.draw_components(self.data, self.state, self.model.packed.n_theta, 0, len(weight), rng)
         return weight, np.zeros(len(weight), np.int64), theta, np.array([float(rest)])
 
 
