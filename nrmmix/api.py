@@ -63,18 +63,8 @@ class Model(Specification):
     """
 
     def fit(
-        self,
-        method: Any = "auto",
-        *,
-        draws: int = 1000,
-        tune: int = 1000,
-        thin: int = 1,
-        chains: int = 4,
-        init: Any = "sequential",
-        rng: Any = None,
-        cores: int | None = None,
-        progress: bool | None = None,
-        time_limit: float | None = None,
+        self, method: Any = "auto", *, draws: int = 1000, tune: int = 1000, thin: int = 1, chains: int = 4, init: Any = "sequential",
+        rng: Any = None, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
     ) -> MCMCResult | SearchResult:
         """Sample the posterior, or search for one good partition.
 
@@ -189,11 +179,10 @@ class Model(Specification):
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
-        log p(X, partition) for mixtures by a Dirichlet or Pitman-Yor process, finite or of Gibbs type; for the others
-        log p(X, partition, u) at the given u, or with u integrated out where u is not given.  In density regression
-        log p(y, partition, locations, v), a density in v.  Hyperpriors are not added.
-        Where missing cells are drawn, not integrated out, the data X are the observed and the imputed cells.  Parameters of components
-        that are not integrated out come with their density under the prior.
+        log p(X, partition) for mixtures by a Dirichlet or Pitman-Yor process, finite or of Gibbs type; for the others log p(X, partition,
+        u) at the given u, or with u integrated out where u is not given.  In density regression log p(y, partition, locations, v), a
+        density in v.  Hyperpriors are not added.  Where missing cells are drawn, not integrated out, the data X are the observed and the
+        imputed cells.  Parameters of components that are not integrated out come with their density under the prior.
 
         Parameters
         ----------
@@ -237,15 +226,8 @@ class Model(Specification):
 
 
 def fit(
-    formula: str | None = None,
-    data: Any = None,
-    *,
-    family: Any = None,
-    prior: Any = None,
-    kernel: Any = None,
-    missing: str = "drop",
-    method: Any = "auto",
-    **run: Any,
+    formula: str | None = None, data: Any = None, *, family: Any = None, prior: Any = None, kernel: Any = None, missing: str = "drop",
+    method: Any = "auto", **run: Any,
 ) -> MCMCResult | SearchResult:
     """Fit a mixture (`responses ~ 1`) or a density regression (`responses ~ covariates`).
 

@@ -68,22 +68,9 @@ FORMATS = {"text": "as_text", "html": "as_html", "latex": "as_latex", "csv": "as
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line with arguments, by default those of the process, and give back the exit status.
 
-    Parameters
-    ----------
-    argv : sequence of str, optional
-        Arguments without the name of the program; default those of the process.
-
-    Returns
-    -------
-    int
-        Exit status.
-
-    Raises
-    ------
-    SystemExit
-        By argparse, after `--help` and `--version` and for arguments that it refuses.
+    By argparse, a SystemExit after `--help` and `--version` and for arguments that it refuses.
 
     Examples
     --------
@@ -178,17 +165,13 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
         help=f"auto (the default), {', '.join(f'{name} (not exact)' if one.bias else name for name, one in CYCLES.items())}; "
         f"{' and '.join(SEARCHES)} search for one partition",
     )
-    for name, text in (
-        ("draws", "draws to keep in each chain"), ("tune", "iterations before the first draw"), ("chains", "chains"),
-    ):
+    for name, text in (("draws", "draws to keep in each chain"), ("tune", "iterations before the first draw"), ("chains", "chains")):
         run.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {RUN[name]})")
     run.add_argument("--thin", type=int, metavar="N", help=f"iterations for each draw (default: {THIN}, fewer from {ROWS // THIN} rows on)")
     run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
     run.add_argument("--cores", type=int, metavar="N", help="threads (default: as many as processors, at most one a chain)")
     run.add_argument("--time-limit", type=float, metavar="S", help="seconds after which the chains stop and keep what was drawn")
-    run.add_argument(
-        "--progress", action=argparse.BooleanOptionalAction, default=None, help="progress on stderr (default: on a terminal)"
-    )
+    run.add_argument("--progress", action=argparse.BooleanOptionalAction, default=None, help="progress on stderr (default: on a terminal)")
     out = fit.add_argument_group("output, besides the summary")
     out.add_argument("--save", metavar="FILE.npz", help="save the fit, for the other commands and `nrmmix.load`")
     out.add_argument("--report", metavar="FILE.html", help="write a page with tables and pictures")
@@ -196,7 +179,6 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
 
 
 # -------------------------------------------------------------------------------------------------- commands
-
 
 def _fit(options: argparse.Namespace) -> int:
     # checked before the sampling, which may take long
@@ -214,9 +196,7 @@ def _fit(options: argparse.Namespace) -> int:
         given = {name: getattr(options, name) for name in ("draws", "tune", "chains", "thin") if getattr(options, name) is not None}
         if options.method not in SEARCHES:
             given = RUN | {"thin": max(1, min(THIN, ROWS // model.n_obs))} | given
-        result = model.fit(
-            options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given
-        )
+        result = model.fit(options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given)
         if result.interrupted and options.method in SEARCHES:
             _say(f"stopped early; the best of {len(result.bounds)} passes is kept")
         elif result.interrupted:
@@ -250,24 +230,18 @@ def _predict(options: argparse.Namespace) -> int:
         given["response"] = options.response[0] if len(options.response) == 1 else options.response
     data, fit = None if options.data is None else _table(options.data), _load(options)
     if options.at is not None:
-        given["at"] = _points(options.at, fit, given.get("response"))
-    table = fit.predict(
-        data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), **given
-    )
+        from nrmmix.posterior.predict.points import response_columns
+
+        levels = [fit.model.frame.levels[j] for j in response_columns(fit.model, given.get("response"))]
+        given["at"] = [_point(text, levels) for text in options.at]
+    table = fit.predict(data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), **given)
     table.index.names = ["row" if name is None else name for name in table.index.names]
     table.to_csv(sys.stdout)
     return 0
 
 
-def _points(texts: Sequence[str], fit: Any, response: Any) -> list[Any]:
-    """Points of the responses: numbers, or levels of those that have categories."""
-    from nrmmix.posterior.predict.points import response_columns
-
-    levels = [fit.model.frame.levels[j] for j in response_columns(fit.model, response)]
-    return [_point(text, levels) for text in texts]
-
-
 def _point(text: str, levels: Sequence[Any]) -> Any:
+    """A point of the responses: numbers, or levels of those that have categories."""
     parts = [text] if len(levels) == 1 and levels[0] is not None else text.split(",")
     values: list[Any] = []
     for part, of_response in zip(parts, [*levels, *[None] * len(parts)]):
@@ -417,7 +391,6 @@ def _datasets(_options: argparse.Namespace) -> int:
 
 # -------------------------------------------------------------------------------------------------- pictures
 
-
 def _picture(name: str) -> Path:
     """A path that a picture can be written to; checked before the sampling, which may take long."""
     from matplotlib.backend_bases import FigureCanvasBase
@@ -451,7 +424,6 @@ def _save(result: Any, path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------------------- messages
-
 
 def _say(text: str) -> None:
     print(f"nrmmix: {text}", file=sys.stderr, flush=True)

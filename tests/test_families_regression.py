@@ -15,7 +15,7 @@ import nrmmix as nm
 from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, score_columns, update_column
-from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_new, predictive_scores
+from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_components, predictive_scores
 from nrmmix.model.pack import arrays_of
 
 N = 12
@@ -133,8 +133,8 @@ def test_posterior_draws(column):
     data, model, arrays, state = column
     size = 40_000
     work = state._replace(num=state.num.copy())
-    work.num[layout.N_CLUSTERS] = 0  # `draw_new` draws from column K
-    theta = draw_new(arrays, work, model.packed.n_theta, size, np.random.default_rng(1))
+    work.num[layout.N_CLUSTERS] = 0  # so that `draw_components` draws from the prior
+    theta = draw_components(arrays, work, model.packed.n_theta, 0, size, np.random.default_rng(1))
     X, y = design(data)[:-1], data["y"].to_numpy()[:-1]
     precision = HYPER["precision"] + X.T @ X
     mean = np.linalg.solve(precision, HYPER["precision"] @ HYPER["b"] + X.T @ y)
@@ -164,7 +164,8 @@ def test_posterior_draws(column):
 def test_densities_means_and_laws(column):
     data, model, arrays, state = column
     family, X, y = model.family, design(data), data["y"].to_numpy()
-    theta = draw_new(arrays, state, model.packed.n_theta, 5, np.random.default_rng(2))  # from the prior
+    K = state.num[layout.N_CLUSTERS]
+    theta = draw_components(arrays, state, model.packed.n_theta, K, 5, np.random.default_rng(2))  # from the prior
     beta, sd = family.coefficients(theta[2:]), math.sqrt(family.scale) / theta[1]
     mean = X @ beta
     assert component_densities(arrays, theta, model.packed.n_work) == pytest.approx(stats.norm(mean, sd).logpdf(y[:, None]), abs=1e-10)

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from exact import marginals
-from scipy import stats
 from scipy.sparse import csr_array, issparse
 from scipy.special import gammaln, logsumexp
 
@@ -259,16 +258,6 @@ def test_cdf_and_quantiles_agree_with_replicates(fits, data, name):
                 assert quantile[i, k] == 0 or below.iloc[i][quantile[i, k] - 1] < q[k]
 
 
-def test_cdf_of_large_counts():
-    """More counts than the grid of quantiles has points."""
-    rng = np.random.default_rng(0)
-    fit = nm.fit("y ~ 1", {"y": rng.poisson(np.repeat([5e3, 9e5], 20))}, family=nm.Poisson(), **RUN)
-    table = fit.predict(kind="quantile", q=[0.05, 0.25, 0.75, 0.95], draws=50)
-    assert (table.to_numpy() == np.floor(table.to_numpy())).all()
-    cdf = fit.predict(kind="cdf", at=table["estimate"].to_numpy(), draws=50)["estimate"]
-    np.testing.assert_allclose(cdf, table.index, atol=0.01)
-
-
 def test_points_and_their_index(fits, data):
     cat, mixed = fits("categorical"), fits("mixed")
     assert fits("poisson").predict(kind="density", at=[0, 3], draws=5).index.tolist() == [0, 3]
@@ -459,18 +448,6 @@ def test_sparse_counts_are_dense_counts(data):
     assert nm.compare({"sparse": sparse, "again": sparse}, newdata=csr_array(new))["elpd"].nunique() == 1
 
 
-def test_many_columns_in_the_summary():
-    rng = np.random.default_rng(0)
-    counts = np.vstack([rng.multinomial(50, np.r_[np.full(10, 0.09), np.full(10, 0.01)][:: 1 if i % 2 else -1]) for i in range(30)])
-    fit = nm.Model(data=csr_array(counts), family=nm.Multinomial()).fit(**RUN)
-    text = fit.summary().as_text()
-    line = next(line for line in text.splitlines() if line.startswith("Cluster  Largest shares"))
-    first = text.split(line)[1].splitlines()[2]
-    assert first.count("y") >= 6 and len(text.splitlines()) < 70
-    top = {word.split()[0] for word in first.split("  ", 1)[1].split(", ")}
-    assert top <= {f"y{j}" for j in range(1, 11)} or top <= {f"y{j}" for j in range(11, 21)}
-
-
 # ---- files and the command line
 
 
@@ -508,19 +485,3 @@ def test_command_line(data, gaps, tmp_path, capsys):
     for family in ("diagonal", "bernoulli", "multinomial"):
         of = {"diagonal": "a + b ~ 1", "bernoulli": "smoker ~ 1", "multinomial": "w1 + w2 + w3 ~ 1"}[family]
         assert main(["fit", of, "--data", str(file), "--family", family, *run]) == 0
-
-
-# ---- parameters of many numbers
-
-
-def test_atoms_are_bounded_for_wide_families(monkeypatch):
-    from nrmmix.kernels.predictive import MAX_THETA
-
-    rng = np.random.default_rng(0)
-    counts = rng.poisson(0.5, (12, 4000))
-    fit = nm.Model(data=csr_array(counts), family=nm.Multinomial(), prior=nm.NGGP(500.0, 0.5)).fit(draws=2, tune=2, chains=1, rng=1)
-    (state,) = states_of(fit.posterior, 1)
-    atoms = state.measure(np.random.SeedSequence(1))
-    K = int(fit.draws["n_clusters"].max())
-    assert atoms.theta.shape[1] - K <= 1.3 * MAX_THETA / 4000 + 60
-    assert stats.describe(atoms.weight).minmax[0] > 0 and np.isfinite(fit.predict(draws=2).to_numpy()).all()

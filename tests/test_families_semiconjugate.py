@@ -17,7 +17,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.families.semiconjugate import log_normal_gamma
 from nrmmix.kernels.moves.algorithm8 import redraw, redraw_column
-from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_new, predictive_scores
+from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_components, predictive_scores
 from nrmmix.model.families.distributions import NormalGamma
 from nrmmix.model.pack import arrays_of
 
@@ -71,7 +71,7 @@ def test_scores_densities_and_means(kind):
         by_law = np.nansum([np.log(law.density(y[:, [j]])) for j, law in enumerate(laws)], axis=0)
     assert by_law == pytest.approx(predictive_scores(data, state), abs=1e-8)
     assert cluster_means(data, state, 2)[0] == pytest.approx(np.vstack([mu.T, M]))
-    theta = draw_new(data, state, model.packed.n_theta, 6, np.random.default_rng(1))
+    theta = draw_components(data, state, model.packed.n_theta, len(mu[0]), 6, np.random.default_rng(1))
     of_theta = np.nansum(stats.norm.logpdf(y[:, :, None], theta[:2], 1 / np.sqrt(theta[2:])), axis=1)
     assert component_densities(data, theta, model.packed.n_work) == pytest.approx(of_theta, abs=1e-10)
     assert component_means(data, theta, 2)[0] == pytest.approx(theta[:2].T)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import time
 
-import naive
 import numpy as np
 import pandas as pd
 import pytest
 from exact import marginals
 from exact.enumeration import gaussian_log_marginal
 from scipy.sparse import csr_array
+from support.search_models import FAMILY, gaussian_of, grown, joined, model_of, scattered
 from support.search_trees import agree, gardener, naive_tree
 
 import nrmmix as nm
@@ -22,40 +21,6 @@ from nrmmix.inference.mcmc.start import INITS, initial_labels
 from nrmmix.inference.methods import CYCLES, named
 from nrmmix.inference.search.grower import STARTS, TreeGrower, first_labels
 from nrmmix.kernels.trees import ibhc
-
-BASE = naive.Base(np.array([0.2, -0.3]), 0.3, 4.5, np.array([[1.0, 0.3], [0.3, 0.8]]))
-FAMILY = nm.Gaussian(m=BASE.m, r=BASE.r, nu=BASE.nu, scale=BASE.scale)
-
-
-def scattered(n, seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, 2)) * 0.7 + rng.choice([-2.0, 0.0, 2.0], size=(n, 2))
-
-
-def model_of(y, prior=None):
-    return nm.Model(data=y, family=FAMILY, prior=nm.DirichletProcess(1.0) if prior is None else prior)
-
-
-def gaussian_of(y):
-    return lambda rows: gaussian_log_marginal(y[rows], BASE.m, BASE.r, BASE.nu, BASE.scale)
-
-
-def grown(model, order):
-    grower = TreeGrower(model)
-    for _ in grower.insert_all(np.asarray(order)):
-        pass
-    for _ in grower.agglomerate(grower.roots_grown):
-        pass
-    return grower
-
-
-def joined(model):
-    grower = TreeGrower(model)
-    grower.plant()
-    for _ in grower.agglomerate(np.arange(model.n_obs)):
-        pass
-    return grower
-
 
 # ---- against plain Python
 
@@ -323,78 +288,6 @@ def test_stopped_by_time_or_by_hand(monkeypatch):
 def test_progress(capsys):
     model_of(scattered(20)).fit(nm.IBHC(passes=2), progress=True, rng=1)
     assert "pass 2 of 2" in capsys.readouterr().err
-
-
-# ---- arguments
-
-
-@pytest.mark.parametrize(
-    ("options", "name"),
-    [({"draws": 999}, "draws"), ({"tune": 5}, "tune"), ({"thin": 2}, "thin"), ({"chains": 3}, "chains"), ({"cores": 2}, "cores"),
-     ({"init": "one"}, "init"), ({"init": np.zeros(9, int)}, "init")],
-)
-def test_arguments_of_chains_are_refused(options, name):
-    with pytest.raises(ValueError, match=f"{name} belongs to chains, and ibhc is a search"):
-        model_of(scattered(9)).fit("ibhc", **options)
-
-
-def test_defaults_are_no_arguments():
-    """What is at its default is not taken for something that the user gave."""
-    run = {name: p.default for name, p in inspect.signature(nm.Model.fit).parameters.items() if name not in ("self", "method")}
-    assert run["draws"] == 1000 and run["init"] == "sequential"
-    assert model_of(scattered(9)).fit("ibhc", **run | {"rng": 1}).n_clusters >= 1
-
-
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        (nm.IBHC, r"method is the class IBHC; make an object of it, nm\.IBHC\(\)"),
-        ([nm.IBHC(), nm.Gibbs()], "a search runs alone"),
-        ("ibch", "unknown method 'ibch'; .*'ibhc'; did you mean 'ibhc'"),
-    ],
-)
-def test_methods_that_are_refused(method, message):
-    with pytest.raises(ValueError, match=message):
-        model_of(scattered(9)).fit(method)
-
-
-def test_options_that_are_refused(monkeypatch):
-    for kind in (nm.BHC, nm.IBHC):
-        with pytest.raises(ValueError, match="passes must be an integer of at least 1, not 0"):
-            kind(passes=0)
-    assert str(nm.IBHC(passes=3)) == "IBHC(passes=3)" and str(nm.BHC()) == "BHC()"
-    with pytest.raises(ValueError, match="time_limit must be greater than 0"):
-        model_of(scattered(9)).fit("bhc", time_limit=-1)
-    monkeypatch.setattr("nrmmix.inference.search.options.MOST_ROWS", 8)
-    with pytest.raises(ValueError, match=r"nm\.BHC\(\): it compares all pairs of rows, and 9 rows have 4e\+01 pairs.*nm\.IBHC\(\)"):
-        model_of(scattered(9)).fit("bhc")
-    monkeypatch.setattr("nrmmix.inference.search.grower.MOST_BANK", 8)
-    with pytest.raises(ValueError, match="the statistics of the tree's 9 nodes would take"):
-        model_of(scattered(9)).fit("ibhc")
-    with pytest.raises(ValueError, match='init="ibhc": the statistics of the tree'):
-        model_of(scattered(9)).fit(init="ibhc")
-
-
-@pytest.fixture
-def unsuited():
-    frame = pd.DataFrame({"y": scattered(30)[:, 0], "x": np.linspace(0, 1, 30)})
-    return {
-        "density regression": nm.Model("y ~ x", frame),
-        "parameters that are integrated out": nm.Model(
-            "y ~ 1", frame, family=nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0))
-        ),
-    }
-
-
-def test_models_that_searches_do_not_suit(unsuited):
-    for why, model in unsuited.items():
-        for method in ("bhc", "ibhc"):
-            with pytest.raises(ValueError, match=why):
-                model.fit(method)
-            assert why in model.methods().loc[method, "reason"] and not model.methods().loc[method, "suits"]
-        for init in STARTS:
-            with pytest.raises(ValueError, match=f'init="{init}": .*{why}.*; other starts are "sequential", "one", "each" or labels'):
-                model.fit(init=init)
 
 
 # ---- starts of chains

@@ -9,26 +9,14 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from support.formula_table import example_table
 
 from nrmmix.model.frame.formula import model_frame
 
 
 @pytest.fixture
 def table():
-    rng = np.random.default_rng(1)
-    n = 12
-    return pd.DataFrame(
-        {
-            "y": rng.normal(size=n),
-            "z": rng.normal(size=n),
-            "x": np.linspace(1.0, 9.0, n),
-            "count": np.arange(n) % 5,
-            "flag": np.arange(n) % 2 == 0,
-            "group": ["b", "a", "c"] * (n // 3),
-            "my col": rng.normal(size=n),
-        },
-        index=pd.Index([f"r{i}" for i in range(n)]),
-    )
+    return example_table()
 
 
 REFUSED = [
@@ -307,143 +295,6 @@ def test_strings_with_operators_are_columns():
     frame = model_frame("e ~ Q('a:b ~ c@d')", table)
     assert frame.covariate_names == ("a:b ~ c@d",)
     np.testing.assert_array_equal(frame.covariates[:, 0], [1, 2, 4])
-
-
-# ---------------------------------------------------------------- missing values and other bad data
-
-
-def test_dropped_rows_are_counted(table):
-    table.loc["r1", "x"] = np.nan
-    table.loc[["r1", "r4"], "y"] = None
-    table.loc["r6", "group"] = None
-    table.loc["r7", "z"] = np.nan
-    message = r"^3 of 12 rows dropped: missing values in y \(2\), x \(1\), group \(1\)$"
-    with pytest.warns(UserWarning, match=message):
-        frame = model_frame("y ~ x + group", table)
-    assert list(np.flatnonzero(~frame.used)) == [1, 4, 6]
-    assert list(frame.index) == [label for label in table.index if label not in ("r1", "r4", "r6")]
-    assert frame.response.shape == (9, 1) and np.isfinite(frame.covariates).all()
-
-
-def test_the_warning_points_at_the_caller(table):
-    table.loc["r1", "x"] = np.nan
-    with pytest.warns(UserWarning) as caught:
-        model_frame("y ~ x", table)
-    assert caught[0].filename == __file__
-
-
-def test_unused_columns_may_be_missing_or_odd(table):
-    table["z"] = np.nan
-    table["group"] = pd.Timestamp("2020-01-01")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert model_frame("y ~ x", table).used.all()
-
-
-def test_nullable_types_and_objects(table):
-    table["count"] = table["count"].astype("Int64")
-    table["flag"] = table["flag"].astype("boolean")
-    table.loc["r0", "count"] = pd.NA
-    table.loc["r3", "flag"] = pd.NA
-    table["x"] = table["x"].astype(object)
-    with pytest.warns(UserWarning, match="2 of 12"):
-        frame = model_frame("y ~ count + flag + x", table)
-    np.testing.assert_array_equal(frame.covariates[:, 0], table["count"].drop(["r0", "r3"]).astype(float))
-    assert frame.covariate_names == ("count", "flag", "x") and set(frame.covariates[:, 1]) == {0.0, 1.0}
-
-
-def test_missing_raise_names_the_place(table):
-    table.loc["r4", "x"] = np.nan
-    with pytest.raises(ValueError, match=r"'x' misses row 4 \(index label 'r4'\)"):
-        model_frame("y ~ x", table, missing="raise")
-    assert model_frame("y ~ z", table, missing="raise").used.all()
-
-
-@pytest.mark.parametrize("missing", ["impute", None, "ignore"])
-def test_missing_modes(table, missing):
-    with pytest.raises(ValueError, match="use missing='drop' or missing='raise' or missing='marginalize'"):
-        model_frame("y ~ x", table, missing=missing)
-
-
-def test_no_row_left(table):
-    table.loc[table.index[:6], "x"] = np.nan
-    table.loc[table.index[6:], "y"] = np.nan
-    with pytest.raises(ValueError, match=r"No row of 12 is complete: missing values in y \(6\), x \(6\)"):
-        model_frame("y ~ x", table)
-
-
-@pytest.mark.parametrize("column", ["y", "x"])
-def test_infinite_values_are_not_missing(table, column):
-    table.loc["r5", column] = -np.inf
-    table.loc["r5", "z"] = np.nan
-    with pytest.raises(ValueError, match=rf"'{column}' is -inf in row 5 \(index label 'r5'\)"):
-        model_frame("y + z ~ x", table)
-
-
-def test_transformations_must_stay_finite(table):
-    table.loc["r2", "z"] = np.nan
-    table.loc["r8", "x"] = 0.0
-    with (
-        pytest.warns(UserWarning, match="1 of 12"),
-        pytest.raises(ValueError, match=r"covariate 'log\(x\)' is -inf in row 8 \(index label 'r8'\)"),
-    ):
-        model_frame("y + z ~ log(x)", table)
-
-
-def test_constant_columns(table):
-    table["x"] = 7.0
-    for formula, what in (("y ~ x", "covariate"), ("x ~ y", "response"), ("x + y ~ 1", "response")):
-        with pytest.raises(ValueError, match=f"{what} 'x' is constant"):
-            model_frame(formula, table)
-    table["x"] = 1e6 + 1e-4 * table["y"]
-    assert model_frame("x ~ 1", table).response.std() > 0
-
-
-def test_equal_columns(table):
-    table["copy"] = table["x"]
-    with pytest.raises(ValueError, match="covariates 'x' and 'copy' are equal"):
-        model_frame("y ~ x + copy", table)
-    with pytest.raises(ValueError, match="responses 'x' and 'copy' are equal"):
-        model_frame("x + copy ~ z", table)
-    with pytest.raises(ValueError, match="stands twice"):
-        model_frame("y + y ~ x", table)
-
-
-def test_one_row_is_not_called_constant(table):
-    frame = model_frame("y ~ x", table.head(1))
-    assert frame.response.shape == (1, 1) and frame.covariates.shape == (1, 1)
-
-
-@pytest.mark.parametrize("left", ["group", "C(count)", "y + group"])
-def test_text_responses(table, left):
-    with pytest.raises(ValueError, match=r"response '(group|C\(count\))' holds text or categories"):
-        model_frame(f"{left} ~ x", table)
-
-
-def test_a_response_is_one_column(table):
-    with pytest.raises(ValueError, match=r"'bs\(y, df=4\)' has 4 columns"):
-        model_frame("bs(y, df=4) ~ x", table)
-
-
-def test_dates_and_mixtures_of_types(table):
-    table["when"] = pd.date_range("2020-01-01", periods=len(table))
-    with pytest.raises(ValueError, match="'when' holds Timestamp"):
-        model_frame("y ~ when", table)
-    table["mixed"] = table["group"].astype(object)
-    table.loc["r2", "mixed"] = 4
-    with pytest.raises(ValueError, match=r"'mixed' holds text and also 4 \(int\) in row 2"):
-        model_frame("y ~ mixed", table)
-
-
-def test_errors_of_patsy_keep_message_and_piece(table):
-    with pytest.raises(ValueError, match=r"cannot be evaluated: .*df=1 is too small"):
-        model_frame("y ~ bs(x, df=1)", table)
-    with pytest.raises(ValueError, match=r"'1.5' cannot be evaluated"):
-        model_frame("y ~ x + 1.5", table)
-    with pytest.raises(ValueError, match="only allowed with"):
-        model_frame("y ~ x + 2", table)
-    with pytest.raises(ValueError, match="Unary minus"):
-        model_frame("y ~ -x", table)
 
 
 # ---------------------------------------------------------------- new data

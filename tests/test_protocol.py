@@ -33,7 +33,7 @@ EXAMPLES = [
     nm.PublishedTreeGuided(global_moves=3, depth=4, repaired=("tree", "subset"), moves="global"),
     nm.Cycle([nm.SplitMerge(scans=2), nm.Gibbs()], share="work"), nm.BHC(passes=3), nm.IBHC(passes=4),
 ]
-OWN = {one.made: one for one in registry.plugins() if one.is_own}
+OWN = {one.made: one for one in registry.plugins() if registry.is_own(one.made)}
 Y = np.random.default_rng(0).normal(size=(14, 1)) + np.repeat([[0.0], [5.0]], 7, axis=0)
 TABLE = {"y": Y[:, 0], "x": np.arange(14.0)}
 

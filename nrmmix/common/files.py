@@ -11,26 +11,9 @@ from typing import Any, BinaryIO
 
 
 def target(path: Any, ending: str, what: str) -> Path:
-    """A path that a file can be written to; to be called before long work.
+    """A path whose name has an ending and that a file can be written to; to be called before long work.  `what` is the file, for messages.
 
-    Parameters
-    ----------
-    path : str or path-like
-    ending : str
-        What the name must end in.
-    what : str
-        Of the file, for messages.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    ValueError
-        If the name ends in something else.
-    OSError
-        If there is no such folder, or nothing can be written there.
+    A ValueError where the name ends in something else, an OSError where there is no such folder, or nothing can be written there.
 
     Examples
     --------

@@ -20,7 +20,6 @@ LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
 
 # ---- arguments
 
-
 def number(value: Any) -> float:
     """A real number as a float; NaN for anything else.
 
@@ -121,7 +120,6 @@ def nearest(name: Any, known: Iterable[Any], cutoff: float = 0.6) -> str | None:
 
 
 # ---- values, names and rows
-
 
 def plain(item: Any) -> Any:
     """An item without NumPy's wrapping; a whole float as an int."""

@@ -7,12 +7,7 @@ import time
 
 
 class Progress:
-    """A line on stderr that is written anew as work goes on.
-
-    Parameters
-    ----------
-    show : bool or None
-        None shows it on a terminal only.
+    """A line on stderr that is written anew as work goes on; where `show` is None, on a terminal only.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
 ROLES = ("hyperprior", "prior", "family", "kernel", "move", "method")  # a base class says which, by its attribute `role`
@@ -20,11 +21,6 @@ class Plugin(NamedTuple):
     made: type
     role: str
     arguments: tuple[str, ...]
-
-    @property
-    def is_own(self) -> bool:
-        """Whether it comes with the package."""
-        return is_own(self.made)
 
 
 _PLUGINS: dict[str, Plugin] = {}  # by names of classes
@@ -74,7 +70,7 @@ def register(made: Made, arguments: tuple[str, ...] | None = None) -> Made:
     if not isinstance(made, type):
         raise ValueError(f"a class is needed, not {made!r}.")
     name = made.__name__
-    if name in _PLUGINS and _PLUGINS[name].is_own:
+    if name in _PLUGINS and is_own(_PLUGINS[name].made):
         raise ValueError(f"files name the package's own {name} so; give the class another name.")
     if isinstance(arguments, str) or not all(isinstance(one, str) for one in arguments or ()):
         raise ValueError(f"arguments must be a tuple of names, not {arguments!r}.")
@@ -110,7 +106,6 @@ def is_own(made: type) -> bool:
 
 # ---- looking up
 
-
 def plugins(role: str | None = None) -> Iterator[Plugin]:
     """All classes, or those of one role, in the order in which they were entered."""
     return (one for one in tuple(_PLUGINS.values()) if role in (None, one.role))
@@ -145,6 +140,12 @@ def default_of(made: type, argument: str) -> Any:
     return inspect.signature(made).parameters[argument].default
 
 
+def written(thing: Any) -> str:
+    """A dataclass with the fields that differ from their defaults."""
+    given = [(one.name, getattr(thing, one.name)) for one in fields(thing) if getattr(thing, one.name) != one.default]
+    return f"{type(thing).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
+
+
 def code(thing: Any) -> str:
     """An object as a user writes it, by what it prints.
 
@@ -159,6 +160,4 @@ def code(thing: Any) -> str:
 
 def shell_names(role: str) -> dict[str, tuple[type, dict[str, Any]]]:
     """What the command line calls classes of a role, and options that a name stands for: the attribute `in_shell` of the class itself."""
-    return {
-        name: (one.made, options) for one in plugins(role) for name, options in vars(one.made).get("in_shell", {}).items()
-    }
+    return {name: (one.made, options) for one in plugins(role) for name, options in vars(one.made).get("in_shell", {}).items()}

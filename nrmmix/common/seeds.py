@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    pass
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:
-    """A seed sequence of one's own from an int, SeedSequence, Generator or None.
-
-    Raises
-    ------
-    ValueError
-        If rng is none of these.
-    """
+    """A seed sequence of one's own from an int, SeedSequence, Generator or None; a ValueError for anything else."""
     if rng is None:
         return np.random.SeedSequence()
     if isinstance(rng, np.random.SeedSequence):  # reduced to one integer: spawning would change the caller's

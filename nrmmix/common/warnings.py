@@ -9,11 +9,6 @@ import warnings
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Give a warning at the innermost line outside of the package.
 
-    Parameters
-    ----------
-    message : str
-    category : type of Warning, default UserWarning
-
     Examples
     --------
     >>> with warnings.catch_warnings(record=True) as caught:

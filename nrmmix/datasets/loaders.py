@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+__all__ = [
+    "Corpus", "external", "load", "load_acidity", "load_digits", "load_faithful", "load_galaxy", "load_iris", "load_mcycle",
+    "load_reuters", "names",
+]
 
 NAMES = ("acidity", "faithful", "galaxy", "iris", "mcycle")
 ENVIRONMENT = "NRMMIX_DATA_DIR"
 
 
 # ------------------------------------------------------------------------------------------- tables with data
-
 
 def names() -> tuple[str, ...]:
     """Names that `load` knows, in alphabetical order: those of the tables in csv files.
@@ -156,7 +159,6 @@ def load_mcycle() -> pd.DataFrame:
 
 # -------------------------------------------------------------------------------------- counts of words and of ink
 
-
 @dataclass(frozen=True)
 class Corpus:
     """Documents as counts of words.
@@ -220,7 +222,6 @@ def load_digits() -> pd.DataFrame:
 
 # ------------------------------------------------------------------------------------------------------ files
 
-
 def external(filename: str) -> Path:
     """Path of a file that does not come with the package.
 
@@ -249,9 +250,7 @@ def external(filename: str) -> Path:
     """
     folder = os.environ.get(ENVIRONMENT, "")
     if not folder:
-        raise FileNotFoundError(
-            f"{filename} does not come with nrmmix: set {ENVIRONMENT} to the folder that holds it"
-        )
+        raise FileNotFoundError(f"{filename} does not come with nrmmix: set {ENVIRONMENT} to the folder that holds it")
     path = Path(folder) / filename
     if not path.is_file():
         raise FileNotFoundError(f"no file {filename} in {folder} (the folder that {ENVIRONMENT} names)")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "MixedTruth", "MixtureTruth", "regression_density", "simulate_mixed", "simulate_mixture", "simulate_regression", "simulate_toy",
+    "DynamicTruth", "MixedTruth", "MixtureTruth", "regression_density", "simulate_dynamic_mixture", "simulate_mixed", "simulate_mixture",
+    "simulate_regression", "simulate_toy",
 ]
 
 RandomSource = int | np.random.SeedSequence | np.random.Generator | None
@@ -75,15 +76,12 @@ class MixtureTruth:
         return logsumexp(terms, axis=0) - 0.5 * points.shape[1] * np.log(2 * np.pi)
 
 
-def simulate_toy(
-    rng: RandomSource = None, *, n_clusters: int = 13, size: int = 100
-) -> tuple[np.ndarray, np.ndarray]:
+def simulate_toy(rng: RandomSource = None, *, n_clusters: int = 13, size: int = 100) -> tuple[np.ndarray, np.ndarray]:
     """Bivariate Gaussian clusters of equal size, some well apart and some that overlap.
 
-    Mean and covariance of each cluster are drawn from a normal-inverse-Wishart distribution:
-    Σ ~ IW(8, 0.065 I), so that E Σ = 0.013 I, and μ | Σ ~ N(0, Σ / 0.02).  With the default numbers the
-    spread of the clusters and the scatter of their means are like those of the toy data of Lee and Choi
-    (2015), whose clusters have regularly spaced means: 12 on a ring around one.
+    Mean and covariance of each cluster are drawn from a normal-inverse-Wishart distribution: Σ ~ IW(8, 0.065 I), so that E Σ = 0.013 I, and
+    μ | Σ ~ N(0, Σ / 0.02).  With the default numbers the spread of the clusters and the scatter of their means are like those of the toy
+    data of Lee and Choi (2015), whose clusters have regularly spaced means: 12 on a ring around one.
 
     Parameters
     ----------
@@ -121,13 +119,7 @@ def simulate_toy(
 
 
 def simulate_mixture(
-    n: int,
-    dim: int = 2,
-    n_clusters: int = 3,
-    rng: RandomSource = None,
-    *,
-    separation: float = 6.0,
-    weights: Sequence[float] | None = None,
+    n: int, dim: int = 2, n_clusters: int = 3, rng: RandomSource = None, *, separation: float = 6.0, weights: Sequence[float] | None = None
 ) -> tuple[np.ndarray, np.ndarray, MixtureTruth]:
     """Gaussian mixture with full covariances whose means keep a distance.
 
@@ -150,8 +142,7 @@ def simulate_mixture(
     -------
     X : ndarray, shape (n, dim)
     labels : ndarray of int, shape (n,)
-        True component of each point, numbered as in the truth; few points or small weights can leave a
-        component empty.
+        True component of each point, numbered as in the truth; few points or small weights can leave a component empty.
     truth : MixtureTruth
         Weights, means and covariances, with their `log_density`.
 
@@ -414,7 +405,6 @@ def simulate_mixed(
 
 # ---- the parts
 
-
 def _crossing(x: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Means and probabilities of the two components at `x`."""
     upward = expit(4 * x - 2)
@@ -427,9 +417,7 @@ def _at_least_one(**numbers: int) -> None:
             raise ValueError(f"{name} must be at least 1, got {number}")
 
 
-def _draw(
-    labels: np.ndarray, means: np.ndarray, covariances: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def _draw(labels: np.ndarray, means: np.ndarray, covariances: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """One Gaussian point for each label."""
     noise = rng.normal(size=(len(labels), means.shape[1]))
     return means[labels] + np.einsum("nij,nj->ni", np.linalg.cholesky(covariances)[labels], noise)

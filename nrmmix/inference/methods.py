@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from nrmmix.common.messages import did_you_mean
 from nrmmix.common.registry import code
@@ -10,11 +12,7 @@ from nrmmix.inference.mcmc.cycle import Cycle
 from nrmmix.inference.mcmc.moves import Gibbs, Move, Permutation, PublishedTreeGuided, Slice, SplitMerge, TreeGuided
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 CYCLES: dict[str, Cycle] = {
     "gibbs": Cycle((Gibbs(),)),
@@ -49,10 +47,7 @@ def choose(model: Specification) -> str:
 def method_of(method: Any, model: Specification) -> tuple[str, Method]:
     """The method that `Model.fit` was given, by its name, as an object or as moves, and its name.
 
-    Raises
-    ------
-    ValueError
-        If it is no method, which names what there is, or does not suit the model, which names those that do.
+    A ValueError names what there is if it is no method, and the methods that suit the model if it does not.
     """
     name, found = named(choose(model) if isinstance(method, str) and method == "auto" else method)
     if why := found.refusal(model):
@@ -95,8 +90,6 @@ def code_of(name: str, cycle: Cycle) -> str:
 
 def table(model: Specification) -> pd.DataFrame:
     """The methods that have a name, and whether they suit a model; see `nrmmix.Model.methods`."""
-    import pandas as pd
-
     methods = {"auto": METHODS[choose(model)]} | METHODS
     why = {name: method.refusal(model) for name, method in methods.items()}
     return pd.DataFrame(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.clusters import attach, empty_column, rebuild, score_columns_and_new
+from nrmmix.kernels.core.clusters import attach, empty_column, open_cluster, rebuild, score_columns_and_new
 from nrmmix.kernels.core.entry import call_covariate, call_move, call_step
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import (
@@ -59,15 +59,10 @@ def start(data, state, labels):
     recompute_A(state)
     refresh_caches(data, state)
     fill_log_prior_predictive(data, state)
-    n_clusters = 0
+    state.num[N_CLUSTERS] = 0
     for i in range(labels.shape[0]):
-        n_clusters = max(n_clusters, labels[i] + 1)
-    for k in range(n_clusters):
-        empty_column(data, state.stat, k)
-        state.size[k] = 0
-        for p in range(state.log_K_sum.shape[1]):
-            state.log_K_sum[k, p] = 0.0
-    state.num[N_CLUSTERS] = n_clusters
+        while state.num[N_CLUSTERS] <= labels[i]:
+            open_cluster(data, state)
     for i in range(labels.shape[0]):
         state.labels[i] = -1
         if labels[i] >= 0:
@@ -132,6 +127,14 @@ def one_move(data, state, rng, program, j):
 
 
 @kernel
+def update_rest(data, state, updates, rng):
+    """One update of u and the hyperparameters given the partition."""
+    for j in range(updates.shape[0]):
+        call_step(updates[j], data, state, rng)
+    refresh_caches(data, state)
+
+
+@kernel
 def adapt(program, iteration):
     """After each iteration of tuning: counts start anew, and where it is asked for the calls of each move make their work alike."""
     most = 0.0
@@ -175,9 +178,7 @@ def run(data, state, rng, program, updates, tune, thin, labels, location, A, sca
         control[MOVE] = 0
         if it < tune:
             adapt(program, it)
-        for j in range(updates.shape[0]):
-            call_step(updates[j], data, state, rng)
-        refresh_caches(data, state)
+        update_rest(data, state, updates, rng)
         if (it + 1) % REBUILD_EVERY == 0:
             rebuild(data, state)
         if it >= tune and (it - tune + 1) % thin == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nrmmix.kernels.core.clusters import empty_column, score_columns_and_new, update_column
+from nrmmix.kernels.core.clusters import empty_column, open_cluster, score_columns_and_new, update_column
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
 from nrmmix.kernels.core.jit import allocating, kernel, variable
 from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
@@ -20,19 +20,16 @@ def load_draw(data, state, labels, location, A, hyper):
     """Make `state` that of a recorded draw, without what is known of groups; its columns must have room for one cluster more."""
     for j in range(hyper.shape[0]):
         state.hyper[j] = hyper[j]
-    K = 0
+    state.num[N_CLUSTERS] = 0
     for i in range(labels.shape[0]):
         k = labels[i]
-        if k == K:
-            empty_column(data, state.stat, k)
-            state.size[k] = 0
+        if k == state.num[N_CLUSTERS]:
+            open_cluster(data, state)
             state.location[k] = location[i] if location.shape[0] > 0 else 0
-            K += 1
         state.labels[i] = k
         state.size[k] += 1
         update_column(data, state.stat, k, i, 1.0)
-    state.num[N_CLUSTERS] = K
-    empty_column(data, state.stat, K)
+    empty_column(data, state.stat, state.num[N_CLUSTERS])
     set_A(data, state, A)
 
 
@@ -61,15 +58,21 @@ def predictive_scores(points, state):
 
 
 @allocating
-def cluster_means(points, state, n_mean):
-    """(I, K + 1, n_mean): mean of each cluster's predictive, last that of the prior, at the inputs of each row of `points.rows`."""
-    K, I = state.num[N_CLUSTERS], points.rows.y.shape[0]
-    out = np.zeros((I, K + 1, n_mean))
+def means(points, which, values, columns, n_mean):
+    """(I, columns, n_mean): responses expected by the entry points `which` from columns of `values`, at the inputs of each row of
+    `points.rows`."""
+    I = points.rows.y.shape[0]
+    out = np.zeros((I, columns, n_mean))
     for i in range(I):
-        for k in range(K + 1):
+        for k in range(columns):
             for b in range(points.block.shape[0]):
-                call_mean(points.block[b, MEAN], points.rows, state.stat, out[i, k], points.block[b], k, i)
+                call_mean(points.block[b, which], points.rows, values, out[i, k], points.block[b], k, i)
     return out
+
+
+def cluster_means(points, state, n_mean):
+    """(I, K + 1, n_mean): mean of each cluster's predictive, last that of the prior."""
+    return means(points, MEAN, state.stat, state.num[N_CLUSTERS] + 1, n_mean)
 
 
 # ---- draws of the random measure given partition, v and locations
@@ -83,21 +86,11 @@ def draw_component(data, state, theta, m, k, rng):
 
 
 @allocating
-def draw_new(data, state, n_theta, size, rng):
-    """(T, size): parameters of new clusters."""
-    theta = np.zeros((n_theta, size))
-    for m in range(size):
-        draw_component(data, state, theta, m, state.num[N_CLUSTERS], rng)
-    return theta
-
-
-@allocating
-def draw_components(data, state, n_theta, M, rng):
-    """(T, M): parameters of the clusters, and of new ones after them."""
-    K = state.num[N_CLUSTERS]
+def draw_components(data, state, n_theta, first, M, rng):
+    """(T, M): parameters of the clusters from `first` on, and of new ones after them."""
     theta = np.zeros((n_theta, M))
     for m in range(M):
-        draw_component(data, state, theta, m, min(m, K), rng)
+        draw_component(data, state, theta, m, min(first + m, state.num[N_CLUSTERS]), rng)
     return theta
 
 
@@ -109,7 +102,7 @@ def draw_measure(data, state, n_theta, level, rng):
     heavier ones than MAX_JUMPS, or parameters of more than MAX_THETA numbers, the level is raised.
     """
     weight, place, rest = draw_atoms(data, state, min(MAX_JUMPS, MAX_THETA / max(n_theta, 1)), level, rng)
-    return weight, place, draw_components(data, state, n_theta, weight.shape[0], rng), rest
+    return weight, place, draw_components(data, state, n_theta, 0, weight.shape[0], rng), rest
 
 
 @allocating
@@ -124,13 +117,6 @@ def component_densities(points, theta, n_work):
     return out
 
 
-@allocating
 def component_means(points, theta, n_mean):
-    """(I, M, n_mean): expected responses under each atom's parameters, at the inputs of each row of `points.rows`."""
-    M, I = theta.shape[1], points.rows.y.shape[0]
-    out = np.zeros((I, M, n_mean))
-    for i in range(I):
-        for m in range(M):
-            for b in range(points.block.shape[0]):
-                call_mean(points.block[b, MEAN_THETA], points.rows, theta, out[i, m], points.block[b], m, i)
-    return out
+    """(I, M, n_mean): expected responses under each atom's parameters."""
+    return means(points, MEAN_THETA, theta, theta.shape[1], n_mean)

@@ -23,12 +23,7 @@ class NotKnown(ValueError):
 
 
 def encode(value: Any) -> Any:
-    """A part of a model as JSON; floats keep every bit.
-
-    Raises
-    ------
-    TypeError
-        For an object of a class that cannot be saved.
+    """A part of a model as JSON; floats keep every bit.  A TypeError for an object of a class that cannot be saved.
 
     Examples
     --------
@@ -53,12 +48,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given.
-
-    Raises
-    ------
-    NotKnown
-        If a class or one of its options is not known, or an option is missing: defaults of today may not be those of then.
+    """What `encode` was given; NotKnown if a class or an option of it is not known, or one is missing: defaults may not be those of then.
 
     Examples
     --------
@@ -92,7 +82,6 @@ def _made(values: dict[str, Any]) -> Any:
 
 # ---- data
 
-
 def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """The data of a model as JSON; `put` keeps an array and returns its name."""
     common = {"used": put(frame.used), "from_array": frame.from_array, "reads": sorted(set(frame.reads)), "designs": list(frame.designs)}
@@ -123,7 +112,6 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
 
 # ---- tables
 
-
 def encode_table(frame: pd.DataFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """A table of numbers, text and categories as JSON; `put` keeps an array and returns its name.
 
@@ -136,7 +124,7 @@ def encode_table(frame: pd.DataFrame, put: Callable[[np.ndarray], str]) -> dict[
 
 def decode_table(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.DataFrame:
     """The table of `encode_table`; `get` finds an array by its name."""
-    levels = [_decode_index(level, get) for level in spec["index"]]
+    levels = [_decode_labels(level, get).rename(level["name"]) for level in spec["index"]]
     index = levels[0] if len(levels) == 1 else pd.MultiIndex.from_arrays(levels)
     columns = {column["name"]: _decode_column(column, get) for column in spec["columns"]}
     return pd.DataFrame(columns, index=index)
@@ -167,10 +155,6 @@ def _encode_index(level: pd.Index, put: Callable[[np.ndarray], str]) -> dict[str
         warn(f"row labels such as {level[0]!r} are saved as text")
         labels = {"items": [str(item) for item in level]}
     return {"name": name} | labels
-
-
-def _decode_index(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.Index:
-    return _decode_labels(spec, get).rename(spec["name"])
 
 
 def _encode_labels(labels: pd.Index, put: Callable[[np.ndarray], str]) -> dict[str, Any] | None:

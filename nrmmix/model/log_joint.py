@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from nrmmix.kernels.measure.joint import log_joint as joint_of_state
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 
 def log_joint(
@@ -106,8 +104,7 @@ def _hyper(model: Specification, given: dict[str, float]) -> np.ndarray:
     for name in given:
         if name not in known:
             raise ValueError(f"unknown hyperparameter {name!r}; this model has {', '.join(known)}{did_you_mean(name, known)}")
-    values = {"mass": model.prior.mass, "sigma": model.prior.sigma}
-    values |= {name: model.widths[j] for name, j in model.width_columns.items()}
+    values = model.hyperparameters
     for name, value in values.items():
         if name in given:
             x = number(given[name])

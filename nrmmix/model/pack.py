@@ -71,9 +71,7 @@ def _setup(model: Specification) -> np.ndarray:
     return setup
 
 
-def state_of(
-    model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False
-) -> layout.State:
+def state_of(model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False) -> layout.State:
     """A state with room for so many clusters, nothing assigned, hyperparameters at their starting values.
 
     `n_side` and `with_theta`: scratch columns and parameters for moves that need them.
@@ -117,9 +115,7 @@ def state_of(
     )
 
 
-def arrays_of(
-    model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False
-) -> tuple[layout.Data, layout.State]:
+def arrays_of(model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False) -> tuple[layout.Data, layout.State]:
     """Both at once."""
     data = data_of(model)
     return data, state_of(model, data, n_clusters, n_side, with_theta)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,15 +19,13 @@ from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.kernels.core.state import TINY
 from nrmmix.kernels.measure.prior import seat, seat_finite
 from nrmmix.kernels.moves.algorithm8 import redraw
-from nrmmix.kernels.predictive import draw_new
+from nrmmix.kernels.predictive import draw_components
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.priors.hyperpriors import Hyperparameter, Hyperprior
 from nrmmix.model.priors.n_clusters import MAX_WORK, SIGMA_MAX
 from nrmmix.model.replicates import Replicates, known, parts
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 PARTITIONS = 2000  # drawn where the law of the number of clusters has no closed form
 TRIES = 1000  # at widths with which every row is in reach of a location
@@ -37,7 +35,6 @@ LOG_MASS = (-80.0, 80.0)  # between which it searches
 
 # ---- the number of clusters
 
-
 def n_clusters(model: Specification) -> pd.Series:
     """Prior distribution of the number of clusters among the rows of a model.
 
@@ -45,10 +42,6 @@ def n_clusters(model: Specification) -> pd.Series:
     Numbers of clusters at the upper end that have probability 1e-9 together are left out.  Density regression: no closed form is
     known, and the probabilities are frequencies in 2,000 partitions drawn from the prior with a fixed seed, so that their standard
     error is at most 0.011.
-
-    Parameters
-    ----------
-    model : Specification
 
     Returns
     -------
@@ -96,7 +89,6 @@ def n_clusters(model: Specification) -> pd.Series:
 
 
 # ---- data sets
-
 
 def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.DataFrame:
     """Data sets from the prior predictive distribution.
@@ -152,7 +144,7 @@ def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.Data
             if len(data.shared):
                 redraw(data, state, generator)  # without clusters: from the prior
             empty_column(data, state.stat, 0)
-            theta = draw_new(data, state, model.packed.n_theta, len(locations), generator)
+            theta = draw_components(data, state, model.packed.n_theta, 0, len(locations), generator)
             for part in parts(len(ok), 8 * (2 * model.packed.n_theta + model.n_dim)):
                 rows = ok[part]
                 own = [None if total is None else total[rows] for total in totals]
@@ -247,7 +239,6 @@ def _drawn(value: Hyperparameter, size: int, rng: np.random.Generator) -> np.nda
 
 # ---- the mass for a number of clusters
 
-
 def mass_for_clusters(expected: float, n: int, sigma: float = 0.0) -> float:
     """Mass at which the prior expects so many clusters among n observations of a mixture.
 
@@ -309,8 +300,7 @@ def expected_clusters(n: int, mass: float, sigma: float) -> float:
     """E[K] among n observations at tau = 1.
 
     E[(1 - (1 - P)^n) / P], P the weight of the atom that an observation falls on: P = B u / (u + 1), where psi(u) has the exponential
-    distribution with mean 1 and B is Beta(1 - sigma, sigma), or 1 at sigma = 0.  Trapezoids in log psi(u), and in t where
-    logit B = sinh t.
+    distribution with mean 1 and B is Beta(1 - sigma, sigma), or 1 at sigma = 0.  Trapezoids in log psi(u), and in t where logit B = sinh t.
 
     Examples
     --------

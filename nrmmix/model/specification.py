@@ -25,23 +25,12 @@ UNLIKE = 100.0  # ratio of ranges that no one width suits
 class Specification:
     """What is fitted: data, random measure, component families, covariate kernel.  It prints itself, and fits nothing.
 
-    The parameters and attributes are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
-
-    Raises
-    ------
-    ValueError
-        If the formula, the data or an option cannot be used; the message names the column, row or argument.
+    Parameters, attributes and errors are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
     """
 
     def __init__(
-        self,
-        formula: str | None = None,
-        data: Any = None,
-        *,
-        family: Family | Mapping[Any, Family] | None = None,
-        prior: Prior | None = None,
-        kernel: CovariateKernel | None = None,
-        missing: str = "drop",
+        self, formula: str | None = None, data: Any = None, *, family: Family | Mapping[Any, Family] | None = None,
+        prior: Prior | None = None, kernel: CovariateKernel | None = None, missing: str = "drop",
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
@@ -143,11 +132,20 @@ class Specification:
         return sum(part.kernel.log_kernel(distance[j : j + 1], widths[j : j + 1]) for j, part in enumerate(self._by_covariate))
 
     @property
+    def hyperparameters(self) -> dict[str, Hyperparameter]:
+        """Numbers or priors, by their names among the draws."""
+        return {"mass": self.prior.mass, "sigma": self.prior.sigma} | {
+            name: self.widths[j] for name, j in self.width_columns.items()
+        }
+
+    @property
     def sampled(self) -> tuple[str, ...]:
         """Names of the hyperparameters that are sampled."""
-        values = {"mass": self.prior.mass, "sigma": self.prior.sigma}
-        values |= {name: self.widths[j] for name, j in self.width_columns.items()}
-        return tuple(name for name, value in values.items() if not isinstance(value, float))
+        return tuple(name for name, value in self.hyperparameters.items() if not isinstance(value, float))
+
+    @property
+    def title(self) -> str:
+        return "Kernel-NRM density regression" if self.is_regression else "NRM mixture"
 
     def __str__(self) -> str:
         lines = [("formula", self.formula or "(every column)")]
@@ -160,8 +158,7 @@ class Specification:
         if self.kernel is not None and self.grid is not None:
             lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))
             lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({self.describe_groups()}), {self.describe_scale()}"))
-        title = "Kernel-NRM density regression" if self.is_regression else "NRM mixture"
-        return "\n".join([title] + [f"  {label:<11}{text}" for label, text in lines])
+        return "\n".join([self.title] + [f"  {label:<11}{text}" for label, text in lines])
 
     __repr__ = __str__
 

@@ -6,14 +6,12 @@ pyplot is imported only where a figure has to be made.
 from __future__ import annotations
 
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from nrmmix.common.messages import known_name
 from nrmmix.plots import chains, clustering, mixtures, predictive, profiles, regressions, style  # noqa: F401  their pictures enter KINDS
 from nrmmix.plots.kinds import KINDS, available, check, table
-
-if TYPE_CHECKING:
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 __all__ = ["available", "check", "plot", *KINDS]
 

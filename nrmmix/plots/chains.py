@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nrmmix.common.messages import known_name
 from nrmmix.model.priors.hyperpriors import Hyperprior
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.kinds import check, kind, quantities, suits_all
 from nrmmix.posterior import diagnostics
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 NEGLIGIBLE = 1e-3  # prior probability beyond the axis that need not be mentioned
 WIDEST = 3  # of the axis of a number of clusters, in lengths of the posterior
@@ -75,11 +73,6 @@ def n_clusters(fit: MCMCResult, ax: Any = None) -> Any:
         return ax
 
 
-def _hyperpriors(model: Specification) -> dict[str, Hyperprior]:
-    values = {"mass": model.prior.mass, "sigma": model.prior.sigma} | dict(zip(model.width_names, model.widths, strict=False))
-    return {name: value for name, value in values.items() if isinstance(value, Hyperprior)}
-
-
 def _needs_sampled(model: Specification) -> str | None:
     return None if model.sampled else "needs a hyperparameter that is sampled, and all are fixed"
 
@@ -113,7 +106,7 @@ def prior_posterior(fit: MCMCResult, ax: Any = None, *, name: str | None = None)
     'mass'
     """
     check(fit.model, "prior_posterior")
-    priors = _hyperpriors(fit.model)
+    priors = {name: value for name, value in fit.model.hyperparameters.items() if isinstance(value, Hyperprior)}
     if name is not None:
         known_name("sampled hyperparameter", name, tuple(priors))
         priors = {name: priors[name]}

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.kinds import LEVELS, check, covariates, kind, levels_of, responses, scattered, shapes, suits_all, values_of
 from nrmmix.posterior.partition import similarity as share_of_draws
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
 
 SHOWN_ROWS = 2000  # rows of the similarity matrix that a picture resolves
 NAMED = 8  # largest clusters, with a legend or a row of their own
@@ -152,8 +151,7 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
     Raises
     ------
     ValueError
-        If there are more than two covariates, a response is unknown, or `ax` holds another number of axes than there
-        are pictures.
+        If there are more than two covariates, a response is unknown, or `ax` holds another number of axes than there are pictures.
 
     Examples
     --------

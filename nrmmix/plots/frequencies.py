@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.kinds import LEVELS, Bands, levels_of, shapes, values_of
 from nrmmix.posterior.predict.points import grid, label
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
 
 FEW = 60  # values with a mark of their own; more are a curve
 MOST_ROWS = 60  # over whose inputs a density is averaged

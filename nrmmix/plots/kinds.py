@@ -5,19 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import numpy as np
 
 from nrmmix.common.messages import known_name, quoted
 from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.model.frame.arrays import typical_value
+from nrmmix.model.specification import Specification
 from nrmmix.plots.style import GOLDEN, jitter
 from nrmmix.posterior.predict.kernel_states import prior_distributions
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 # The data first, the chains last; kinds that are not here follow.
 ORDER = (

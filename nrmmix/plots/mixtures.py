@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from nrmmix.common.messages import count
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.frequencies import bars, over_rows
 from nrmmix.plots.kinds import LEVELS, NUMBER, SHARE, Bands, check, kind, levels_of, responses, scattered, shapes, values_of
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from matplotlib.axes import Axes
-
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
 
 MASSES = (0.5, 0.8, 0.95)  # posterior mean probability inside the contours
 MOST = 6  # responses of a picture of pairs

@@ -9,15 +9,14 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count, known_name
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.frequencies import counted, shares, value_axis
 from nrmmix.plots.kinds import COUNT, LEVELS, check, kind, responses, shapes, values_of
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
 
 CURVES = ("density", "ecdf")
 CELLS = 512  # of the grid on which densities are smoothed

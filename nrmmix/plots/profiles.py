@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count
 from nrmmix.model.frame.arrays import column as read_column
+from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
 from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
 from nrmmix.posterior.predict.kernel_states import clusters_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
 FEW = 6  # means that pictures of the data show as well
@@ -117,7 +115,9 @@ def _overall(model: Specification, columns: np.ndarray) -> np.ndarray:
 
 
 def _image(model: Specification, ax: Any, values: np.ndarray, titles: Sequence[str]) -> Any:
-    z = (values - _centres(model)) / _spreads(model)
+    observed = _observed(model)
+    sd = np.nanstd(observed, axis=0)
+    z = (values - np.nanmean(observed, axis=0)) / np.where(sd > 0, sd, 1.0)
     names = model.blocks.mean_names()
     with style.panels(ax, ["profiles"]) as (ax,):
         bound = np.abs(z).max()
@@ -139,17 +139,7 @@ def _observed(model: Specification) -> np.ndarray:
     return np.column_stack(columns)
 
 
-def _centres(model: Specification) -> np.ndarray:
-    return np.nanmean(_observed(model), axis=0)
-
-
-def _spreads(model: Specification) -> np.ndarray:
-    sd = np.nanstd(_observed(model), axis=0)
-    return np.where(sd > 0, sd, 1.0)
-
-
 # ---- components with inputs
-
 
 def _needs_lines(model: Specification) -> str | None:
     if model.is_regression:

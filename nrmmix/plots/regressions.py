@@ -4,41 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count
-from nrmmix.plots import style
+from nrmmix.model.specification import Specification
+from nrmmix.plots import kinds, style
 from nrmmix.plots.frequencies import counted
-from nrmmix.plots.kinds import (
-    COUNT,
-    MOST_PANELS,
-    NUMBER,
-    SHARE,
-    Bands,
-    Covariate,
-    check,
-    covariates,
-    kind,
-    levels_of,
-    needs_one_covariate,
-    needs_ordered,
-    responses,
-    scattered,
-    shapes,
-    typical_inputs,
-    values_of,
-)
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses, scattered, shapes, values_of
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from matplotlib.axes import Axes
-
-    from nrmmix.model.specification import Specification
-    from nrmmix.results.mcmc import MCMCResult
 
 POINTS = 100  # along the covariate, and along the response in an image
 QUANTILE_POINTS = 60  # along the covariate: quantiles take much longer than means
@@ -109,7 +88,7 @@ class _Grid:
 
 def _new_rows(fit: MCMCResult, name: str, values: Any) -> dict[str, Any]:
     """New data with values of the covariate."""
-    others = {other: value for other, value in typical_inputs(fit.model).items() if other != name}
+    others = {other: value for other, value in kinds.typical_inputs(fit.model).items() if other != name}
     return {name: values} | {other: [value] * len(values) for other, value in others.items()}
 
 
@@ -123,8 +102,8 @@ def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
 
 
 def _needs_means(model: Specification) -> str | None:
-    many = SHARE in shapes(model).values() and model.n_dim > MOST_PANELS
-    return needs_one_covariate(model) or (f"needs at most {MOST_PANELS} counts given their total" if many else None)
+    many = kinds.SHARE in shapes(model).values() and model.n_dim > kinds.MOST_PANELS
+    return kinds.needs_one_covariate(model) or (f"needs at most {kinds.MOST_PANELS} counts given their total" if many else None)
 
 
 @kind(_needs_means, "E[y | x] over one covariate")
@@ -171,7 +150,8 @@ def mean(
                 _stack(one, grid, name, f"{name} " if len(names) > 1 else "", bands)
                 continue
             table = grid.spread(grid.predict("mean", response=name, **bands), 1)[:, 0]
-            grid.data(one, scattered(fit.model, name, style.PLASTIC) if shapes(fit.model)[name] == COUNT else values_of(fit.model, name))
+            is_count = shapes(fit.model)[name] == kinds.COUNT
+            grid.data(one, scattered(fit.model, name, style.PLASTIC) if is_count else values_of(fit.model, name))
             grid.band(one, table[:, 1], table[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band")
             grid.curve(one, table[:, 0], style.ORANGE, MEAN)
             grid.dress(one, name)
@@ -180,7 +160,7 @@ def mean(
 
 def _stack(ax: Axes, grid: _Grid, name: str, prefix: str, bands: Bands) -> None:
     """Probabilities of categories one upon the other, and the data above them."""
-    levels = levels_of(grid.fit.model, name)
+    levels = kinds.levels_of(grid.fit.model, name)
     shares = grid.spread(grid.predict("mean", response=name, **bands), len(levels))[..., 0]
     foot, observed, x = np.zeros(len(shares)), values_of(grid.fit.model, name), grid.covariate.scattered()
     for code, level in enumerate(levels):
@@ -197,7 +177,7 @@ def _stack(ax: Axes, grid: _Grid, name: str, prefix: str, bands: Bands) -> None:
 
 
 def _needs_order(model: Specification) -> str | None:
-    return needs_one_covariate(model) or needs_ordered(model)
+    return kinds.needs_one_covariate(model) or kinds.needs_ordered(model)
 
 
 @kind(_needs_order, "conditional quantiles over one covariate")
@@ -237,7 +217,7 @@ def quantiles(
     ['data', '10% and 90%', '_child2']
     """
     check(fit.model, "quantiles")
-    names, grid = responses(fit.model, response, (NUMBER, COUNT)), _Grid.over(fit, points, QUANTILE_POINTS)
+    names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), _Grid.over(fit, points, QUANTILE_POINTS)
     q = np.unique(np.asarray(q, dtype=float))
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
@@ -306,7 +286,7 @@ def conditional(
     from matplotlib.colors import PowerNorm
 
     check(fit.model, "conditional")
-    names, grid = responses(fit.model, response, (NUMBER, COUNT)), _Grid.over(fit, points)
+    names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), _Grid.over(fit, points)
     x, size, held = grid.position, len(grid.position), shapes(fit.model)
     half = (x[1] - x[0]) / 2
     with style.panels(ax, names, "response") as axes:
@@ -317,28 +297,28 @@ def conditional(
             # Coloured by the root of the density: a narrow peak at one x would otherwise leave all else dark.
             image = one.imshow(
                 values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto",
-                interpolation="bilinear" if held[name] == NUMBER else "nearest",
+                interpolation="bilinear" if held[name] == kinds.NUMBER else "nearest",
                 extent=(x[0] - half, x[-1] + half, y[0] - step, y[-1] + step),
             )
-            style.color_bar(one, image, f"{'density' if held[name] == NUMBER else 'probability'} of {name}")
+            style.color_bar(one, image, f"{'density' if held[name] == kinds.NUMBER else 'probability'} of {name}")
             grid.data(one, values_of(fit.model, name), color="white", markeredgecolor="black", markeredgewidth=0.5, markersize=3.5, alpha=1)
             # Quantiles beyond the image are not wanted; those on it can be read off a distribution function on its grid, at a
             # fraction of the cost of predict(kind="quantile").
             cdf = grid.spread(grid.predict("cdf", at=y, response=name, **bands), len(y))[..., 0]
-            if held[name] == NUMBER:
+            if held[name] == kinds.NUMBER:
                 curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
             else:
                 places = np.array([np.searchsorted(row, IMAGE_QUANTILES) for row in cdf])
                 curves = np.where(np.isnan(cdf[:, :1]), np.nan, np.append(y, np.nan)[places])
             _quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
             grid.dress(one, name)
-            one.set_ylim(y[0] - step, y[-1] + step) if held[name] == COUNT else one.set_ylim(y[0], y[-1])
+            one.set_ylim(y[0] - step, y[-1] + step) if held[name] == kinds.COUNT else one.set_ylim(y[0], y[-1])
         return style.finish(axes, ax is None)
 
 
 def _points_along(fit: MCMCResult, name: str, margin: float, points: int) -> np.ndarray:
     """Points along a number, or the whole numbers over the range of a count."""
-    if shapes(fit.model)[name] == COUNT:
+    if shapes(fit.model)[name] == kinds.COUNT:
         return counted(fit.model, name)
     values = values_of(fit.model, name)
     return style.padded(values[~np.isnan(values)], margin, points)
@@ -384,14 +364,14 @@ def slices(
     ['10', '20']
     """
     check(fit.model, "slices")
-    (covariate,), names = covariates(fit.model), responses(fit.model, response, (NUMBER, COUNT))
+    (covariate,), names = covariates(fit.model), responses(fit.model, response, (kinds.NUMBER, kinds.COUNT))
     chosen = _slice_values(covariate) if x is None else [x] if np.ndim(x) == 0 else list(x)
     if not chosen:
         raise ValueError("x is empty; give values of the covariate, or leave it out.")
     points = SLICE_POINTS if points is None else count("points", points, 2)
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
-            y, steps = _points_along(fit, name, 0.15, points), shapes(fit.model)[name] == COUNT
+            y, steps = _points_along(fit, name, 0.15, points), shapes(fit.model)[name] == kinds.COUNT
             rows = _new_rows(fit, covariate.name, chosen)
             table = fit.predict(rows, "density", at=y, response=name, **bands).to_numpy().reshape(-1, len(y), 3)
             tables = RIDGE * table / table.max(axis=(1, 2), keepdims=True) + np.arange(len(chosen))[:, None, None]

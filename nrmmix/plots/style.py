@@ -35,10 +35,7 @@ def panels(
 ) -> Iterator[np.ndarray]:
     """Axes for so many pictures: those given, or a new figure.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `ax` holds anything but axes, or another number of them; the message names the option that chooses among the pictures.
+    A TypeError or ValueError where `ax` holds anything but axes, or another number of them, names the option that chooses among pictures.
     """
     if ax is not None:
         yield _given(ax, names, option)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from nrmmix.inference.search.tree import Tree
 from nrmmix.plots import style
 from nrmmix.plots.clustering import rank_by_size
-
-if TYPE_CHECKING:
-    from nrmmix.inference.search.tree import Tree
-    from nrmmix.results.search import SearchResult
+from nrmmix.results.search import SearchResult
 
 MOST_LEAVES = 120  # rows that have a place each; of more, the trees below the cut are triangles
 LINEAR = 10.0  # log d up to which the axis is linear

@@ -74,17 +74,9 @@ def warn_unless_converged(
 
 
 def converged(quantities: pd.DataFrame) -> bool:
-    """Whether chains agree: of all that varied R-hat is at most 1.01, with 400 effective draws or more.
+    """Whether chains agree: of all that varied R-hat is at most 1.01, with 400 effective draws or more; False where it cannot be judged.
 
-    Parameters
-    ----------
-    quantities : DataFrame
-        Diagnostics, as `fit.diagnostics()` gives them.
-
-    Returns
-    -------
-    bool
-        False where it cannot be judged.
+    `quantities` are diagnostics, as `fit.diagnostics()` gives them.
 
     Examples
     --------
@@ -98,20 +90,7 @@ def converged(quantities: pd.DataFrame) -> bool:
 
 
 def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame | None = None) -> str:
-    """Whether the chains can be trusted, and what to do if not.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        As `fit.evidence` gives it.
-    quantities : DataFrame
-        Diagnostics, as `fit.diagnostics()` gives them.
-    curves : DataFrame, optional
-        Those of curves, as `fit.curve_diagnostics()` gives them, of which the verdict then speaks too.
-
-    Returns
-    -------
-    str
+    """Whether the chains can be trusted, and what to do if not, from `fit.evidence`, `fit.diagnostics()` and `fit.curve_diagnostics()`.
 
     Examples
     --------

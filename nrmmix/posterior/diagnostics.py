@@ -1,12 +1,10 @@
 """Convergence diagnostics on plain arrays with axes (chain, draw).
 
-The estimators are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021, Bayesian Analysis 16,
-667-718) with Geyer's initial monotone sequence (1992, Statistical Science 7, 473-483).  The integrated
-autocorrelation time is τ = 1 + 2 Σ ρ_k, so that the effective sample size of N draws is N/τ.  Every
-autocorrelation is that of a centred series.
+The estimators are those of Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021, Bayesian Analysis 16, 667-718) with Geyer's initial
+monotone sequence (1992, Statistical Science 7, 473-483).  The integrated autocorrelation time is τ = 1 + 2 Σ ρ_k, so that the effective
+sample size of N draws is N/τ.  Every autocorrelation is that of a centred series.
 
-A quantity that is not defined (fewer than four draws, a constant series) is NaN; NaN or infinite draws are an
-error.
+A quantity that is not defined (fewer than four draws, a constant series) is NaN; NaN or infinite draws are an error.
 """
 
 from __future__ import annotations
@@ -31,9 +29,6 @@ COLUMNS = ("mean", "sd", "q5", "q95", "ess", "ess_tail", "rhat", "mcse", "iact")
 EssKind = Literal["bulk", "tail", "mean", "raw"]
 
 
-# ------------------------------------------------------------------------------------------- public functions
-
-
 def autocorrelation(x: Any, lags: int | Sequence[int] | None = None) -> np.ndarray:
     """Autocorrelation of each chain around its own mean.
 
@@ -42,15 +37,13 @@ def autocorrelation(x: Any, lags: int | Sequence[int] | None = None) -> np.ndarr
     x : array_like, shape (chains, draws) or (draws,)
         A vector is one chain.
     lags : int or sequence of int, optional
-        A number asks for lags 0, 1, ..., `lags`; a sequence for exactly these.  Default: up to 100, or
-        `draws` - 1 where that is less.
+        A number asks for lags 0, 1, ..., `lags`; a sequence for exactly these.  Default: up to 100, or `draws` - 1 where that is less.
 
     Returns
     -------
     ndarray, shape (chains, number of lags)
-        Sums of lagged products are divided by the number of draws at every lag (the estimate that keeps the
-        sequence positive definite).  NaN in the row of a constant chain and at lags that the chain is too
-        short for.
+        Sums of lagged products are divided by the number of draws at every lag (the estimate that keeps the sequence positive definite).
+        NaN in the row of a constant chain and at lags that the chain is too short for.
 
     Raises
     ------
@@ -82,9 +75,8 @@ def autocorrelation(x: Any, lags: int | Sequence[int] | None = None) -> np.ndarr
 def iact(x: Any) -> float:
     """Integrated autocorrelation time, τ = 1 + 2 Σ ρ_k.
 
-    The sum is truncated by Geyer's initial monotone sequence.  With several chains the autocorrelations are
-    pooled as in Vehtari et al. (2021): the variance between the chains counts as correlation that never
-    decays, so chains that disagree give a large τ.
+    The sum is truncated by Geyer's initial monotone sequence.  With several chains the autocorrelations are pooled as in Vehtari et al.
+    (2021): the variance between the chains counts as correlation that never decays, so chains that disagree give a large τ.
 
     Parameters
     ----------
@@ -252,7 +244,6 @@ def table(named: Mapping[str, Any]) -> pd.DataFrame:
 
 
 # -------------------------------------------------------------------------------------------------- the parts
-
 
 def _as_chains(x: Any, name: str | None = None) -> np.ndarray:
     """Float array (chains, draws) of finite values."""

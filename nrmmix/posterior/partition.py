@@ -8,8 +8,7 @@ numbered does not matter.  Two losses are known, both metrics between partitions
 `"binder"`  the loss of Binder (1978, Biometrika 65, 31-38) with equal costs, divided by n²/2: the share of ordered pairs of
             observations that one partition joins and the other separates, between 0 and 1 - 1/n.
 
-Point estimates minimise the posterior expected loss; credible balls are those of Wade and Ghahramani (2018, Bayesian Analysis
-13, 559-626).
+Point estimates minimise the posterior expected loss; credible balls are those of Wade and Ghahramani (2018, Bayesian Analysis 13, 559-626).
 """
 
 from __future__ import annotations
@@ -50,8 +49,6 @@ LOSSES = {
 }
 
 
-
-
 def similarity(labels: Any) -> np.ndarray:
     """Posterior co-clustering: the share of draws in which two observations are in one cluster.
 
@@ -89,7 +86,6 @@ def similarity(labels: Any) -> np.ndarray:
 
 
 # ---- losses
-
 
 def vi(a: Any, b: Any) -> float:
     """Variation of information between two partitions, in natural logarithms.
@@ -202,7 +198,6 @@ class _Compared:
 
 
 # ---- point estimates
-
 
 @dataclass(frozen=True, eq=False)
 class CredibleBall:
@@ -324,10 +319,7 @@ class Partition:
 
         of_inside = n_clusters[inside]
         return CredibleBall(
-            level=float(level),
-            radius=radius,
-            horizontal=farthest(inside),
-            vertical_upper=farthest(inside[of_inside == of_inside.min()]),
+            level=float(level), radius=radius, horizontal=farthest(inside), vertical_upper=farthest(inside[of_inside == of_inside.min()]),
             vertical_lower=farthest(inside[of_inside == of_inside.max()]),
         )
 
@@ -345,13 +337,8 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     Parameters
     ----------
     labels : array_like of int, (draws, n)
-    loss : {"vi", "binder"}
-    max_clusters : int, optional
-        Largest number of clusters of the estimate; default no bound of its own.
-    runs : int, default 16
-        Number of runs, half of them from visited partitions.
-    rng : int, SeedSequence, Generator or None
-        Seed of the random orders.
+    loss, max_clusters, runs, rng
+        See `MCMCResult.partition`; half of the runs start from visited partitions.
 
     Returns
     -------
@@ -434,7 +421,6 @@ def _screen(visited: np.ndarray, rows: np.ndarray, weight: np.ndarray, loss: str
 
 
 # ---- arguments
-
 
 def _gain(loss: str, n: int) -> np.ndarray:
     """phi(m + 1) - phi(m) for m = 0..n"""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from nrmmix.model.families import Parameter
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.partition import Partition
 from nrmmix.posterior.predict.kernel_states import clusters_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.families import Parameter
-    from nrmmix.model.specification import Specification
-    from nrmmix.posterior.partition import Partition
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
@@ -52,14 +50,6 @@ class Clusters(NamedTuple):
 def affordable(fit: MCMCResult) -> bool:
     """Whether `fit.partition()` is there already, or takes no more than a few seconds.
 
-    Parameters
-    ----------
-    fit : MCMCResult
-
-    Returns
-    -------
-    bool
-
     Examples
     --------
     >>> import nrmmix as nm
@@ -72,17 +62,9 @@ def affordable(fit: MCMCResult) -> bool:
 def clusters(fit: MCMCResult) -> Clusters:
     """What can be said of each cluster of `fit.partition()`.
 
-    Stability is the mean over the members of the posterior probability that `fit.predict(kind="cluster")` gives.  Parameters have
-    their posterior mean and standard deviation given this partition, in closed form; the means of covariates are those of the members.
-    Of many shares the largest are named, of other parameters of a family at most twelve given, and those left out counted.
-
-    Parameters
-    ----------
-    fit : MCMCResult
-
-    Returns
-    -------
-    Clusters
+    Stability is the mean over the members of the posterior probability that `fit.predict(kind="cluster")` gives.  Parameters have their
+    posterior mean and standard deviation given this partition, in closed form; the means of covariates are those of the members.  Of many
+    shares the largest are named, of other parameters of a family at most twelve given, and those left out counted.
 
     Examples
     --------

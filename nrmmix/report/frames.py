@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,26 +12,15 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import converged, smallest_ess
-
-if TYPE_CHECKING:
-    from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.mcmc import MCMCResult
 
 LEAST_DRAWS, RELIABLE = 50, 0.7  # of Pareto smoothing, and the shape up to which it is reliable (Vehtari et al. 2024)
 
 
 def quantities(fit: MCMCResult) -> pd.DataFrame:
-    """Diagnostics of what tables report: all label-invariant numbers that mean something by themselves.
+    """What tables report of `MCMCResult.diagnostics()`: all label-invariant numbers that mean something by themselves.
 
     Without sigma of a Dirichlet process; log(u) in place of u, whose tail is so long that its mean says nothing.
-
-    Parameters
-    ----------
-    fit : MCMCResult
-
-    Returns
-    -------
-    DataFrame
-        As `MCMCResult.diagnostics()`.
 
     Examples
     --------
@@ -58,26 +47,16 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
     """The whole fit in one row; see `MCMCResult.glance`."""
     model, table = fit.model, quantities(fit)
     return pd.DataFrame([{
-        "formula": model.formula,
-        "prior": str(model.prior),
-        "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)),
-        "method": fit.method,
-        "n_obs": model.n_obs,
-        "n_responses": model.n_dim,
-        "n_chains": fit.draws.n_chains,
-        "n_draws": fit.draws.n_draws,
-        "n_clusters": table.loc["n_clusters", "mean"],
-        "log_joint": table.loc["log_joint", "mean"],
-        "mean_log_density": fit.log_density().mean(),
-        "max_rhat": table["rhat"].max(),
-        "min_ess": smallest_ess(table).min(),
-        "seconds": fit.seconds,
-        "converged": converged(table) and fit.evidence.clean,
+        "formula": model.formula, "prior": str(model.prior),
+        "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
+        "n_obs": model.n_obs, "n_responses": model.n_dim, "n_chains": fit.draws.n_chains, "n_draws": fit.draws.n_draws,
+        "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
+        "mean_log_density": fit.log_density().mean(), "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
+        "seconds": fit.seconds, "converged": converged(table) and fit.evidence.clean,
     }])
 
 
 # ---------------------------------------------------------------------------------------------- row by row
-
 
 def augment(fit: MCMCResult, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
@@ -117,7 +96,6 @@ def _fitted(fit: MCMCResult, newdata: Any, response: np.ndarray | None) -> dict[
 
 
 # --------------------------------------------------------------------------------------------- several fits
-
 
 def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> pd.DataFrame:
     """Fits ranked by the log density that they give to data that they have not seen.

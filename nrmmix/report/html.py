@@ -27,11 +27,10 @@ from nrmmix.plots.kinds import KINDS
 from nrmmix.posterior.convergence import converged, verdict
 from nrmmix.report.frames import quantities
 from nrmmix.report.summary import summary
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from nrmmix.results.mcmc import MCMCResult
 
 DPI = 110
 HEADINGS = {"ppc": "posterior predictive check"}  # of kinds that are abbreviations
@@ -66,8 +65,7 @@ def write(fit: MCMCResult, path: Any) -> Path:
 
 def _page(fit: MCMCResult) -> str:
     model, numbers = fit.model, quantities(fit)
-    what = "Kernel-NRM density regression" if model.is_regression else "NRM mixture"
-    title = escape(f"{what}: {model.formula or listed(model.frame.response_names)}")
+    title = escape(f"{model.title}: {model.formula or listed(model.frame.response_names)}")
     kinds = plots.available(model)
     fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     pictures = "\n".join(_picture(fit, kind) for kind in kinds)
@@ -183,14 +181,6 @@ def _run(fit: MCMCResult) -> str:
 
 def reproduce(fit: MCMCResult) -> str:
     """Python code that fits the same model to `data` and draws the same again; hyperparameters are the numbers that were used.
-
-    Parameters
-    ----------
-    fit : MCMCResult
-
-    Returns
-    -------
-    str
 
     Examples
     --------

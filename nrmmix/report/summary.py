@@ -6,9 +6,10 @@ A fit does not need statsmodels: this module is imported when a summary is asked
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
@@ -16,56 +17,33 @@ from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.results.mcmc import MCMCResult
-    from nrmmix.results.search import SearchResult
+from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.search import SearchResult
 
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
 LONGEST = 700  # characters of one text
 
-COLUMNS = {
-    "mean": "mean", "sd": "sd", "q5": "5%", "q95": "95%", "ess": "ESS bulk", "ess_tail": "ESS tail", "rhat": "R-hat",
-    "mcse": "MCSE",
-}
+COLUMNS = {"mean": "mean", "sd": "sd", "q5": "5%", "q95": "95%", "ess": "ESS bulk", "ess_tail": "ESS tail", "rhat": "R-hat", "mcse": "MCSE"}
 Rows = list[tuple[str, str]]
 
 
 def summary(fit: MCMCResult) -> Report:
-    """Tables of the model, priors, sampler, hyperparameters and clusters, and a verdict on convergence.
+    """Tables of the model, priors, sampler, hyperparameters and clusters, and a verdict on convergence; see `MCMCResult.summary`.
 
     Numbers are shown to two significant digits of their Monte Carlo standard error, parameters of clusters to two of their posterior
-    standard deviation.  Where the search for a point estimate of the clustering would take more than a few seconds, the table of
-    clusters is left out until `fit.partition()` has been called.
-
-    Parameters
-    ----------
-    fit : MCMCResult
-
-    Returns
-    -------
-    nrmmix.report.tables.Report
-        A statsmodels Summary with `as_text()`, `as_html()`, `as_csv()`, and `as_latex()`, which needs the package booktabs.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-    >>> len(summary(fit).tables)
-    6
+    standard deviation.  Where the search for a point estimate of the clustering would take more than a few seconds, the table of clusters
+    is left out until `fit.partition()` has been called.  What comes out as LaTeX needs the package booktabs.
     """
     numbers = quantities(fit)
     width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index)))
     tables = [
-        model_table(fit, width), prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
+        _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
         *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0] != Gibbs() else []), _count_table(fit, width),
     ]
     if affordable(fit):
         found = clusters(fit)
-        tables += [*cluster_tables(found, width), *word_tables(found, width)]
+        tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
         note = (
             f"Clusters: fit.partition(), of expected {found.partition.loss.upper()} loss {found.partition.expected_loss:.3g}. Stability: "
             "of the rows that share a cluster with a member, the posterior mean share that are with it here. Parameters: posterior mean "
@@ -78,10 +56,25 @@ def summary(fit: MCMCResult) -> Report:
     return Report(tables, [note, verdict(fit.evidence, numbers, fit.curve_diagnostics())], width)
 
 
+def search_summary(fit: SearchResult) -> Report:
+    """Tables of the model, the search and the clusters; see `SearchResult.summary`."""
+    found = clusters(fit)
+    tables = [
+        _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _search_table(fit, WIDTH), *_cluster_tables(found, WIDTH, stability=False),
+        *_word_tables(found, WIDTH),
+    ]
+    note = (
+        f"One partition, found by a search ({fit.method}), not samples from the posterior: nothing here says how sure it is. Parameters: "
+        "posterior mean ± standard deviation given this partition."
+    )
+    if found.n_left_out:
+        note += f" {found.n_left_out} parameters more are not shown."
+    return Report(tables, [note], WIDTH)
+
+
 # -------------------------------------------------------------------------------------------------- the tables
 
-
-def model_table(fit: MCMCResult | SearchResult, width: int) -> Table:
+def _model_table(fit: MCMCResult | SearchResult, width: int) -> Table:
     model, frame = fit.model, fit.model.frame
     rows = [
         ("Formula:", model.formula or "(every column is a response)"),
@@ -89,10 +82,10 @@ def model_table(fit: MCMCResult | SearchResult, width: int) -> Table:
         ("Covariates:", ", ".join(frame.covariate_names) or "none"),
         ("Seed:", str(fit.seed)),
     ]
-    return _pairs(rows, width, "Kernel-NRM density regression" if model.is_regression else "NRM mixture")
+    return _pairs(rows, width, model.title)
 
 
-def prior_table(fit: MCMCResult | SearchResult, width: int) -> Table:
+def _prior_table(fit: MCMCResult | SearchResult, width: int) -> Table:
     model = fit.model
     rows = [("Measure:", f"{model.prior} ({model.prior.title})")]
     rows += [(f"{label.capitalize()}:" if label else "", text) for label, text in model.blocks.describe()]
@@ -119,7 +112,25 @@ def _run_table(fit: MCMCResult, width: int) -> Table:
         ["Labels moved:", f"{100 * fit.moved:.3g}%", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
         ["Interrupted:", "yes" if fit.interrupted else "no", "", "", *(["Missing cells:", gaps] if gaps else ["", ""])],
     ]
-    keys = (13, 7, 14)
+    return _three_pairs(cells, (13, 7, 14), width)
+
+
+def _search_table(fit: SearchResult, width: int) -> Table:
+    used, rows = fit.model.n_obs, len(fit.model.frame.used)
+    hyper = [(f"{name}:", f"{value:.4g}") for name, value in fit.hyper.items()]
+    pairs = [
+        ("Observations:", used), ("Method:", fit.method), ("Log joint:", f"{fit.log_joint:.2f}"),
+        ("Dropped rows:", rows - used), ("Passes:", len(fit.bounds)), ("Lower bound:", f"{fit.lower_bound:.2f}"),
+        ("Clusters:", fit.n_clusters), ("Seconds:", f"{fit.seconds:.2f}"), ("Interrupted:", "yes" if fit.interrupted else "no"),
+        *hyper,
+    ]
+    pairs += [("", "")] * (-len(pairs) % 3)
+    cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
+    return _three_pairs(cells, (13, 8, 12), width)
+
+
+def _three_pairs(cells: Sequence[Sequence[object]], keys: tuple[int, int, int], width: int) -> Table:
+    """Three names, as wide as `keys`, and values beside each other."""
     value = (width - sum(keys) - 5 * 3) // 3
     widths = [keys[0], value, keys[1], value, keys[2], width - sum(keys) - 5 * 3 - 2 * value]
     return Table(cells, widths, "lrlrlr", colsep="   ")
@@ -170,7 +181,7 @@ def _count_table(fit: MCMCResult, width: int) -> Table:
     return Table([["Probability", *cells]], widths, "l" + "r" * len(cells), headers=[first, *headers], total=width, colsep="  ")
 
 
-def cluster_tables(found: Clusters, width: int, stability: bool = True) -> list[Table]:
+def _cluster_tables(found: Clusters, width: int, stability: bool = True) -> list[Table]:
     """One row a cluster; columns that do not fit beside each other go below each other, with the names of the rows again.
 
     Of a single partition stability says nothing.
@@ -199,7 +210,7 @@ def cluster_tables(found: Clusters, width: int, stability: bool = True) -> list[
     ]
 
 
-def word_tables(found: Clusters, width: int) -> list[Table]:
+def _word_tables(found: Clusters, width: int) -> list[Table]:
     """The largest shares of each cluster, one cluster a row."""
     labels = [str(label) for label in found.label[:SHOWN]]
     return [
@@ -231,18 +242,8 @@ def _estimates(column: Column) -> list[str]:
 
 # ------------------------------------------------------------------------------------------------- the numbers
 
-
 def rounded(value: float, error: float) -> str:
-    """A number with as many decimals as two significant digits of its error have.
-
-    Parameters
-    ----------
-    value, error : float
-        Where the error is NaN or 0, four significant digits are shown.
-
-    Returns
-    -------
-    str
+    """A number with as many decimals as two significant digits of its error have; with four significant digits where that is NaN or 0.
 
     Examples
     --------

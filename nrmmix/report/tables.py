@@ -46,16 +46,8 @@ STYLE = """\
 def escape_latex(text: str) -> str:
     """Text that means itself in LaTeX.
 
-    What comes out is ASCII, so that any engine and font encoding takes it; a character for which there is no command is written by
-    its number, as in [U+4E2D].
-
-    Parameters
-    ----------
-    text : str
-
-    Returns
-    -------
-    str
+    What comes out is ASCII, so that any engine and font encoding takes it; a character for which there is no command is written by its
+    number, as in [U+4E2D].
 
     Examples
     --------
@@ -82,23 +74,9 @@ def _latex(letter: str) -> str:
 class Table(SimpleTable):
     """A table whose cells mean themselves in every format.
 
-    Parameters
-    ----------
-    cells : rows of values
-    widths : sequence of int
-        Least characters of each column, as text.
-    aligns : str
-        A letter l or r for each column.
-    headers : sequence of str, optional
-        Headings; with them, the first column names the rows.
-    title : str
-        Above the table.
-    colsep : str
-        Between columns, as text.
-    total : int
-        Characters of the whole row, as text; filled up on the right.
-    wrap : bool
-        Whether long texts of the last column, which has the width given, go on in further lines.
+    Of each column `widths` has the least characters and `aligns` a letter l or r.  With `headers` the first column names the rows.  As
+    text, `colsep` stands between columns, a row is filled up on the right to `total` characters, and with `wrap` long texts of the last
+    column, which has the width given, go on in further lines.
 
     Examples
     --------
@@ -191,16 +169,7 @@ def _csv(rows: Iterable[Sequence[str]]) -> str:
 
 
 class Report(Summary):
-    """Tables with their own columns each, and paragraphs below them.
-
-    Parameters
-    ----------
-    tables : sequence of Table
-    notes : sequence of str
-        Paragraphs; the last one matters most.
-    width : int
-        Characters in a line of text.
-    """
+    """Tables with their own columns each, and paragraphs below them in lines of so many characters; the last paragraph matters most."""
 
     def __init__(self, tables: Sequence[Table], notes: Sequence[str], width: int) -> None:
         super().__init__()

@@ -46,19 +46,8 @@ class Cell:
 def cells(source: str) -> list[Cell]:
     """Parts of a script in the percent format.
 
-    Parameters
-    ----------
-    source : str
-
-    Returns
-    -------
-    list of Cell
-        What stands before the first marker, such as a docstring, is for readers of the script and is left out.
-
-    Raises
-    ------
-    ValueError
-        If a marker names an unknown kind of cell, or a cell of text has a line that is no comment.
+    What stands before the first marker, such as a docstring, is for readers of the script and is left out.  A ValueError if a marker names
+    an unknown kind of cell, or a cell of text has a line that is no comment.
 
     Examples
     --------
@@ -95,26 +84,11 @@ def _uncommented(text: str, first: int) -> str:
 
 
 def run(script: Any, folder: Any) -> Path:
-    """Run a vignette and write it with its output.
+    """Run a vignette, a script in the percent format, and write it with its output; give back the path of the page.
 
-    Parameters
-    ----------
-    script : str or path-like
-        Python script in the percent format.
-    folder : str or path-like
-        Where the page goes; pictures go into a folder beside it that has the script's name.
-
-    Returns
-    -------
-    Path
-        Of the page, the script's name with the ending .md.
-
-    Raises
-    ------
-    VignetteError
-        If a cell fails, or one that should raise does not; the message names its line.  Nothing is written then.
-    ValueError, OSError
-        If the script cannot be read, or the page not be written.
+    The page goes into the folder, under the script's name with the ending .md, and pictures into a folder beside it that has the script's
+    name.  A VignetteError names the line of a cell that fails, or that should raise and does not, and nothing is written then; a ValueError
+    or OSError where the script cannot be read, or the page not be written.
 
     Examples
     --------

@@ -6,27 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
+from nrmmix.posterior.partition import Partition
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.posterior.partition import Partition
+    from statsmodels.iolib.summary import Summary
 
 
 class Result:
-    """Base of the results of fits.
+    """Base of the results of fits: what was fitted, draws of its posterior, and the entropy of the random numbers.
 
-    Parameters
-    ----------
-    model : Model
-        What was fitted.
-    draws : nrmmix.posterior.draws.Draws
-        Of its posterior.
-    seed : int
-        Entropy of the random numbers; those of predictions and searches follow from it where they are given none.
+    Those of predictions and searches follow from the seed where they are given none.
     """
 
     def __init__(self, model: Specification, draws: Draws, seed: int) -> None:
@@ -48,16 +41,8 @@ class Result:
     # ---- the random density
 
     def predict(
-        self,
-        newdata: Any = None,
-        kind: str = "mean",
-        *,
-        at: Any = None,
-        q: Any = (0.05, 0.5, 0.95),
-        interval: float = 0.9,
-        draws: int = 500,
-        rng: Any = None,
-        response: str | Sequence[str] | None = None,
+        self, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
+        draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """Posterior means and credible bands of a functional of the random density.
 
@@ -351,7 +336,30 @@ class Result:
 
         return similarity(self.draws.flat("labels"))
 
-    # ---- pictures and files
+    # ---- reports and pictures
+
+    def summary(self) -> Summary:
+        """Tables of the model, the run, the hyperparameters and the clusters; of chains also a verdict on convergence in words.
+
+        Returns
+        -------
+        statsmodels.iolib.summary.Summary
+            Prints as text; `as_html()`, `as_latex()` and `as_csv()` give other formats.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
+        >>> "velocity_km_s ~ 1" in fit.summary().as_text()
+        True
+        >>> found = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="ibhc", rng=1)
+        >>> "not samples from the posterior" in found.summary().as_text()
+        True
+        """
+        return self._summary()
+
+    def _repr_html_(self) -> str:
+        return self.summary().as_html()
 
     def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
         """Draw the fit; see `nrmmix.plots.plot`.

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.seeds import draw_seeds, prediction_seed
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
+from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from xarray import DataTree
-
-    from nrmmix.results.mcmc import MCMCResult
 
 AXES = {  # of draws that are not one number each
     "labels": ("obs",), "locations": ("obs",), "A": ("location",), "imputed": ("cell",), "theta": ("cluster", "parameter"),
@@ -62,12 +60,11 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
 
     Notes
     -----
-    `log_likelihood` is made for leave-one-out cross-validation by Pareto smoothed importance sampling (`arviz.loo`).  In each
-    recorded draw the random measure is drawn given partition, hyperparameters and data, mass of atoms without observations
-    included, and a row has its density under that measure, at its covariates.  Given the measure the rows are independent,
-    so that 1/density weighs the draws towards the posterior without the row: what is left out is one row's response, what is
-    conditioned on is the random measure, with it the hyperparameters, and all covariates.  The cluster labels are not conditioned
-    on: densities given a row's own label would not do.
+    `log_likelihood` is made for leave-one-out cross-validation by Pareto smoothed importance sampling (`arviz.loo`).  In each recorded draw
+    the random measure is drawn given partition, hyperparameters and data, mass of atoms without observations included, and a row has its
+    density under that measure, at its covariates.  Given the measure the rows are independent, so that 1/density weighs the draws towards
+    the posterior without the row: what is left out is one row's response, what is conditioned on is the random measure, with it the
+    hyperparameters, and all covariates.  The cluster labels are not conditioned on: densities given a row's own label would not do.
 
     The estimate is unreliable where one row decides on an atom: rows alone, or almost alone, in a cluster have a large Pareto k
     (above 0.7; ArviZ warns), and their density without themselves is overestimated.  For these, refit without the row and use
@@ -96,7 +93,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
     left_out = {"log_joint"} | ({"mass", "sigma"} - {*model.prior.parameters})
     of_draw = ("chain", "draw")
     coordinates = {"chain": np.arange(fit.draws.n_chains), "draw": np.arange(fit.draws.n_draws)}
-    obs = {"obs": _observations(frame.index)}
+    plain = frame.index.nlevels == 1 and frame.index.is_unique and not frame.index.hasnans
+    obs = {"obs": np.asarray(frame.index) if plain else np.arange(model.n_obs)}
 
     def table(values: Any, names: tuple[str, ...], levels: tuple[Any, ...] = ()) -> Dataset:
         if not isinstance(values, np.ndarray):
@@ -107,10 +105,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
             variables[_safe(name)] = ("obs", values[:, j], {"long_name": name} | of_levels)
         return Dataset(variables, obs)
 
-    posterior = {
-        name: ((*of_draw, *AXES.get(name, ())), values)
-        for name, values in fit.draws.items() if name not in left_out
-    }
+    posterior = {name: ((*of_draw, *AXES.get(name, ())), values) for name, values in fit.draws.items() if name not in left_out}
     groups = {
         "/": Dataset(attrs={
             "inference_library": "nrmmix", "inference_library_version": nrmmix.__version__, "seed": str(fit.seed),
@@ -143,11 +138,6 @@ def pointwise(fit: MCMCResult) -> np.ndarray:
             of_rest = np.log(rest)[place] + state.log_densities(points)[:, -1]
             values[:] = np.logaddexp(logsumexp(of_atoms, axis=1), of_rest) + coefficient
     return out
-
-
-def _observations(index: pd.Index) -> np.ndarray:
-    plain = index.nlevels == 1 and index.is_unique and not index.hasnans
-    return np.asarray(index) if plain else np.arange(len(index))
 
 
 def _safe(name: str) -> str:

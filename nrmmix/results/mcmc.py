@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import did_you_mean
 from nrmmix.inference.mcmc import proposals
 from nrmmix.inference.mcmc.sampling import Run
+from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
 from nrmmix.results.base import Result, result_of, wraps
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from statsmodels.iolib.summary import Summary
-
-    from nrmmix.model.specification import Specification
 
 
 class MCMCResult(Result):
@@ -102,8 +98,6 @@ class MCMCResult(Result):
         >>> list(fit.diagnostics().index)
         ['n_clusters', 'log_joint', 'mass', 'sigma']
         """
-        import pandas as pd
-
         found = diagnostics.table({name: self.draws[name] for name in self.scalars})
         made = proposals.rows(self._run, self.model.n_obs)
         return found if made.empty else pd.concat([found, made])
@@ -166,35 +160,17 @@ class MCMCResult(Result):
         >>> fit.autocorrelation("mass", 5).shape
         (6, 2)
         """
-        import pandas as pd
-
         if name not in self.scalars:
             what = "is not one number a draw" if name in self.draws else "is unknown"
             raise ValueError(f"autocorrelation: {name!r} {what}; there are {', '.join(self.scalars)}{did_you_mean(name, self.scalars)}")
         values = diagnostics.autocorrelation(self.draws[name], lags)
         return pd.DataFrame(
-            values.T,
-            index=pd.RangeIndex(values.shape[1], name="lag"),
-            columns=pd.RangeIndex(values.shape[0], name="chain"),
+            values.T, index=pd.RangeIndex(values.shape[1], name="lag"), columns=pd.RangeIndex(values.shape[0], name="chain"),
         )
 
     # ---- reports
 
-    def summary(self) -> Summary:
-        """Tables of the model, the hyperparameters and the number of clusters, and a verdict on convergence in words.
-
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Prints as text; `as_html()`, `as_latex()` and `as_csv()` give other formats.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> "velocity_km_s ~ 1" in fit.summary().as_text()
-        True
-        """
+    def _summary(self) -> Any:
         from nrmmix.report.summary import summary
 
         return summary(self)
@@ -247,9 +223,7 @@ class MCMCResult(Result):
 
     # ---- keeping and continuing
 
-    def extend(
-        self, draws: int, *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None
-    ) -> MCMCResult:
+    def extend(self, draws: int, *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None) -> MCMCResult:
         """Go on sampling: a fit with so many draws more in each chain, the same as if it had never stopped.
 
         Parameters
@@ -309,22 +283,16 @@ class MCMCResult(Result):
 
         return save(self, path)
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
-
     def __repr__(self) -> str:
         model = self.model
+        what = "kernel-NRM density regression" if model.is_regression else "NRM mixture"
         stopped = ", stopped early" if self.interrupted else ""
         return (
-            f"MCMCResult: {_title(model)} {model.formula or 'of every column'} ({model.n_obs} observations)\n"
+            f"MCMCResult: {what} {model.formula or 'of every column'} ({model.n_obs} observations)\n"
             f"  {self.draws.n_chains} chains x {self.draws.n_draws} draws by {self.method} "
             f"(tune {self.tune}, thin {self.thin}), {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
             f"  {np.mean(self.draws['n_clusters']):.1f} clusters on average; more in .summary(), .plot(), .predict()"
         )
-
-
-def _title(model: Specification) -> str:
-    return "kernel-NRM density regression" if model.is_regression else "NRM mixture"
 
 
 @wraps(Run)

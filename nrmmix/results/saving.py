@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
 from nrmmix.results import older
 from nrmmix.results.mcmc import MCMCResult
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
 
 FORMAT, VERSION, OLDEST = "nrmmix fit", 5, 3  # format 3 may lack options of moves, which is found where they are read
 HEADER = "header"
@@ -151,16 +148,12 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult:
             if isinstance(error, _TooLarge):
                 raise ValueError(f"{str(where)!r}: {error}") from None
             raise ValueError(f"{str(where)!r} is no saved fit, or damaged: {_reason(error)}.") from None
-    if not isinstance(header.get("version"), int) or header["version"] > VERSION:
-        raise ValueError(
-            f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {header.get('version')}; this version reads formats up "
-            f"to {VERSION}: install a newer nrmmix."
-        )
-    if header["version"] < OLDEST:
-        raise ValueError(
-            f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {header['version']}; this version reads formats from "
-            f"{OLDEST} on: fit the model again."
-        )
+    version = header.get("version")
+    by_whom = f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {version}; this version reads formats"
+    if not isinstance(version, int) or version > VERSION:
+        raise ValueError(f"{by_whom} up to {VERSION}: install a newer nrmmix.")
+    if version < OLDEST:
+        raise ValueError(f"{by_whom} from {OLDEST} on: fit the model again.")
     try:
         return _restored(header, held)
     except NotKnown as error:
@@ -183,7 +176,6 @@ def _narrow(values: np.ndarray) -> np.ndarray:
 
 
 # ---- reading
-
 
 def _arrays(file: BinaryIO, max_bytes: float) -> dict[str, np.ndarray]:
     """All arrays of the archive, once what their headers claim agrees with the sizes of the archive's members and with the limit."""
@@ -211,7 +203,8 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     spec, data = header["model"], header["data"]
     get = held.__getitem__
     frame = decode_source(spec["formula"], data, get)
-    _used(frame.used, frame.response.shape[0])
+    used = frame.used
+    _insist(used.dtype == bool and used.ndim == 1 and int(used.sum()) == frame.response.shape[0], "mask of used rows")
     from nrmmix.api import Model
 
     of_v = header["version"] < older.OF_A
@@ -219,7 +212,8 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
         older.check_covariates(frame)
         spec = spec | {"kernel": older.with_all_options(spec["kernel"])}
     model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
-    draws = {name: _widened(name, get(key)) for name, key in header["draws"].items()}
+    draws = {name: get(key) for name, key in header["draws"].items()}
+    draws |= {name: draws[name].astype(np.int32) for name in ("labels", "locations") if name in draws}
     if of_v and model.is_regression:
         widths = np.stack([draws[name] for name in model.width_names], axis=-1)
         draws["A"], draws["log_joint"] = older.A_and_log_joint(model, draws.pop("v"), draws["log_joint"], widths)
@@ -242,14 +236,6 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
 def _insist(sound: bool, what: str) -> None:
     if not sound:
         raise ValueError(f"its {what} cannot be right")
-
-
-def _used(mask: np.ndarray, n: int) -> None:
-    _insist(mask.dtype == bool and mask.ndim == 1 and int(mask.sum()) == n, "mask of used rows")
-
-
-def _widened(name: str, values: np.ndarray) -> np.ndarray:
-    return values.astype(np.int32) if name in ("labels", "locations") else values
 
 
 def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import count
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.run import Found, SearchOutcome
 from nrmmix.model.log_joint import log_joint
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.results.base import Result, wraps
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from statsmodels.iolib.summary import Summary
-
-    from nrmmix.model.specification import Specification
 
 PICTURES = ("dendrogram", "clusters", "density")
 LACKING = {  # what fits have and searches have not, and what there is instead
@@ -30,8 +26,6 @@ LACKING = {  # what fits have and searches have not, and what there is instead
 
 class NotOffered(AttributeError, ValueError):
     """A method of other results that a search has not; the message says what there is."""
-
-
 
 
 class SearchResult(Result):
@@ -119,23 +113,10 @@ class SearchResult(Result):
 
     # ---- reports
 
-    def summary(self) -> Summary:
-        """Tables of the model, the search, the hyperparameters and the clusters.
+    def _summary(self) -> Any:
+        from nrmmix.report.summary import search_summary
 
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="ibhc", rng=1)
-        >>> "not samples from the posterior" in fit.summary().as_text()
-        True
-        """
-        from nrmmix.report.searches import summary
-
-        return summary(self)
+        return search_summary(self)
 
     def to_frame(self) -> pd.DataFrame:
         """The internal nodes of the tree, children before parents.
@@ -151,8 +132,6 @@ class SearchResult(Result):
         >>> nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="bhc", rng=1).to_frame().shape
         (81, 6)
         """
-        import pandas as pd
-
         tree, n = self.tree, self.tree.n_leaves
         columns = {
             "left": tree.left, "right": tree.right, "count": tree.count[n:], "log_h": tree.log_h[n:], "log_phi": tree.log_phi[n:],
@@ -161,25 +140,16 @@ class SearchResult(Result):
         return pd.DataFrame(columns, index=pd.RangeIndex(n, 2 * n - 1, name="node"))
 
     def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
-        """Draw the tree or the clusters.
-
-        Parameters
-        ----------
-        kind : {"dendrogram", "clusters", "density"}, default "dendrogram"
-            See `nrmmix.plots.trees.dendrogram`, and `nrmmix.plots.plot` for the others.
-        ax : matplotlib Axes or array of them, optional
-            Where to draw; default a new figure.
-        **options
-            Those of the kind.
-
-        Returns
-        -------
-        Axes, or an array of them
+        """Draw the tree or the clusters: "dendrogram", the default, "clusters" or "density"; else as `MCMCResult.plot`.
 
         Raises
         ------
         ValueError
             If the kind is unknown, needs more than one draw, or does not suit the model.
+
+        See Also
+        --------
+        nrmmix.plots.trees.dendrogram : the tree, with its options.
 
         Examples
         --------
@@ -201,9 +171,6 @@ class SearchResult(Result):
         if name in LACKING:
             raise NotOffered(LACKING[name].format(seed=self.seed))
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
 
     def __repr__(self) -> str:
         model = self.model

@@ -102,12 +102,14 @@ def with_missing_cells(X: np.ndarray, log_marginal, points: int = 161) -> float:
 
 def semiconjugate_log_marginal(y: np.ndarray, m: float, variance: float, precision: float | tuple[float, float]) -> float:
     """y_i ~ N(mu, 1/lambda) in one column, mu ~ N(m, variance), lambda known or Gamma(shape, rate): by quadrature over log lambda."""
-    def given(value: float) -> float:
-        covariance = np.eye(len(y)) / value + variance
-        return float(stats.multivariate_normal.logpdf(y, np.full(len(y), m), covariance))
+    def given(values: np.ndarray) -> np.ndarray:
+        covariance = np.eye(len(y)) / np.reshape(values, (-1, 1, 1)) + variance
+        e = (y - m)[:, None]
+        square = (np.swapaxes(e, 0, 1) @ np.linalg.solve(covariance, np.broadcast_to(e, (len(covariance), len(y), 1))))[:, 0, 0]
+        return -0.5 * (square + np.linalg.slogdet(covariance)[1] + len(y) * np.log(2 * np.pi))
 
     if isinstance(precision, float):
-        return given(precision)
+        return float(given(np.array([precision]))[0])
     x = np.linspace(-14.0, 8.0, 441)
-    f = np.array([given(value) for value in np.exp(x)]) + stats.gamma.logpdf(np.exp(x), precision[0], scale=1 / precision[1]) + x
+    f = given(np.exp(x)) + stats.gamma.logpdf(np.exp(x), precision[0], scale=1 / precision[1]) + x
     return float(f.max() + np.log(np.exp(f - f.max()).sum() * (x[1] - x[0])))

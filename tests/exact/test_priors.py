@@ -6,27 +6,38 @@ process or Dirichlet weights integrated over, and sums over the locations of all
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 
 import numpy as np
-import pandas as pd
 import pytest
 from exact.enumeration import (
     KernelJoint,
-    dirichlet_log_eppf,
-    gaussian_log_marginal,
     normalised,
-    nrm_log_eppf,
     partition_posterior,
     partitions,
     total_variation,
-    urn_log_eppf,
     z_score,
 )
 from exact.hyperparameters import GAMMA, mass_nodes, sigma_nodes
 from exact.hyperparameters import HYPER_OF_PARTITIONS as HYPER
+from exact.priors import (
+    DESIGNS,
+    MEASURES,
+    PRIORS,
+    SPREAD,
+    FiniteJoint,
+    StableJoint,
+    clusters_of,
+    log_marginal,
+    mixture,
+    of_measure,
+    possible,
+    regression,
+    setting,
+    states,
+    with_likelihood,
+)
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
@@ -37,51 +48,11 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS
 from nrmmix.kernels.measure.weights import log_join_weights
-from nrmmix.kernels.predictive import draw_measure
-from nrmmix.model.prior_predictive import _partitions
-from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
-from nrmmix.posterior.predict.states import states_of
 
 CHAINS, DRAWS = 16, 4000
-FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
-Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4, 0.1, -2.0])
-POINTS = np.array([-1.0, 0.3, 2.5])
-
-
-def log_marginal(block, y=Y):
-    return gaussian_log_marginal(np.asarray(y)[block][:, None], **FAMILY)
-
-
-def clusters_of(labels):
-    return [[i for i in range(len(labels)) if labels[i] == c] for c in range(max(labels) + 1)]
 
 
 # ---- laws of partitions
-
-
-PRIORS = {
-    "PY-0.2": (nm.PitmanYor(1.0, 0.2), lambda s: urn_log_eppf(s, 1.0, 0.2)),
-    "PY-0.6": (nm.PitmanYor(0.7, 0.6), lambda s: urn_log_eppf(s, 0.7, 0.6)),
-    "PY-negative": (nm.PitmanYor(-0.15, 0.3), lambda s: urn_log_eppf(s, -0.15, 0.3)),
-    "PY-zero": (nm.PitmanYor(0.0, 0.4), lambda s: urn_log_eppf(s, 0.0, 0.4)),
-    "PY-Dirichlet": (nm.PitmanYor(1.3, 0.0), lambda s: nrm_log_eppf(s, 1.3, 0.0)),
-    "stable": (nm.NormalizedStable(0.4), lambda s: urn_log_eppf(s, 0.0, 0.4)),
-    "finite-1": (nm.FiniteMixture(1), lambda s: dirichlet_log_eppf(s, 1, 1.0)),
-    "finite-2": (nm.FiniteMixture(2), lambda s: dirichlet_log_eppf(s, 2, 1.0)),
-    "finite-4": (nm.FiniteMixture(4, 6.0), lambda s: dirichlet_log_eppf(s, 4, 6.0)),
-    "finite-9": (nm.FiniteMixture(9, 0.8), lambda s: dirichlet_log_eppf(s, 9, 0.8)),
-    "NGGP-0": (nm.NGGP(1.3, 0.0), lambda s: nrm_log_eppf(s, 1.3, 0.0)),  # u in the state, of which the Dirichlet process has none
-    "PY-as-NGGP": (nm.NGGP(nm.Gamma(1.0 / 0.4, 1 / 0.4), 0.4), lambda s: urn_log_eppf(s, 1.0, 0.4)),
-}
-
-
-def possible(posterior):
-    """Without partitions of probability 0, which a sampler must never visit."""
-    return {state: p for state, p in posterior.items() if p > 0}
-
-
-def mixture(prior, n=6):
-    return nm.Model(data=Y[:n, None], prior=prior, family=nm.Gaussian(**FAMILY))
 
 
 @pytest.mark.parametrize("prior", PRIORS)
@@ -200,104 +171,6 @@ def test_sampled_hyperparameters(prior):
 # ---- density regression
 
 
-class StableJoint(KernelJoint):
-    """tau = 0 and mass = sigma."""
-
-    def __init__(self, K, group, sigma, **grid):
-        super().__init__(K, group, sigma, sigma, **grid)
-        A = [sum(self.v[g] * K[g, p] for g in range(len(K))) for p in range(K.shape[1])]
-        self.log_b = [np.log(a) for a in A]
-        self.total = sum(self.R0[p] * A[p] ** sigma / sigma for p in range(K.shape[1]))
-
-
-class FiniteJoint:
-    """M atoms with sizes Gamma(mass / M, 1) integrated out: all assignments of the rows to atoms, and all locations of all atoms."""
-
-    def __init__(self, K, group, M, mass, points=161, lo=-30.0, hi=50.0):
-        self.K, self.group, self.M, self.a = K, list(group), M, mass / M
-        axis = np.linspace(lo, hi, points)
-        log_v = np.meshgrid(*([axis] * len(K)), indexing="ij")
-        n_g = np.bincount(self.group, minlength=len(K))
-        self.base = sum(n_g[g] * log_v[g] - gammaln(n_g[g]) for g in range(len(K))) + len(K) * math.log(axis[1] - axis[0])
-        self.log_b = [np.log1p(sum(np.exp(log_v[g]) * K[g, p] for g in range(len(K)))) for p in range(K.shape[1])]
-        self._cache = {}
-
-    def log_integral(self, atoms):
-        """Over V, of a sorted tuple (size, location) of all atoms."""
-        if atoms not in self._cache:
-            f = self.base
-            for size, p in atoms:
-                f = f + gammaln(size + self.a) - gammaln(self.a) - (size + self.a) * self.log_b[p]
-            self._cache[atoms] = logsumexp(f)
-        return self._cache[atoms]
-
-    def posterior(self, log_likelihood):
-        """Of (labels, location of each observation)."""
-        n, P = len(self.group), self.K.shape[1]
-        logs = {}
-        for z in itertools.product(range(self.M), repeat=n):
-            number = {}
-            labels = tuple(number.setdefault(m, len(number)) for m in z)
-            sizes = np.bincount(z, minlength=self.M)
-            for mu in itertools.product(range(P), repeat=self.M):
-                reach = [self.K[self.group[i], mu[z[i]]] for i in range(n)]
-                if min(reach) > 0:
-                    log_p = self.log_integral(tuple(sorted(zip(sizes.tolist(), mu, strict=True)))) - self.M * math.log(P)
-                    logs.setdefault(labels + tuple(mu[m] for m in z), []).append(log_p + np.log(reach).sum())
-        summed = {state: logsumexp(values) + sum(map(log_likelihood, clusters_of(state[:n]))) for state, values in logs.items()}
-        return summed
-
-
-DESIGNS = {
-    "se": ([0.0, 0.0, 1.0, 1.0], [0.0, 1.0], nm.SquaredExponential(0.7, locations=[0.0, 1.0])),
-    "box": ([0.0, 0.0, 1.0, 1.0], [-0.5, 0.5, 1.5], nm.Box(0.8, locations=[-0.5, 0.5, 1.5])),
-}
-
-
-def kernel_matrix(kernel, groups, locations):
-    d = np.abs(np.subtract.outer(groups, locations))
-    width = kernel.widths[0]
-    return (d < width).astype(float) if isinstance(kernel, nm.Box) else np.exp(-(d**2) / (2 * width**2))
-
-
-def setting(design):
-    x, locations, kernel = DESIGNS[design]
-    groups, group = np.unique(x, return_inverse=True)
-    return pd.DataFrame({"x": x, "y": Y[: len(x)]}), kernel_matrix(kernel, groups, locations), group, kernel
-
-
-def regression(data, kernel, prior):
-    return nm.Model("y ~ x", data, kernel=kernel, prior=prior, family=nm.Gaussian(**FAMILY))
-
-
-def states(fit):
-    return np.concatenate([fit.draws["labels"], fit.draws["locations"]], axis=-1)
-
-
-def of_measure(K, group, **grid):
-    """Each measure with the law that it should have, as log weights of (labels, locations)."""
-    sigma = 0.4
-
-    def pairs(joint):
-        return {labels + tuple(where[c] for c in labels): joint.log_joint(labels, where) for labels, where in joint.states()}
-
-    return {
-        "PY": (nm.PitmanYor(0.9, sigma), lambda: pairs(KernelJoint(K, group, (0.9 / sigma, 1 / sigma), sigma, **grid))),
-        "PY-Dirichlet": (nm.PitmanYor(1.3, 0.0), lambda: pairs(KernelJoint(K, group, 1.3, 0.0, **grid))),
-        "stable": (nm.NormalizedStable(sigma), lambda: pairs(StableJoint(K, group, sigma, **grid))),
-        "finite-2": (nm.FiniteMixture(2, 1.5), lambda: FiniteJoint(K, group, 2, 1.5, **grid).posterior(lambda block: 0.0)),
-        "finite-3": (nm.FiniteMixture(3, 0.9), lambda: FiniteJoint(K, group, 3, 0.9, **grid).posterior(lambda block: 0.0)),
-    }
-
-
-MEASURES = tuple(of_measure(np.ones((2, 1)), [0, 1]))
-SPREAD = {"stable": {"points": 281, "lo": -70.0, "hi": 70.0}}  # of V: without tilt its tails are those of powers
-
-
-def with_likelihood(law, n, y=Y):
-    return {s: value + sum(log_marginal(b, y) for b in clusters_of(s[:n])) for s, value in law.items()}
-
-
 @pytest.mark.parametrize("measure", MEASURES)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_partition_and_locations(design, measure):
@@ -364,187 +237,3 @@ def test_log_joint_of_density_regression():
     ):
         found = regression(data, kernel, prior).log_joint(labels, v=np.exp(log_v), locations=where)
         assert found == pytest.approx(wanted - sum(log_v) + likelihood, abs=1e-10)
-
-
-# ---- predictions
-
-
-@pytest.mark.parametrize("prior", [name for name in PRIORS if name != "PY-as-NGGP"])
-def test_predictive_weights_are_ratios_of_probabilities(prior):
-    measure, log_eppf = PRIORS[prior]
-    fit = mixture(measure).fit(draws=15, tune=20, chains=2, rng=2)
-    states, covariates = states_of(fit.posterior, None), CovariateWeights(fit.model, prediction_rows(fit.model, None))
-    for state, labels in zip(states, states.partitions(), strict=True):
-        sizes = np.bincount(labels).tolist()
-        longer = [[*sizes[:k], sizes[k] + 1, *sizes[k + 1 :]] for k in range(len(sizes))] + [[*sizes, 1]]
-        wanted = np.exp([log_eppf(s) - log_eppf(sizes) for s in longer])
-        np.testing.assert_allclose(state.weights(covariates)[0], wanted, atol=1e-8)
-
-
-def by_chain(fit, evaluate):
-    out = []
-    for c in range(fit.draws.n_chains):
-        one = nm.MCMCResult.__new__(nm.MCMCResult)
-        one.__dict__ = dict(fit.__dict__)
-        one.draws = type(fit.draws)({name: values[c : c + 1].copy() for name, values in fit.draws.items()})
-        out.append(evaluate(one))
-    return np.array(out)
-
-
-def close(values, exact):
-    error = values.std(axis=0, ddof=1) / math.sqrt(len(values))
-    assert (error < 0.03 * exact).all(), "too few draws to tell"
-    assert (np.abs(values.mean(axis=0) - exact) < 5 * error).all()
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("x_new", [0.0, 0.6])
-def test_regression_density(measure, x_new):
-    """Ratios of evidences, at a covariate of the training data and at another: one group more."""
-    x, locations = np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0])
-    kernel = nm.SquaredExponential(0.6, locations=locations)
-
-    def evidence(values, y):
-        groups, group = np.unique(values, return_inverse=True)
-        grid = SPREAD.get(measure, {"points": 161}) if len(groups) == 2 else {"points": 81}
-        if measure == "stable" and len(groups) == 3:
-            grid = {"points": 101, "lo": -50.0, "hi": 50.0}
-        law = of_measure(kernel_matrix(kernel, groups, locations), group, **grid)[measure][1]()
-        return [logsumexp(list(with_likelihood(law, len(values), each).values())) for each in y]
-
-    prior = of_measure(np.ones((2, 1)), [0, 1])[measure][0]
-    exact = np.exp(np.array(evidence(np.append(x, x_new), [np.append(Y[:3], y) for y in POINTS])) - evidence(x, [Y[:3]])[0])
-    fit = regression(pd.DataFrame({"x": x, "y": Y[:3]}), kernel, prior).fit(draws=300, tune=300, thin=6, chains=16, rng=2)
-    rows = pd.DataFrame({"x": x_new, "y": POINTS})
-    close(by_chain(fit, lambda one: np.exp(one.log_density(rows))), exact)
-
-
-@pytest.mark.parametrize("kernel", [None, nm.SquaredExponential(0.05), nm.Box(0.2)])
-@pytest.mark.parametrize("prior", [nm.PitmanYor(), nm.NormalizedStable(), nm.FiniteMixture(5), nm.FiniteMixture(200, nm.Gamma(1, 1))])
-def test_weights_sum_to_one_in_every_draw(kernel, prior):
-    data = nm.datasets.load_mcycle()
-    fit = nm.fit("accel_g ~ 1" if kernel is None else "accel_g ~ times_ms", data, prior=prior, kernel=kernel,
-                 draws=10, tune=50, chains=2, rng=1)
-    new = None if kernel is None else pd.DataFrame({"times_ms": [2.4, 20.0, 33.3, 57.6]})
-    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, new))
-    for state in states_of(fit.posterior, None):
-        weights = state.weights(covariates)
-        assert (weights >= 0).all()
-        np.testing.assert_allclose(weights.sum(axis=1), 1.0, atol=1e-6)
-        if state.n_components - 1 == prior.components:
-            assert (weights[:, -1] == 0).all()
-
-
-@pytest.mark.parametrize("prior", [
-    "PY-0.2", "PY-0.6", "PY-negative", "PY-zero", "PY-Dirichlet", "stable", "finite-2", "finite-4", "finite-9",
-])
-def test_measure_has_the_predictive_weights_as_its_mean(prior):
-    """Given a partition normalised weights do not depend on u, and their means are the predictive weights."""
-    measure, _ = PRIORS[prior]
-    fit = mixture(measure).fit(init=[0, 0, 1, 1, 1, 0], draws=1, tune=0, chains=1, rng=1)
-    (state,) = states_of(fit.posterior, None)
-    covariates, K = CovariateWeights(fit.model, prediction_rows(fit.model, None)), state.n_components - 1
-    rng, shares = np.random.default_rng(1), np.zeros((20_000, K))
-    for t in range(len(shares)):
-        weight, _, _, rest = draw_measure(state.data, state.state, fit.model.packed.n_theta, 0.02, rng)
-        shares[t] = weight[:K] / (weight.sum() + rest.sum())
-    wanted = state.weights(covariates)[0, :K]
-    error = shares.std(axis=0, ddof=1) / math.sqrt(len(shares))
-    # where all components are occupied, and the shares of two sum to 1, the error is that of one of them
-    assert (np.abs(shares.mean(axis=0) - wanted) < 4.5 * error).all()
-    assert (error < 0.015 * wanted).all(), "too few draws to tell"
-
-
-@pytest.mark.parametrize("measure", ["PY", "stable", "finite-3"])
-@pytest.mark.parametrize("with_kernel", [False, True])
-def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
-    """Averages over draws of the random measure given one recorded state of u or v, over many states."""
-    prior = of_measure(np.ones((2, 1)), [0, 1])[measure][0]
-    data = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0, 0.5], "y": Y[:5]})
-    kernel = nm.SquaredExponential(0.6, locations=[0.0, 1.0]) if with_kernel else None
-    model = nm.Model("y ~ x" if with_kernel else "y ~ 1", data, prior=prior, kernel=kernel, family=nm.Gaussian(**FAMILY))
-    fit = model.fit(draws=800, tune=300, thin=5, chains=4, rng=3)
-    new = pd.DataFrame({"x": [0.2]})
-    table = fit.predict(new, kind="mean", draws=3200, interval=0.9)
-    states, covariates = states_of(fit.posterior, None), CovariateWeights(model, prediction_rows(model, new))
-    points, sampled = states.points(None, np.zeros((1, 0))), []
-    for state, seed in zip(states, np.random.SeedSequence(5).spawn(len(states)), strict=True):
-        atoms = state.measure(seed)
-        values = model.family.means(atoms.means(points)[0])
-        share, rest = atoms.shares(covariates)
-        sampled.append(float((share @ values)[0, 0] + rest[0] * FAMILY["m"][0]))
-    sampled = np.array(sampled).reshape(8, -1)
-    error = sampled.mean(axis=1).std(ddof=1) / math.sqrt(8)
-    assert abs(sampled.mean() - float(table["estimate"].iloc[0])) < 4 * error + 0.002
-    np.testing.assert_allclose(np.quantile(sampled, [0.05, 0.95]), table[["lower", "upper"]].iloc[0], atol=0.08)
-
-
-def test_pitman_yor_predicts_as_the_generalised_gamma_process_with_a_gamma_mass():
-    theta, sigma = 0.8, 0.5
-    densities = [
-        by_chain(mixture(prior).fit(draws=250, tune=200, thin=6, chains=16, rng=seed), lambda one: np.exp(one.log_density(POINTS[:, None])))
-        for seed, prior in ((1, nm.PitmanYor(theta, sigma)), (2, nm.NGGP(nm.Gamma(theta / sigma, 1 / sigma), sigma)))
-    ]
-    means = [values.mean(axis=0) for values in densities]
-    error = np.sqrt(sum(values.var(axis=0, ddof=1) / len(values) for values in densities))
-    assert (np.abs(means[0] - means[1]) < 4.5 * error).all()
-    assert (error < 0.03 * means[0]).all(), "too few draws to tell"
-
-
-# ---- what the prior says
-
-
-@pytest.mark.parametrize("prior", [*(name for name in PRIORS if "NGGP" not in name), *HYPER])
-def test_prior_law_of_the_number_of_clusters(prior):
-    n = 7
-    if prior in PRIORS:
-        measure, log_eppf = PRIORS[prior]
-        nodes = [(1.0, log_eppf)]
-    else:
-        measure, mass_prior, sigma_prior, general = HYPER[prior]
-        nodes = [
-            (w * ws, lambda s, mass=mass, sigma=sigma: general(s, mass, sigma))
-            for mass, w in mass_nodes(mass_prior) for sigma, ws in sigma_nodes(sigma_prior, 20)
-        ]
-    count = Counter(tuple(sorted(map(len, clusters_of(labels)))) for labels in partitions(n))
-    law = np.zeros(n)
-    for weight, log_eppf in nodes:
-        for sizes, times in count.items():
-            law[len(sizes) - 1] += weight * times * math.exp(log_eppf(sizes))
-    found = mixture(measure, n).prior_n_clusters()
-    np.testing.assert_allclose(found, law[: len(found)], atol=2e-6)
-    assert law[len(found) :].sum() < 2e-9 and found.sum() == pytest.approx(1.0, abs=1e-8)
-
-
-@pytest.mark.parametrize("prior", [nm.PitmanYor(), nm.PitmanYor(nm.Gamma(0.05, 0.05), 0.5), nm.FiniteMixture(30, nm.Gamma(50, 1)),
-                                   nm.NormalizedStable(), nm.FiniteMixture(10**6, 2.0), nm.PitmanYor(5e11, 0.1)])
-def test_laws_of_many_rows_sum_to_one(prior):
-    model = nm.Model(data=np.random.default_rng(0).normal(size=(400, 1)), prior=prior)
-    assert model.prior_n_clusters().sum() == pytest.approx(1.0, abs=1e-8)
-
-
-@pytest.mark.parametrize("prior", ["PY-0.6", "PY-negative", "stable", "finite-4"])
-def test_partitions_from_the_prior(prior):
-    measure, log_eppf = PRIORS[prior]
-    drawn = np.array([labels for labels, _, _ in _partitions(mixture(measure, 5), 16_000, np.random.SeedSequence(3))])
-    exact = possible(partition_posterior(5, log_eppf, lambda block: 0.0))
-    distance, limit = total_variation(exact, drawn.reshape(16, -1, 5))
-    assert limit < 0.04, "too few draws to tell"
-    assert distance < limit
-
-
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("design", DESIGNS)
-def test_partitions_and_locations_from_the_prior(design, measure):
-    data, K, group, kernel = setting(design)
-    prior, law = of_measure(K, group, **SPREAD.get(measure, {"points": 161}))[measure]
-    exact = law()
-    if "finite" not in measure:  # a finite measure may have no atom in reach of a row
-        assert logsumexp(list(exact.values())) == pytest.approx(0.0, abs=1e-4)
-    model = regression(data, kernel, prior)
-    drawn = np.array([
-        np.concatenate([labels, where[labels]]) for labels, where, _ in _partitions(model, 16_000, np.random.SeedSequence(4))
-    ])
-    distance, limit = total_variation(normalised(list(exact), list(exact.values())), drawn.reshape(16, -1, 8))
-    assert limit < 0.06, "too few draws to tell"
-    assert distance < limit

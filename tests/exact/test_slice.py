@@ -35,7 +35,8 @@ from nrmmix.inference.methods import named
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.state import N_CLUSTERS
-from nrmmix.kernels.moves.slice import draw_partition, draw_sizes, sort_atoms
+from nrmmix.kernels.moves.shared import sort_together
+from nrmmix.kernels.moves.slice import draw_partition, draw_sizes
 
 CHAINS = 16
 
@@ -256,7 +257,7 @@ def test_atoms_are_sorted(M):
     rng = np.random.default_rng(M)
     sizes = rng.choice(rng.exponential(size=M // 2 + 1), M)  # ties
     sorted_sizes, origin = sizes.copy(), np.arange(M)
-    sort_atoms(sorted_sizes, origin, M)
+    sort_together(sorted_sizes, origin, 1.0)
     np.testing.assert_array_equal(sorted_sizes, -np.sort(-sizes))
     np.testing.assert_array_equal(sizes[origin], sorted_sizes)
     assert len(set(origin)) == M

@@ -41,26 +41,33 @@ def draw_components(data, state, n_theta, rng):
     return theta
 
 
-def successive(model: nm.Model, cycle: nm.Cycle, seed: int, iterations: int) -> dict[str, np.ndarray]:
-    """Draws of the hyperparameters, the number of clusters and one observation."""
-    rng = np.random.default_rng(seed)
+def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[str, np.ndarray]]:
+    """Of each chain draws of the hyperparameters, the number of clusters and one observation; the data of all chains are drawn at once."""
+    *rngs, rng_of_data = (np.random.default_rng(seed) for seed in range(CHAINS + 1))
     updates = update_addresses(model)
-    chain = new_chain(model, cycle, rng.integers(0, 2, N).cumsum() // 2, rng, Record.room(model, 1, 1).part(0))
-    # rows of its own: the data change
-    chain.data = chain.data._replace(rows=chain.data.rows._replace(y=chain.data.rows.y.copy()))
+    chains = [
+        new_chain(model, cycle, rng.integers(0, 2, N).cumsum() // 2, rng, Record.room(model, 1, 1).part(0)) for rng in rngs
+    ]
+    for chain in chains:  # rows of its own: the data change
+        chain.data = chain.data._replace(rows=chain.data.rows._replace(y=chain.data.rows.y.copy()))
     names = ["n_clusters", "log_joint", "mass", "sigma", *model.width_names]
-    out = np.empty((iterations, len(names) + 1))
+    out = np.empty((CHAINS, iterations, len(names) + 1))
+    theta = np.empty((model.packed.n_theta, CHAINS * N))
+    no_inputs = np.zeros((CHAINS * N, 0))
     for t in range(iterations):
-        chain.control[loop.ITERATION] = 0
-        chain.run(updates, 0, 1)
-        data, state = chain.data, chain.state
-        theta = draw_components(data, state, model.packed.n_theta, rng)
-        y = model.blocks.draw_responses(theta[:, state.labels], np.zeros((N, 0)), rng, model.packed)
-        data.rows.y[:] = model.blocks.to_kernel_arrays(y, np.zeros((N, 0)), model.packed.table)[0].y
-        loop.fill_log_prior_predictive(data, state)  # on a column that it empties
-        rebuild(data, state)
-        out[t] = [*chain.record.scalars[0], y[3, 0]]
-    return dict(zip([*names, "y"], out[BURN:].T, strict=True))
+        for c, (chain, rng) in enumerate(zip(chains, rngs, strict=True)):
+            chain.control[loop.ITERATION] = 0
+            chain.run(updates, 0, 1)
+            theta[:, c * N : (c + 1) * N] = draw_components(chain.data, chain.state, len(theta), rng)[:, chain.state.labels]
+        y = model.blocks.draw_responses(theta, no_inputs, rng_of_data, model.packed)
+        rows = model.blocks.to_kernel_arrays(y, no_inputs, model.packed.table)[0].y.reshape(CHAINS, N, -1)
+        for c, chain in enumerate(chains):
+            data, state = chain.data, chain.state
+            data.rows.y[:] = rows[c]
+            loop.fill_log_prior_predictive(data, state)  # on a column that it empties
+            rebuild(data, state)
+            out[c, t] = [*chain.record.scalars[0], y[c * N + 3, 0]]
+    return [dict(zip([*names, "y"], of_chain[BURN:].T, strict=True)) for of_chain in out]
 
 
 def model_of(prior, kernel) -> nm.Model:
@@ -112,7 +119,7 @@ def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, f
 
 def run(model: nm.Model, iterations: int, method="gibbs") -> dict[str, float]:
     _, cycle = named(method)
-    return z_scores(model, [successive(model, cycle, seed, iterations) for seed in range(CHAINS)])
+    return z_scores(model, successive(model, cycle, iterations))
 
 
 MASS = nm.Gamma(2, 1.5)

@@ -1,4 +1,4 @@
-"""Random measures, what they say of partitions, and covariate kernels."""
+"""Random measures, what they say of partitions, and covariate kernels.  u and the mass may be arrays: a value for each."""
 
 from __future__ import annotations
 
@@ -9,37 +9,35 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 
-def psi1(u: float, sigma: float, tau: float) -> float:
+def psi1(u, sigma: float, tau: float):
     """psi(u) / mass"""
     if sigma == 0:
-        return math.log1p(u / tau)
+        return np.log1p(u / tau)
     if tau == 0:
         return u**sigma / sigma
-    return tau**sigma * math.expm1(sigma * math.log1p(u / tau)) / sigma
+    return tau**sigma * np.expm1(sigma * np.log1p(u / tau)) / sigma
 
 
-def psi(u: float, mass: float, sigma: float, tau: float) -> float:
+def psi(u, mass, sigma: float, tau: float):
     """Laplace exponent: the integral of (1 - exp(-u w)) rho(dw)."""
     return mass * psi1(u, sigma, tau)
 
 
-def log_kappa(m: int, u: float, mass: float, sigma: float, tau: float) -> float:
+def log_kappa(m: int, u, mass, sigma: float, tau: float):
     """Log of the integral of w^m exp(-u w) rho(dw)."""
-    return float(math.log(mass) + gammaln(m - sigma) - gammaln(1 - sigma) - (m - sigma) * math.log(u + tau))
+    return np.log(mass) + gammaln(m - sigma) - gammaln(1 - sigma) - (m - sigma) * np.log(u + tau)
 
 
-def log_eppf_given_u(sizes: Sequence[int], u: float, mass: float, sigma: float, tau: float) -> float:
+def log_eppf_given_u(sizes: Sequence[int], u, mass: float, sigma: float, tau: float):
     """log p(partition, u)"""
     n = sum(sizes)
-    return float(
-        (n - 1) * math.log(u) - gammaln(n) - psi(u, mass, sigma, tau) + sum(log_kappa(m, u, mass, sigma, tau) for m in sizes)
-    )
+    return (n - 1) * np.log(u) - gammaln(n) - psi(u, mass, sigma, tau) + sum(log_kappa(m, u, mass, sigma, tau) for m in sizes)
 
 
 def log_eppf(sizes: Sequence[int], mass: float, sigma: float, tau: float) -> float:
     """log p(partition), u integrated out by quadrature."""
     x = np.arange(-60.0, 150.0, 0.05)
-    return float(logsumexp([log_eppf_given_u(sizes, math.exp(t), mass, sigma, tau) + t for t in x]) + math.log(0.05))
+    return float(logsumexp(log_eppf_given_u(sizes, np.exp(x), mass, sigma, tau) + x) + math.log(0.05))
 
 
 def log_crp(sizes: Sequence[int], mass: float) -> float:

@@ -72,8 +72,8 @@ def log_likelihood(problem: Problem, point: Point) -> float:
     return sum(log_marginal(problem.y[point.members(k)], problem.base) for k in range(point.n_clusters))
 
 
-def log_measure(problem: Problem, point: Point) -> float:
-    """log p(partition, locations, v), or log p(partition) where u is integrated out; a density in v itself."""
+def log_measure(problem: Problem, point: Point):
+    """log p(partition, locations, v), or log p(partition) where u is integrated out; the mass of an explicit measure may be an array."""
     sizes = [len(point.members(k)) for k in range(point.n_clusters)]
     mass, sigma, tau = point.mass, point.sigma, point.tau
     if problem.marginal:
@@ -98,10 +98,10 @@ def log_measure(problem: Problem, point: Point) -> float:
         if k >= 0:
             reach = K[problem.group[i], point.locations[k]]
             value += math.log(reach) if reach > 0 else -math.inf
-    return float(value)
+    return value
 
 
-def log_atoms(problem: Problem, sizes, locations, A, mass: float, sigma: float, tau: float) -> float:
+def log_atoms(problem: Problem, sizes, locations, A, mass, sigma: float, tau: float):
     """What the atoms of the random measure bring: those of the clusters, and that all others give none."""
     value = -sum(weight * psi(A[p], mass, sigma, tau) for p, weight in enumerate(problem.R0))
     for m, p in zip(sizes, locations, strict=True):
@@ -269,7 +269,7 @@ def split_merge(problem: Problem, point: Point, scans: int, sequential: bool, rn
 # ---- full conditionals of the hyperparameters and of v, up to a constant
 
 
-def log_hyperpriors(problem: Problem, point: Point) -> float:
+def log_hyperpriors(problem: Problem, point: Point):
     value = 0.0
     for name, distribution in problem.hyperprior.items():
         if name == "width":
@@ -278,7 +278,7 @@ def log_hyperpriors(problem: Problem, point: Point) -> float:
             value += distribution.logpdf(point.widths[int(name.removeprefix("width_"))])
         else:
             value += distribution.logpdf(getattr(point, name))
-    return float(value)
+    return value
 
 
 def log_posterior(problem: Problem, point: Point, *, without_mass: bool = False) -> float:
@@ -286,10 +286,9 @@ def log_posterior(problem: Problem, point: Point, *, without_mass: bool = False)
     if not (without_mass and "mass" in problem.hyperprior):
         return log_measure(problem, point) + log_hyperpriors(problem, point)
     step = 0.25
-    terms = []
-    for t in np.arange(-30.0, 10.0, step):
-        at = replace(point, mass=math.exp(t))
-        terms.append(log_measure(problem, at) + log_hyperpriors(problem, at) + t)
+    t = np.arange(-30.0, 10.0, step)
+    at = replace(point, mass=np.exp(t))
+    terms = log_measure(problem, at) + log_hyperpriors(problem, at) + t
     return float(logsumexp(terms) + math.log(step))
 
 
@@ -386,7 +385,7 @@ def predictive_weights(
 
     A_at and K_at (K,) at the clusters' locations, A and K (P,) at all of them, R0 uniform.
     """
-    x = np.linspace(-60.0, 500.0, 200_001)
+    x = np.linspace(-60.0, 500.0, 11_201)
     v = np.exp(x)[:, None]
     b, b_at = tau + A, tau + A_at
     log_f = x - (np.log1p(v * K_at / b_at) * (sizes - sigma)).sum(axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.moves.algorithm8 import redraw
 from nrmmix.kernels.moves.gibbs import allocate
 from nrmmix.model.pack import arrays_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 # Of Program, what moves have learnt and counted: names in checkpoints and files, and fields.
 PROGRAM = {"kept": "learnt", "tally": "tally", "work": "work"}
@@ -94,7 +92,7 @@ class Chain:
             loop.start(self.data, self.state, labels)
             self.order = self.order[:0]
         while len(self.order) and not self.control[loop.STOP]:
-            status = allocate(self.data, self.state, self.order, self.rng)
+            status = allocate(self.data, self.state, self.order, len(self.order), self.rng)
             if status != layout.NEED_ROOM:
                 self.control[loop.STATUS] = 0 if status == layout.DONE else status
                 self.order = self.order[:0]
@@ -115,12 +113,6 @@ class Chain:
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
         kept |= {name: getattr(self.program, field).copy() for name, field in PROGRAM.items()}
         return Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead)
-
-
-
-
-
-
 
 
 def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:

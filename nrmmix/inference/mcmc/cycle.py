@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nrmmix.common.messages import one_of
-from nrmmix.common.registry import code, plugin, plugins
+from nrmmix.common.registry import code, is_own, plugin, plugins
 from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.inference.method import Method
 from nrmmix.kernels.core import locations
@@ -51,9 +51,7 @@ class Cycle(Method):
     Cycle([SplitMerge(), Gibbs()], share='work')
     """
 
-    accepts: ClassVar[frozenset[str]] = frozenset(
-        ("draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit")
-    )
+    accepts: ClassVar[frozenset[str]] = frozenset(("draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit"))
 
     moves: tuple[Move, ...]
     share: str = "once"
@@ -72,7 +70,7 @@ class Cycle(Method):
             if isinstance(move, Cycle):
                 raise ValueError("moves holds an nm.Cycle; give its moves instead.")
             if not isinstance(move, Move):
-                there = ", ".join(f"nm.{one.made.__name__}()" for one in plugins("move") if one.is_own and not one.made.runs_alone)
+                there = ", ".join(f"nm.{one.made.__name__}()" for one in plugins("move") if is_own(one.made) and not one.made.runs_alone)
                 raise ValueError(f"moves holds {move!r}, which is no move; there are {there}.")
         one_of("share", self.share, SHARES)
         if len(moves) > 1 and any(move.runs_alone for move in moves):
@@ -102,14 +100,9 @@ class Cycle(Method):
         return ""
 
     def check(self, model: Specification, tune: int, has_name: bool) -> None:
-        """The options of moves must suit the model, and they must have the tuning that they need.
+        """A ValueError where the options of moves do not suit the model, or they lack the tuning that they need.
 
         A method by its name needs none to share work: without tuning each of its moves is called once.
-
-        Raises
-        ------
-        ValueError
-            Says why not.
         """
         for move in self.moves:
             if move.complaint(model):
@@ -143,14 +136,9 @@ def program(cycle: Cycle, model: Specification) -> layout.Program:
     work = np.zeros((len(moves), layout.WORK))
     work[:, layout.CALLS], work[:, layout.BY_WORK] = 1.0, float(cycle.share == "work")
     return layout.Program(
-        address=np.array([move.entry.address for move in moves], np.int64),
-        place=place,
-        option=option,
-        learnt=np.zeros((len(moves), layout.LEARNT)),
-        tally=np.zeros((len(moves), layout.KINDS * layout.TALLY)),
-        work=work,
-        floats=np.zeros(int(place[-1, 1])),
-        ints=np.zeros(int(place[-1, 3]), np.int64),
+        address=np.array([move.entry.address for move in moves], np.int64), place=place, option=option,
+        learnt=np.zeros((len(moves), layout.LEARNT)), tally=np.zeros((len(moves), layout.KINDS * layout.TALLY)), work=work,
+        floats=np.zeros(int(place[-1, 1])), ints=np.zeros(int(place[-1, 3]), np.int64),
     )
 
 

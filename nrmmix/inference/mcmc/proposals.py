@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from nrmmix.inference.mcmc.moves.base import Move
+from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.kernels.core import state as layout
 from nrmmix.posterior.diagnostics import COLUMNS
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.inference.mcmc.moves.base import Move
-    from nrmmix.inference.mcmc.sampling import Run
 
 
 def table(run: Run) -> pd.DataFrame:
     """Counts of every move since the end of tuning, pooled over chains.
-
-    Parameters
-    ----------
-    run : nrmmix.inference.mcmc.sampling.Run
 
     Returns
     -------
@@ -41,8 +34,6 @@ def table(run: Run) -> pd.DataFrame:
     >>> fit.proposals()[["move", "kind"]].values.tolist()
     [['split_merge', 'split'], ['split_merge', 'merge'], ['gibbs', '']]
     """
-    import pandas as pd
-
     columns = ["move", "kind", "calls", "proposed", "accepted", "log_ratio", "log_ratio_sd", "skipped"]
     if not run.checkpoints:  # of a run that was put together, not sampled
         return pd.DataFrame(columns=columns)
@@ -68,12 +59,7 @@ def _moments(n: float, total: float, squares: float) -> tuple[float, float]:
 
 
 def rows(run: Run, n: int) -> pd.DataFrame:
-    """Acceptance rates, log ratios and skipped calls as rows of `MCMCResult.diagnostics`: mean and sd, the other columns NaN.
-
-    `n` observations.
-    """
-    import pandas as pd
-
+    """Acceptance rates, log ratios and skipped calls, of `n` observations, as rows of `MCMCResult.diagnostics`: mean and sd, else NaN."""
     found: dict[str, tuple[float, float]] = {}
     for move, row in _by_move(run):
         if row.kind:

@@ -7,7 +7,7 @@ import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,8 @@ from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.moves.gibbs import allocate
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
 
 MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
 TURNS = 40  # of the chains within a run, the first ones short: every chain soon has draws
@@ -50,19 +48,8 @@ class Run:
 
 
 def sample(
-    model: Specification,
-    cycle: Cycle,
-    name: str,
-    *,
-    draws: int,
-    tune: int,
-    thin: int,
-    chains: int,
-    init: Any,
-    rng: Any,
-    cores: int | None,
-    progress: bool | None,
-    time_limit: float | None,
+    model: Specification, cycle: Cycle, name: str, *, draws: int, tune: int, thin: int, chains: int, init: Any, rng: Any, cores: int | None,
+    progress: bool | None, time_limit: float | None,
 ) -> Run:
     """Run the chains of a model by a cycle of moves under its name; see `nrmmix.Model.fit`."""
     draws, tune = count("draws", draws, 1), count("tune", tune, 0)
@@ -99,9 +86,7 @@ def sample(
     )
 
 
-def extend(
-    model: Specification, fit: Run, draws: int, *, cores: int | None, progress: bool | None, time_limit: float | None
-) -> Run:
+def extend(model: Specification, fit: Run, draws: int, *, cores: int | None, progress: bool | None, time_limit: float | None) -> Run:
     """Go on with the chains of a run; see `nrmmix.MCMCResult.extend`."""
     thin, before = fit.thin, fit.draws.n_draws
     draws, chains = count("draws", draws, 1), fit.draws.n_chains
@@ -163,14 +148,13 @@ def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     chain = new_chain(model, cycle, nobody, np.random.default_rng(0), Record.room(model, 1, 1).part(0))
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1  # a run of no iterations
-    allocate(chain.data, chain.state, chain.order, chain.rng)
+    allocate(chain.data, chain.state, chain.order, len(chain.order), chain.rng)
     chain.run(updates, 0, 1)
     return updates
 
 
 def _drive(
-    runs: list[Chain], updates: np.ndarray, tune: int, thin: int, draws: int, progress: bool | None, cores: int,
-    time_limit: float | None,
+    runs: list[Chain], updates: np.ndarray, tune: int, thin: int, draws: int, progress: bool | None, cores: int, time_limit: float | None
 ) -> tuple[float, str]:
     """Run all chains, in turns, so that none is far behind when they are stopped.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.frame.labels import canonical
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 UNASSIGNED = -1
 BY_TREES = {name: UNASSIGNED - 1 - j for j, name in enumerate(STARTS)}  # labels of observations that enter by trees

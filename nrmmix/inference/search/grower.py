@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
 from nrmmix.inference.search.tree import Tree
-from nrmmix.kernels.chain import start
+from nrmmix.kernels.chain import start, update_rest
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import nrm
 from nrmmix.kernels.measure.weights import log_cluster
 from nrmmix.kernels.moves.shared import set_partition
 from nrmmix.kernels.trees import bhc, ibhc
-from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, leaves
+from nrmmix.kernels.trees.forest import GUIDE, SIDE, Forest, clear_forest, nodes_below, plant_leaves, write_labels
 from nrmmix.model.pack import arrays_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 MOST_BANK = 2**33  # bytes of the statistics of internal nodes
 UNIONS, ROWS = 2**20, 1000  # tried by BHC, taken up by IBHC, before Ctrl-C is heard
@@ -71,8 +67,7 @@ class TreeGrower:
 
     def plant(self) -> None:
         """Every row alone; no internal nodes."""
-        clear_forest(self.forest)
-        ibhc.plant_leaves(self.data, self.state.side, self.forest)
+        plant_leaves(self.data, self.state.side, self.forest)
 
     def insert_all(self, order: np.ndarray) -> Iterator[None]:
         """IBHC: observations enter in an order."""
@@ -106,7 +101,7 @@ class TreeGrower:
     def grown_labels(self) -> np.ndarray:
         """Of each row the number of the tree that it is in."""
         out = np.zeros(self.n, np.int64)
-        ibhc.read_labels(self.state, self.forest, self.scratch, out, np.zeros(self.n, np.int64))
+        write_labels(self.forest, self.roots_grown, out, np.zeros(self.n, np.int64))
         return out
 
     def compile(self, updates: np.ndarray) -> None:
@@ -115,10 +110,9 @@ class TreeGrower:
             pass
         self.grown_labels()
         self.plant()
-        bhc.internal_nodes(self.forest, 0, np.zeros(1, np.int64))
-        leaves(self.forest, 0, np.zeros(1, np.int64))
+        nodes_below(self.forest, 0, False, np.zeros(1, np.int64))
         set_partition(self.data, self.state, np.zeros(self.n, np.int64), 1)
-        ibhc.resample(self.data, self.state, updates[:0], np.random.default_rng(0))
+        update_rest(self.data, self.state, updates[:0], np.random.default_rng(0))
 
     def agglomerate(self, roots: np.ndarray) -> Iterator[None]:
         """BHC of trees: to one."""
@@ -138,12 +132,12 @@ class TreeGrower:
         """The tree that all were joined to."""
         n, forest, root = self.n, self.forest, int(self.roots.node[0])
         inner = np.zeros(n, np.int64)
-        bhc.internal_nodes(forest, root, inner)
+        nodes_below(forest, root, True, inner)
         nodes = np.concatenate([np.arange(n), inner[: n - 1]])
         number = np.empty(2 * n, np.int64)
         number[nodes] = np.arange(2 * n - 1)
         order = np.zeros(n, np.int64)
-        leaves(forest, root, order)
+        nodes_below(forest, root, False, order)
         first = np.zeros(2 * n - 1, np.int64)
         first[order] = np.arange(n)
         left, right = number[forest.left[nodes[n:]]], number[forest.right[nodes[n:]]]
@@ -176,7 +170,7 @@ class TreeGrower:
         while n_clusters > self.state.size.shape[0] - 3:
             self.state = layout.enlarged(self.state)
         set_partition(self.data, self.state, labels, n_clusters)
-        ibhc.resample(self.data, self.state, updates, rng)
+        update_rest(self.data, self.state, updates, rng)
         self.set_guide(n_clusters)
 
 

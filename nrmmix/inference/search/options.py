@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from nrmmix.common.messages import count
-from nrmmix.common.registry import plugin
+from nrmmix.common.registry import plugin, written
 from nrmmix.inference.mcmc.moves.base import only_with_unions
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.grower import TreeGrower, too_large
@@ -52,9 +52,7 @@ class Search(Method):
 
         return run_search(model, self, **arguments)
 
-    def __str__(self) -> str:
-        given = [f"{one.name}={getattr(self, one.name)!r}" for one in fields(self) if getattr(self, one.name) != one.default]
-        return f"{type(self).__name__}({', '.join(given)})"
+    __str__ = written
 
 
 @plugin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from nrmmix.inference.search.grower import TreeGrower
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.tree import Tree
 from nrmmix.kernels.core import state as layout
+from nrmmix.model.specification import Specification
 
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
 
 @dataclass(frozen=True)
 class Found:
@@ -47,13 +46,7 @@ class SearchOutcome(NamedTuple):
 
 
 def run_search(model: Specification, search: Search, *, rng: Any, progress: bool | None, time_limit: float | None) -> SearchOutcome:
-    """Run a search on a model; see `Model.fit`.
-
-    Raises
-    ------
-    ValueError
-        If the model is too large for the search, or an argument is out of range.
-    """
+    """Run a search on a model; see `Model.fit`.  A ValueError if the model is too large for it, or an argument is out of range."""
     if why := search.complaint(model):
         raise ValueError(f"nm.{search}: {why}.")
     limit = seconds("time_limit", time_limit)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import heapq
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-
-    pass
+from nrmmix.model.frame.labels import canonical
 
 NEGLIGIBLE = 60.0  # nats below the largest sum of partitions of a tree into so many clusters
 
@@ -66,17 +63,9 @@ class Tree:
         return self.order[self._first[node] : self._first[node] + self.count[node]]
 
     def cut(self, most: int | None = None) -> np.ndarray:
-        """The nodes that stand for clusters: from the root down, those whose children have d > 1 give way to their children.
+        """The nodes (K,) that stand for clusters, from left to right: from the root down, those whose children have d > 1 give way to them.
 
-        Parameters
-        ----------
-        most : int, optional
-            As many clusters at most; the largest d gives way first.
-
-        Returns
-        -------
-        ndarray of int64, (K,)
-            From left to right.
+        Of at most `most` clusters, if that is given, the largest d gives way first.
         """
         whole, n = [self.root], self.n_leaves
         waiting: list[tuple[float, int]] = []
@@ -98,27 +87,16 @@ class Tree:
 
     def labels(self, most: int | None = None) -> np.ndarray:
         """The partition of `cut`, (n,), clusters numbered by first appearance."""
-        from nrmmix.model.frame.labels import canonical
-
         out = np.empty(self.n_leaves, np.int64)
         for k, node in enumerate(self.cut(most)):
             out[self.rows(node)] = k
         return canonical(out)[0]
 
     def log_sums(self, most: int | None = None) -> np.ndarray:
-        """log of the sum, over the partitions of the tree into k clusters, of products of phi(h), for k = 0, ..., n.
+        """log of the sum, over the partitions of the tree into k clusters, of products of phi(h), (n + 1,) for k = 0, ..., n.
 
-        Sums that are negligible, less than exp(-60) times the largest one of a node, are left out.
-
-        Parameters
-        ----------
-        most : int, optional
-            Only up to so many clusters.
-
-        Returns
-        -------
-        ndarray, (n + 1,)
-            Minus infinity where there is none.
+        Minus infinity where there is none, and beyond `most` clusters.  Sums that are negligible, less than exp(-60) times the largest one
+        of a node, are left out.
         """
         n = self.n_leaves
         most = n if most is None else most

@@ -29,6 +29,16 @@ def update_column(data, stat, k, i, sign):
 
 
 @kernel
+def has_gaps(rows, i, first, last):
+    """Whether row i misses any of the cells first..last-1 that the chain draws, or a new row does."""
+    if rows.missing.shape[0] > 0:
+        for j in range(first, last):
+            if rows.missing[i, j] != 0:
+                return True
+    return False
+
+
+@kernel
 def score_columns(data, stat, work, out, K, i, own):
     """Add to out[:K] the log predictive of observation i in each column, without i itself in column `own` (or -1).
 
@@ -153,14 +163,21 @@ def detach(data, state, i):
 
 
 @kernel
+def open_cluster(data, state):
+    """A cluster more, without observations."""
+    k = state.num[N_CLUSTERS]
+    empty_column(data, state.stat, k)
+    state.size[k] = 0
+    for p in range(state.log_K_sum.shape[1]):
+        state.log_K_sum[k, p] = 0.0
+    state.num[N_CLUSTERS] = k + 1
+
+
+@kernel
 def attach(data, state, i, k):
     """Put observation i into cluster k; k = K opens a new one."""
     if k == state.num[N_CLUSTERS]:
-        empty_column(data, state.stat, k)
-        state.size[k] = 0
-        for p in range(state.log_K_sum.shape[1]):
-            state.log_K_sum[k, p] = 0.0
-        state.num[N_CLUSTERS] = k + 1
+        open_cluster(data, state)
     state.labels[i] = k
     state.size[k] += 1
     update_column(data, state.stat, k, i, 1.0)

@@ -28,7 +28,7 @@ def squared_exponential(distance, width, log_K):
 
 @entry(COVARIATE_T)
 def box(distance, width, log_K):
-    """1 where every d_j < w_j, else 0"""
+    """1 where every d_j < w_j, else 0; without covariates K = 1, that of a mixture"""
     for g in range(log_K.shape[0]):
         for p in range(log_K.shape[1]):
             inside = True

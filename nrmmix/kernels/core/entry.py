@@ -16,7 +16,7 @@ from numba import cfunc, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nrmmix.kernels.core.jit import JIT
+from nrmmix.kernels.core.jit import FAST, JIT
 from nrmmix.kernels.core.state import Data, Memory, Rows, State
 
 _f8, _i8 = types.float64, types.int64
@@ -78,8 +78,9 @@ _python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, wh
 class Entry:
     """A function with an address.  Compiled when the address is first asked for."""
 
-    def __init__(self, signature: Any, function: Callable[..., Any]):
+    def __init__(self, signature: Any, function: Callable[..., Any], fast: bool):
         self.signature = signature
+        self.fast = fast
         self.function = function
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
@@ -91,7 +92,9 @@ class Entry:
             _python_functions[id(self)] = self.function
             return id(self)
         if self._compiled is None:
-            options = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+            options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+            if self.fast:
+                options["fastmath"] = set(FAST)
             try:
                 self._compiled = cfunc(self.signature, cache=True, **options)(self.function)
             except RuntimeError:  # no directory in which a cache could be written
@@ -99,9 +102,9 @@ class Entry:
         return self._compiled.address
 
 
-def entry(signature: Any) -> Callable[[Callable[..., Any]], Entry]:
-    """Decorator: make a function an entry point with one of the signatures of this module."""
-    return lambda function: Entry(signature, function)
+def entry(signature: Any, *, fast: bool = False) -> Callable[[Callable[..., Any]], Entry]:
+    """Decorator: make a function an entry point with one of the signatures of this module; `fast` as in `jit.fast`."""
+    return lambda function: Entry(signature, function, fast)
 
 
 def _caller(wanted: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -25,24 +24,17 @@ _TWO_52_BITS = 0x4330000000000000
 _BIASED_TWO_52 = 4503599627370496.0 + 1023.0
 
 
-@intrinsic
-def _bits(typingctx, x):
-    """The 64 bits of a float as an integer."""
+def _same_bits(target, source):
+    """A function for kernels that takes a number of 64 bits for one of another type."""
 
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.IntType(64))
+    @intrinsic
+    def cast(typingctx, x):
+        return target(source), lambda context, builder, signature, args: builder.bitcast(args[0], context.get_value_type(target))
 
-    return types.int64(types.float64), codegen
+    return cast
 
 
-@intrinsic
-def _float(typingctx, b):
-    """The float with these 64 bits."""
-
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
+_bits, _float = _same_bits(types.int64, types.float64), _same_bits(types.float64, types.int64)
 
 
 if JIT:
@@ -170,22 +162,34 @@ def draw_log_gamma(shape, rng):
 
 
 @fast
+def to_shares(weight, m):
+    """weight[:m] = exp(weight - top); top and the sum; (-inf, nan) where a weight is not a number or all are 0."""
+    top, wrong = -math.inf, 0
+    for k in range(m):
+        top = max(top, weight[k])
+        wrong += weight[k] != weight[k]
+    if wrong > 0 or top == -math.inf:
+        return -math.inf, math.nan
+    total = 0.0
+    for k in range(m):
+        weight[k] = exp_any(weight[k] - top)
+        total += weight[k]
+    return top, total
+
+
+@fast
 def draw_index(weight, m, r):
     """Index with probability proportional to exp(weight[:m]), by one uniform r; -1 if a weight is not a number, or all are 0.
 
     The weights are overwritten.
     """
-    top, wrong = -math.inf, 0
-    for k in range(m):
-        top = max(top, weight[k])
-        wrong += weight[k] != weight[k]
-    if wrong > 0:
-        return -1
-    total = 0.0
-    for k in range(m):
-        weight[k] = exp_any(weight[k] - top)
-        total += weight[k]
-    r *= total
+    top, total = to_shares(weight, m)
+    return draw_share(weight, m, r * total) if top > -math.inf else -1
+
+
+@fast
+def draw_share(weight, m, r):
+    """Index with probability proportional to weight[:m], by r uniform in [0, their sum); -1 if none of them is greater than 0."""
     for k in range(m - 1):
         r -= weight[k]
         if r < 0.0:

@@ -14,9 +14,9 @@ import math
 
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.special import draw_log_gamma, exp_any, log_pos, log_rising
+from nrmmix.kernels.core.special import log_pos, log_rising
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
-from nrmmix.kernels.families.rising import LANES
+from nrmmix.kernels.families.shared import add, clear, draw_log_shares, padded, places, shares
 
 LEVELS, STARTS = 0, 1  # in Rows.constant
 
@@ -26,23 +26,26 @@ def n_stat(d, T):
 
 
 @kernel
-def _refresh(rows, stat, block, k, j):
-    """Log predictive probabilities of response j."""
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+def _probability(rows, stat, block, k, j, level):
+    s, o, first, d = places(block)
     T = int(rows.constant[o + LEVELS])
     total = rows.constant[o + STARTS + d + 1 + j] + stat[s + 2 * T + 1 + j, k]
-    alpha = o + STARTS + 2 * d + 1
+    return (rows.constant[o + STARTS + 2 * d + 1 + level] + stat[s + level, k]) / total
+
+
+@kernel
+def _refresh(rows, stat, block, k, j):
+    """Log predictive probabilities of response j."""
+    s, o, first, d = places(block)
+    T = int(rows.constant[o + LEVELS])
     for level in range(int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])):
-        stat[s + T + level, k] = log_pos((rows.constant[alpha + level] + stat[s + level, k]) / total)
+        stat[s + T + level, k] = log_pos(_probability(rows, stat, block, k, j, level))
 
 
 @entry(EMPTY_T)
 def categorical_empty(rows, stat, block, k):
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
-    for r in range(s, s + 2 * int(rows.constant[block[CONSTANT] + LEVELS]) + 1 + d):
-        stat[r, k] = 0.0
+    s, o, first, d = places(block)
+    clear(stat, s, s + 2 * int(rows.constant[o + LEVELS]) + 1 + d, k)
     for j in range(d):
         _refresh(rows, stat, block, k, j)
     return DONE
@@ -50,9 +53,9 @@ def categorical_empty(rows, stat, block, k):
 
 @entry(UPDATE_T)
 def categorical_update(rows, stat, block, k, i, sign):
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
+    s, o, first, d = places(block)
     T = int(rows.constant[o + LEVELS])
-    for j in range(block[LAST] - first):
+    for j in range(d):
         y = rows.y[i, first + j]
         if not math.isnan(y):
             stat[s + int(rows.constant[o + STARTS + j]) + int(y), k] += sign
@@ -63,11 +66,9 @@ def categorical_update(rows, stat, block, k, i, sign):
 
 @entry(COMBINE_T)
 def categorical_combine(rows, source, target, block, k, m):
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
-    T = int(rows.constant[block[CONSTANT] + LEVELS])
-    for level in range(T):
-        target[s + level, m] += source[s + level, k]
+    s, o, first, d = places(block)
+    T = int(rows.constant[o + LEVELS])
+    add(source, target, s, s + T, k, m)
     for j in range(d):
         observed = s + 2 * T + 1 + j
         if source[observed, k] > 0.0:
@@ -98,8 +99,7 @@ def _add_logs(rows, logs, base, out, block, K, i):
 @kernel
 def _without(rows, stat, block, k, i):
     """Log predictive of member i given the other members."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     T = int(rows.constant[o + LEVELS])
     alpha, sums = o + STARTS + 2 * d + 1, o + STARTS + d + 1
     product, total = 1.0, 0.0
@@ -118,9 +118,8 @@ def _without(rows, stat, block, k, i):
 @entry(SCORE_T)
 def categorical_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
-    padded = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
     T = int(rows.constant[block[CONSTANT] + LEVELS])
-    _add_logs(rows, stat, block[STAT] + T, out, block, padded, i)
+    _add_logs(rows, stat, block[STAT] + T, out, block, padded(K, stat, out), i)
     if own >= 0:
         out[own] = before + _without(rows, stat, block, own, i)
     return DONE
@@ -128,8 +127,7 @@ def categorical_score(rows, stat, work, out, block, K, i, own):
 
 @entry(MARGINAL_T)
 def categorical_marginal(rows, stat, block, k):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     T = int(rows.constant[o + LEVELS])
     total = 0.0
     for j in range(d):
@@ -141,21 +139,11 @@ def categorical_marginal(rows, stat, block, k):
 
 @entry(SAMPLE_T)
 def categorical_sample(rows, stat, theta, block, k, m, rng):
-    s, t, o = block[STAT], block[THETA], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
-    alpha = o + STARTS + 2 * d + 1
+    s, o, first, d = places(block)
+    t, alpha = block[THETA], o + STARTS + 2 * d + 1
     for j in range(d):
         start, stop = int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])
-        top = -math.inf
-        for level in range(start, stop):
-            theta[t + level, m] = draw_log_gamma(rows.constant[alpha + level] + stat[s + level, k], rng)
-            top = max(top, theta[t + level, m])
-        total = 0.0
-        for level in range(start, stop):
-            total += exp_any(theta[t + level, m] - top)
-        total = top + math.log(total)
-        for level in range(start, stop):
-            theta[t + level, m] -= total
+        draw_log_shares(rows.constant, stat, theta, alpha + start, s + start, t + start, stop - start, k, m, rng)
     theta[t + int(rows.constant[o + LEVELS]), m] = 0.0
     return DONE
 
@@ -166,15 +154,6 @@ def categorical_density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-@kernel
-def _probability(rows, stat, block, k, j, level):
-    o, s = block[CONSTANT], block[STAT]
-    d = block[LAST] - block[FIRST]
-    T = int(rows.constant[o + LEVELS])
-    total = rows.constant[o + STARTS + d + 1 + j] + stat[s + 2 * T + 1 + j, k]
-    return (rows.constant[o + STARTS + 2 * d + 1 + level] + stat[s + level, k]) / total
-
-
 @entry(MEAN_T)
 def categorical_mean(rows, stat, out, block, k, i):
     """Probability of each level."""
@@ -182,13 +161,6 @@ def categorical_mean(rows, stat, out, block, k, i):
     for j in range(block[LAST] - block[FIRST]):
         for level in range(int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])):
             out[block[MEANS] + level] = _probability(rows, stat, block, k, j, level)
-    return DONE
-
-
-@entry(MEAN_T)
-def categorical_mean_theta(rows, theta, out, block, m, i):
-    for level in range(int(rows.constant[block[CONSTANT] + LEVELS])):
-        out[block[MEANS] + level] = math.exp(theta[block[THETA] + level, m])
     return DONE
 
 
@@ -205,3 +177,6 @@ def bernoulli_mean_theta(rows, theta, out, block, m, i):
     for j in range(block[LAST] - block[FIRST]):
         out[block[MEANS] + j] = math.exp(theta[block[THETA] + 2 * j + 1, m])
     return DONE
+
+
+categorical_mean_theta = shares

@@ -10,13 +10,12 @@ Rows of theta: log probabilities (d).
 
 from __future__ import annotations
 
-import math
-
 from nrmmix.kernels.core.entry import AFFINITY_T, COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.special import draw_log_gamma, exp_any, log_rising
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.special import log_rising
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, MEANS, STAT, THETA
-from nrmmix.kernels.families.rising import LANES, gather, ones, take_logs
+from nrmmix.kernels.families.rising import gather, ones, take_logs
+from nrmmix.kernels.families.shared import add, clear, draw_log_shares, padded, shares
 
 WORDS, TOTAL, ALPHA = 0, 1, 2  # in Rows.constant
 
@@ -24,8 +23,7 @@ WORDS, TOTAL, ALPHA = 0, 1, 2  # in Rows.constant
 @entry(EMPTY_T)
 def multinomial_empty(rows, stat, block, k):
     s = block[STAT]
-    for r in range(s, s + int(rows.constant[block[CONSTANT] + WORDS]) + 1):
-        stat[r, k] = 0.0
+    clear(stat, s, s + int(rows.constant[block[CONSTANT] + WORDS]) + 1, k)
     return DONE
 
 
@@ -48,15 +46,16 @@ def multinomial_update(rows, stat, block, k, i, sign):
 @entry(COMBINE_T)
 def multinomial_combine(rows, source, target, block, k, m):
     s = block[STAT]
-    for r in range(s, s + int(rows.constant[block[CONSTANT] + WORDS]) + 1):
-        target[r, m] += source[r, k]
+    add(source, target, s, s + int(rows.constant[block[CONSTANT] + WORDS]) + 1, k, m)
     return DONE
 
 
-@fast
-def _score(rows, stat, work, out, block, K, i):
-    """out[:K] += log of rising factorials of the words over that of the total; see the Gaussian's for out[K:]."""
-    K = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
+@entry(SCORE_T, fast=True)
+def multinomial_score(rows, stat, work, out, block, K, i, own):
+    """out[:K] += log of rising factorials of the words over that of the total."""
+    if own >= 0:  # counts are whole numbers: what is taken out comes back to the last bit
+        _add(rows, stat, block, own, i, -1.0)
+    K = padded(K, stat, out)
     s, o, f = block[STAT], block[CONSTANT], block[FIRST]
     d = int(rows.constant[o + WORDS])
     product = work[0]
@@ -70,13 +69,6 @@ def _score(rows, stat, work, out, block, K, i):
     alpha = rows.constant[o + TOTAL]
     for k in range(K):
         out[k] -= log_rising(alpha + stat[s + d, k], total)
-
-
-@entry(SCORE_T)
-def multinomial_score(rows, stat, work, out, block, K, i, own):
-    if own >= 0:  # counts are whole numbers: what is taken out comes back to the last bit
-        _add(rows, stat, block, own, i, -1.0)
-    _score(rows, stat, work, out, block, K, i)
     if own >= 0:
         _add(rows, stat, block, own, i, 1.0)
     return DONE
@@ -102,8 +94,8 @@ def multinomial_marginal(rows, stat, block, k):
     return total
 
 
-@fast
-def _affinity(rows, stat, other, out, block, k, K):
+@entry(AFFINITY_T, fast=True)
+def multinomial_affinity(rows, stat, other, out, block, k, K):
     s, o = block[STAT], block[CONSTANT]
     d = int(rows.constant[o + WORDS])
     table, length = _table(rows, block)
@@ -127,43 +119,24 @@ def _affinity(rows, stat, other, out, block, k, K):
                 out[m] += constant[at + int(c)] - constant[at] - alone
             else:
                 out[m] += log_rising(a + n, c) - alone
-
-
-@entry(AFFINITY_T)
-def multinomial_affinity(rows, stat, other, out, block, k, K):
-    _affinity(rows, stat, other, out, block, k, K)
     return DONE
 
 
 @entry(SAMPLE_T)
 def multinomial_sample(rows, stat, theta, block, k, m, rng):
-    s, t, o = block[STAT], block[THETA], block[CONSTANT]
+    o = block[CONSTANT]
     d = int(rows.constant[o + WORDS])
-    top = -math.inf
-    for w in range(d):
-        theta[t + w, m] = draw_log_gamma(rows.constant[o + ALPHA + w] + stat[s + w, k], rng)
-        top = max(top, theta[t + w, m])
-    total = 0.0
-    for w in range(d):
-        total += exp_any(theta[t + w, m] - top)
-    total = top + math.log(total)
-    for w in range(d):
-        theta[t + w, m] -= total
+    draw_log_shares(rows.constant, stat, theta, o + ALPHA, block[STAT], block[THETA], d, k, m, rng)
     return DONE
 
 
-@fast
-def _density(rows, theta, out, block, M, i):
+@entry(DENSITY_T, fast=True)
+def multinomial_density(rows, theta, work, out, block, M, i):
     t, f = block[THETA], block[FIRST]
     for p in range(rows.indptr[f + i], rows.indptr[f + i + 1]):
         w, c = rows.indices[p], rows.counts[p]
         for m in range(M):
             out[m] += c * theta[t + w, m]
-
-
-@entry(DENSITY_T)
-def multinomial_density(rows, theta, work, out, block, M, i):
-    _density(rows, theta, out, block, M, i)
     return DONE
 
 
@@ -178,8 +151,4 @@ def multinomial_mean(rows, stat, out, block, k, i):
     return DONE
 
 
-@entry(MEAN_T)
-def multinomial_mean_theta(rows, theta, out, block, m, i):
-    for w in range(int(rows.constant[block[CONSTANT] + WORDS])):
-        out[block[MEANS] + w] = math.exp(theta[block[THETA] + w, m])
-    return DONE
+multinomial_mean_theta = shares

@@ -15,13 +15,13 @@ import math
 import numpy as np
 
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_log_gamma, log1p_pos, log_pos, log_rising
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STAT, THETA
-from nrmmix.kernels.families.rising import LANES, SMALL, gather, ones, take_logs
+from nrmmix.kernels.families.rising import SMALL, gather, ones, take_logs
+from nrmmix.kernels.families.shared import LOST, clear, padded, places
 
 EACH = 4  # rows of stat for each response
-LOST = 1e-5  # where less than this is left of a sum of exposures, it is added up anew
 LOG_FACTORIAL = np.array([math.lgamma(y + 1.0) for y in range(256)])
 
 
@@ -53,10 +53,8 @@ def _refresh(rows, stat, block, k, j):
 
 @entry(EMPTY_T)
 def poisson_empty(rows, stat, block, k):
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
-    for r in range(s, s + 1 + EACH * d):
-        stat[r, k] = 0.0
+    s, o, first, d = places(block)
+    clear(stat, s, s + 1 + EACH * d, k)
     for j in range(d):
         _refresh(rows, stat, block, k, j)
     return DONE
@@ -64,8 +62,7 @@ def poisson_empty(rows, stat, block, k):
 
 @entry(UPDATE_T)
 def poisson_update(rows, stat, block, k, i, sign):
-    s, first = block[STAT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     e = _exposure(rows, block, i)
     log_e = math.log(e)
     sound = True
@@ -74,7 +71,7 @@ def poisson_update(rows, stat, block, k, i, sign):
         if math.isnan(y):
             continue
         r = s + 1 + EACH * j
-        b = rows.constant[block[CONSTANT] + d + j]
+        b = rows.constant[o + d + j]
         before = b + stat[r + 1, k]
         stat[s, k] += sign * (y * log_e - _log_factorial(y))
         stat[r, k] += sign * y
@@ -99,45 +96,10 @@ def poisson_combine(rows, source, target, block, k, m):
     return DONE
 
 
-@fast
-def _score(rows, stat, work, out, block, K, i):
-    """Negative binomial log densities; see the Gaussian's score for out[K:]."""
-    K = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
-    exposed = block[INPUT_LAST] > block[INPUT]
-    e = _exposure(rows, block, i)
-    log_e = math.log(e)
-    product = work[0]
-    ones(product, K)
-    used, constant = 0.0, 0.0
-    for j in range(d):
-        y = rows.y[i, first + j]
-        if math.isnan(y):
-            continue
-        r = s + 1 + EACH * j
-        a = rows.constant[o + j]
-        constant += y * log_e - _log_factorial(y)
-        if exposed:
-            for k in range(K):
-                growth = log1p_pos(e * stat[r + 2, k])
-                out[k] -= (a + stat[r, k]) * growth + y * (growth + stat[r + 3, k])
-        else:
-            for k in range(K):
-                out[k] += stat[r + 2, k] - y * stat[r + 3, k]
-        if y > 0.0:
-            used = gather(stat, r, a, y, rows.constant[o + 2 * d + j], used, product, out, K)
-    if used > 0.0:
-        take_logs(product, out, K)
-    for k in range(K):
-        out[k] += constant
-
-
 @kernel
 def _without(rows, stat, block, k, i):
     """Log predictive of member i given the other members; NaN where their exposures are lost in its own."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     e = _exposure(rows, block, i)
     log_e = math.log(e)
     total, product = 0.0, 1.0
@@ -164,10 +126,38 @@ def _without(rows, stat, block, k, i):
     return total + log_pos(product)
 
 
-@entry(SCORE_T)
+@entry(SCORE_T, fast=True)
 def poisson_score(rows, stat, work, out, block, K, i, own):
+    """Negative binomial log densities."""
     before = out[own] if own >= 0 else 0.0
-    _score(rows, stat, work, out, block, K, i)
+    K = padded(K, stat, out)
+    s, o, first, d = places(block)
+    exposed = block[INPUT_LAST] > block[INPUT]
+    e = _exposure(rows, block, i)
+    log_e = math.log(e)
+    product = work[0]
+    ones(product, K)
+    used, constant = 0.0, 0.0
+    for j in range(d):
+        y = rows.y[i, first + j]
+        if math.isnan(y):
+            continue
+        r = s + 1 + EACH * j
+        a = rows.constant[o + j]
+        constant += y * log_e - _log_factorial(y)
+        if exposed:
+            for k in range(K):
+                growth = log1p_pos(e * stat[r + 2, k])
+                out[k] -= (a + stat[r, k]) * growth + y * (growth + stat[r + 3, k])
+        else:
+            for k in range(K):
+                out[k] += stat[r + 2, k] - y * stat[r + 3, k]
+        if y > 0.0:
+            used = gather(stat, r, a, y, rows.constant[o + 2 * d + j], used, product, out, K)
+    if used > 0.0:
+        take_logs(product, out, K)
+    for k in range(K):
+        out[k] += constant
     if own >= 0:
         out[own] = before + _without(rows, stat, block, own, i)
     return DONE
@@ -175,8 +165,7 @@ def poisson_score(rows, stat, work, out, block, K, i, own):
 
 @entry(MARGINAL_T)
 def poisson_marginal(rows, stat, block, k):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     total = stat[s, k]
     for j in range(d):
         a, b = rows.constant[o + j], rows.constant[o + d + j]
@@ -187,18 +176,18 @@ def poisson_marginal(rows, stat, block, k):
 
 @entry(SAMPLE_T)
 def poisson_sample(rows, stat, theta, block, k, m, rng):
-    o, t = block[CONSTANT], block[THETA]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
+    t = block[THETA]
     for j in range(d):
-        r = block[STAT] + 1 + EACH * j
+        r = s + 1 + EACH * j
         value = draw_log_gamma(rows.constant[o + j] + stat[r, k], rng) - math.log(rows.constant[o + d + j] + stat[r + 1, k])
         theta[t + 2 * j, m] = value
         theta[t + 2 * j + 1, m] = math.exp(value)
     return DONE
 
 
-@fast
-def _density(rows, theta, out, block, M, i):
+@entry(DENSITY_T, fast=True)
+def poisson_density(rows, theta, work, out, block, M, i):
     t, first = block[THETA], block[FIRST]
     e = _exposure(rows, block, i)
     log_e = math.log(e)
@@ -213,21 +202,15 @@ def _density(rows, theta, out, block, M, i):
             out[m] += y * log_rate[m] - e * rate[m]
     for m in range(M):
         out[m] += constant
-
-
-@entry(DENSITY_T)
-def poisson_density(rows, theta, work, out, block, M, i):
-    _density(rows, theta, out, block, M, i)
     return DONE
 
 
 @entry(MEAN_T)
 def poisson_mean(rows, stat, out, block, k, i):
     """Exposure times the expected rate."""
-    o = block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     for j in range(d):
-        r = block[STAT] + 1 + EACH * j
+        r = s + 1 + EACH * j
         rate = (rows.constant[o + j] + stat[r, k]) / (rows.constant[o + d + j] + stat[r + 1, k])
         out[block[MEANS] + j] = _exposure(rows, block, i) * rate
     return DONE

@@ -274,10 +274,11 @@ def regression_sample(rows, stat, theta, block, k, m, rng):
     return DONE
 
 
-@fast
-def _density(rows, theta, e, out, block, M, i):
-    t = block[THETA]
-    y = rows.y[i, block[FIRST]]
+@entry(DENSITY_T, fast=True)
+def regression_density(rows, theta, work, out, block, M, i):
+    t, e, y = block[THETA], work[0], rows.y[i, block[FIRST]]
+    if math.isnan(y):
+        return DONE
     constant = rows.constant[block[CONSTANT] + JACOBIAN] - HALF_LOG_TWO_PI
     for m in range(M):
         e[m] = y
@@ -288,12 +289,6 @@ def _density(rows, theta, e, out, block, M, i):
     for m in range(M):
         z = e[m] * theta[t + 1, m]
         out[m] += constant + theta[t, m] - 0.5 * z * z
-
-
-@entry(DENSITY_T)
-def regression_density(rows, theta, work, out, block, M, i):
-    if not math.isnan(rows.y[i, block[FIRST]]):
-        _density(rows, theta, work[0], out, block, M, i)
     return DONE
 
 

@@ -13,7 +13,6 @@ from nrmmix.kernels.core.special import log_pos, log_rising
 
 SMALL = 32  # counts up to this enter by products
 ROOM = 600.0  # of |log| of a product, 708 at most
-LANES = 8  # doubles in the widest vector register
 
 
 def reach(a: np.ndarray, totals: np.ndarray) -> np.ndarray:

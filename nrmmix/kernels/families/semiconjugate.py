@@ -17,10 +17,9 @@ from nrmmix.kernels.core.entry import ALONE_T, DENSITY_T, EMPTY_T, MARGINAL_T, M
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA, TINY
+from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, is_complete, means_at
 
 OWN, SHARED, KNOWN = 0, 1, 2
-LOST = 1e-5  # a removal that leaves less of a sum of squares than this is not trusted
-LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
 def n_stat(d):
@@ -63,8 +62,7 @@ def _refresh(rows, stat, block, k):
 @entry(EMPTY_T)
 def semiconjugate_empty(rows, stat, block, k):
     first = _members(block)
-    for r in range(first, first + 3 * (block[LAST] - block[FIRST]) + 1):
-        stat[r, k] = 0.0
+    clear(stat, first, first + 3 * (block[LAST] - block[FIRST]) + 1, k)
     _refresh(rows, stat, block, k)
     return DONE
 
@@ -95,10 +93,16 @@ def semiconjugate_update(rows, stat, block, k, i, sign):
 
 
 @fast
-def _score(y, stat, out, mean, precision, K):
-    for k in range(K):
-        e = y - stat[mean, k]
-        out[k] += 0.5 * (log_pos(stat[precision, k]) - LOG_TWO_PI - stat[precision, k] * e * e)
+def _score(rows, stat, out, block, s, K, i):
+    """Cell by cell, missing cells left out; means are rows s, s + 1, ... of `stat`, and precisions follow."""
+    d = block[LAST] - block[FIRST]
+    for j in range(d):
+        y = rows.y[i, block[FIRST] + j]
+        if math.isnan(y):
+            continue
+        for k in range(K):
+            e, precision = y - stat[s + j, k], stat[s + d + j, k]
+            out[k] += 0.5 * (log_pos(precision) - LOG_TWO_PI - precision * e * e)
 
 
 @fast
@@ -117,18 +121,10 @@ def _score_complete(y, stat, out, s, first, d, K, i):
 @entry(SCORE_T)
 def semiconjugate_score(rows, stat, work, out, block, K, i, own):
     """Densities under the parameters held, in the column of i itself too."""
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
-    complete = True
-    for j in range(d):
-        complete = complete and not math.isnan(rows.y[i, block[FIRST] + j])
-    if complete:
-        _score_complete(rows.y, stat, out, s, block[FIRST], d, K, i)
-        return DONE
-    for j in range(d):
-        y = rows.y[i, block[FIRST] + j]
-        if not math.isnan(y):
-            _score(y, stat, out, s + j, s + d + j, K)
+    if is_complete(rows, block, i):
+        _score_complete(rows.y, stat, out, block[STAT], block[FIRST], block[LAST] - block[FIRST], K, i)
+    else:
+        _score(rows, stat, out, block, block[STAT], K, i)
     return DONE
 
 
@@ -202,12 +198,7 @@ def semiconjugate_sample(rows, stat, theta, block, k, m, rng):
 
 @entry(DENSITY_T)
 def semiconjugate_density(rows, theta, work, out, block, M, i):
-    t = block[THETA]
-    d = block[LAST] - block[FIRST]
-    for j in range(d):
-        y = rows.y[i, block[FIRST] + j]
-        if not math.isnan(y):
-            _score(y, theta, out, t + j, t + d + j, M)
+    _score(rows, theta, out, block, block[THETA], M, i)
     return DONE
 
 
@@ -219,11 +210,7 @@ def semiconjugate_mean(rows, stat, out, block, k, i):
     return DONE
 
 
-@entry(MEAN_T)
-def semiconjugate_mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = theta[block[THETA] + j, m]
-    return DONE
+semiconjugate_mean_theta = means_at(THETA, 0)
 
 
 @kernel

@@ -36,21 +36,7 @@ from nrmmix.kernels.core.state import (
     WIDTH,
     WIDTH_DENSITY,
 )
-from nrmmix.kernels.measure.nrm import (
-    OUT_OF_REACH,
-    draw_stable_u,
-    evaluate_kernel,
-    growth_sums,
-    is_mixture,
-    log_hyperprior,
-    log_rising,
-    mass_of_new,
-    mass_term,
-    recompute_A,
-    set_kernel,
-    total_growth,
-    total_psi1,
-)
+from nrmmix.kernels.measure import nrm
 
 
 @kernel
@@ -74,29 +60,26 @@ def draw(data, state, which, density, rng):
 
 @kernel
 def log_prior_density(data, which, z):
-    """Log density of z, the hyperparameter on its unbounded scale; minus infinity where it rounds to a bound."""
+    """Log density of z, the hyperparameter on its unbounded scale, minus infinity where it rounds to a bound; and the hyperparameter."""
     kind = data.hyperprior[which, 0]
-    if abs(z) > 600.0:
-        return -math.inf
-    x = bounded(kind, z)
+    x = bounded(kind, z) if abs(z) <= 600.0 else 0.0
     if x <= 0.0 or (kind == BETA and x >= 1.0):
-        return -math.inf
-    return log_hyperprior(data.hyperprior[which], x) + (math.log(x) + math.log1p(-x) if kind == BETA else z)
+        return -math.inf, x
+    return nrm.log_hyperprior(data.hyperprior[which], x) + (math.log(x) + math.log1p(-x) if kind == BETA else z), x
 
 
 @entry(SCALAR_T)
 def log_density_sigma(data, state, which, z):
-    value = log_prior_density(data, SIGMA, z)
+    value, sigma = log_prior_density(data, SIGMA, z)
     if value == -math.inf:
         return value
-    sigma = bounded(data.hyperprior[SIGMA, 0], z)
     K = state.num[N_CLUSTERS]
     value += cluster_terms(state, sigma)
     if data.setup[MEASURE] == PITMAN_YOR:
-        value += log_rising(data, state.hyper[MASS], sigma, K)
+        value += nrm.log_rising(data, state.hyper[MASS], sigma, K)
     elif data.setup[MEASURE] == STABLE:  # mass^K, or with u integrated out prod_(0 < k < K) sigma k
-        value += (K - 1 if is_mixture(data) else K) * math.log(sigma)
-    return value + mass_term(data, state, sigma, total_growth(data, state, sigma))
+        value += (K - 1 if nrm.is_mixture(data) else K) * math.log(sigma)
+    return value + nrm.mass_term(data, state, sigma, nrm.total_growth(data, state, sigma))
 
 
 @kernel
@@ -111,21 +94,20 @@ def cluster_terms(state, sigma):
 
 @entry(SCALAR_T)
 def log_density_mass(data, state, which, z):
-    value = log_prior_density(data, MASS, z)
+    value, mass = log_prior_density(data, MASS, z)
     if value == -math.inf:
         return value
-    mass = bounded(data.hyperprior[MASS, 0], z)
     K, with_v = state.num[N_CLUSTERS], data.setup[JOINT_WITH_V] == 1
     if data.setup[MEASURE] == CRM:
         value += K * math.log(mass)
         if with_v:
-            return value - mass * total_psi1(data, state, state.hyper[SIGMA])
+            return value - mass * nrm.total_psi1(data, state, state.hyper[SIGMA])
         return value + math.lgamma(mass) - math.lgamma(mass + state.labels.shape[0])  # u integrated out
     sigma = state.hyper[SIGMA]
     if data.setup[MEASURE] == FINITE:
         sigma = -mass / data.setup[COMPONENTS]
         value += cluster_terms(state, sigma)
-    value += log_rising(data, mass, sigma, K) - mass_of_new(data, mass, sigma, K) * total_growth(data, state, sigma)
+    value += nrm.log_rising(data, mass, sigma, K) - nrm.mass_of_new(data, mass, sigma, K) * nrm.total_growth(data, state, sigma)
     if with_v:
         return value + math.log(mass)
     # in a mixture the terms with u in the last line are (1 + u)^-mass
@@ -137,8 +119,8 @@ def update_sigma(data, state, rng):
     state.hyper[SIGMA] = draw(data, state, SIGMA, SIGMA_DENSITY, rng)
     if data.setup[MEASURE] == STABLE:
         state.hyper[MASS] = state.hyper[SIGMA]
-        if is_mixture(data):
-            draw_stable_u(state, rng)
+        if nrm.is_mixture(data):
+            nrm.draw_stable_u(state, rng)
     return DONE
 
 
@@ -146,7 +128,7 @@ def update_sigma(data, state, rng):
 def update_mass(data, state, rng):
     prior = data.hyperprior[MASS]
     if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1 and data.setup[MEASURE] == CRM:
-        rate = prior[2] + total_psi1(data, state, state.hyper[SIGMA])
+        rate = prior[2] + nrm.total_psi1(data, state, state.hyper[SIGMA])
         state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
     else:
         state.hyper[MASS] = draw(data, state, MASS, MASS_DENSITY, rng)
@@ -173,11 +155,11 @@ def update_widths(data, state, rng):
             for g in range(G):
                 state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g])
             set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, rng))
-            set_kernel(data, state)
+            nrm.set_kernel(data, state)
             find_best_locations(data, state, state.log_K)
             for g in range(G):
                 state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g]))
-            recompute_A(state)
+            nrm.recompute_A(state)
     refresh_locations(data, state)
     return DONE
 
@@ -185,12 +167,12 @@ def update_widths(data, state, rng):
 @entry(SCALAR_T)
 def log_density_width(data, state, which, z):
     """Log density of a width in the coordinates log V, V carried along: prior, prod_g V_g^n_g, prod_c h(c) and the mass term."""
-    value = log_prior_density(data, which, z)
+    value, width = log_prior_density(data, which, z)
     if value == -math.inf:
         return value
     old = state.hyper[which]
-    set_width(data, state, which, bounded(data.hyperprior[which, 0], z))
-    evaluate_kernel(data, state, state.log_trial, state.trial)
+    set_width(data, state, which, width)
+    nrm.evaluate_kernel(data, state, state.log_trial, state.trial)
     set_width(data, state, which, old)
     if not find_best_locations(data, state, state.log_trial):
         return -math.inf
@@ -209,12 +191,12 @@ def log_density_width(data, state, which, z):
     for p in range(P):
         log_b[p] = log_pos(max(tau + A[p], TINY))
         terms[p] = 0.0
-    growth = growth_sums(data, state, base, A, 1.0, terms, data.R0)[1]
+    growth = nrm.growth_sums(data, state, base, A, 1.0, terms, data.R0)[1]
     sums = state.location_probability  # scratch here, filled by `find_best_locations`
     for k in range(state.num[N_CLUSTERS]):
         top = log_terms(sums[k], sums[k], 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
         value += top + math.log(normalise(terms, top))
-    return value + mass_term(data, state, sigma, growth)
+    return value + nrm.mass_term(data, state, sigma, growth)
 
 
 @kernel
@@ -235,7 +217,7 @@ def find_best_locations(data, state, log_K):
             if sums[k, p] > sums[k, best]:
                 best = p
         state.location[k] = best
-        sound = sound and sums[k, best] > OUT_OF_REACH
+        sound = sound and sums[k, best] > nrm.OUT_OF_REACH
     return sound
 
 

@@ -67,9 +67,7 @@ def psi1_at(log_b, sigma, log_tau, tau_power):
 
 @kernel
 def power_of_tau(sigma, tau):
-    if tau == 0.0:
-        return 0.0
-    return math.exp(sigma * math.log(tau))
+    return math.exp(sigma * math.log(tau)) if tau > 0.0 else 0.0
 
 
 @fast

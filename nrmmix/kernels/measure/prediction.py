@@ -7,16 +7,7 @@ import math
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
-from nrmmix.kernels.measure.nrm import (
-    exponents,
-    growth_sums,
-    is_integrated,
-    is_mixture,
-    log_V_ratio,
-    mass_of_new,
-    power_of_tau,
-    psi1_at,
-)
+from nrmmix.kernels.measure import nrm
 
 STEP = 0.5  # of the trapezoid in log v: its error is 2e-8
 NEGLIGIBLE = 1e-14
@@ -37,7 +28,7 @@ def mixture_weights(data, state, out):
             out[k] = (state.size[k] - sigma) * rho / n
         out[K] = 1.0 - (n - sigma * K) * rho / n
         return
-    new = math.exp(log_V_ratio(data, 1, K)) if data.setup[MEASURE] == GIBBS_TYPE else mass_of_new(data, mass, sigma, K)
+    new = math.exp(nrm.log_V_ratio(data, 1, K)) if data.setup[MEASURE] == GIBBS_TYPE else nrm.mass_of_new(data, mass, sigma, K)
     total = n - sigma * K + new
     for k in range(K):
         out[k] = (state.size[k] - sigma) / total
@@ -48,7 +39,7 @@ def mixture_weights(data, state, out):
 def log_density_u(x, n, K, mass, sigma, tau):
     """log p(x | partition) for x = log u, up to a constant."""
     log_b = math.log(math.exp(x) + tau)
-    return n * x - (n - sigma * K) * log_b - mass * psi1_at(log_b, sigma, math.log(tau), power_of_tau(sigma, tau))
+    return n * x - (n - sigma * K) * log_b - mass * nrm.psi1_at(log_b, sigma, math.log(tau), nrm.power_of_tau(sigma, tau))
 
 
 @kernel
@@ -111,15 +102,15 @@ def regression_weights(data, state, K_row, out):
     """
     K, P = state.num[N_CLUSTERS], state.A.shape[0]
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
-    integrated = is_integrated(data)
+    integrated = nrm.is_integrated(data)
     shrink = 0.0  # of the mass, by L
     if integrated:
-        mass, shrink = mass_of_new(data, mass, sigma, K), sigma
+        mass, shrink = nrm.mass_of_new(data, mass, sigma, K), sigma
     base, c = state.plane[0], state.plane[1]
     for p in range(P):
         base[p] = max(tau + state.A[p], TINY)
-    exponents(state, c)
-    logs0, growth0 = growth_sums(data, state, base, K_row, 0.0, c, data.R0)
+    nrm.exponents(state, c)
+    logs0, growth0 = nrm.growth_sums(data, state, base, K_row, 0.0, c, data.R0)
     for k in range(K + 1):
         out[k] = 0.0
     rate = weights_at(0.0, 0.0, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth0, out)
@@ -129,7 +120,7 @@ def regression_weights(data, state, K_row, out):
     best = 0.0
     while True:
         v = math.exp(x)
-        logs, growth = growth_sums(data, state, base, K_row, v, c, data.R0)
+        logs, growth = nrm.growth_sums(data, state, base, K_row, v, c, data.R0)
         survival = math.exp(-(logs - logs0) - mass * (growth - growth0))  # minus its derivative in v is the integrand's sum
         last = x + STEP > LOG_V_MAX
         factor = (0.5 if last else 1.0) * STEP * v * survival
@@ -155,7 +146,7 @@ def regression_weights(data, state, K_row, out):
 @kernel
 def next_weights(data, state, K_row, out):
     """Into out (K + 1,) for an observation with the row K_row of the covariate kernel, which a mixture does not read."""
-    if is_mixture(data):
+    if nrm.is_mixture(data):
         mixture_weights(data, state, out)
     else:
         regression_weights(data, state, K_row, out)

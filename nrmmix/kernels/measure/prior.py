@@ -18,11 +18,6 @@ def log1p_exp(x):
     return x if x > 36.0 else math.log1p(math.exp(x))
 
 
-@kernel
-def log_expm1(x):
-    return x if x > 40.0 else math.log(math.expm1(x))
-
-
 # ---- the number of clusters: P(K = k) = S(n, k) / Gamma(n) * integral over u
 
 
@@ -195,7 +190,7 @@ def seat(log_K, R0, group, mass, sigma, tau, rng):
                 joined = rng.standard_exponential() / load[p]
                 if joined < growth:
                     growth, new = joined, False
-            time = log_b[p] - row[p] + log_expm1(growth)
+            time = log_b[p] - row[p] + (growth if growth > 40.0 else math.log(math.expm1(growth)))
             if time < earliest:
                 earliest, at, is_new = time, p, new
         for p in range(P):

@@ -14,13 +14,11 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import (
     add_row,
     location_weight_without,
     location_weights,
-    log_terms,
-    normalise,
     refresh_locations,
     weigh_locations,
 )
@@ -38,18 +36,13 @@ def has_locations(state):
 # ---- one observation
 
 
-@fast
-def copy(out, source, K):
-    for k in range(K):
-        out[k] = source[k]
-
-
 @kernel
 def log_join_weights(state, K, g, own):
     """state.score[:K] = log weight(c + i) - log weight(c) of each cluster c for an observation i of group g, which is in `own` (or -1)."""
     p = state.score
     if not has_locations(state):
-        copy(p, state.log_weight, K)
+        for k in range(K):
+            p[k] = state.log_weight[k]
         if own >= 0:
             n = state.size[own]
             p[own] += state.log_size[n - 1] - state.log_size[n]
@@ -91,34 +84,6 @@ def log_split_weight(state, n_first, n_second, others):
     )
 
 
-@kernel
-def log_h(data, state, size, log_K_sum):
-    """log h of a cluster in density regression, from its size and its sums of log K."""
-    terms = state.plane[0]
-    top = log_terms(log_K_sum, state.log_K[0], 0.0, state.log_R0, state.log_b, size - state.hyper[SIGMA], terms)
-    return log_scale(data, state) + state.log_grown[size] + top + math.log(normalise(terms, top))
-
-
-@kernel
-def log_cluster_weight(data, state, k):
-    """Log weight of cluster k as a whole; of a mixture's as `log_weight_of_size` says it."""
-    if not has_locations(state):
-        return log_weight_of_size(state, state.size[k])
-    return log_h(data, state, state.size[k], state.log_K_sum[k])
-
-
-@kernel
-def log_union_weight(data, state, k, m):
-    """The same of clusters k and m as one."""
-    size = state.size[k] + state.size[m]
-    if not has_locations(state):
-        return log_weight_of_size(state, size)
-    sums = state.plane[1]
-    for p in range(sums.shape[0]):
-        sums[p] = state.log_K_sum[k, p] + state.log_K_sum[m, p]
-    return log_h(data, state, size, sums)
-
-
 # ---- what is kept
 
 
@@ -147,17 +112,6 @@ def log_scale(data, state):
 
 
 @kernel
-def refresh_next(data, state):
-    """Where the mass is integrated out, log_next is log (theta + sigma K), or what a table says."""
-    for K in range(1, state.log_next.shape[0]):  # beside no other cluster there is no choice
-        if data.setup[MEASURE] == GIBBS_TYPE:
-            state.log_next[K] = log_V_ratio(data, 0, K) if K < state.labels.shape[0] else -math.inf
-        else:
-            new = mass_of_new(data, state.hyper[MASS], state.hyper[SIGMA], K)
-            state.log_next[K] = math.log(new) if new > 0.0 else -math.inf
-
-
-@kernel
 def refresh_caches(data, state):
     """Cached logarithms after any change of v, the hyperparameters or the locations.
 
@@ -170,8 +124,13 @@ def refresh_caches(data, state):
     state.log_grown[1] = 0.0
     for m in range(2, state.log_size.shape[0]):
         state.log_grown[m] = state.log_grown[m - 1] + state.log_size[m - 1]
-    if is_integrated(data):
-        refresh_next(data, state)
+    if is_integrated(data):  # log (theta + sigma K), or what a table says; beside no other cluster there is no choice
+        for K in range(1, state.log_next.shape[0]):
+            if data.setup[MEASURE] == GIBBS_TYPE:
+                state.log_next[K] = log_V_ratio(data, 0, K) if K < state.labels.shape[0] else -math.inf
+            else:
+                new = mass_of_new(data, state.hyper[MASS], sigma, K)
+                state.log_next[K] = math.log(new) if new > 0.0 else -math.inf
     scale = log_scale(data, state)
     for k in range(state.num[N_CLUSTERS]):
         weigh(state, k)

@@ -51,6 +51,25 @@ def gibbs_one(data, state, i, rng):
     return DONE
 
 
+@kernel
+def allocate(data, state, order, count, rng):
+    """Redraw the clusters of the first observations of the order, one by one; of the rows where it is empty.
+
+    Those that are unassigned enter, each given those before it: the sequential start.
+    """
+    for t in range(state.num[CURSOR], count):
+        i = order[t] if order.shape[0] > 0 else t
+        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+            state.num[CURSOR] = t
+            return NEED_ROOM
+        status = gibbs_one(data, state, i, rng)
+        if status != DONE:
+            return status
+        redraw_cells(data, state, i, rng)
+    state.num[CURSOR] = 0
+    return DONE
+
+
 @entry(MOVE_T)
 def gibbs(data, state, memory, rng):
     """One sweep over all observations, or over a subset of option[0] of them that does not depend on the partition.
@@ -58,9 +77,7 @@ def gibbs(data, state, memory, rng):
     ints: where there is a subset, the numbers of all observations in some order (all 0 at first); if option[1] is 1 those to visit.
     """
     n = state.labels.shape[0]
-    order = memory.ints
-    room = state.size.shape[0] - 3
-    count = n
+    order, count = memory.ints, n
     if order.shape[0] > 0:
         count = int(memory.option[0])
         if state.num[CURSOR] == 0 and memory.option[1] == 0.0:
@@ -68,32 +85,8 @@ def gibbs(data, state, memory, rng):
                 order[i] = i
             random_subset(order, count, rng)
     moved = state.num[N_MOVED]
-    for t in range(state.num[CURSOR], count):
-        i = order[t] if order.shape[0] > 0 else t
-        if state.num[N_CLUSTERS] > room:
-            state.num[CURSOR] = t
-            memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
-            return NEED_ROOM
-        status = gibbs_one(data, state, i, rng)
-        if status != DONE:
-            return status
-        redraw_cells(data, state, i, rng)
-    memory.tally[PROPOSED] += count
+    status = allocate(data, state, order, count, rng)
     memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
-    state.num[CURSOR] = 0
-    return DONE
-
-
-@kernel
-def allocate(data, state, order, rng):
-    """Sequential start: unassigned observations enter one by one, each drawn given those before it."""
-    for t in range(state.num[CURSOR], order.shape[0]):
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
-            state.num[CURSOR] = t
-            return NEED_ROOM
-        status = gibbs_one(data, state, order[t], rng)
-        if status != DONE:
-            return status
-        redraw_cells(data, state, order[t], rng)
-    state.num[CURSOR] = 0
-    return DONE
+    if status == DONE:
+        memory.tally[PROPOSED] += count
+    return status

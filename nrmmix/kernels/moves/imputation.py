@@ -6,25 +6,16 @@ its other cells and its cluster.  Together that is one Gibbs step for cluster an
 
 from __future__ import annotations
 
-from nrmmix.kernels.core.clusters import empty_column, fill_column, update_column
+from nrmmix.kernels.core.clusters import empty_column, fill_column, has_gaps, update_column
 from nrmmix.kernels.core.entry import call_impute
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import IMPUTE
-
-
-@kernel
-def draws_cells(data, i):
-    """Whether cells of row i are drawn."""
-    for j in range(data.rows.missing.shape[1]):
-        if data.rows.missing[i, j] != 0:
-            return True
-    return False
 
 
 @kernel
 def redraw_cells(data, state, i, rng):
     """Draw the missing cells of row i, which has a cluster, given that cluster's other members."""
-    if not draws_cells(data, i):
+    if not has_gaps(data.rows, i, variable(0), data.rows.missing.shape[1]):
         return
     k = state.labels[i]
     if state.size[k] == 1:

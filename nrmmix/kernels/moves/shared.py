@@ -1,25 +1,19 @@
-"""What moves on the partition of a mixture share: the record of proposals, a partition set as a whole, random subsets."""
+"""What moves on the partition of a mixture share: the record of proposals, a partition set as a whole, random subsets, sorting."""
 
 from __future__ import annotations
 
 import math
 
 from nrmmix.kernels.core.clusters import rebuild
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.special import draw_integer
 from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY
 from nrmmix.kernels.measure.weights import weigh
 
 
 @kernel
-def accept(memory, kind, log_ratio, rng):
-    """Whether a proposal with this log Metropolis-Hastings ratio is accepted; counts it."""
-    return exceeds(memory, kind, log_ratio, -rng.standard_exponential())
-
-
-@kernel
 def exceeds(memory, kind, log_ratio, log_uniform):
-    """The same with the logarithm of the uniform variable that has been drawn for it."""
+    """Whether a proposal with this log Metropolis-Hastings ratio is accepted, by the log of a uniform variable; counts it."""
     tally, first = memory.tally, kind * TALLY
     tally[first + PROPOSED] += 1.0
     if log_ratio > -math.inf:
@@ -55,3 +49,27 @@ def random_subset(order, m, rng):
         order[t], order[s] = order[s], order[t]
 
 
+@kernel
+def sift_down(key, index, sign, root, end):
+    """Of a heap whose least sign * key is on top."""
+    own, number = key[root], index[root]
+    while 2 * root + 1 < end:
+        child = 2 * root + 1
+        if child + 1 < end and sign * key[child + 1] < sign * key[child]:
+            child += 1
+        if sign * own <= sign * key[child]:
+            break
+        key[root], index[root] = key[child], index[child]
+        root = child
+    key[root], index[root] = own, number
+
+
+@kernel
+def sort_together(key, index, sign):
+    """Heapsort of both by decreasing sign * key."""
+    for root in range(key.shape[0] // 2 - 1, -1, -1):
+        sift_down(key, index, sign, root, key.shape[0])
+    for end in range(key.shape[0] - 1, 0, -1):
+        key[0], key[end] = key[end], key[0]
+        index[0], index[end] = index[end], index[0]
+        sift_down(key, index, sign, variable(0), end)

@@ -39,7 +39,7 @@ from nrmmix.kernels.measure.atoms import draw_others
 from nrmmix.kernels.measure.crm import most_jumps
 from nrmmix.kernels.moves.algorithm8 import redraw_column
 from nrmmix.kernels.moves.imputation import redraw_cells
-from nrmmix.kernels.moves.shared import set_partition
+from nrmmix.kernels.moves.shared import set_partition, sort_together
 
 
 def scratch_size(n, max_atoms, components):
@@ -64,32 +64,6 @@ def draw_sizes(data, state, memory, rng):
         level = min(level, slices[i])
     others = draw_others(data, state, level, memory.option[0], sizes[K:], rng)
     return K + others if others >= 0 else 0
-
-
-@kernel
-def sift_down(sizes, origin, root, end):
-    """Of a heap whose smallest size is on top."""
-    size, own = sizes[root], origin[root]
-    while 2 * root + 1 < end:
-        child = 2 * root + 1
-        if child + 1 < end and sizes[child + 1] < sizes[child]:
-            child += 1
-        if size <= sizes[child]:
-            break
-        sizes[root], origin[root] = sizes[child], origin[child]
-        root = child
-    sizes[root], origin[root] = size, own
-
-
-@kernel
-def sort_atoms(sizes, origin, M):
-    """By decreasing size; heapsort."""
-    for root in range(M // 2 - 1, -1, -1):
-        sift_down(sizes, origin, root, M)
-    for end in range(M - 1, 0, -1):
-        sizes[0], sizes[end] = sizes[end], sizes[0]
-        origin[0], origin[end] = origin[end], origin[0]
-        sift_down(sizes, origin, variable(0), end)
 
 
 @kernel
@@ -213,7 +187,7 @@ def draw_partition(data, state, memory, M, rng):
     labels, origin = memory.ints[:n], memory.ints[n + 1 :]
     for m in range(M):
         origin[m] = m
-    sort_atoms(sizes, origin, M)
+    sort_together(sizes[:M], origin, 1.0)
     draw_atoms(data, state, origin, M, rng)
     if draw_labels(data, state, slices, sizes, labels, M, rng) != DONE:
         return BROKEN

@@ -26,8 +26,10 @@ SEQUENTIAL = 1.0  # option[2]; 0 for restricted Gibbs
 
 
 @kernel
-def fill_part(data, side, column, members, part, which, without):
-    """Add to a column those members that are in part `which`, but for `without`."""
+def fill_part(data, side, column, members, part, i, j, which, without):
+    """A column of those that are in part `which`, which i or j began, but for `without`."""
+    empty_column(data, side, column)
+    update_column(data, side, column, i if which == 0 else j, 1.0)
     for t in range(members.shape[0]):
         if part[t] == which and members[t] != without:
             update_column(data, side, column, members[t], 1.0)
@@ -63,9 +65,7 @@ def score_own_part(data, state, members, part, i, j, sizes, m, own):
     other = out[1 - own]
     copy_column(side, side, own, variable(WITHOUT))
     if not update_column(data, side, variable(WITHOUT), m, -1.0):
-        empty_column(data, side, variable(WITHOUT))
-        update_column(data, side, variable(WITHOUT), i if own == 0 else j, 1.0)
-        fill_part(data, side, variable(WITHOUT), members, part, own, m)
+        fill_part(data, side, variable(WITHOUT), members, part, i, j, own, m)
     for which in range(3):
         out[which] = 0.0
     score_columns(data, side, state.work, out, variable(3), m, variable(-1))
@@ -100,9 +100,7 @@ def scan_parts(data, state, members, part, target, forced, i, j, sizes, rng):
             sizes[own] -= 1
             sizes[which] += 1
             if not update_column(data, side, own, m, -1.0):
-                empty_column(data, side, own)
-                update_column(data, side, own, i if own == 0 else j, 1.0)
-                fill_part(data, side, own, members, part, own, variable(-1))
+                fill_part(data, side, own, members, part, i, j, own, variable(-1))
             update_column(data, side, which, m, 1.0)
     return log_q + math.log(product)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.trees.forest import first_below, following, join, log_union
+from nrmmix.kernels.trees.forest import join, log_union
 
 
 class Roots(NamedTuple):
@@ -103,16 +103,3 @@ def agglomerate(data, side, forest, roots, unions):
             find_nearest(data, side, forest, roots, j)
         else:
             join_places(data, side, forest, roots, j)
-
-
-@kernel
-def internal_nodes(forest, root, out):
-    """The internal nodes of a tree into out, children before parents; how many there are."""
-    v, number = first_below(forest, root), 0
-    while True:
-        if forest.left[v] >= 0:
-            out[number] = v
-            number += 1
-        if v == root:
-            return number
-        v = following(forest, v)

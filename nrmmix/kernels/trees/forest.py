@@ -123,37 +123,73 @@ def first_below(forest, v):
 
 
 @kernel
-def following(forest, v):
-    """The node after v in that walk, if v is not the root."""
+def following(forest, v, root):
+    """The node after v in that walk; -1 after the root of it."""
+    if v == root:
+        return -1
     p = forest.up[v]
     return first_below(forest, forest.right[p]) if forest.left[p] == v else p
 
 
 @kernel
-def leaves(forest, v, out):
-    """The leaves below v, from left to right, into out; how many there are."""
+def nodes_below(forest, v, internal, out):
+    """The leaves of v's tree, from left to right, or its internal nodes, children before parents, into out; how many there are."""
     x, number = first_below(forest, v), 0
-    while True:
-        if forest.left[x] < 0:
+    while x >= 0:
+        if (forest.left[x] >= 0) == internal:
             out[number] = x
             number += 1
-        if x == v:
-            return number
-        x = following(forest, x)
+        x = following(forest, x, v)
+    return number
+
+
+@kernel
+def leaves(forest, v, out):
+    return nodes_below(forest, v, False, out)
+
+
+@kernel
+def write_labels(forest, roots, out, members):
+    """out[i] = the number of the tree that leaf i is in; members (n,) is scratch."""
+    for k in range(roots.shape[0]):
+        for t in range(leaves(forest, roots[k], members)):
+            out[members[t]] = k
 
 
 @kernel
 def release_tree(forest, root):
     """Make all internal nodes of a tree free, its leaves alone."""
     v = first_below(forest, root)
-    while v != root:
-        after = following(forest, v)
+    while v >= 0:
+        after = following(forest, v, root)
         if forest.left[v] >= 0:
             release(forest, v)
         forest.up[v] = -1
         v = after
-    if forest.left[root] >= 0:
-        release(forest, root)
+
+
+@kernel
+def sibling(forest, v):
+    """The other child of v's parent."""
+    p = forest.up[v]
+    return forest.right[p] if forest.left[p] == v else forest.left[p]
+
+
+@kernel
+def cut_path(forest, v, out):
+    """Take node v and all above it away; how many subtrees are left: the children of v first, then what hung beside, from below."""
+    out[0], out[1] = forest.left[v], forest.right[v]
+    count = 2
+    while forest.up[v] >= 0:
+        out[count] = sibling(forest, v)
+        count += 1
+        above = forest.up[v]
+        release(forest, v)
+        v = above
+    release(forest, v)
+    for t in range(count):
+        forest.up[out[t]] = -1
+    return count
 
 
 # ---- statistics and potentials
@@ -200,6 +236,14 @@ def plant_leaf(data, side, forest, i):
         load(data, side, forest, i, variable(0))
         forest.log_h[i] = log_h_of(data, side, forest, variable(1), variable(0))
     forest.log_phi[i] = forest.log_h[i]
+
+
+@kernel
+def plant_leaves(data, side, forest):
+    """No trees but all leaves, alone."""
+    clear_forest(forest)
+    for i in range(data.group.shape[0]):
+        plant_leaf(data, side, forest, i)
 
 
 @kernel
@@ -253,7 +297,7 @@ def refresh_tree(data, side, forest, root, statistics):
     """Potentials of all nodes of a tree at the present guide; their statistics too, where the observations have changed."""
     n = data.group.shape[0]
     v = first_below(forest, root)
-    while True:
+    while v >= 0:
         if v < n:
             up = forest.up[v]
             left, right = forest.left[v], forest.right[v]
@@ -264,9 +308,7 @@ def refresh_tree(data, side, forest, root, statistics):
         else:
             forest.log_h[v] = log_h_of(data, forest.bank[v - n], forest, forest.count[v], variable(0))
             weigh_tree(forest, v)
-        if v == root:
-            return
-        v = following(forest, v)
+        v = following(forest, v, root)
 
 
 # ---- growing and cutting
@@ -373,13 +415,12 @@ def detach(data, side, forest, root, v):
     p = forest.up[v]
     if p < 0:
         return -1
-    sibling = forest.right[p] if forest.left[p] == v else forest.left[p]
-    above = forest.up[p]
-    put_in_place(forest, p, sibling)
+    other, above = sibling(forest, v), forest.up[p]
+    put_in_place(forest, p, other)
     release(forest, p)
     forest.up[v] = -1
     if above < 0:
-        return sibling
+        return other
     while above >= 0:
         refresh_node(data, side, forest, above)
         above = forest.up[above]

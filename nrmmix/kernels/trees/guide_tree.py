@@ -16,7 +16,7 @@ import numpy as np
 from nrmmix.kernels.core.clusters import update_column
 from nrmmix.kernels.core.jit import inlined, kernel, variable
 from nrmmix.kernels.core.state import Data, Rows
-from nrmmix.kernels.trees.forest import clear_forest, grow_above, join, load_union, log_d, log_union_with, plant_leaf
+from nrmmix.kernels.trees.forest import grow_above, join, load_union, log_d, log_union_with, plant_leaves
 
 BALANCE = 1.0  # power of its size that a subtree's likelihood is divided by
 ORDERS = 2**31 - 2  # so many numbers of orders there are
@@ -63,13 +63,6 @@ def node_weight(forest, v):
 
 
 @kernel
-def start_over(forest):
-    """All internal nodes are free again, to be taken in the same order: n, n + 1, ..."""
-    m = forest.bank.shape[0]
-    forest.free[m] = m
-
-
-@kernel
 def log_predictive(data, side, work, forest, v, i):
     """log p(y_i | leaves of v), and log h of both together."""
     c = forest.count[v]
@@ -108,9 +101,7 @@ def sink(data, side, work, forest, root, i):
 def plant_guide_tree(data, side, work, forest, tree):
     """Grow the tree from the observations in the order `tree.order`, which becomes that of its leaves; the sum of their depths."""
     n = tree.order.shape[0]
-    clear_forest(forest)
-    for i in range(n):
-        plant_leaf(data, side, forest, i)
+    plant_leaves(data, side, forest)
     root = tree.order[0]
     for t in range(1, n):
         root = sink(data, side, work, forest, root, tree.order[t])
@@ -199,7 +190,7 @@ def join_last(data, side, forest, tree, count):
 @kernel
 def induced_tree(data, side, forest, tree, count):
     """The tree of the `count` members that were collected, in `forest`; its root."""
-    start_over(forest)
+    forest.free[forest.bank.shape[0]] = forest.bank.shape[0]  # all nodes are free, to be taken in the same order: n, n + 1, ...
     waiting, operators = 0, 0
     for t in range(count):
         forest.up[tree.member[t]] = -1

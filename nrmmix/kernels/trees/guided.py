@@ -20,7 +20,7 @@ from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import inlined, kernel, variable
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid, with_factor
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY
-from nrmmix.kernels.measure.weights import log_cluster_weight, log_weight_of_size, weigh
+from nrmmix.kernels.measure.weights import log_weight_of_size, weigh
 from nrmmix.kernels.moves.shared import exceeds
 from nrmmix.kernels.moves.split_merge import (
     FIRST_PART,
@@ -34,35 +34,16 @@ from nrmmix.kernels.moves.split_merge import (
     score_parts,
     start_parts,
 )
+from nrmmix.kernels.trees import splits
 from nrmmix.kernels.trees.forest import log_add
 from nrmmix.kernels.trees.guide_tree import collect, induced_tree
-from nrmmix.kernels.trees.splits import (
-    BLOCKS,
-    BY_SCAN,
-    JOINED,
-    LOG_Q,
-    MOST_BLOCKS,
-    PICKED,
-    SCANS,
-    SHARE,
-    UNION,
-    climb,
-    guide_of,
-    sample_sub,
-    split_probability,
-)
 
 SPLIT, MERGE = 0, 1  # kinds of the tally
 CORE = 8  # members of each part from which a split by a scan sets out
 # In pairs that a Gibbs sweep of a dozen clusters or more scores in up to twice the time: a member's part in a split by a scan (in one
-# into blocks twice that), an affinity that is found with many at once, a level of the guide tree that an observation descends, and a
-# union's statistics and log marginal.
+# into blocks twice that), an affinity that is found with many at once, a level of the guide tree that an observation descends; and for a
+# union's statistics and log marginal 8, and 3 for each row of statistics.
 WORK_OF_MEMBER, WORK_OF_AFFINITY, WORK_OF_LEVEL = 33, 12, 65
-
-
-@inlined
-def work_of_union(state):
-    return 8 + 3 * state.stat.shape[0]
 
 
 @kernel
@@ -116,10 +97,10 @@ def weigh_pairs(data, state, guide, stat, k, size, marginal, own):
         if not left_out(guide, own, m):
             if not known or math.isnan(odds[m]):
                 alone = marginal_of(data, state, guide, own) if own >= 0 else marginal
-                union = log_union(data, stat, k, state.stat, m, state.side, variable(UNION))
+                union = log_union(data, stat, k, state.stat, m, state.side, variable(splits.UNION))
                 odds[m] = union - alone - marginal_of(data, state, guide, m)
             odds[m] = log_odds_of(guide, size, state.size[m], odds[m])
-    state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else work_of_union(state))
+    state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else 8 + 3 * state.stat.shape[0])
 
 
 @kernel
@@ -157,7 +138,7 @@ def log_merge_back(data, state, guide, stat, first, blocks, K):
         log_p = log_pick(data, state, guide, stat, first + a, guide.size[a], guide.union[a], variable(-1))
         for b in range(blocks):
             if b != a:
-                union = log_union(data, stat, first + a, stat, first + b, state.side, variable(UNION))
+                union = log_union(data, stat, first + a, stat, first + b, state.side, variable(splits.UNION))
                 affinity = union - guide.union[a] - guide.union[b]
                 log_p += log_sigmoid(log_odds_of(guide, guide.size[a], guide.size[b], affinity))
         total = log_add(total, log_p)
@@ -169,22 +150,22 @@ def into_blocks(data, state, guide, memory, k, count, log_q, rng):
     """Split cluster k, whose tree is grown, into blocks; log_q is the log probability of having picked it alone."""
     side, K = state.side, state.num[N_CLUSTERS]
     log_uniform = -rng.standard_exponential()
-    v, log_node = sample_sub(guide, count, rng)
-    blocks, log_path = climb(data, state.side, guide, v, count, guide.target[:0], rng)
+    v, log_node = splits.sample_sub(guide, count, rng)
+    blocks, log_path = splits.climb(data, state.side, guide, v, count, guide.target[:0], rng)
     log_q += log_node + log_path
-    gain = log_of_numbers(state, K, blocks) - log_cluster_weight(data, state, k) - marginal_of(data, state, guide, k)
+    gain = log_of_numbers(state, K, blocks) - log_weight_of_size(state, state.size[k]) - marginal_of(data, state, guide, k)
     for b in range(blocks):
-        guide.union[b] = marginal_column(data, side, BLOCKS + b)
+        guide.union[b] = marginal_column(data, side, splits.BLOCKS + b)
         gain += log_weight_of_size(state, guide.size[b]) + guide.union[b]
     if gain - log_q + math.log(blocks) - math.log(K - 1 + blocks) <= log_uniform:  # the most that there can be
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return
-    log_back = log_merge_back(data, state, guide, side, variable(BLOCKS), blocks, K)
+    log_back = log_merge_back(data, state, guide, side, variable(splits.BLOCKS), blocks, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return
     for b in range(blocks):
         place = k if b == 0 else K + b - 1
-        copy_column(side, state.stat, BLOCKS + b, place)
+        copy_column(side, state.stat, splits.BLOCKS + b, place)
         state.size[place], guide.marginal[place] = guide.size[b], guide.union[b]
         weigh(state, place)
     state.num[N_CLUSTERS] = K + blocks - 1
@@ -289,7 +270,7 @@ def by_scan(data, state, guide, memory, k, count, log_q, rng):
     n = guide.part.shape[0]
     log_uniform = -rng.standard_exponential()
     a, b = set_out(data, state, guide, count, rng)
-    log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[SCANS]), rng)
+    log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[splits.SCANS]), rng)
     copy_column(state.stat, side, k, variable(WHOLE))
     gain = log_split_ratio(data, state, side, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
     if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
@@ -313,7 +294,7 @@ def log_split_back(data, state, guide, scan, scans, rng):
         block_of = guide.target[: state.num[N_CLUSTERS]]
         for m in range(block_of.shape[0]):
             block_of[m] = -1
-        return split_probability(data, state.side, guide, state.labels, count, block_of, rng)
+        return splits.split_probability(data, state.side, guide, state.labels, count, block_of, rng)
     count, member = collect_chosen(state, guide), guide.tree.member
     a, b = set_out(data, state, guide, count, rng)
     if state.labels[member[a]] == state.labels[member[b]]:
@@ -327,9 +308,9 @@ def log_split_back(data, state, guide, scan, scans, rng):
 @entry(MOVE_T)
 def split(data, state, memory, rng):
     """Part of a global move: split the cluster that was picked."""
-    guide = guide_of(memory, state)
-    k, log_q = memory.ints[PICKED], memory.floats[LOG_Q]
-    if memory.ints[BY_SCAN] != 0:
+    guide = splits.guide_of(memory, state)
+    k, log_q = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q]
+    if memory.ints[splits.BY_SCAN] != 0:
         by_scan(data, state, guide, memory, k, collect_chosen(state, guide), log_q, rng)
     else:
         into_blocks(data, state, guide, memory, k, grow_chosen(data, state, guide), log_q, rng)
@@ -358,11 +339,12 @@ def merge(data, state, memory, rng):
 
     Refused as soon as it is clear that it will be: a probability is at most 1.
     """
-    guide = guide_of(memory, state)
-    k, blocks, scan, log_q = memory.ints[PICKED], memory.ints[JOINED] + 1, memory.ints[BY_SCAN] != 0, memory.floats[LOG_Q]
+    guide = splits.guide_of(memory, state)
+    k, blocks, scan = memory.ints[splits.PICKED], memory.ints[splits.JOINED] + 1, memory.ints[splits.BY_SCAN] != 0
+    log_q = memory.floats[splits.LOG_Q]
     side, K, chosen = state.side, state.num[N_CLUSTERS], guide.chosen
     log_uniform = -rng.standard_exponential()
-    possible = blocks <= (2 if scan else MOST_BLOCKS)
+    possible = blocks <= (2 if scan else splits.MOST_BLOCKS)
     size, gain = 0, -log_of_numbers(state, K + 1 - blocks, blocks)
     if possible:
         copy_column(state.stat, side, k, variable(WHOLE))
@@ -371,7 +353,7 @@ def merge(data, state, memory, rng):
                 if m != k:
                     combine_columns(data, state.stat, side, m, variable(WHOLE))
                 size += state.size[m]
-                gain -= log_cluster_weight(data, state, m) + marginal_of(data, state, guide, m)
+                gain -= log_weight_of_size(state, state.size[m]) + marginal_of(data, state, guide, m)
         marginal = marginal_column(data, side, variable(WHOLE))
         gain += log_weight_of_size(state, size) + marginal - math.log(K + 1.0 - blocks)
         possible = gain - log_q > log_uniform
@@ -385,7 +367,7 @@ def merge(data, state, memory, rng):
     if not possible:
         memory.tally[MERGE * TALLY + PROPOSED] += 1.0
         return DONE
-    log_back = log_split_back(data, state, guide, scan, int(memory.option[SCANS]), rng)
+    log_back = log_split_back(data, state, guide, scan, int(memory.option[splits.SCANS]), rng)
     if exceeds(memory, MERGE, gain + log_back - log_q, log_uniform):
         join_chosen(state, guide, marginal)
     return DONE
@@ -399,7 +381,7 @@ def pick(data, state, guide, memory, rng):
     which the probability that none has, the product of 1 - p since the last, is below it.
     """
     K = state.num[N_CLUSTERS]
-    memory.ints[BY_SCAN] = 1 if rng.random() < memory.option[SHARE] else 0
+    memory.ints[splits.BY_SCAN] = 1 if rng.random() < memory.option[splits.SHARE] else 0
     k = draw_integer(K, rng)
     for m in range(K):
         guide.chosen[m] = 0
@@ -417,5 +399,5 @@ def pick(data, state, guide, memory, rng):
             product, until = 1.0, 1.0 - rng.random()
         none = product
     guide.chosen[k] = 1
-    memory.ints[PICKED], memory.ints[JOINED], memory.floats[LOG_Q] = k, joined, log_q + math.log(none)
+    memory.ints[splits.PICKED], memory.ints[splits.JOINED], memory.floats[splits.LOG_Q] = k, joined, log_q + math.log(none)
     return joined

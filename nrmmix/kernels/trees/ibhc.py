@@ -11,12 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.clusters import attach, copy_column, score_columns, update_column
-from nrmmix.kernels.core.entry import call_step
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, NEED_ROOM
-from nrmmix.kernels.measure.weights import refresh_caches
 from nrmmix.kernels.trees.bhc import log_distance
-from nrmmix.kernels.trees.forest import insert_leaf, insert_tree, leaves, load, log_add, log_d, plant_leaf, release
+from nrmmix.kernels.trees.forest import cut_path, insert_leaf, insert_tree, load, log_add, log_d, plant_leaf
 
 MOST_SPLITS = 16  # while one observation enters: a part of a split tree that enters another may split that one in turn
 
@@ -83,28 +81,10 @@ def note_root(state, forest, scratch, k, root):
 
 
 @kernel
-def plant_leaves(data, side, forest):
-    for i in range(data.group.shape[0]):
-        plant_leaf(data, side, forest, i)
-
-
-@kernel
 def split_tree(state, forest, scratch, k, v):
-    """Cut the path from node v of tree k to the root: the parts wait, the children of v first, then what hung beside, from below."""
+    """Cut the path from node v of tree k to the root: the parts wait, the children of v to be taken first."""
     first = scratch.num[PENDING]
-    last = first
-    for child in (forest.left[v], forest.right[v]):
-        scratch.pending[last] = child
-        last += 1
-    while forest.up[v] >= 0:
-        above = forest.up[v]
-        scratch.pending[last] = forest.right[above] if forest.left[above] == v else forest.left[above]
-        last += 1
-        release(forest, v)
-        v = above
-    release(forest, v)
-    for t in range(first, last):
-        forest.up[scratch.pending[t]] = -1
+    last = first + cut_path(forest, v, scratch.pending[first:])
     a, b = first, last - 1
     while a < b:
         scratch.pending[a], scratch.pending[b] = scratch.pending[b], scratch.pending[a]
@@ -188,19 +168,3 @@ def heap_up(data, state, scratch, log_cluster, order, most):
         attach(data, state, i, k)
         scratch.num[AT] = t + 1
     return DONE
-
-
-@kernel
-def read_labels(state, forest, scratch, out, members):
-    """Of each observation the column of its tree."""
-    for k in range(state.num[N_CLUSTERS]):
-        for t in range(leaves(forest, scratch.root[k], members)):
-            out[members[t]] = k
-
-
-@kernel
-def resample(data, state, updates, rng):
-    """One update of u and the hyperparameters given the partition."""
-    for j in range(updates.shape[0]):
-        call_step(updates[j], data, state, rng)
-    refresh_caches(data, state)

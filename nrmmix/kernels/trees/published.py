@@ -19,12 +19,13 @@ import math
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid
-from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, NEED_ROOM, PROPOSED, TALLY
+from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, NEED_ROOM
 from nrmmix.kernels.measure.weights import log_cluster
 from nrmmix.kernels.moves.gibbs import gibbs_one
-from nrmmix.kernels.moves.shared import exceeds
+from nrmmix.kernels.moves.shared import exceeds, sort_together
 from nrmmix.kernels.moves.split_merge import MERGE, SPLIT
 from nrmmix.kernels.trees.forest import (
+    cut_path,
     detach,
     first_below,
     following,
@@ -35,6 +36,7 @@ from nrmmix.kernels.trees.forest import (
     refresh_tree,
     release,
     release_tree,
+    write_labels,
 )
 from nrmmix.kernels.trees.published_trees import (
     CHANGED,
@@ -42,7 +44,6 @@ from nrmmix.kernels.trees.published_trees import (
     become_clusters,
     build,
     copy_tree,
-    cut,
     fits,
     grown_again,
     log_d_between,
@@ -51,7 +52,6 @@ from nrmmix.kernels.trees.published_trees import (
     scratch_of,
     trees_of,
     weigh_inside,
-    write_labels,
 )
 
 GLOBAL_MOVES, DEPTH, SUBSET, TREE, FIRST_PICK, NO_LOCAL = 0, 1, 2, 3, 4, 5  # options
@@ -101,7 +101,7 @@ def propose_split(data, state, memory, forest, scratch, f, log_q, log_uniform, r
     K, whole = scratch.head[TREES], scratch.root[f]
     root, n_old = copy_tree(data, forest, whole, scratch)
     at, log_p = sample_node(forest, root, variable(0), scratch, variable(-1), rng)
-    blocks, log_s = scatter(data, state, forest, scratch, cut(forest, at, scratch), variable(0), rng)
+    blocks, log_s = scatter(data, state, forest, scratch, cut_path(forest, at, scratch.hung), variable(0), rng)
     log_ratio = -forest.log_h[whole] - log_q - log_p - log_s
     moved = 0
     for j in range(blocks):
@@ -111,10 +111,9 @@ def propose_split(data, state, memory, forest, scratch, f, log_q, log_uniform, r
         moved += forest.count[scratch.inside[j]] if j > 0 else 0
     if log_uniform < log_ratio:  # which the reverse can only lessen
         log_ratio += log_picks(data, state, forest, scratch, blocks, list_outside(scratch, f, variable(0)))
-        accepted = exceeds(memory, variable(SPLIT), log_ratio, log_uniform)
     else:
-        memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
-        accepted = False
+        log_ratio = -math.inf
+    accepted = exceeds(memory, variable(SPLIT), log_ratio, log_uniform)
     if accepted:
         for t in range(n_old):
             release(forest, scratch.old[t])
@@ -124,7 +123,7 @@ def propose_split(data, state, memory, forest, scratch, f, log_q, log_uniform, r
         scratch.head[TREES] = K + blocks - 1
         state.num[N_MOVED] += moved
         if by_rows:
-            write_labels(forest, scratch, scratch.label)
+            write_labels(forest, scratch.root[: scratch.head[TREES]], scratch.label, scratch.inside)
     else:
         for j in range(blocks):
             release_tree(forest, scratch.inside[j])
@@ -140,15 +139,11 @@ def sort_by_first_row(forest, scratch, n_inside):
     if n_inside == 2:
         return
     for s in range(1, n_inside):
-        v, number = scratch.inside[s], leaves(forest, scratch.inside[s], scratch.node)
-        least = scratch.node[0]
+        number = leaves(forest, scratch.inside[s], scratch.node)
+        scratch.tag[s] = scratch.node[0]
         for t in range(1, number):
-            least = min(least, scratch.node[t])
-        t = s
-        while t > 1 and scratch.tag[t - 1] > least:
-            scratch.inside[t], scratch.tag[t] = scratch.inside[t - 1], scratch.tag[t - 1]
-            t -= 1
-        scratch.inside[t], scratch.tag[t] = v, least
+            scratch.tag[s] = min(scratch.tag[s], scratch.node[t])
+    sort_together(scratch.tag[1:n_inside], scratch.inside[1:n_inside], -1.0)
 
 
 @kernel
@@ -164,13 +159,11 @@ def log_split_of_cascade(data, state, forest, scratch, root, first, n_inside, rn
 def tag_blocks(data, forest, scratch, root):
     """Tags of all nodes below from those of the leaves: the block that they all are of, or -1."""
     v = first_below(forest, root)
-    while True:
+    while v >= 0:
         if v >= data.group.shape[0]:
             left, right = scratch.tag[forest.left[v]], scratch.tag[forest.right[v]]
             scratch.tag[v] = left if left == right else -1
-        if v == root:
-            return
-        v = following(forest, v)
+        v = following(forest, v, root)
 
 
 @kernel
@@ -190,7 +183,7 @@ def log_split_into(data, state, forest, scratch, root, rng):
         at = forest.left[at] if left < 0 else forest.right[at]
     log_p = sample_node(forest, root, variable(0), scratch, at, rng)[1]
     scratch.block[0], scratch.block[1] = scratch.tag[forest.left[at]], scratch.tag[forest.right[at]]
-    return log_p + scatter(data, state, forest, scratch, cut(forest, at, scratch), variable(1), rng)[1]
+    return log_p + scatter(data, state, forest, scratch, cut_path(forest, at, scratch.hung), variable(1), rng)[1]
 
 
 @kernel
@@ -225,9 +218,8 @@ def propose_merge(data, state, memory, forest, scratch, f, n_inside, log_q, log_
         if j == 1:
             first = root
     log_ratio += forest.log_h[root]
-    accepted = False
     if not log_uniform < log_ratio:  # which the reverse can only lessen
-        memory.tally[MERGE * TALLY + PROPOSED] += 1.0
+        log_ratio = -math.inf
     else:
         if by_rows:
             root = grown_again(data, state, forest, scratch, root)
@@ -238,7 +230,7 @@ def propose_merge(data, state, memory, forest, scratch, f, n_inside, log_q, log_
             log_ratio += log_split_into(data, state, forest, scratch, root, rng)
         else:
             log_ratio += log_split_of_cascade(data, state, forest, scratch, root, first, n_inside, rng)
-        accepted = exceeds(memory, variable(MERGE), log_ratio, log_uniform)
+    accepted = exceeds(memory, variable(MERGE), log_ratio, log_uniform)
     if accepted:
         state.num[N_MOVED] += moved
         join_marked(scratch, f, root, scratch.label[: scratch.label.shape[0] if by_rows else 0])

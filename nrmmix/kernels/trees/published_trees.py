@@ -17,7 +17,6 @@ from nrmmix.kernels.core.state import N_CLUSTERS, N_SCORED
 from nrmmix.kernels.measure.weights import weigh
 from nrmmix.kernels.trees.forest import (
     adopt,
-    clear_forest,
     first_below,
     following,
     forest_of,
@@ -29,10 +28,10 @@ from nrmmix.kernels.trees.forest import (
     log_d,
     log_union,
     log_union_with,
-    plant_leaf,
-    release,
+    plant_leaves,
     release_tree,
     take_node,
+    write_labels,
 )
 from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
 
@@ -47,7 +46,7 @@ class PublishedScratch(NamedTuple):
     root: np.ndarray  # (n,) of each cluster's tree
     inside: np.ndarray  # (n,) roots of the trees that a proposal joins, or that it parts one into
     outside: np.ndarray  # (n,) roots of the others
-    hung: np.ndarray  # (n,) subtrees that hung on the path from a node to the root
+    hung: np.ndarray  # (n,) what `cut_path` leaves
     old: np.ndarray  # (n,) internal nodes of the tree that a split began with
     mark: np.ndarray  # (n,) 1 for clusters that are joined, or for observations that a local move visits
     block: np.ndarray  # (n,) tags of the trees inside, where a split is forced
@@ -84,11 +83,10 @@ def scratch_of(data, memory):
 @kernel
 def build(data, state, forest, scratch, labels, n_clusters):
     """Trees of clusters by SeqInsert in the order of the rows."""
-    clear_forest(forest)
+    plant_leaves(data, state.side, forest)
     for k in range(n_clusters):
         scratch.root[k] = -1
     for i in range(labels.shape[0]):
-        plant_leaf(data, state.side, forest, i)
         scratch.root[labels[i]] = insert_leaf(data, state.side, state.work, forest, scratch.root[labels[i]], i)
     scratch.head[BUILT], scratch.head[TREES] = 1, n_clusters
 
@@ -110,27 +108,16 @@ def fits(state, forest, scratch):
 
 
 @kernel
-def write_labels(forest, scratch, labels):
-    for k in range(scratch.head[TREES]):
-        for t in range(leaves(forest, scratch.root[k], scratch.inside)):
-            labels[scratch.inside[t]] = k
-
-
-@kernel
 def become_clusters(data, state, forest, scratch):
     """The state takes over the clusters of the trees; there must be room."""
-    n, K = data.group.shape[0], scratch.head[TREES]
-    write_labels(forest, scratch, state.labels)
+    K = scratch.head[TREES]
+    write_labels(forest, scratch.root[:K], state.labels, scratch.inside)
     for k in range(K, state.num[N_CLUSTERS]):
         state.size[k] = 0
     state.num[N_CLUSTERS] = K
     for k in range(K):
-        v = scratch.root[k]
-        state.size[k] = forest.count[v]
-        if v < n:
-            load(data, state.stat, forest, v, k)
-        else:
-            copy_column(forest.bank[v - n], state.stat, variable(0), k)
+        state.size[k] = forest.count[scratch.root[k]]
+        load(data, state.stat, forest, scratch.root[k], k)
         weigh(state, k)
     scratch.head[CHANGED] = 0
 
@@ -172,16 +159,14 @@ def weigh_nodes(forest, root, with_leaves, scratch):
     """Nodes below a root, and their weights d + max d in SampleSub in units of max d; how many, and the sum of the weights."""
     count, top = 0, -math.inf
     v = first_below(forest, root)
-    while True:
+    while v >= 0:
         is_leaf = forest.left[v] < 0
         if with_leaves or not is_leaf:
             scratch.node[count] = v
             scratch.weight[count] = -math.inf if is_leaf else log_d(forest, v)
             top = max(top, scratch.weight[count])
             count += 1
-        if v == root:
-            break
-        v = following(forest, v)
+        v = following(forest, v, root)
     total = 0.0
     for t in range(count):
         scratch.weight[t] = 1.0 + (exp_any(scratch.weight[t] - top) if top > -math.inf else 0.0)
@@ -214,31 +199,14 @@ def weigh_inside(data, state, forest, scratch, blocks, x):
 
 
 @kernel
-def cut(forest, at, scratch):
-    """Take a node and all above it away: its children are the first two inside; how many subtrees hung on the path, bottom-up."""
-    scratch.inside[0], scratch.inside[1] = forest.left[at], forest.right[at]
-    forest.up[forest.left[at]] = forest.up[forest.right[at]] = -1
-    count, p = 0, forest.up[at]
-    release(forest, at)
-    while p >= 0:
-        x = forest.right[p] if forest.left[p] == at else forest.left[p]
-        above = forest.up[p]
-        forest.up[x] = -1
-        scratch.hung[count] = x
-        count += 1
-        release(forest, p)
-        at, p = p, above
-    return count
-
-
-@kernel
 def scatter(data, state, forest, scratch, count, forced, rng):
-    """StocInsert of the subtrees that hung on a path; how many trees are inside then, and the log probability.
+    """StocInsert of the subtrees of a path, the first two trees inside; how many trees are inside then, and the log probability.
 
     Where it is forced, subtrees go to the block that their tag names; blocks have theirs in scratch.block.
     """
+    scratch.inside[0], scratch.inside[1] = scratch.hung[0], scratch.hung[1]
     blocks, log_q = variable(2), 0.0
-    for t in range(count):
+    for t in range(2, count):
         x = scratch.hung[t]
         total = weigh_inside(data, state, forest, scratch, blocks, x)
         j = 0
@@ -269,7 +237,7 @@ def copy_tree(data, forest, root, scratch):
     """A copy of a tree of internal nodes, which takes the leaves over; its root, and how many nodes are in scratch.old."""
     n = data.group.shape[0]
     count, v = 0, first_below(forest, root)
-    while True:
+    while v >= 0:
         if v < n:
             scratch.tag[v] = v
         else:
@@ -280,7 +248,6 @@ def copy_tree(data, forest, root, scratch):
             scratch.tag[v] = new
             scratch.old[count] = v
             count += 1
-        if v == root:
-            forest.up[scratch.tag[v]] = -1
-            return scratch.tag[v], count
-        v = following(forest, v)
+        v = following(forest, v, root)
+    forest.up[scratch.tag[root]] = -1
+    return scratch.tag[root], count

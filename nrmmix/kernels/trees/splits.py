@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nrmmix.kernels.core.clusters import combine_columns, copy_column, marginal_column
+from nrmmix.kernels.core.clusters import combine_columns, copy_column
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import TALLY
-from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, log_add
+from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, log_add, log_h_of
 from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
 from nrmmix.kernels.trees.guide_tree import GuideTree, node_weight
 
@@ -40,6 +40,7 @@ class Guide(NamedTuple):
     union: np.ndarray  # (MOST_BLOCKS,) log h of each with the subtree that is inserted
     weight: np.ndarray  # (MOST_BLOCKS + 1,)
     pull: np.ndarray  # (2,) eta and log rho
+    fixed: np.ndarray  # (n * width,), see `scratch_size`
 
 
 # option
@@ -76,21 +77,8 @@ def guide_of(memory, state):
         forest, tree, floats[n : 2 * n + 1], floats[2 * n + 1 : b], ints[: n + 1], ints[n + 1 : 2 * n + 1], ints[2 * n + 1 : 3 * n + 1],
         ints[3 * n + 1 : 5 * n + 1], ints[5 * n + 1 : 5 * n + 1 + MOST_BLOCKS], floats[b : b + MOST_BLOCKS],
         floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], floats[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
-        memory.floats[ETA_AND_RHO:LOCAL_OPTION],
+        memory.floats[ETA_AND_RHO:LOCAL_OPTION], floats[b + 3 * MOST_BLOCKS + 1 :],
     )
-
-
-@kernel
-def first_fixed(state):
-    """Where Memory.floats has (n * width,) scratch behind all that."""
-    n, n_stat = state.labels.shape[0], state.stat.shape[0]
-    return NUMBERS + n + 2 + 4 * n + 2 + n * n_stat + 3 * n + 2 + 3 * MOST_BLOCKS + 1
-
-
-@kernel
-def log_potential(guide, size, marginal):
-    """log h of a cluster under the guide's constants."""
-    return guide.forest.guide[0] + guide.forest.log_grown[size] + marginal
 
 
 @kernel
@@ -118,12 +106,10 @@ def sample_sub(guide, count, rng):
     """An internal node of the tree of the members, and the log probability that it is drawn."""
     n = guide.part.shape[0]
     total = total_weight(guide, count)
-    r = rng.random() * total
-    for v in range(n, n + count - 2):
+    v, r = n, rng.random() * total - node_weight(guide.forest, n)
+    while not r < 0.0 and v < n + count - 2:
+        v += 1
         r -= node_weight(guide.forest, v)
-        if r < 0.0:
-            return v, math.log(node_weight(guide.forest, v) / total)
-    v = n + count - 2
     return v, math.log(node_weight(guide.forest, v) / total)
 
 
@@ -148,7 +134,7 @@ def weigh_blocks(data, side, guide, blocks, v):
     for b in range(blocks):
         copy_column(side, side, BLOCKS + b, variable(UNION))
         combine_columns(data, side, side, variable(MOVING), variable(UNION))
-        guide.union[b] = log_potential(guide, guide.size[b] + forest.count[v], marginal_column(data, side, variable(UNION)))
+        guide.union[b] = log_h_of(data, side, forest, guide.size[b] + forest.count[v], variable(UNION))
         guide.weight[b] = guide.union[b] - guide.phi[b] - forest.log_phi[v]
     guide.weight[blocks] = 0.0
 

@@ -14,32 +14,9 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_integer, log_pos
 from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_SCORED, NEED_ROOM, SIGMA, TUNING, Memory
 from nrmmix.kernels.measure.weights import log_cluster
+from nrmmix.kernels.trees import splits
 from nrmmix.kernels.trees.guide_tree import ORDERS, plant_guide_tree, sample_range, shuffle, without_drawn_cells
 from nrmmix.kernels.trees.guided import WORK_OF_LEVEL, pick
-from nrmmix.kernels.trees.splits import (
-    DEPTH,
-    ETA,
-    FIRST_LEAF,
-    GLOBAL_MOVES,
-    IS_LOCAL,
-    LAST_LEAF,
-    LEVELS,
-    LOCAL,
-    LOCAL_OPTION,
-    LOCAL_TALLY,
-    MERGE_PART,
-    MOST_BLOCKS,
-    NUMBERS,
-    PICKED,
-    PLANT,
-    PLANTED,
-    REFRESH,
-    SPLIT_PART,
-    START_CLUSTER,
-    START_SIGMA,
-    first_fixed,
-    guide_of,
-)
 
 # learnt: the guide's constants, log rho, and the guide tree's number and age
 GUIDE_CLUSTER, GUIDE_SIGMA, LOG_RHO, TREE = 0, 1, 2, 3
@@ -74,33 +51,33 @@ def plant_by_number(data, state, memory, guide):
         forest.log_grown[m] = forest.log_grown[m - 1] + log_pos(m - 1.0 - sigma)
     shuffle(guide.tree.order, number_of_tree(memory))
     if data.rows.missing.shape[0] > 0:
-        fixed = without_drawn_cells(data, memory.floats[first_fixed(state) :].reshape(data.rows.y.shape))
-        memory.ints[LEVELS] = plant_guide_tree(fixed, state.side, state.work, forest, guide.tree)
+        fixed = without_drawn_cells(data, guide.fixed.reshape(data.rows.y.shape))
+        memory.ints[splits.LEVELS] = plant_guide_tree(fixed, state.side, state.work, forest, guide.tree)
     else:
-        memory.ints[LEVELS] = plant_guide_tree(data, state.side, state.work, forest, guide.tree)
-    memory.ints[PLANTED] = number_of_tree(memory)
+        memory.ints[splits.LEVELS] = plant_guide_tree(data, state.side, state.work, forest, guide.tree)
+    memory.ints[splits.PLANTED] = number_of_tree(memory)
 
 
 @entry(MOVE_T)
 def begin(data, state, memory, rng):
     """Part of an iteration: the guide tree is one iteration older, or new; the leaves that local moves will visit."""
-    learnt, guide = memory.learnt, guide_of(memory, state)
+    learnt, guide = memory.learnt, splits.guide_of(memory, state)
     if learnt[TREE] == 0.0:
-        learnt[GUIDE_CLUSTER], learnt[GUIDE_SIGMA] = memory.option[START_CLUSTER], memory.option[START_SIGMA]
+        learnt[GUIDE_CLUSTER], learnt[GUIDE_SIGMA] = memory.option[splits.START_CLUSTER], memory.option[splits.START_SIGMA]
     age = int(learnt[TREE]) % AGES
-    if learnt[TREE] == 0.0 or age * memory.option[GLOBAL_MOVES] >= memory.option[REFRESH] or age == AGES - 1:
+    if learnt[TREE] == 0.0 or age * memory.option[splits.GLOBAL_MOVES] >= memory.option[splits.REFRESH] or age == AGES - 1:
         if state.num[TUNING] != 0:
             follow(state, memory)
         learnt[TREE] = float((1 + draw_integer(ORDERS, rng)) * AGES)
     learnt[TREE] += 1.0
-    if memory.ints[PLANTED] != number_of_tree(memory):
+    if memory.ints[splits.PLANTED] != number_of_tree(memory):
         plant_by_number(data, state, memory, guide)
     first, last = 0, guide.tree.order.shape[0]
-    for _ in range(int(memory.option[DEPTH])):
+    for _ in range(int(memory.option[splits.DEPTH])):
         if last - first > 1:
             first, last = sample_range(guide.tree, first, last, rng)
-    memory.ints[FIRST_LEAF], memory.ints[LAST_LEAF], memory.ints[IS_LOCAL] = first, last, 0
-    guide.pull[0], guide.pull[1] = memory.option[ETA], learnt[LOG_RHO]
+    memory.ints[splits.FIRST_LEAF], memory.ints[splits.LAST_LEAF], memory.ints[splits.IS_LOCAL] = first, last, 0
+    guide.pull[0], guide.pull[1] = memory.option[splits.ETA], learnt[LOG_RHO]
     for k in range(state.num[N_CLUSTERS]):
         guide.marginal[k] = math.nan
     return DONE
@@ -117,30 +94,31 @@ def adapt(state, memory, guide, joined):
 @entry(MOVE_T)
 def tree_guided(data, state, memory, rng):
     """One iteration; `option` as in `splits`, `learnt` as above."""
-    n, moves = state.labels.shape[0], int(memory.option[GLOBAL_MOVES])
+    n, moves = state.labels.shape[0], int(memory.option[splits.GLOBAL_MOVES])
     if n < 2:
         return DONE
     if state.num[CURSOR] == 0:
-        call_move(int(memory.option[PLANT]), data, state, memory, rng)
+        call_move(int(memory.option[splits.PLANT]), data, state, memory, rng)
         state.num[CURSOR] = 1
-    guide = guide_of(memory, state)
-    if memory.ints[IS_LOCAL] == 0:
+    guide = splits.guide_of(memory, state)
+    if memory.ints[splits.IS_LOCAL] == 0:
         while state.num[CURSOR] <= moves:
-            if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - MOST_BLOCKS:
+            if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - splits.MOST_BLOCKS:
                 return NEED_ROOM
-            state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[LEVELS] / memory.option[REFRESH])  # each move's part in the next tree
+            # each move's part in the next tree
+            state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[splits.LEVELS] / memory.option[splits.REFRESH])
             joined = pick(data, state, guide, memory, rng)
             adapt(state, memory, guide, joined)
-            part = MERGE_PART if joined > 0 else SPLIT_PART
-            if joined > 0 or state.size[memory.ints[PICKED]] > 1:
+            part = splits.MERGE_PART if joined > 0 else splits.SPLIT_PART
+            if joined > 0 or state.size[memory.ints[splits.PICKED]] > 1:
                 call_move(int(memory.option[part]), data, state, memory, rng)
             state.num[CURSOR] += 1
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             return NEED_ROOM
-        memory.ints[IS_LOCAL], state.num[CURSOR] = 1, 0
-        memory.floats[LOCAL_OPTION], memory.floats[LOCAL_OPTION + 1] = memory.ints[LAST_LEAF] - memory.ints[FIRST_LEAF], 1.0
-    local = Memory(
-        memory.floats[LOCAL_OPTION:LOCAL_TALLY], memory.learnt, memory.floats[LOCAL_TALLY:NUMBERS], memory.floats,
-        guide.tree.order[memory.ints[FIRST_LEAF] : memory.ints[LAST_LEAF]],
-    )
-    return call_move(int(memory.option[LOCAL]), data, state, local, rng)
+        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0
+        memory.floats[splits.LOCAL_OPTION] = memory.ints[splits.LAST_LEAF] - memory.ints[splits.FIRST_LEAF]
+        memory.floats[splits.LOCAL_OPTION + 1] = 1.0
+    option, tally = memory.floats[splits.LOCAL_OPTION : splits.LOCAL_TALLY], memory.floats[splits.LOCAL_TALLY : splits.NUMBERS]
+    visited = guide.tree.order[memory.ints[splits.FIRST_LEAF] : memory.ints[splits.LAST_LEAF]]
+    local = Memory(option, memory.learnt, tally, memory.floats, visited)
+    return call_move(int(memory.option[splits.LOCAL]), data, state, local, rng)

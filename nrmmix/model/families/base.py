@@ -8,20 +8,18 @@ A new family, from outside the package too, is a class derived from `Family`; no
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import positive, row_name
+from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.arrays import reals
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.frame.tables import Levels, Totals
 
 EXTREME = 1e50  # hyperparameters of counts: products of several must not overflow
 MOST_NU = 1e10  # degrees of freedom; beyond, differences of log gamma functions are lost in rounding
@@ -43,6 +41,12 @@ class Entries(NamedTuple):
     redraw: Any = None  # parameters are held in the columns and drawn given their members
     combine: Any = None  # two columns into one, for trees; families of held parameters have none
     affinity: Any = None  # of one column with many at once, where that is faster than the columns that `combine` makes of them
+
+    @classmethod
+    def named(cls, kernels: Any, prefix: str, *further: str) -> Entries:
+        """Those of a module that begin with a prefix: all that a family must have, and which of the others."""
+        names = [name for name in cls._fields if name not in cls._field_defaults] + list(further)
+        return cls(**{name: getattr(kernels, f"{prefix}_{name}") for name in names})
 
 
 class Counts(NamedTuple):
@@ -143,8 +147,7 @@ class Family:
 
     # ---- to be written for each family
 
-    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
-                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Family:
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Family:
         """The family with every hyperparameter a number, defaults taken from the responses y (n, d), NaN where missing.
 
         Raises
@@ -195,9 +198,7 @@ class Family:
         """Posterior means and standard deviations of the parameters of clusters, the most telling first."""
         raise NotImplementedError
 
-    def draw_responses(
-        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
-    ) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         """One response (M, d) from each component of parameters (n_theta, M); inputs (M, e); of counts, totals (M,) of the rows."""
         raise NotImplementedError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from nrmmix.common.messages import did_you_mean
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution
-
-if TYPE_CHECKING:
-    from nrmmix.model.frame.formula import ModelFrame
+from nrmmix.model.frame.formula import ModelFrame
 
 
 class Assignment(NamedTuple):
@@ -40,19 +38,9 @@ def designs(family: Family | Mapping[Any, Family]) -> tuple[str, ...]:
 
 
 def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assignment:
-    """Divide responses among families.
+    """Divide responses among families: one for all, or several by names of responses: a name, names joined by " + ", or a tuple of names.
 
-    Parameters
-    ----------
-    family : Family or mapping
-        One family for all responses, or families by the names of their responses: a name, several joined by " + ", or a tuple of names.
-    names : sequence of str
-        The responses.
-
-    Raises
-    ------
-    ValueError
-        If a name is none of a response or stands twice, a response has no family, or a value is not a family.
+    A ValueError if a name is none of a response or stands twice, a response has no family, or a value is not a family.
 
     Examples
     --------
@@ -141,12 +129,7 @@ class PackedBlocks:
 
 
 class Blocks:
-    """All responses of a model: its blocks, and their methods put together.
-
-    Parameters
-    ----------
-    blocks : tuple of Block
-    """
+    """All responses of a model: its blocks, and their methods put together."""
 
     def __init__(self, blocks: tuple[Block, ...]):
         self.blocks = blocks
@@ -300,19 +283,17 @@ class Blocks:
         self, stat: np.ndarray, n_columns: int, inputs: np.ndarray, packed: PackedBlocks
     ) -> list[Distribution | None]:
         """Of each response its predictive distribution by cluster."""
-        distributions = [
+        return self._by_response([
             block.family.predictive_distributions(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
-        ]
-        return self._by_response(distributions)
+        ])
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> list[Distribution | None]:
         """Of each response its distribution under each component."""
-        distributions = [
+        return self._by_response([
             block.family.component_distributions(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
-        ]
-        return self._by_response(distributions)
+        ])
 
     def _by_response(self, distributions: list[list[Any]]) -> list[Any]:
         out: list[Any] = [None] * self.n_dim
@@ -323,10 +304,7 @@ class Blocks:
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int, packed: PackedBlocks) -> list[list[Parameter]]:
         """Of each block the parameters of its components."""
-        return [
-            block.family.cluster_parameters(packed.part(stat, b, layout.STAT), n_columns)
-            for b, block in enumerate(self.blocks)
-        ]
+        return [block.family.cluster_parameters(packed.part(stat, b, layout.STAT), n_columns) for b, block in enumerate(self.blocks)]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, packed: PackedBlocks,
                        totals: Sequence[np.ndarray | None] | None = None) -> np.ndarray:

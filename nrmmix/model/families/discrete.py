@@ -12,16 +12,11 @@ import numpy as np
 from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import categorical, poisson, rising
+from nrmmix.model.families import distributions as laws
 from nrmmix.model.families.base import Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
-from nrmmix.model.families.distributions import (
-    BernoulliDistribution,
-    CategoricalDistribution,
-    Distribution,
-    NegativeBinomial,
-    PoissonDistribution,
-)
+from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.arrays import LARGEST
-from nrmmix.model.frame.tables import COUNT_BOUND
+from nrmmix.model.frame.tables import COUNT_BOUND, Levels, Totals
 
 # Defaults, chosen by held-out score: benchmarks/default_discrete.py.
 POISSON_SHAPE = 1.0
@@ -102,8 +97,7 @@ class Poisson(Family):
     def design(self) -> str | None:
         return None if self.exposure is None else f"0 + {self.exposure}"
 
-    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
-                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Poisson:
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Poisson:
         n, d = y.shape
         names = names or tuple(f"y{j + 1}" for j in range(d))
         inputs = np.zeros((n, 0)) if inputs is None else inputs
@@ -139,10 +133,7 @@ class Poisson(Family):
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d = len(self.shape)
         reach = rising.reach(self.shape, np.nansum(y, axis=0))
-        entries = Entries(
-            poisson.poisson_empty, poisson.poisson_update, poisson.poisson_score, poisson.poisson_marginal, poisson.poisson_sample,
-            poisson.poisson_density, poisson.poisson_mean, poisson.poisson_mean_theta, combine=poisson.poisson_combine,
-        )
+        entries = Entries.named(poisson, "poisson", "combine")
         return Packed(np.concatenate([self.shape, self.rate, reach]), poisson.n_stat(d), 2 * d, 1, d, entries)
 
     def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -151,12 +142,12 @@ class Poisson(Family):
         return self.shape[:, None] + sums, self.rate[:, None] + exposures
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        e = self._exposure(inputs)
-        return [NegativeBinomial(shape[None, :], e / rate[None, :]) for shape, rate in zip(*self._posterior(stat, n_columns), strict=True)]
+        e, posterior = self._exposure(inputs), self._posterior(stat, n_columns)
+        return [laws.NegativeBinomial(shape[None, :], e / rate[None, :]) for shape, rate in zip(*posterior, strict=True)]
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         e = self._exposure(inputs)
-        return [PoissonDistribution(e * rate[None, :]) for rate in theta[1::2]]
+        return [laws.PoissonDistribution(e * rate[None, :]) for rate in theta[1::2]]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The rate of each response: expected count at exposure 1."""
@@ -164,9 +155,7 @@ class Poisson(Family):
         mean, sd = shape / rate, np.sqrt(shape) / rate
         return [Parameter(f"rate {name}", mean[j], sd[j]) for j, name in enumerate(self.names)]
 
-    def draw_responses(
-        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
-    ) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         return rng.poisson(self._exposure(inputs) * theta[1::2].T).astype(float)
 
     def describe(self) -> list[str]:
@@ -198,11 +187,7 @@ class _Levels(Family):
         alpha, starts = self._concentrations(), self._starts()
         d, T = len(alpha), int(starts[-1])
         constant = np.concatenate([[T], starts, [own.sum() for own in alpha], *alpha])
-        entries = Entries(
-            categorical.categorical_empty, categorical.categorical_update, categorical.categorical_score, categorical.categorical_marginal,
-            categorical.categorical_sample, categorical.categorical_density, mean, mean_theta,
-            combine=categorical.categorical_combine,
-        )
+        entries = Entries.named(categorical, "categorical", "combine")._replace(mean=mean, mean_theta=mean_theta)
         return Packed(constant, categorical.n_stat(d, T), T + 1, 0, n_mean, entries)
 
     def _posterior(self, stat: np.ndarray, n_columns: int) -> list[np.ndarray]:
@@ -223,9 +208,7 @@ class _Levels(Family):
             found.append((mean, np.sqrt(mean * (1.0 - mean) / (total + 1.0))))
         return found
 
-    def draw_responses(
-        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
-    ) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         drawn = []
         for p in self._probabilities(theta):
             steps = np.cumsum(p, axis=1)
@@ -277,8 +260,7 @@ class Bernoulli(_Levels):
         object.__setattr__(self, "a", positives("Bernoulli", "a", a))
         object.__setattr__(self, "b", positives("Bernoulli", "b", b))
 
-    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
-                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Bernoulli:
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Bernoulli:
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
         y = _whole(y, names, "Bernoulli", np.full(d, 2.0))
@@ -296,10 +278,10 @@ class Bernoulli(_Levels):
         return self._packed(len(self.a), categorical.bernoulli_mean, categorical.bernoulli_mean_theta)
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        return [BernoulliDistribution(mean[None, :, 1]) for mean, _ in self._moments(stat, n_columns)]
+        return [laws.BernoulliDistribution(mean[None, :, 1]) for mean, _ in self._moments(stat, n_columns)]
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
-        return [BernoulliDistribution(p[None, :, 1]) for p in self._probabilities(theta)]
+        return [laws.BernoulliDistribution(p[None, :, 1]) for p in self._probabilities(theta)]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The probability of 1 in each response."""
@@ -356,8 +338,7 @@ class Categorical(_Levels):
     def __init__(self, concentration: Any = None) -> None:
         object.__setattr__(self, "concentration", positives("Categorical", "concentration", concentration))
 
-    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
-                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Categorical:
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Categorical:
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
         if levels is None:
@@ -385,10 +366,10 @@ class Categorical(_Levels):
         return np.repeat(np.arange(len(self.names)), [len(own) for own in self.levels])
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        return [CategoricalDistribution(mean[None]) for mean, _ in self._moments(stat, n_columns)]
+        return [laws.CategoricalDistribution(mean[None]) for mean, _ in self._moments(stat, n_columns)]
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
-        return [CategoricalDistribution(p[None]) for p in self._probabilities(theta)]
+        return [laws.CategoricalDistribution(p[None]) for p in self._probabilities(theta)]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The probability of each level."""

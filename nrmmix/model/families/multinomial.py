@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
-from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS
+from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, Levels, Totals
 
 LONGEST_TABLE = 2**20  # counts of one word beyond which no table of log rising factorials is made
 
@@ -66,8 +65,7 @@ class Multinomial(Family):
             raise ValueError("Multinomial: concentration must be a number greater than 0, or several; it has no default that is None.")
         object.__setattr__(self, "concentration", positives("Multinomial", "concentration", concentration))
 
-    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
-                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Multinomial:
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Multinomial:
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
         if d < 2:
@@ -116,12 +114,7 @@ class Multinomial(Family):
             c = np.arange(totals.max(initial=0.0) + 1.0)
             table = np.concatenate([[0.0], np.cumsum(np.log(a[0] + c[:-1]), dtype=np.longdouble).astype(float)])
         constant = np.concatenate([[d, a.sum()], a, reach, [len(table)], table])
-        entries = Entries(
-            multinomial.multinomial_empty, multinomial.multinomial_update, multinomial.multinomial_score, multinomial.multinomial_marginal,
-            multinomial.multinomial_sample, multinomial.multinomial_density, multinomial.multinomial_mean,
-            multinomial.multinomial_mean_theta, combine=multinomial.multinomial_combine,
-            affinity=multinomial.multinomial_affinity,
-        )
+        entries = Entries.named(multinomial, "multinomial", "combine", "affinity")
         return Packed(constant, d + 1, d, 1, d, entries)
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
@@ -139,9 +132,7 @@ class Multinomial(Family):
         order = np.argsort(-np.ptp(mean, axis=1), kind="stable") if n_columns > 1 else np.argsort(-mean[:, 0], kind="stable")
         return [Parameter(f"share {self.names[j]}", mean[j], sd[j]) for j in order]
 
-    def draw_responses(
-        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
-    ) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         if totals is None:
             raise ValueError("Multinomial: counts are drawn given the totals of the rows; these are needed.")
         p = np.exp(theta.T)

@@ -14,6 +14,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import regression
 from nrmmix.model.families.base import MOST_NU, Entries, Family, Observed, Packed, Parameter, none_or_positive, numbers, shaped
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
+from nrmmix.model.frame.tables import Levels, Totals
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
 R = 0.01
@@ -60,8 +61,7 @@ class Regression(Family):
     give the same fit.  The residual standard deviation of a component is typically sqrt(0.01) = 0.1 of the sample's, and its regression
     function spreads over sqrt(0.01 / r) = 1 sample standard deviation.  Among 30 candidates the mean regret of held-out log density, over
     seven problems from galaxy, faithful, iris, mcycle and simulated lines, was 0.03 nats an observation; the least, at the edge of the
-    candidates, was 0.02 (benchmarks/default_regression.py).  A row whose response is missing counts for nothing
-    (`missing="marginalize"`).
+    candidates, was 0.02 (benchmarks/default_regression.py).  A row whose response is missing counts for nothing (`missing="marginalize"`).
 
     The conjugate analysis is in Gelman et al., Bayesian Data Analysis (2013, chapter 14); r X'X / n is the prior of unit information,
     r observations strong (Kass & Wasserman 1995).
@@ -90,21 +90,11 @@ class Regression(Family):
             raise ValueError(f"Regression: design must be the right side of a formula, such as '1 + x', not {design!r}.")
         if r is not None and precision is not None:
             raise ValueError("Regression: give r or precision, not both; precision = r X'X / n.")
-        values = {"r": r, "nu": nu, "scale": scale}
-        for name, value in {"design": design, "b": b, "precision": precision}.items():
+        values = {name: none_or_positive("Regression", name, value) for name, value in {"r": r, "nu": nu, "scale": scale}.items()}
+        for name, value in (values | {"design": design, "b": b, "precision": precision}).items():
             object.__setattr__(self, name, value)
-        for name, value in values.items():
-            object.__setattr__(self, name, none_or_positive("Regression", name, value))
 
-    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
-                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Regression:
-        """The family with every hyperparameter a number, defaults taken from the response y (n, 1) and the inputs (n, q).
-
-        Raises
-        ------
-        ValueError
-            If there is more than one response, a hyperparameter does not fit, or a default cannot be had from the data.
-        """
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Regression:
         names = names or tuple(f"y{j + 1}" for j in range(y.shape[1]))
         if y.shape[1] != 1:
             raise ValueError(
@@ -174,11 +164,7 @@ class Regression(Family):
         size = np.arange(len(y) + 2.0)
         marginal = gammaln((self.nu + size) / 2) - gammaln(self.nu / 2) - size * (0.5 * math.log(math.pi) + math.log(self._unit))
         g = self.factor @ (self.b - self.level * self.constant) / self._unit
-        entries = Entries(
-            regression.regression_empty, regression.regression_update, regression.regression_score, regression.regression_marginal,
-            regression.regression_sample, regression.regression_density, regression.regression_mean, regression.regression_mean_theta,
-            combine=regression.regression_combine,
-        )
+        entries = Entries.named(regression, "regression", "combine")
         constants = np.concatenate([[self.nu, -math.log(self._unit)], g, marginal])
         return Packed(constants, regression.n_stat(q), regression.n_theta(q), regression.n_work(q), 1, entries)
 
@@ -221,9 +207,7 @@ class Regression(Family):
         found = [Parameter(f"coef {name}", beta[a], of_beta[a]) for a, name in enumerate(self.input_names)]
         return [*found, Parameter(f"sd {self.names[0]}", self._unit * sd, self._unit * of_sd)]
 
-    def draw_responses(
-        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
-    ) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         mean = np.einsum("ma,am->m", self.observe_inputs(inputs), theta[2:])
         return self.means(mean + rng.standard_normal(theta.shape[1]) / theta[1])[:, None]
 

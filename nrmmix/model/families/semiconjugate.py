@@ -16,6 +16,7 @@ from nrmmix.kernels.families.semiconjugate import KNOWN, OWN, SHARED
 from nrmmix.model.families.base import Entries, Family, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, NormalGamma
 from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.tables import Totals
 from nrmmix.model.priors.hyperpriors import Gamma
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
@@ -104,13 +105,6 @@ class SemiconjugateGaussian(Family):
 
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
                 levels: Sequence[tuple[Any, ...] | None] | None = None) -> SemiconjugateGaussian:
-        """The family with every hyperparameter a number, defaults taken from the responses y (n, d), NaN where missing.
-
-        Raises
-        ------
-        ValueError
-            If a given hyperparameter does not fit d responses, or a default cannot be had from the data.
-        """
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
         spread = _variances(y, names) if self.mean is None or self.precision is None else np.ones(d)
@@ -148,12 +142,7 @@ class SemiconjugateGaussian(Family):
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d, kind = self.dim, self._kind
         start = np.array([one.mean if isinstance(one, Gamma) else one for one in self.precision], float)
-        entries = Entries(
-            semiconjugate.semiconjugate_empty, semiconjugate.semiconjugate_update, semiconjugate.semiconjugate_score,
-            semiconjugate.semiconjugate_marginal, semiconjugate.semiconjugate_sample, semiconjugate.semiconjugate_density,
-            semiconjugate.semiconjugate_mean, semiconjugate.semiconjugate_mean_theta, alone=semiconjugate.semiconjugate_alone,
-            redraw=semiconjugate.semiconjugate_redraw,
-        )
+        entries = Entries.named(semiconjugate, "semiconjugate", "alone", "redraw")
         constant = np.concatenate([start, [float(kind)], *self.mean, *self._gamma])
         return Packed(
             constant, semiconjugate.n_stat(d), semiconjugate.n_theta(d), 1, d, entries, n_explicit=2 * d if kind == OWN else d,
@@ -180,9 +169,7 @@ class SemiconjugateGaussian(Family):
         d = self.dim
         return [Normal(theta[None, j], 1.0 / np.sqrt(theta[None, d + j])) for j in range(d)]
 
-    def draw_responses(
-        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
-    ) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         d = self.dim
         return (theta[:d] + rng.standard_normal(theta[:d].shape) / np.sqrt(theta[d:])).T
 

@@ -19,6 +19,8 @@ from nrmmix.common.messages import listed, row_name, shown
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, as_frame
 
+__all__ = ["check_distinct", "check_finite", "column", "floats", "labels", "matrix", "reals"]
+
 CONSTANT = 1e-12  # a range below this share of the largest magnitude counts as no variation
 LARGEST = 1e100  # squares, and products of some of them, must neither overflow
 TOO_FAR = 1e100  # in prior standard deviations: squares must not overflow
@@ -26,25 +28,10 @@ SMALLEST = 1 / LARGEST  # nor underflow
 
 
 def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "column") -> np.ndarray:
-    """Convert one column of numbers; missing values become NaN.
+    """One column of numbers or booleans (0/1) as float64 (n,), which may hold inf; None, NaN, NA and NaT become NaN.
 
-    Parameters
-    ----------
-    values : 1-D array-like of length n
-        Numbers or booleans (0/1); None, NaN, NA and NaT are missing. An object column may hold numbers.
-    name, what : str
-        Used in messages, as in "response 'y'".
-    index : Index, optional
-        Labels of the rows for messages; default the index of `values` if it is a Series.
-
-    Returns
-    -------
-    (n,) float64 ndarray, which may hold NaN and inf
-
-    Raises
-    ------
-    ValueError
-        For a value that is not a real number; the message names its row.
+    An object column may hold numbers.  For messages, as in "response 'y'", are `what`, `name` and `index`, the labels of the rows, which
+    default to those of a Series.  The ValueError for a value that is not a real number names its row.
 
     Examples
     --------
@@ -62,12 +49,12 @@ def floats(values: Any, name: str, index: pd.Index | None = None, what: str = "c
     if pd.api.types.is_numeric_dtype(dtype) and not pd.api.types.is_complex_dtype(dtype):
         with np.errstate(over="ignore"):  # of a longer type: becomes inf, which is found and named
             return np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    items = _objects(series)
+    items = list(series.astype(object))
     out = np.empty(len(items))
     for i, item in enumerate(items):
         if _is_missing(item):
             out[i] = np.nan
-        elif _is_real(item):
+        elif isinstance(item, (numbers.Real, Decimal, np.bool_)) and not isinstance(item, np.timedelta64):  # which counts as an integer
             out[i] = _to_float(item, name, index, what, i)
         else:
             raise ValueError(
@@ -95,10 +82,6 @@ def _series(values: Any, name: str, what: str) -> pd.Series:
     return pd.Series(values)
 
 
-def _objects(series: pd.Series) -> list[Any]:
-    return list(series.astype(object))
-
-
 def _is_missing(item: Any) -> bool:
     # pandas.isna would look inside lists
     if isinstance(item, (float, np.floating)):
@@ -106,11 +89,6 @@ def _is_missing(item: Any) -> bool:
     if isinstance(item, Decimal):
         return item.is_nan()
     return item is None or item is pd.NA or item is pd.NaT
-
-
-def _is_real(item: Any) -> bool:
-    # a time of NumPy counts as an integer there
-    return isinstance(item, (numbers.Real, Decimal, np.bool_)) and not isinstance(item, np.timedelta64)
 
 
 def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position: int) -> float:
@@ -123,32 +101,14 @@ def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position:
         ) from error
 
 
-def column(
-    values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False
-) -> np.ndarray | pd.Categorical:
-    """Convert one column of a table to numbers or, if it holds text or categories, to a Categorical.
+def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False) -> np.ndarray | pd.Categorical:
+    """One column of a table as numbers (n,), NaN where missing, or if it holds text or categories as a Categorical.
 
-    Parameters
-    ----------
-    values : Series of length n
-    name : str
-        Column name for messages.
-    levels : sequence, optional
-        The levels known from the training data.
-    numeric : bool
-        Whether the column must hold numbers.
+    A Categorical has the given levels, those of the training data.  Without them it keeps the order of declared categories, drops those
+    that do not occur, and sorts the levels of text.  With `numeric` the column must hold numbers.
 
-    Returns
-    -------
-    (n,) float64 ndarray with NaN for missing, or Categorical
-        A Categorical has the given levels. Without them it keeps the order of declared categories, drops
-        those that do not occur, and sorts the levels of text.
-
-    Raises
-    ------
-    ValueError
-        For a column that mixes text with anything else or holds neither numbers nor text, for inf, and for a
-        level that is not among `levels`; the message names the row.
+    A ValueError for a column that mixes text with anything else or holds neither numbers nor text, for inf, and for a level that is not
+    among `levels`; the message names the row.
 
     Examples
     --------
@@ -158,7 +118,7 @@ def column(
     array([1., 0.])
     """
     categories = isinstance(values.dtype, pd.CategoricalDtype)
-    items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else _objects(values)
+    items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else list(values.astype(object))
     text = categories or any(isinstance(item, str) for item in items)
     if numeric or (levels is None and not text):
         out = floats(values, name)
@@ -193,9 +153,7 @@ def typical_value(values: pd.Series, name: str) -> Any:
     return float(np.median(read)) if isinstance(read, np.ndarray) else read.categories[np.bincount(read.codes).argmax()]
 
 
-def check_levels(
-    items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None = None
-) -> None:
+def check_levels(items: Iterable[Any], name: str, levels: Sequence[Any], index: pd.Index | None = None) -> None:
     """Raise a ValueError that names the first item that is neither missing nor one of the levels."""
     known = set(levels)
     for i, item in enumerate(items):
@@ -261,9 +219,7 @@ def missing_mask(values: np.ndarray | pd.Categorical) -> np.ndarray:
     return np.isnan(values)
 
 
-def complete_rows(
-    columns: Mapping[str, np.ndarray | pd.Categorical], index: pd.Index, *, drop: bool
-) -> np.ndarray:
+def complete_rows(columns: Mapping[str, np.ndarray | pd.Categorical], index: pd.Index, *, drop: bool) -> np.ndarray:
     """Return the (n,) bool mask of rows without missing values; warn about the others or raise."""
     masks = {name: missing_mask(values) for name, values in columns.items()}
     used = ~np.any(list(masks.values()), axis=0)
@@ -282,36 +238,14 @@ def complete_rows(
 
 
 def matrix(
-    values: Any,
-    names: Sequence[str] | None = None,
-    index: pd.Index | None = None,
-    what: str = "response",
-    rows: np.ndarray | None = None,
+    values: Any, names: Sequence[str] | None = None, index: pd.Index | None = None, what: str = "response", rows: np.ndarray | None = None
 ) -> np.ndarray:
-    """Convert a table of finite numbers.
+    """A table of finite numbers, (n, d) or (n,), of any layout and real type or of objects that are numbers, as float64 (n, d).
 
-    Parameters
-    ----------
-    values : (n, d) or (n,) array-like or DataFrame
-        Any layout, any real dtype, object columns that hold numbers.
-    names : sequence of d str, optional
-        Column names for messages; default those of a DataFrame, else ``y1`` to ``yd``.
-    index : Index of length n, optional
-        Row labels for messages; default that of a DataFrame.
-    what : str
-        The role of the columns in messages.
-    rows : (n,) int ndarray, optional
-        Positions in `index` of the rows, where `values` is a subset of a longer table.
+    For messages are `names`, default those of a DataFrame, else y1 to yd; `index`, the labels of the rows, default those of a DataFrame;
+    `what`, the role of the columns; and `rows`, positions in `index` where `values` is a subset of a longer table.
 
-    Returns
-    -------
-    (n, d) float64 ndarray, C-ordered, writable, a copy
-
-    Raises
-    ------
-    ValueError
-        For the wrong number of dimensions or names, and for values that are not finite numbers; the message
-        names row and column.
+    A ValueError for the wrong number of dimensions or names, and for values that are not finite numbers, names row and column.
 
     Examples
     --------
@@ -342,12 +276,9 @@ def matrix(
 
 
 def reals(values: Any, what: str) -> np.ndarray:
-    """Convert an argument of any shape to a float64 array, a copy.
+    """An argument of any shape as a float64 array, a copy.
 
-    Raises
-    ------
-    ValueError
-        If it does not hold real numbers, or its rows differ in length; the message begins with `what`.
+    The ValueError where it does not hold real numbers, or its rows differ in length, begins with `what`.
 
     Examples
     --------
@@ -372,32 +303,9 @@ def _as_array(values: Any, what: str) -> np.ndarray:
         raise ValueError(f"The rows of the {what}s differ in length; give a rectangular table.") from error
 
 
-def vector(
-    values: Any, name: str = "y1", index: pd.Index | None = None, what: str = "response"
-) -> np.ndarray:
-    """Convert one column of finite numbers to an (n,) float64 array; errors as for :func:`matrix`.
-
-    Examples
-    --------
-    >>> vector([True, False], "hit")
-    array([1., 0.])
-    """
-    if isinstance(values, pd.Series) and index is None:
-        index = values.index
-    out = floats(values, name, index, what)
-    check_finite(out[:, None], [name], index, what)
-    return out
-
-
 def check_finite(
-    values: np.ndarray,
-    names: Sequence[str],
-    index: pd.Index | None = None,
-    what: str = "response",
-    rows: np.ndarray | None = None,
-    *,
-    largest: float = LARGEST,
-    remedy: str = "",
+    values: np.ndarray, names: Sequence[str], index: pd.Index | None = None, what: str = "response", rows: np.ndarray | None = None, *,
+    largest: float = LARGEST, remedy: str = "",
 ) -> None:
     """Raise a ValueError that names the first row of (n, d) `values` that is not finite or too large, and its column.
 
@@ -417,14 +325,9 @@ def check_finite(
 
 
 def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response") -> None:
-    """Check that the columns of an (n, d) array vary and that no two of them are equal.
+    """A ValueError where a column of (n, d) is constant (range below 1e-12 of its magnitude, or below 1e-100) or two are equal; names them.
 
     Nothing is checked where n < 2.
-
-    Raises
-    ------
-    ValueError
-        Naming the constant column (range below 1e-12 of its magnitude, or below 1e-100) or the pair of equal columns.
 
     Examples
     --------
@@ -447,34 +350,14 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     for j, name in enumerate(names):
         key = (values[:, j] + 0.0).tobytes()  # + 0.0 makes one of the two zeros
         if key in seen:
-            raise ValueError(
-                f"The {what}s {seen[key]!r} and {name!r} are equal in every row; leave one of them out."
-            )
+            raise ValueError(f"The {what}s {seen[key]!r} and {name!r} are equal in every row; leave one of them out.")
         seen[key] = name
 
 
 def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labels") -> np.ndarray:
-    """Convert n cluster labels.
+    """Labels of clusters, n whole numbers of any type, as int64 (n,), a copy; `index`, labels of the rows, and `what` are for messages.
 
-    Parameters
-    ----------
-    values : (n,) array-like
-        Whole numbers of any type.
-    n : int
-        The number of labels that is required.
-    index : Index, optional
-        Row labels for messages.
-    what : str
-        Name of the argument in messages.
-
-    Returns
-    -------
-    (n,) int64 ndarray, a copy
-
-    Raises
-    ------
-    ValueError
-        For a wrong length or number of dimensions, missing values and values that are not whole numbers.
+    A ValueError for a wrong length or number of dimensions, missing values and values that are not whole numbers.
 
     Examples
     --------
@@ -493,7 +376,5 @@ def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labe
     bad = ~(np.isfinite(whole) & (whole == np.floor(whole)) & (np.abs(whole) <= 2.0**53))
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
-        raise ValueError(
-            f"The {what} hold {whole[i]} in {row_name(i, index)}; they must be whole numbers such as 0, 1, 2."
-        )
+        raise ValueError(f"The {what} hold {whole[i]} in {row_name(i, index)}; they must be whole numbers such as 0, 1, 2.")
     return whole.astype(np.int64)

@@ -91,10 +91,7 @@ class _Part:
             for name in self.columns:
                 if self.reads != "binary" and arrays.is_boolean(frame[name]):
                     raise ValueError(f"The response {name!r} holds True and False, which are no counts; use nm.Bernoulli() for it.")
-        return {
-            name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric)
-            for name in self.columns
-        }
+        return {name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric) for name in self.columns}
 
     def fit(self, frame: pd.DataFrame) -> _Part:
         """Learn levels and transformations from complete rows."""
@@ -161,9 +158,7 @@ class _Part:
             why = f"; {most!r} has {len(levels[most])} levels" if most is not None else ""
             raise ValueError(f"The formula makes up to {total} covariates, and there is room for {MAX_COUNT}{why}; use fewer.")
 
-    def compute(
-        self, frame: pd.DataFrame, index: pd.Index, rows: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def compute(self, frame: pd.DataFrame, index: pd.Index, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return (m, k) values, NaN in rows that miss a column, and the mask of the other rows.
 
         `rows` are the positions of the rows in `index`, for messages, where `frame` is part of a table.
@@ -257,17 +252,9 @@ class ModelFrame:
     def new_covariates(self, newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
         """Compute the covariates of new data, with levels and transformations of the training data.
 
-        Returns
-        -------
-        covariates : (m, q) float64 ndarray, NaN in rows where a covariate is missing
-        index : Index of length m, the caller's
-        ok : (m,) bool ndarray, the rows without missing covariates
-
-        Raises
-        ------
-        ValueError, TypeError
-            For a column that is not there, an unseen level, inf, a transformation that is not finite; for an
-            array where the model was built from named columns.
+        They are (m, q), NaN in rows where one is missing; then come the caller's index and the (m,) mask of the rows without missing ones.
+        A ValueError or TypeError for a column that is not there, an unseen level, inf, a transformation that is not finite; for an array
+        where the model was built from named columns.
         """
         return self._computed(self._covariates, newdata)
 
@@ -331,34 +318,21 @@ def restored_frame(
 
 
 def model_frame(
-    formula: str | None,
-    data: Any,
-    missing: str = "drop",
-    reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
+    formula: str | None, data: Any, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
     designs: Sequence[str] = (),
 ) -> ModelFrame:
     """Read responses and covariates from a table.
 
     Parameters
     ----------
-    formula : str or None
-        ``"responses ~ covariates"``, responses joined by ``+``; the right side ``1`` means no covariates.
-        None makes every column a response that no design uses.
-    data : DataFrame, dict of columns, ndarray, or an object with ``to_pandas()``
-        The columns of an array are named ``y1`` to ``yd``. Counts of a multinomial family may be a sparse matrix, or a DataFrame of
-        sparse columns.
-    missing : {"drop", "raise", "marginalize"}
-        What to do with rows that miss a value in a used column; dropped rows are counted in a UserWarning. With "marginalize" rows
-        stay that miss some of their responses, and cells are NaN.
+    formula, data, missing
+        See `nrmmix.Model`.  The columns of an array are named y1 to yd.  Counts of a multinomial family may be a sparse matrix, or a
+        DataFrame of sparse columns.  Without a formula every column is a response that no design uses.
     reads : function, optional
         From the names of the responses, how each is read: "numbers" (default), "counts", "composition" (counts given
         the total of the row, which may be sparse), "binary" or "categories".
     designs : sequence of str
         Right sides of formulas whose columns are inputs of component families.
-
-    Returns
-    -------
-    ModelFrame
 
     Raises
     ------
@@ -424,9 +398,7 @@ def model_frame(
     of_inputs = _join(inputs, source, frame.index, used) if inputs else np.zeros((len(source), 0))
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
-    return ModelFrame(
-        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array
-    )
+    return ModelFrame(formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array)
 
 
 def _covariate_parts(terms: list[Term], frame: pd.DataFrame) -> list[_Part]:

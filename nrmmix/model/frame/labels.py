@@ -6,15 +6,7 @@ import numpy as np
 
 
 def canonical(labels: np.ndarray) -> tuple[np.ndarray, int]:
-    """Labels numbered 0..K-1 by first appearance, and K.
-
-    Parameters
-    ----------
-    labels : ndarray of int, (n,)
-
-    Returns
-    -------
-    (ndarray of int64, (n,), int)
+    """Labels (n,), integers, numbered 0..K-1 by first appearance, int64, and K.
 
     Examples
     --------

@@ -31,18 +31,10 @@ def row_index(data: Any) -> pd.Index:
 
 
 def sparse_counts(data: Any, names: tuple[str, ...] | None = None) -> Any:
-    """Counts as a CSR array of floats in canonical form, a copy.
+    """Counts as a CSR array of floats in canonical form, a copy: of a sparse matrix or array of SciPy, a DataFrame, or a 2-D ndarray.
 
-    Parameters
-    ----------
-    data : sparse matrix or array of SciPy, DataFrame, or 2-D ndarray
-    names : tuple of str, optional
-        The columns that are wanted, those of the training data; columns of a DataFrame are found by their names.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an entry is not a count, or columns are missing.
+    `names` are the columns that are wanted, those of the training data; columns of a DataFrame are found by them.  A ValueError or
+    TypeError if an entry is not a count, or columns are missing.
 
     Examples
     --------

@@ -14,33 +14,20 @@ from nrmmix.common.messages import listed, nearest, shown
 
 __all__ = ["as_frame", "is_plain", "unknown_column"]
 
+Levels = Sequence[tuple[Any, ...] | None] | None  # of columns, None for one that has none; None where they are not known
+Totals = np.ndarray | None  # (rows,) of the counts of a row; None where there are none
+
 SUPPORTED = "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas()"
 COUNT_BOUND = 1e9  # differences of log gamma functions keep six digits up to here
 COUNTS = "counts are whole numbers, 0 or more and less than 1e9"
 
 
 def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
-    """Turn tabular input into a DataFrame with unique string column names.
+    """A DataFrame, Series, mapping of columns, 1-D or 2-D ndarray, or object with `to_pandas()` as a DataFrame with unique string names.
 
-    Parameters
-    ----------
-    data : DataFrame, Series, mapping of columns, 1-D or 2-D ndarray, or an object with ``to_pandas()``
-        The columns of an ndarray are named ``y1`` to ``yd``. The data may be shared with the caller: read,
-        never write.
-    allow_empty : bool
-        Whether a table without rows is accepted.
-
-    Returns
-    -------
-    DataFrame
-
-    Raises
-    ------
-    TypeError
-        For an unsupported type.
-    ValueError
-        For a table without columns or rows, duplicate column names, columns of different lengths or a
-        ``MultiIndex`` of columns.
+    The columns of an ndarray are named y1 to yd.  The data may be shared with the caller: read, never write.  A TypeError for an
+    unsupported type; a ValueError for a table without columns, or without rows unless `allow_empty`, duplicate column names, columns of
+    different lengths or a `MultiIndex` of columns.
 
     Examples
     --------
@@ -49,9 +36,7 @@ def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
     """
     frame = _to_frame(data)
     if isinstance(frame.columns, pd.MultiIndex):
-        raise ValueError(
-            "The data have several levels of column names; join them into one string per column."
-        )
+        raise ValueError("The data have several levels of column names; join them into one string per column.")
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)

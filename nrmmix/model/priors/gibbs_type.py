@@ -95,9 +95,7 @@ class GibbsType(Urn):
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return float(self.table(n)[1])
 
-    def seat_rows(
-        self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]
-    ) -> list[np.ndarray]:
+    def seat_rows(self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
         """All partitions together: every row has a table of its own."""
         from nrmmix.kernels.measure.prior import seat_urn
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
 from nrmmix.common.messages import number, positive
@@ -20,16 +20,15 @@ class Hyperprior:
 
     def row(self) -> tuple[float, float, float]:
         """Kind and two parameters, as kernels read them."""
-        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
-
-    @property
-    def mean(self) -> float:
-        raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
+        return (self.kind, *astuple(self))
 
     @property
     def distribution(self) -> Any:
         """The distribution as one of `scipy.stats`, frozen: `pdf`, `ppf`, `rvs`."""
         raise TypeError(f"{type(self).__name__} cannot be used as a hyperprior.")
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{value:g}' for value in astuple(self))})"
 
 
 @plugin
@@ -56,9 +55,6 @@ class Gamma(Hyperprior):
         object.__setattr__(self, "shape", positive("Gamma: shape", self.shape))
         object.__setattr__(self, "rate", positive("Gamma: rate", self.rate))
 
-    def row(self) -> tuple[float, float, float]:
-        return (GAMMA, self.shape, self.rate)
-
     @property
     def mean(self) -> float:
         return self.shape / self.rate
@@ -68,9 +64,6 @@ class Gamma(Hyperprior):
         from scipy import stats
 
         return stats.gamma(self.shape, scale=1.0 / self.rate)
-
-    def __str__(self) -> str:
-        return f"Gamma({self.shape:g}, {self.rate:g})"
 
 
 @plugin
@@ -97,9 +90,6 @@ class Beta(Hyperprior):
         object.__setattr__(self, "a", positive("Beta: a", self.a))
         object.__setattr__(self, "b", positive("Beta: b", self.b))
 
-    def row(self) -> tuple[float, float, float]:
-        return (BETA, self.a, self.b)
-
     @property
     def mean(self) -> float:
         return self.a / (self.a + self.b)
@@ -109,9 +99,6 @@ class Beta(Hyperprior):
         from scipy import stats
 
         return stats.beta(self.a, self.b)
-
-    def __str__(self) -> str:
-        return f"Beta({self.a:g}, {self.b:g})"
 
 
 @plugin
@@ -141,9 +128,6 @@ class LogNormal(Hyperprior):
             raise ValueError(f"LogNormal: mu must be a finite number, not {self.mu!r}.")
         object.__setattr__(self, "mu", float(self.mu))
         object.__setattr__(self, "sd", positive("LogNormal: sd", self.sd))
-
-    def row(self) -> tuple[float, float, float]:
-        return (LOGNORMAL, self.mu, self.sd)
 
     @property
     def mean(self) -> float:

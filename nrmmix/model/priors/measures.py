@@ -11,26 +11,10 @@ import numpy as np
 from nrmmix.common.messages import number, positive
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import state as layout
-from nrmmix.model.priors.hyperpriors import (
-    Beta,
-    Gamma,
-    Hyperparameter,
-    Hyperprior,
-    LogNormal,
-    describe,
-    hyper_row,
-    hyper_start,
-    hyperparameter,
-)
-
-__all__ = [
-    "NGGP", "Beta", "DirichletProcess", "FiniteMixture", "Gamma", "Hyperparameter", "Hyperprior", "LogNormal",
-    "NormalizedInverseGaussian", "NormalizedStable", "PitmanYor", "Prior", "hyper_row", "hyper_start",
-]
+from nrmmix.model.priors.hyperpriors import Beta, Gamma, Hyperparameter, Hyperprior, LogNormal, describe, hyper_start, hyperparameter
 
 MAX_MASS = 1e12  # beyond, u is lost in rounding
 MAX_COMPONENTS = 10**6
-
 LEAST_STABLE = 1e-6  # sigma; a power of 1/sigma, u leaves floating point far below
 _DEFAULT_MASS = Gamma(1.0, 1.0)
 _DEFAULT_SIGMA = Beta(1.0, 2.0)
@@ -124,14 +108,12 @@ class _GeneralizedGamma(Prior):
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return (n - 1) * math.log(u) - math.lgamma(n) - mass * psi1 - n * math.log(u + self.tau)
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         name = type(self).__name__
+        why = "; the law of the partition depends on tau only through mass * tau**sigma, so tau = 1 loses nothing"
         object.__setattr__(self, "mass", _mass(name, self.mass))
         object.__setattr__(self, "sigma", _sigma(name, self.sigma))
-
-    def _check_tau(self) -> None:
-        why = "; the law of the partition depends on tau only through mass * tau**sigma, so tau = 1 loses nothing"
-        object.__setattr__(self, "tau", positive(f"{type(self).__name__}: tau", self.tau, why))
+        object.__setattr__(self, "tau", positive(f"{name}: tau", self.tau, why))
 
 
 @plugin
@@ -159,9 +141,6 @@ class DirichletProcess(_GeneralizedGamma):
     title: ClassVar[str] = "Dirichlet process"
     integrates_u: ClassVar[bool] = True
     parameters: ClassVar[tuple[str, ...]] = ("mass",)
-
-    def __post_init__(self) -> None:
-        self._check()
 
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return math.lgamma(mass) - math.lgamma(mass + n)
@@ -198,10 +177,6 @@ class NGGP(_GeneralizedGamma):
     tau: float = field(default=1.0, kw_only=True)
     title: ClassVar[str] = "normalized generalized gamma process"
 
-    def __post_init__(self) -> None:
-        self._check()
-        self._check_tau()
-
 
 @plugin
 @dataclass(frozen=True)
@@ -231,10 +206,6 @@ class NormalizedInverseGaussian(_GeneralizedGamma):
     tau: float = field(default=1.0, kw_only=True)
     title: ClassVar[str] = "normalized inverse Gaussian process"
 
-    def __post_init__(self) -> None:
-        self._check()
-        self._check_tau()
-
 
 class Urn(Prior):
     """A prior whose total mass is integrated out of a mixture: the next row joins a cluster with probability in proportion to n_c - sigma,
@@ -249,9 +220,7 @@ class Urn(Prior):
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return math.lgamma(mass + 1) - math.lgamma(mass + n)
 
-    def seat_rows(
-        self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]
-    ) -> list[np.ndarray]:
+    def seat_rows(self, n: int, masses: np.ndarray, sigmas: np.ndarray, generators: list[np.random.Generator]) -> list[np.ndarray]:
         """Labels (n,) of partitions of a mixture, one for each generator."""
         from nrmmix.kernels.measure.prior import seat_urn
 
@@ -456,5 +425,3 @@ class FiniteMixture(Urn):
 
     def __str__(self) -> str:
         return f"FiniteMixture(components = {self.components}, {describe('mass', self.mass)})"
-
-

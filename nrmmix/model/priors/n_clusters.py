@@ -132,9 +132,7 @@ def _finite(n: int, components: int, theta: np.ndarray, weight: np.ndarray) -> n
     return _mixed(law * share for law, share in zip(laws, weight, strict=True))
 
 
-def _rising(
-    n: int, theta: np.ndarray, weight: np.ndarray, components: int = 0, sigma: float = 0.0
-) -> Callable[[int, int], np.ndarray]:
+def _rising(n: int, theta: np.ndarray, weight: np.ndarray, components: int = 0, sigma: float = 0.0) -> Callable[[int, int], np.ndarray]:
     """log of Gamma(n) E[prod_(0 < j < k) (theta + sigma j)] / (theta + 1)_(n - 1) for k = first, ..., first + width - 1, block after block.
 
     For a finite mixture the factors are theta (1 - j / M).

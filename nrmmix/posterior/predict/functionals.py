@@ -1,16 +1,15 @@
 """Functionals of the random distribution, their Rao-Blackwell estimates and the bands of the random measure.
 
-A functional is a number that a distribution of responses has: a mean, a density or distribution function at a point, a quantile.  It has
-J values under each component, for each of I rows of inputs.  Those of a mixture of components are their averages: by the predictive
-weights of a state's clusters for the estimate, by the shares of a drawn measure's atoms for the band; `finish` makes what is wanted of
-them.
+A functional is a number that a distribution of responses has: a mean, a density or distribution function at a point, a quantile.  It has J
+values under each component, for each of I rows of inputs.  Those of a mixture of components are their averages: by the predictive weights
+of a state's clusters for the estimate, by the shares of a drawn measure's atoms for the band; `finish` makes what is wanted of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -18,12 +17,10 @@ from scipy import special
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.distributions import Distribution, spread_out
 from nrmmix.model.replicates import parts
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
 from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
 
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
@@ -287,11 +284,7 @@ class _Cases:
 
 
 def over_rows(
-    make: Callable[[np.ndarray, np.ndarray], Functional],
-    positions: np.ndarray,
-    states: States,
-    rows: PredictionRows,
-    interval: float,
+    make: Callable[[np.ndarray, np.ndarray], Functional], positions: np.ndarray, states: States, rows: PredictionRows, interval: float,
     seed: np.random.SeedSequence,
 ) -> np.ndarray:
     """(len(positions), 3): of each of the rows at `positions` the value that the functional has for it.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,15 +16,13 @@ from nrmmix.kernels import predictive
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
+from nrmmix.model.families.base import Parameter
+from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.pack import arrays_of
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.rows import CovariateWeights
-
-if TYPE_CHECKING:
-    from nrmmix.model.families.base import Parameter
-    from nrmmix.model.families.distributions import Distribution
-    from nrmmix.model.specification import Specification
-    from nrmmix.posterior.draws import Posterior
 
 OUT_OF_REACH = (
     "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
@@ -119,7 +117,7 @@ class KernelState:
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        return predictive.draw_new(self.data, self.state, self.model.packed.n_theta, size, rng)
+        return predictive.draw_components(self.data, self.state, self.model.packed.n_theta, self.n_clusters, size, rng)
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         """A draw of the random measure."""
@@ -144,18 +142,14 @@ class KernelState:
                 f"{type(prior).__name__}.draw_weights must give weights of the {K} clusters, of further atoms, and of what is left, none "
                 "of them negative and not all of them 0."
             )
-        theta = predictive.draw_components(self.data, self.state, self.model.packed.n_theta, len(weight), rng)
+        theta = predictive.draw_components(self.data, self.state, self.model.packed.n_theta, 0, len(weight), rng)
         return weight, np.zeros(len(weight), np.int64), theta, np.array([float(rest)])
 
 
 class RecordedDraws:
     """Recorded draws put back into kernel arrays one by one: the `states.States` of chains and of searches.
 
-    Parameters
-    ----------
-    posterior : Posterior
-    limit : int or None
-        Most draws that are gone through, evenly spread over all chains; None for all.
+    Where there are more than `limit`, so many are gone through, evenly spread over all chains; None for all.
     """
 
     def __init__(self, posterior: Posterior, limit: int | None):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,8 @@ import pandas as pd
 from nrmmix.common.messages import did_you_mean, listed, plain, shown
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import COUNT_BOUND
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
 
 GRID, MOST_COUNTS = 100, 1000  # points of the grid of a number, and most of one of counts
 
@@ -22,10 +20,7 @@ GRID, MOST_COUNTS = 100, 1000  # points of the grid of a number, and most of one
 def response_columns(model: Specification, response: Any) -> np.ndarray:
     """Numbers of the responses asked for; None asks for all.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If what is given is no name of a response, nor a sequence of names without repetition.
+    A TypeError or ValueError if what is given is no name of a response, nor a sequence of names without repetition.
     """
     names = list(model.frame.response_names)
     if response is None:
@@ -78,15 +73,11 @@ def check_marginal(model: Specification, responses: np.ndarray, kind: str) -> No
 
 # ---- points
 
-
 def given_points(model: Specification, at: Any, responses: np.ndarray) -> np.ndarray:
     """(m, k) points of k responses as kernels read them: categories by the number of their level.
 
-    Raises
-    ------
-    ValueError
-        If `at` has another shape, holds no finite numbers, numbers that are no counts of a response that counts, or none of the levels of
-        one that has categories.
+    A ValueError if `at` has another shape, holds no finite numbers, numbers that are no counts of a response that counts, or none of the
+    levels of one that has categories.
     """
     k = len(responses)
     levels = [model.frame.levels[j] for j in responses]

@@ -7,16 +7,14 @@ caller has which.  `CovariateWeights` is what density regression weighs atoms by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import plain
 from nrmmix.model.families.base import rows_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,7 @@ def observed(y: Any) -> np.ndarray:
 class CovariateWeights:
     """Covariate kernel between distinct covariate rows and the locations of atoms, (R, P); worked out anew only for other widths.
 
-    Of a mixture, which has no covariates, it is the single number 1.
-
-    Parameters
-    ----------
-    model : Specification
-    rows : PredictionRows
-    places : ndarray, optional
-        Which of the distinct covariate rows; default all.
+    Of a mixture, which has no covariates, it is the single number 1.  `places` says which of the distinct covariate rows; default all.
     """
 
     def __init__(self, model: Specification, rows: PredictionRows, places: np.ndarray | None = None):
@@ -106,13 +97,7 @@ class CovariateWeights:
         self._last: tuple[bytes, np.ndarray] | None = None
 
     def at(self, widths: np.ndarray) -> np.ndarray:
-        """Rows (R, P) of the kernel at widths (q,), each up to a factor of its own.
-
-        Raises
-        ------
-        ValueError
-            If a row is out of reach of every location.
-        """
+        """Rows (R, P) of the kernel at widths (q,), each up to a factor; a ValueError if a row is out of reach of every location."""
         if self.distance is None:
             return np.ones((1, 1))
         if self._last is None or self._last[0] != widths.tobytes():

@@ -7,23 +7,20 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, listed
 from nrmmix.common.seeds import draw_seeds, prediction_seed, seed_sequence
 from nrmmix.model import replicates as blocks_of
 from nrmmix.model.replicates import Replicates, known, parts
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from nrmmix.model.specification import Specification
-    from nrmmix.posterior.draws import Posterior
 
 
 def simulate(posterior: Posterior, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:

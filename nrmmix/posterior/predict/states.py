@@ -12,17 +12,15 @@ Predictions read nothing else: whoever makes draws, by whatever method, writes a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.kernel_states import RecordedDraws
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
-
-if TYPE_CHECKING:
-    from nrmmix.model.families.distributions import Distribution
-    from nrmmix.model.specification import Specification
-    from nrmmix.posterior.draws import Posterior
 
 
 class Components(Protocol):
@@ -34,22 +32,18 @@ class Components(Protocol):
     @property
     def n_components(self) -> int:
         """C"""
-        ...
 
     def log_densities(self, points: Any) -> np.ndarray:
         """(J, C): at each point, up to `Blocks.log_coefficient` of it, which no component changes; missing responses integrated out."""
-        ...
 
     def means(self, points: Any) -> np.ndarray:
         """(J, C, n_mean): at the inputs of each point, in the coordinates that `Blocks.means` takes to the units of the responses."""
-        ...
 
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
         """Of each response its distribution at rows of inputs (I, e), parameters (I, C); None for a response that has none of its own.
 
         Where components do not depend on inputs the parameters are (1, C).
         """
-        ...
 
 
 class Measure(Components, Protocol):
@@ -59,7 +53,6 @@ class Measure(Components, Protocol):
 
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
         """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
-        ...
 
 
 class PosteriorState(Components, Protocol):
@@ -67,15 +60,12 @@ class PosteriorState(Components, Protocol):
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
         """(R, K + 1): probabilities that an observation at distinct covariate rows joins each cluster, or begins a new one."""
-        ...
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> Measure:
         """A draw of the random measure in this state."""
-        ...
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """(T, size): parameters of components from the prior, as in `Measure.theta`."""
-        ...
 
 
 class States(Protocol):
@@ -111,11 +101,9 @@ class States(Protocol):
 
         Without responses (None) points are rows of inputs, for means.
         """
-        ...
 
     def partitions(self) -> Iterator[np.ndarray]:
         """Of each state the clusters (n,) of the fitted rows, numbered 0, ..., K - 1, none of them empty; no state is loaded for that."""
-        ...
 
 
 def states_of(posterior: Posterior, limit: int | None) -> States:

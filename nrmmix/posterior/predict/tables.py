@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,8 @@ from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict import membership
 from nrmmix.posterior.predict.functionals import (
     Cdf,
@@ -36,10 +38,6 @@ from nrmmix.posterior.predict.functionals import (
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
-    from nrmmix.posterior.draws import Posterior
 
 KINDS = ("mean", "density", "cdf", "exceedance", "quantile", "cluster")
 OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance}
@@ -70,26 +68,13 @@ class Query:
     def states(self) -> States:
         return states_of(self.posterior, self.draws)
 
-    def own(self) -> Any:
-        """(rows, d) responses of the rows; None where the new data have none."""
-        return _own_responses(self.model, self.newdata, self.responses)
-
     def over_cases(self, make: Callable[[np.ndarray], Functional], W: int, states: States) -> np.ndarray:
         return over_cases(make, W, states, self.rows, self.interval, self.seed)
 
 
 def predict(
-    posterior: Posterior,
-    newdata: Any = None,
-    kind: str = "mean",
-    *,
-    at: Any = None,
-    q: Any = (0.05, 0.5, 0.95),
-    interval: float = 0.9,
-    draws: int = 500,
-    rng: Any = None,
-    response: str | Sequence[str] | None = None,
-    estimate: Callable[[], np.ndarray],
+    posterior: Posterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
+    draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
     """Posterior of a functional of the conditional distribution; see `nrmmix.MCMCResult.predict`.
 
@@ -149,7 +134,6 @@ def log_density(posterior: Posterior, newdata: Any = None, draws: int | None = 1
 
 # ---- kinds
 
-
 def _mean(query: Query) -> pd.DataFrame:
     states, blocks = query.states(), query.model.blocks
     of, every = blocks.mean_responses(), np.array(blocks.mean_names(), dtype=object)
@@ -192,7 +176,7 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
             return {name: label(model, np.full(len(points), j), points[:, j]) for j, name in enumerate(query.names)}
         return _levels(query, responses) | {"y": label(model, responses, points[:, 0])}
 
-    own = query.own() if at is None else None
+    own = _own_responses(model, query.newdata, query.responses) if at is None else None
     if own is None:
         if joint and at is None:
             raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
@@ -221,7 +205,7 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
 def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
     if query.newdata is None:
         return membership.of_training_rows(query.states(), estimate())
-    y = query.own()
+    y = _own_responses(query.model, query.newdata, query.responses)
     if y is None:
         lacking = _lacking(query.model, query.newdata)
         raise ValueError(f'newdata has no {lacking}; kind="cluster" needs the responses of the rows.')
@@ -230,8 +214,8 @@ def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
 
 # ---- responses
 
-
 def _own_responses(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> Any:
+    """(rows, d) responses of the rows; None where the new data have none."""
     return model.frame.response if newdata is None else model.frame.new_response(newdata, which)
 
 
@@ -241,7 +225,6 @@ def _lacking(model: Specification, newdata: Any) -> str:
 
 
 # ---- tables
-
 
 def _levels(query: Query, responses: np.ndarray) -> dict[str, np.ndarray]:
     return {"response": query.names[responses]} if query.named else {}

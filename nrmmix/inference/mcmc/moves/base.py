@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
+import numpy as np
+
+from nrmmix.common.registry import written
 from nrmmix.kernels.core.entry import Entry
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from nrmmix.model.specification import Specification
-
+from nrmmix.model.specification import Specification
 
 MOST = 10**6  # proposals, scans and atoms of one call, which is not interrupted
 MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
@@ -36,11 +34,7 @@ class Move:
     entry: ClassVar[Entry]
     exact: ClassVar[bool] = True  # whether it leaves the posterior invariant
     runs_alone: ClassVar[bool] = False  # whether it keeps what other moves would not keep up
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of proposals that are counted; none where every one is accepted."""
-        return ()
+    kinds: ClassVar[tuple[str, ...]] = ()  # kinds of proposals that are counted; none where every one is accepted
 
     def options(self, model: Specification) -> tuple[float, ...]:
         """What the kernel reads, in its order."""
@@ -77,13 +71,7 @@ class Move:
         """Whether it may have learnt this, finite numbers that a file says, in tuning."""
         return True
 
-    def __str__(self) -> str:
-        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
-
-
-
-
+    __str__ = written
 
 
 _ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
@@ -105,11 +93,3 @@ def only_with_unions(model: Specification) -> str:
         if entries.combine is None:
             return f"it adds clusters to one another, and {type(block.family).__name__} has no entry `combine`"
     return ""
-
-
-
-
-
-
-
-

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nrmmix.common.messages import count
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import Move, ScratchSize
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
+from nrmmix.model.specification import Specification
 
-if TYPE_CHECKING:
-
-    from nrmmix.model.specification import Specification
 
 @plugin
 @dataclass(frozen=True)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from nrmmix.common.messages import flag, number, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.permutation import permutation
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 ORDERS = ("uniform", "markov", "projection")
 
@@ -63,6 +61,7 @@ class Permutation(Move):
 
     name: ClassVar[str] = "permutation"
     entry: ClassVar[Entry] = permutation.permutation
+    kinds: ClassVar[tuple[str, ...]] = ("partition",)
     dynamic_program: str = "metropolis"
     beam: float | None = None
     order: str = "uniform"
@@ -79,10 +78,6 @@ class Permutation(Move):
         if self.dynamic_program == "table":
             raise ValueError('a beam needs dynamic_program="metropolis"; the table is exact and has none.')
         object.__setattr__(self, "beam", float(self.beam))
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("partition",)
 
     def options(self, model: Specification) -> tuple[float, ...]:
         return (

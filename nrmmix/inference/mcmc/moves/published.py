@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
@@ -11,9 +11,7 @@ from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.trees import published, published_trees
 from nrmmix.kernels.trees.forest import SIDE
-
-if TYPE_CHECKING:
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 REPAIRS = ("subset", "tree", "first_pick")
 
@@ -67,6 +65,7 @@ class PublishedTreeGuided(Move):
 
     name: ClassVar[str] = "tree_published"
     entry: ClassVar[Entry] = published.published
+    kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     runs_alone: ClassVar[bool] = True
     bias: ClassVar[str] = (
         "the published tree-guided sampler does not leave the posterior invariant: on 6 observations its draws are at a total variation "
@@ -89,10 +88,6 @@ class PublishedTreeGuided(Move):
     def exact(self) -> bool:  # type: ignore[override]
         return len(self.repaired) == len(REPAIRS)
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("split", "merge")
-
     def options(self, model: Specification) -> tuple[float, ...]:
         repaired = (float(name in self.repaired) for name in REPAIRS)
         proposals = 0 if self.moves == "local" else self.global_moves
@@ -113,6 +108,3 @@ class PublishedTreeGuided(Move):
                 "DirichletProcess, NGGP and NormalizedInverseGaussian are such products"
             )
         return ""
-
-    def is_irreducible(self) -> bool:
-        return True

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nrmmix.common.messages import count
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import _ONLY_MIXTURES, MOST, Move, ScratchSize
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.slice import scratch_size, slice_sampler
-
-if TYPE_CHECKING:
-
-    from nrmmix.model.specification import Specification
+from nrmmix.model.specification import Specification
 
 SKIPPED_BAD = 0.2  # share of the calls
 

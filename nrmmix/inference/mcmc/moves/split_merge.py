@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_conjugate_mixtures
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import split_merge
+from nrmmix.model.specification import Specification
 
-if TYPE_CHECKING:
-
-    from nrmmix.model.specification import Specification
 
 @plugin
 @dataclass(frozen=True)
@@ -21,9 +19,8 @@ class SplitMerge(Move):
     """Split-merge: two observations drawn at random are parted, or their clusters joined, by Metropolis-Hastings at fixed u.
 
     For mixtures by every prior, of families whose component parameters are integrated out.  It changes many labels at once but rarely
-    single ones: best in a list with `Gibbs`.  `method="split_merge"` is one proposal of each of the two kinds below, then `Gibbs`.
-    Where a merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its log
-    ratio.
+    single ones: best in a list with `Gibbs`.  `method="split_merge"` is one proposal of each of the two kinds below, then `Gibbs`.  Where a
+    merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its log ratio.
 
     Parameters
     ----------
@@ -61,7 +58,7 @@ class SplitMerge(Move):
         one_of("proposal", self.proposal, ("restricted_gibbs", "sequential"))
 
     @property
-    def kinds(self) -> tuple[str, ...]:
+    def kinds(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("split", "merge") if self.proposal == "restricted_gibbs" else ("sequential split", "sequential merge")
 
     def options(self, model: Specification) -> tuple[float, ...]:

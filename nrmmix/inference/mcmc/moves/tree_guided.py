@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import numpy as np
 
 from nrmmix.common.messages import between, count
 from nrmmix.common.registry import plugin
@@ -14,12 +16,7 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
 from nrmmix.kernels.trees import guide_tree, guided, splits, sweep
 from nrmmix.model.pack import arrays_of
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from nrmmix.model.specification import Specification
-
+from nrmmix.model.specification import Specification
 
 LEAST_REFRESH = 2000  # global moves by one guide tree, unless it is said otherwise
 
@@ -70,6 +67,7 @@ class TreeGuided(Move):
 
     name: ClassVar[str] = "tree"
     entry: ClassVar[Entry] = sweep.tree_guided
+    kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     global_moves: int = 20
     depth: int = 2
     scan_share: float = 0.95
@@ -83,10 +81,6 @@ class TreeGuided(Move):
                 object.__setattr__(self, name, count(name, getattr(self, name), 1, MOST))
         object.__setattr__(self, "scan_share", between("scan_share", self.scan_share, 0.0, 1.0))
         object.__setattr__(self, "eta", between("eta", self.eta, 0.01, 10.0))
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        return ("split", "merge")
 
     def options(self, model: Specification) -> tuple[float, ...]:
         _, start = arrays_of(model, 1)

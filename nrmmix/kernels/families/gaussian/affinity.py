@@ -11,9 +11,10 @@ import math
 from nrmmix.kernels.core.entry import AFFINITY_T, entry
 from nrmmix.kernels.core.jit import inlined
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, STAT
-from nrmmix.kernels.families.gaussian.normal_wishart import LANES, LENGTH, MEAN, MOST, NU, ROOM, TABLES, R, spreads
-from nrmmix.kernels.families.gaussian.pooling import LOST, local_numbers, pool
+from nrmmix.kernels.core.state import CONSTANT, DONE, STAT
+from nrmmix.kernels.families.gaussian.normal_wishart import LENGTH, MEAN, MOST, NU, ROOM, TABLES, R, spreads
+from nrmmix.kernels.families.gaussian.pooling import local_numbers, pool
+from nrmmix.kernels.families.shared import LANES, LOST, places
 
 AT_ONCE = 4  # pivots multiplied before a logarithm is taken
 LEAST = 1e-300  # of such a product, in columns that are not trusted
@@ -122,13 +123,13 @@ def _log_dets(d, psi, scaled, inverse, product, log_det):
         p += a + 1
 
 
-@inlined
-def _affinities(rows, stat, other, out, block, k, K):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+@entry(AFFINITY_T)
+def gaussian_affinity(rows, stat, other, out, block, k, K):
+    """NaN where the determinant would lose digits."""
+    s, o, _, d = places(block)
     r, n_1 = rows.constant[o + R], stat[s, k]
     if n_1 == 0.0:
-        return
+        return DONE
     b, fixed, square = local_numbers(MOST), local_numbers(ROOM), local_numbers(MOST)
     tile, psi, e, inverse = local_numbers(COLUMNS), local_numbers(MATRICES), local_numbers(VECTORS), local_numbers(VECTORS)
     scaled = local_numbers(MATRICES)
@@ -148,10 +149,4 @@ def _affinities(rows, stat, other, out, block, k, K):
             union = _log_marginal(rows, o, n_1 + n_2, log_det[t])
             own = _log_marginal(rows, o, n_2, _log_det(rows, o, n_2, tile[LANES + t]))
             out[first + t] += union - alone - own if trusted[t] != 0.0 else math.nan
-
-
-@entry(AFFINITY_T)
-def gaussian_affinity(rows, stat, other, out, block, k, K):
-    """NaN where the determinant would lose digits."""
-    _affinities(rows, stat, other, out, block, k, K)
     return DONE

@@ -16,17 +16,15 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import pool
+from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, add, clear, is_complete, means_at, padded, places
 
 MEAN = 2  # first row of the mean
 R, JACOBIAN, OWN, FULL, SPREADS = 0, 1, 2, 3, 4  # in Rows.constant
-LOG_TWO_PI = math.log(2.0 * math.pi)
-LANES = 8  # doubles in the widest vector register
-LOST = 1e-5  # a removal that leaves less of Q than this is not trusted
 
 
 def n_stat(d, own):
@@ -39,8 +37,7 @@ def n_work(d, full):
 
 @kernel
 def _refresh(rows, stat, block, k):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     r_n = rows.constant[o + R] + stat[s + MEAN + d + 1, k]
     stat[s, k] = rows.constant[o + JACOBIAN] - 0.5 * d * (LOG_TWO_PI + math.log((r_n + 1.0) / r_n))
     stat[s + 1, k] = 0.5 * r_n / (r_n + 1.0)
@@ -48,19 +45,16 @@ def _refresh(rows, stat, block, k):
 
 @entry(EMPTY_T)
 def known_empty(rows, stat, block, k):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     counts = d if rows.constant[o + OWN] != 0.0 else 1
-    for r in range(s + MEAN, s + MEAN + d + 1 + counts):
-        stat[r, k] = 0.0
+    clear(stat, s + MEAN, s + MEAN + d + 1 + counts, k)
     _refresh(rows, stat, block, k)
     return DONE
 
 
 @entry(UPDATE_T)
 def known_update(rows, stat, block, k, i, sign):
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     counts = s + MEAN + d + 1
     if not own:
@@ -90,8 +84,7 @@ def known_update(rows, stat, block, k, i, sign):
 @entry(COMBINE_T)
 def known_combine(rows, source, target, block, k, m):
     """See `pooling`; Q is a sum of squares about mu_n, like the trace of Psi_n."""
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     counts = s + MEAN + d + 1
     change = source[s + MEAN + d, k]
@@ -103,8 +96,7 @@ def known_combine(rows, source, target, block, k, m):
             e = b - target[s + MEAN + j, m]
             target[s + MEAN + j, m] += gain * e
             change += w * e * e - c * b * b
-    for r in range(counts, counts + (d if own else 1)):
-        target[r, m] += source[r, k]
+    add(source, target, counts, counts + (d if own else 1), k, m)
     target[s + MEAN + d, m] += change
     _refresh(rows, target, block, m)
     return DONE
@@ -112,8 +104,7 @@ def known_combine(rows, source, target, block, k, m):
 
 @fast
 def _score(y, stat, work, out, s, first, d, K, i):
-    """Loops run on to a multiple of the vector length: what they leave in out[K:] means nothing."""
-    K = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
+    K = padded(K, stat, out)
     total = work[0]
     for k in range(K):
         total[k] = 0.0
@@ -130,8 +121,7 @@ def _score(y, stat, work, out, s, first, d, K, i):
 @fast
 def _score_cells(rows, stat, out, block, K, i):
     """The same cell by cell, missing cells left out."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     r = rows.constant[o + R]
     for j in range(d):
@@ -206,8 +196,7 @@ def _distance(rows, means, work, block, i, k, first_mean):
 
 @kernel
 def _score_missing(rows, stat, work, out, block, K, i):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     factor_of_observed(rows, work, block, i, o + SPREADS + d, d)
     for k in range(K):
         q, log_det, count = _distance(rows, stat, work, block, i, k, s + MEAN)
@@ -218,8 +207,7 @@ def _score_missing(rows, stat, work, out, block, K, i):
 @kernel
 def _without(rows, stat, block, k, i):
     """Log predictive of member i given the other members."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     found = 0.0 if own else rows.constant[o + JACOBIAN]
     for j in range(d):
@@ -237,19 +225,11 @@ def _without(rows, stat, block, k, i):
     return found
 
 
-@kernel
-def _complete(rows, block, i):
-    for j in range(block[FIRST], block[LAST]):
-        if math.isnan(rows.y[i, j]):
-            return False
-    return True
-
-
 @entry(SCORE_T)
 def known_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
     o, first = block[CONSTANT], block[FIRST]
-    if rows.constant[o + OWN] == 0.0 and _complete(rows, block, i):
+    if rows.constant[o + OWN] == 0.0 and is_complete(rows, block, i):
         _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
     elif rows.constant[o + FULL] == 0.0:
         _score_cells(rows, stat, out, block, K, i)
@@ -262,8 +242,7 @@ def known_score(rows, stat, work, out, block, K, i, own):
 
 @entry(MARGINAL_T)
 def known_marginal(rows, stat, block, k):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     r = rows.constant[o + R]
     total = -0.5 * stat[s + MEAN + d, k]
@@ -279,8 +258,7 @@ def known_marginal(rows, stat, block, k):
 
 @entry(SAMPLE_T)
 def known_sample(rows, stat, theta, block, k, m, rng):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     for j in range(d):
         r_n = rows.constant[o + R] + stat[s + MEAN + d + 1 + (j if own else 0), k]
@@ -327,7 +305,7 @@ def _density_missing(rows, theta, work, out, block, M, i):
 def known_density(rows, theta, work, out, block, M, i):
     t, o, first = block[THETA], block[CONSTANT], block[FIRST]
     d = block[LAST] - first
-    if _complete(rows, block, i):
+    if is_complete(rows, block, i):
         _density(rows.y, theta, work, out, t, first, d, rows.constant[o + JACOBIAN] - 0.5 * d * LOG_TWO_PI, M, i)
     elif rows.constant[o + FULL] == 0.0:
         _density_cells(rows, theta, out, t, first, d, o, M, i)
@@ -336,15 +314,4 @@ def known_density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-@entry(MEAN_T)
-def known_mean(rows, stat, out, block, k, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = stat[block[STAT] + MEAN + j, k]
-    return DONE
-
-
-@entry(MEAN_T)
-def known_mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = theta[block[THETA] + j, m]
-    return DONE
+known_mean, known_mean_theta = means_at(STAT, MEAN), means_at(THETA, 0)

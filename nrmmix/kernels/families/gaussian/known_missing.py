@@ -15,15 +15,14 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
+from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, add, clear, means_at, places
 
 MEAN = 4  # first row of the mean
 R, SPREADS = 0, 1  # in Rows.constant
-LOG_TWO_PI = math.log(2.0 * math.pi)
-LOST = 1e-5  # a removal that leaves less of a variance, or of Q, than this is not trusted
 
 
 def n_stat(d):
@@ -36,10 +35,8 @@ def n_work(d):
 
 @entry(EMPTY_T)
 def missing_empty(rows, stat, block, k):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
-    for j in range(MEAN + d):
-        stat[s + j, k] = 0.0
+    s, o, first, d = places(block)
+    clear(stat, s, s + MEAN + d, k)
     for p in range(d * d):
         stat[s + MEAN + d + p, k] = rows.constant[o + SPREADS + d + p] / rows.constant[o + R]
     return DONE
@@ -48,8 +45,7 @@ def missing_empty(rows, stat, block, k):
 @kernel
 def _solve(rows, stat, block, k, i, sign):
     """T, z and F with F F' = R_oo in their places; z'z, log |T|, log |F|, the least share of a variance left, the number of cells."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     V, Z = s + MEAN + d, s + MEAN + d + d * d
     T, F = Z + d, Z + d + 2 * d * d
     q, log_t, log_f, least, count = 0.0, 0.0, 0.0, 1.0, 0
@@ -103,8 +99,7 @@ def _move(stat, block, k, count, sign):
 
 @entry(UPDATE_T)
 def missing_update(rows, stat, block, k, i, sign):
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     q, log_t, log_f, least, count = _solve(rows, stat, block, k, i, sign)
     V, Z = s + MEAN + d, s + MEAN + d + d * d
     T, G = Z + d, Z + d + d * d
@@ -164,14 +159,12 @@ def _fuse(stat, block, k, sign):
 @entry(COMBINE_T)
 def missing_combine(rows, source, target, block, k, m):
     """The source's law of mu enters, and that of the prior, which it has in it, leaves: V_0 - V is then V_0/2 at least."""
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     V, Z = s + MEAN + d, s + MEAN + d + d * d
     C = Z + d + 2 * d * d
     if source[s + 2, k] == 0.0:
         return DONE
-    for r in range(s, s + MEAN):
-        target[r, m] += source[r, k]
+    add(source, target, s, s + MEAN, k, m)
     for p in range(d * d):
         target[C + p, m] = source[V + p, k]
     for j in range(d):
@@ -191,8 +184,7 @@ def missing_combine(rows, source, target, block, k, m):
 
 @fast
 def _score(rows, stat, work, out, block, K, i):
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     V = s + MEAN + d
     count = 0
     for a in range(d):
@@ -298,15 +290,4 @@ def missing_density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-@entry(MEAN_T)
-def missing_mean(rows, stat, out, block, k, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = stat[block[STAT] + MEAN + j, k]
-    return DONE
-
-
-@entry(MEAN_T)
-def missing_mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = theta[block[THETA] + j, m]
-    return DONE
+missing_mean, missing_mean_theta = means_at(STAT, MEAN), means_at(THETA, 0)

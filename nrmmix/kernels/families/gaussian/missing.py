@@ -13,10 +13,11 @@ import math
 
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, FIRST, LAST, STAT, THETA
+from nrmmix.kernels.core.state import FIRST, LAST, STAT, THETA
+from nrmmix.kernels.families.shared import LOG_TWO_PI, places
 
 MEAN, R, NU, LENGTH, TABLES = 4, 0, 1, 3, 4  # as in `gaussian`
-LOG_PI, LOG_TWO_PI = math.log(math.pi), math.log(2.0 * math.pi)
+LOG_PI = math.log(math.pi)
 
 
 def n_work(d):
@@ -26,17 +27,6 @@ def n_work(d):
 @inlined
 def misses(rows, i, column):
     return rows.missing[i, column] != 0
-
-
-@kernel
-def has_gaps(rows, block, i):
-    """Whether cells of row i are missing that the chain draws, or those of a new row."""
-    if rows.missing.shape[0] == 0:
-        return False
-    for j in range(block[FIRST], block[LAST]):
-        if misses(rows, i, j):
-            return True
-    return False
 
 
 @fast
@@ -112,8 +102,7 @@ def _solved(rows, stat, work, block, begin, end, i):
 @kernel
 def score_missing(rows, stat, work, out, block, K, i):
     """Add to out[:K] the log predictives of the observed cells: a multivariate t with nu + n - d + 1 degrees of freedom."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     _rotated(rows, stat, work, block, 0, K, i, False)
     size = _solved(rows, stat, work, block, 0, K, i)
     spreads = o + TABLES + 2 * int(rows.constant[o + LENGTH])
@@ -135,8 +124,7 @@ def score_missing(rows, stat, work, out, block, K, i):
 @kernel
 def impute_missing(rows, stat, work, block, k, i, rng):
     """Draw the missing cells of row i given the others: a multivariate t with as many more degrees of freedom as cells are observed."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     F = d + 3
     _rotated(rows, stat, work, block, k, k + 1, i, True)
     size = _solved(rows, stat, work, block, k, k + 1, i)
@@ -160,9 +148,8 @@ def density_missing(rows, theta, work, out, block, M, i):
     With the columns of W of missing cells in triangular form, T, by rotations of rows, |W (y - mean)|^2 is least over the missing cells
     in the rows below T.
     """
-    t, first = block[THETA], block[FIRST]
-    d = block[LAST] - first
-    o = block[CONSTANT]
+    s, o, first, d = places(block)
+    t = block[THETA]
     spreads = o + TABLES + 2 * int(rows.constant[o + LENGTH])
     F, W = d + 3, t + 1 + d
     gaps, constant = 0, 0.0

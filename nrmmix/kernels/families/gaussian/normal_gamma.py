@@ -16,19 +16,17 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import pool
+from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, is_complete, means_at, padded, places
 
 MEAN = 2  # first row of the mean
 N_WORK = 2
 R, NU, BOUND, LENGTH, OWN, TABLES = 0, 1, 2, 3, 4, 5  # in Rows.constant
-LOG_TWO_PI = math.log(2.0 * math.pi)
 LOG2_LARGEST = 1020.0  # of products
-LANES = 8  # doubles in the widest vector register
-LOST = 1e-5  # a downdate that leaves less of a sum of squares than this is not trusted
 
 
 def n_stat(d, own):
@@ -62,8 +60,7 @@ def _refresh(rows, stat, block, k):
 @kernel
 def _refresh_cell(rows, stat, block, k, j):
     """c of response j, where each response counts its own observations."""
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     n = int(stat[s + MEAN + 3 * d + j, k])
     log_spread = rows.constant[o + TABLES + 2 * int(rows.constant[o + LENGTH]) + j]
     stat[s + MEAN + 4 * d + j, k] = rows.constant[o + TABLES + n] - log_spread - 0.5 * log_pos(stat[s + MEAN + 2 * d + j, k])
@@ -71,8 +68,7 @@ def _refresh_cell(rows, stat, block, k, j):
 
 @entry(EMPTY_T)
 def normal_gamma_empty(rows, stat, block, k):
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     r = rows.constant[o + R]
     for j in range(d):
         stat[s + MEAN + j, k] = 0.0
@@ -89,8 +85,7 @@ def normal_gamma_empty(rows, stat, block, k):
 
 @entry(UPDATE_T)
 def normal_gamma_update(rows, stat, block, k, i, sign):
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     counts = s + MEAN + 3 * d
     if not own:
@@ -127,8 +122,7 @@ def normal_gamma_update(rows, stat, block, k, i, sign):
 @entry(COMBINE_T)
 def normal_gamma_combine(rows, source, target, block, k, m):
     """See `pooling`."""
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     counts = s + MEAN + 3 * d
     for j in range(d):
@@ -153,21 +147,10 @@ def normal_gamma_combine(rows, source, target, block, k, m):
     return DONE
 
 
-@inlined
-def _complete(y, i, first, d):
-    total = 0.0
-    for j in range(d):
-        total += y[i, first + j]
-    return total == total
-
-
 @fast
 def _score(y, stat, work, out, s, first, d, K, i, bound):
-    """out[:K] += c - h log prod_j (1 + g_j z_j^2): as many factors before one logarithm as cannot overflow.
-
-    Loops run on to a multiple of the vector length: what they leave in out[K:] means nothing.
-    """
-    K = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
+    """out[:K] += c - h log prod_j (1 + g_j z_j^2): as many factors before one logarithm as cannot overflow."""
+    K = padded(K, stat, out)
     top = bound
     for j in range(d):
         top = max(top, abs(y[i, first + j]))
@@ -197,8 +180,7 @@ def _score(y, stat, work, out, s, first, d, K, i, bound):
 @fast
 def _score_cells(rows, stat, out, block, K, i):
     """The same cell by cell, missing cells left out."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     nu = rows.constant[o + NU]
     spreads = o + TABLES + 2 * int(rows.constant[o + LENGTH])
@@ -223,8 +205,7 @@ def _score_cells(rows, stat, out, block, K, i):
 @kernel
 def _without(rows, stat, block, k, i):
     """Log predictive of member i given the other members: Psi_(n-1) = t Psi_n; NaN when a t keeps too few digits."""
-    s, o, first = block[STAT], block[CONSTANT], block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     nu = rows.constant[o + NU]
     spreads = o + TABLES + 2 * int(rows.constant[o + LENGTH])
@@ -249,7 +230,7 @@ def normal_gamma_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
     o, first = block[CONSTANT], block[FIRST]
     d = block[LAST] - first
-    if rows.constant[o + OWN] == 0.0 and _complete(rows.y, i, first, d):
+    if rows.constant[o + OWN] == 0.0 and is_complete(rows, block, i):
         _score(rows.y, stat, work, out, block[STAT], first, d, K, i, rows.constant[o + BOUND])
     else:
         _score_cells(rows, stat, out, block, K, i)
@@ -261,8 +242,7 @@ def normal_gamma_score(rows, stat, work, out, block, K, i, own):
 @entry(MARGINAL_T)
 def normal_gamma_marginal(rows, stat, block, k):
     """sum_j marginal[n_j] - (nu + n_j)/2 log Psi_n - n_j log s_j."""
-    s, o = block[STAT], block[CONSTANT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     length = int(rows.constant[o + LENGTH])
     total = 0.0
@@ -321,7 +301,7 @@ def normal_gamma_density(rows, theta, work, out, block, M, i):
     t, o, first = block[THETA], block[CONSTANT], block[FIRST]
     d = block[LAST] - first
     spreads = o + TABLES + 2 * int(rows.constant[o + LENGTH])
-    if _complete(rows.y, i, first, d):
+    if is_complete(rows, block, i):
         constant = -0.5 * d * LOG_TWO_PI
         for j in range(d):
             constant -= rows.constant[spreads + j]
@@ -331,16 +311,4 @@ def normal_gamma_density(rows, theta, work, out, block, M, i):
     return DONE
 
 
-@entry(MEAN_T)
-def normal_gamma_mean(rows, stat, out, block, k, i):
-    """Mean of the predictive."""
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = stat[block[STAT] + MEAN + j, k]
-    return DONE
-
-
-@entry(MEAN_T)
-def normal_gamma_mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = theta[block[THETA] + 1 + j, m]
-    return DONE
+normal_gamma_mean, normal_gamma_mean_theta = means_at(STAT, MEAN), means_at(THETA, 1)

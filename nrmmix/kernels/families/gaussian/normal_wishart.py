@@ -19,19 +19,19 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, IMPUTE_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.clusters import has_gaps
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, IMPUTE_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA
-from nrmmix.kernels.families.gaussian.missing import density_missing, has_gaps, impute_missing, score_missing
-from nrmmix.kernels.families.gaussian.pooling import LOST, local_numbers, pool, rotate
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
+from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing, score_missing
+from nrmmix.kernels.families.gaussian.pooling import local_numbers, pool, rotate
+from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, means_at, padded, places
 
 MEAN = 4  # first row of the mean
 R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
-LOG_TWO_PI = math.log(2.0 * math.pi)
 MOST = 32  # responses for whose matrices there is room
 ROOM = MOST * (MOST + 1) // 2
-LANES = 8  # doubles in the widest vector register
 
 
 def n_stat(d):
@@ -51,9 +51,7 @@ def spreads(rows, o):
 @kernel
 def _refresh(rows, stat, block, k):
     """Predictive constants from n and the factor's diagonal."""
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
-    o = block[CONSTANT]
+    s, o, first, d = places(block)
     n = stat[s, k]
     product, total = 1.0, 0.0
     p = s + MEAN + d
@@ -72,11 +70,9 @@ def _refresh(rows, stat, block, k):
 
 @entry(EMPTY_T)
 def gaussian_empty(rows, stat, block, k):
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
-    for r in range(s, s + MEAN + d):
-        stat[r, k] = 0.0
-    prior = spreads(rows, block[CONSTANT]) + d
+    s, o, first, d = places(block)
+    clear(stat, s, s + MEAN + d, k)
+    prior = spreads(rows, o) + d
     for p in range(d * (d + 1) // 2):
         stat[s + MEAN + d + p, k] = rows.constant[prior + p]
     _refresh(rows, stat, block, k)
@@ -86,13 +82,11 @@ def gaussian_empty(rows, stat, block, k):
 @entry(UPDATE_T)
 def gaussian_update(rows, stat, block, k, i, sign):
     """Rank-one update of the factor of Psi_n."""
-    s = block[STAT]
-    first = block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     if math.isnan(rows.y[i, first]):
         return DONE
     n = stat[s, k] + sign
-    r_n = rows.constant[block[CONSTANT] + R] + n
+    r_n = rows.constant[o + R] + n
     stat[s, k] = n
     # Psi changes by +-(r_m / (r_m + 1)) e e', e = y - mu_m, with m the smaller of the two sizes.
     root = math.sqrt((r_n - 1.0) / r_n) if sign > 0.0 else math.sqrt(r_n / (r_n + 1.0))
@@ -114,11 +108,10 @@ def gaussian_update(rows, stat, block, k, i, sign):
 @kernel
 def _combine_factors(rows, source, target, block, k, m, lift, w, c):
     """The factor of Psi_12 by rank-one updates of the target's; see `pooling`."""
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     mean, L = s + MEAN, s + MEAN + d
     row = L + d * (d + 1) // 2
-    prior = spreads(rows, block[CONSTANT]) + d
+    prior = spreads(rows, o) + d
     for j in range(d):
         for a in range(j, d):
             x = source[L + a * (a + 1) // 2 + j, k]
@@ -145,10 +138,9 @@ def _combine_products(rows, source, target, block, k, m, lift, w, c):
 
     Psi_12 is more than Psi_1 and Psi_2, and so are its pivots: no more is lost in them than the diagonal is larger.
     """
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
+    s, o, _, d = places(block)
     mean, L = s + MEAN, s + MEAN + d
-    prior = spreads(rows, block[CONSTANT]) + d + d * (d + 1) // 2
+    prior = spreads(rows, o) + d + d * (d + 1) // 2
     first, second, psi = local_numbers(ROOM), local_numbers(ROOM), local_numbers(ROOM)
     b, e, inverse, root = local_numbers(MOST), local_numbers(MOST), local_numbers(MOST), local_numbers(MOST)
     trusted = True
@@ -197,8 +189,7 @@ def _combine_products(rows, source, target, block, k, m, lift, w, c):
 @entry(COMBINE_T)
 def gaussian_combine(rows, source, target, block, k, m):
     """See `pooling`."""
-    s = block[STAT]
-    d = block[LAST] - block[FIRST]
+    s, o, first, d = places(block)
     n_source, n_target = source[s, k], target[s, m]
     if n_source == 0.0:
         return DONE
@@ -206,7 +197,7 @@ def gaussian_combine(rows, source, target, block, k, m):
         for r in range(s, s + MEAN + d + d * (d + 1) // 2):
             target[r, m] = source[r, k]
         return DONE
-    lift, gain, w, c = pool(rows.constant[block[CONSTANT] + R], n_source, n_target)
+    lift, gain, w, c = pool(rows.constant[o + R], n_source, n_target)
     if d > MOST or not _combine_products(rows, source, target, block, k, m, lift, w, c):
         _combine_factors(rows, source, target, block, k, m, lift, w, c)
     target[s, m] = n_source + n_target
@@ -219,9 +210,7 @@ def gaussian_combine(rows, source, target, block, k, m):
 @kernel
 def _quadratic(rows, stat, work, block, k, i):
     """q = (y_i - mu_n)' Psi_n^-1 (y_i - mu_n) for one column."""
-    s = block[STAT]
-    first = block[FIRST]
-    d = block[LAST] - first
+    s, o, first, d = places(block)
     q = 0.0
     p = s + MEAN + d
     for a in range(d):
@@ -238,11 +227,8 @@ def _quadratic(rows, stat, work, block, k, i):
 
 @fast
 def _score(y, stat, work, out, s, first, d, K, i):
-    """out[:K] += c - h log(1 + f q), the loops over clusters innermost.
-
-    Loops run on to a multiple of the vector length: what they leave in out[K:] means nothing.
-    """
-    K = min((K + LANES - 1) // LANES * LANES, stat.shape[1], out.shape[0])
+    """out[:K] += c - h log(1 + f q), the loops over clusters innermost."""
+    K = padded(K, stat, out)
     c, h, f, mean = s + 1, s + 2, s + 3, s + MEAN
     if d == 1:
         x, D = y[i, first], mean + 1
@@ -283,8 +269,7 @@ def _score(y, stat, work, out, s, first, d, K, i):
 @kernel
 def _without(rows, stat, work, block, k, i):
     """Log predictive of member i given the other members: |Psi_(n-1)| = t |Psi_n|; NaN when t keeps too few digits."""
-    s = block[STAT]
-    o = block[CONSTANT]
+    s, o = block[STAT], block[CONSTANT]
     n = stat[s, k]
     r_n = rows.constant[o + R] + n
     t = 1.0 - _quadratic(rows, stat, work, block, k, i) * r_n / (r_n - 1.0)
@@ -301,7 +286,7 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
     first = block[FIRST]
     if math.isnan(rows.y[i, first]):
         return DONE
-    if has_gaps(rows, block, i):
+    if has_gaps(rows, i, block[FIRST], block[LAST]):
         score_missing(rows, stat, work, out, block, K, i)
         if own >= 0:
             out[own] = math.nan  # the column has the cells that were drawn: they go with the row
@@ -315,8 +300,7 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
 @entry(MARGINAL_T)
 def gaussian_marginal(rows, stat, block, k):
     """marginal[n] - (nu + n)/2 log|Psi_n|, the determinant from c."""
-    s = block[STAT]
-    o = block[CONSTANT]
+    s, o = block[STAT], block[CONSTANT]
     n = int(stat[s, k])
     log_det = 2.0 * (rows.constant[o + TABLES + n] - stat[s + 1, k])
     marginal = rows.constant[o + TABLES + int(rows.constant[o + LENGTH]) + n]
@@ -326,12 +310,9 @@ def gaussian_marginal(rows, stat, block, k):
 @entry(SAMPLE_T)
 def gaussian_sample(rows, stat, theta, block, k, m, rng):
     """Lambda = L^-T A A' L^-1 by Bartlett's decomposition, mu = mu_n + L A^-T z / sqrt(r_n); W = A' L^-1."""
-    s = block[STAT]
-    t = block[THETA]
-    d = block[LAST] - block[FIRST]
-    n = stat[s, k]
-    r_n = rows.constant[block[CONSTANT] + R] + n
-    nu_n = rows.constant[block[CONSTANT] + NU] + n
+    s, o, first, d = places(block)
+    t, n = block[THETA], stat[s, k]
+    r_n, nu_n = rows.constant[o + R] + n, rows.constant[o + NU] + n
     L = s + MEAN + d
     W = t + 1 + d
     log_det = 0.0
@@ -366,10 +347,9 @@ def gaussian_sample(rows, stat, theta, block, k, m, rng):
 
 @fast
 def _density(rows, theta, work, out, block, M, i):
+    s, o, first, d = places(block)
     t = block[THETA]
-    first = block[FIRST]
-    d = block[LAST] - first
-    constant = rows.constant[block[CONSTANT] + JACOBIAN] - 0.5 * d * LOG_TWO_PI
+    constant = rows.constant[o + JACOBIAN] - 0.5 * d * LOG_TWO_PI
     for m in range(M):
         out[m] += constant + theta[t, m]
     z = work[d]
@@ -389,7 +369,7 @@ def _density(rows, theta, work, out, block, M, i):
 def gaussian_density(rows, theta, work, out, block, M, i):
     if math.isnan(rows.y[i, block[FIRST]]):
         return DONE
-    if has_gaps(rows, block, i):
+    if has_gaps(rows, i, block[FIRST], block[LAST]):
         density_missing(rows, theta, work, out, block, M, i)
     else:
         _density(rows, theta, work, out, block, M, i)
@@ -398,21 +378,9 @@ def gaussian_density(rows, theta, work, out, block, M, i):
 
 @entry(IMPUTE_T)
 def gaussian_impute(rows, stat, work, block, k, i, rng):
-    if has_gaps(rows, block, i):
+    if has_gaps(rows, i, block[FIRST], block[LAST]):
         impute_missing(rows, stat, work, block, k, i, rng)
     return DONE
 
 
-@entry(MEAN_T)
-def gaussian_mean(rows, stat, out, block, k, i):
-    """Mean of the predictive."""
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = stat[block[STAT] + MEAN + j, k]
-    return DONE
-
-
-@entry(MEAN_T)
-def gaussian_mean_theta(rows, theta, out, block, m, i):
-    for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = theta[block[THETA] + 1 + j, m]
-    return DONE
+gaussian_mean, gaussian_mean_theta = means_at(STAT, MEAN), means_at(THETA, 1)

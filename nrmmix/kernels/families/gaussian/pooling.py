@@ -22,8 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nrmmix.kernels.core.jit import JIT, inlined, kernel
-
-LOST = 1e-5  # a square that is less of what it began as than this is not trusted
+from nrmmix.kernels.families.shared import LOST
 
 
 def _local_numbers() -> Any:

@@ -11,7 +11,7 @@ from nrmmix.kernels.core.clusters import empty_column, score_columns, update_col
 from nrmmix.kernels.core.jit import fast, kernel, variable
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import BAD_ROW, BROKEN, DONE, INPUT, N_CLUSTERS, N_SCORED
-from nrmmix.kernels.moves.shared import random_subset
+from nrmmix.kernels.moves.shared import random_subset, sort_together
 
 
 @kernel
@@ -101,29 +101,6 @@ def project(rows, n_responses, direction, out):
 
 
 @kernel
-def sift(index, key, root, end):
-    while 2 * root + 1 < end:
-        child = 2 * root + 1
-        if child + 1 < end and key[index[child]] < key[index[child + 1]]:
-            child += 1
-        if key[index[root]] >= key[index[child]]:
-            return
-        index[root], index[child] = index[child], index[root]
-        root = child
-
-
-@kernel
-def sort_by(index, key):
-    """Heapsort of `index` by increasing key[index]."""
-    n = index.shape[0]
-    for root in range(n // 2 - 1, -1, -1):
-        sift(index, key, root, n)
-    for end in range(n - 1, 0, -1):
-        index[0], index[end] = index[end], index[0]
-        sift(index, key, 0, end)
-
-
-@kernel
 def projected_order(data, state, order, source, rank, first, direction, along, mean, rng):
     """along (n,), mean (K,) and first (n,) are scratch."""
     K = state.num[N_CLUSTERS]
@@ -139,11 +116,9 @@ def projected_order(data, state, order, source, rank, first, direction, along, m
         k = state.labels[i]
         mean[k] += along[i] / state.size[k]
     count_up(first[:K])
-    sort_by(first[:K], mean)
+    sort_together(mean[:K], first, -1.0)
     for t in range(K):
         rank[first[t]] = t
     count_up(source)
-    sort_by(source, along)
+    sort_together(along, source, -1.0)
     group(state.labels, K, rank, source, first, order)
-
-

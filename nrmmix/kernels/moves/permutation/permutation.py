@@ -49,7 +49,7 @@ from nrmmix.kernels.moves.permutation.segments import (
     sum_forward,
     tabulate,
 )
-from nrmmix.kernels.moves.shared import accept, set_partition
+from nrmmix.kernels.moves.shared import exceeds, set_partition
 
 # Memory.option: whether there is a table; the beam, or -1; one of the orders; whether the mass is integrated out.
 TABLE, BEAM, ORDER, INTEGRATE_MASS = 0, 1, 2, 3
@@ -213,27 +213,17 @@ def draw_by_number(data, state, memory, plan, rng):
 
 @kernel
 def follow_back(plan):
-    """Labels of the partition whose segments plan.chosen has; their number."""
-    K, last = 0, plan.order.shape[0] - 1
-    while last >= 0:
-        begin = plan.chosen[last]
-        for r in range(begin, last + 1):
-            plan.labels[plan.order[r]] = K
-        K += 1
-        last = begin - 1
-    return K
-
-
-@kernel
-def count_moved(plan):
-    """Members of the new clusters that are no old ones."""
-    moved, last = 0, plan.order.shape[0] - 1
+    """Labels of the partition whose segments plan.chosen has; how many there are, and how many members those have that are no old ones."""
+    K, moved, last = 0, 0, plan.order.shape[0] - 1
     while last >= 0:
         begin = plan.chosen[last]
         if plan.old_begin[last] != begin:
             moved += last + 1 - begin
+        for r in range(begin, last + 1):
+            plan.labels[plan.order[r]] = K
+        K += 1
         last = begin - 1
-    return moved
+    return K, moved
 
 
 @kernel
@@ -248,33 +238,26 @@ def log_ratio(data, state, memory, plan, K_new):
 
 
 @kernel
-def is_possible(state, K):
-    """Whether the prior allows so many clusters; all smaller numbers are as well."""
-    return K == 1 or state.log_next[K - 1] > -math.inf
-
-
-@kernel
 def finish(data, state, memory, plan, is_within, rng):
     """Accept the partition that was drawn, or stay; then draw what was integrated out."""
-    K = state.num[N_CLUSTERS]
-    accepted = False
+    K, moved, accepted = state.num[N_CLUSTERS], 0, False
     if is_within:
-        K = follow_back(plan)
+        K, moved = follow_back(plan)
         if K > state.size.shape[0] - 3:
             state.num[CURSOR] = plan.order.shape[0]
             return NEED_ROOM
         memory.learnt[LAST] = K
         value = 0.0
         if is_search(state, memory):
-            value = 0.0 if is_possible(state, K) else -math.inf
+            value = 0.0 if K == 1 or state.log_next[K - 1] > -math.inf else -math.inf  # whether the prior allows so many
         elif memory.option[TABLE] == 0.0:
             value = log_ratio(data, state, memory, plan, K)
-        accepted = accept(memory, variable(0), value, rng)
+        accepted = exceeds(memory, variable(0), value, -rng.standard_exponential())
     else:
         memory.tally[PROPOSED] += 1.0
         memory.tally[SKIPPED] += 1.0
     if accepted:
-        state.num[N_MOVED] += count_moved(plan)
+        state.num[N_MOVED] += moved
         set_partition(data, state, plan.labels, K)
     else:
         rebuild(data, state)

@@ -19,7 +19,7 @@ import numpy as np
 
 from nrmmix.kernels.core.clusters import copy_column, empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.core.jit import fast, kernel, variable
-from nrmmix.kernels.core.special import draw_index, exp_any, log1p_pos, log_pos
+from nrmmix.kernels.core.special import draw_index, draw_share, exp_any, log1p_pos, log_pos, to_shares
 from nrmmix.kernels.core.state import BAD_ROW, BROKEN, CURSOR, DONE, N_SCORED, NEED_ROOM
 
 OUTSIDE = -1  # status: a segment of the old partition is not in the beam
@@ -123,22 +123,6 @@ def enter(data, state, plan, r):
 
 
 @fast
-def to_shares(weight, L):
-    """weight[:L] = exp(weight - top); top and the sum; (-inf, nan) where a weight is not a number or all are 0."""
-    top, wrong = -math.inf, 0
-    for k in range(L):
-        top = max(top, weight[k])
-        wrong += weight[k] != weight[k]
-    if wrong > 0 or top == -math.inf:
-        return -math.inf, math.nan
-    total = 0.0
-    for k in range(L):
-        weight[k] = exp_any(weight[k] - top)
-        total += weight[k]
-    return top, total
-
-
-@fast
 def least(weight, L):
     k_least, w_least = 0, weight[0]
     for k in range(1, L):
@@ -172,18 +156,6 @@ def is_live(plan, begin):
 
 
 @kernel
-def draw_by_share(weight, L, r):
-    for k in range(L):
-        r -= weight[k]
-        if r < 0.0:
-            return k
-    k = L - 1
-    while weight[k] == 0.0:  # rounding: the last of positive weight
-        k -= 1
-    return k
-
-
-@kernel
 def sum_forward(data, state, plan, beam, holds_old, rng):
     """log g, and the beginning of a last segment drawn at each r: whoever follows them back from the end draws a partition.
 
@@ -204,7 +176,7 @@ def sum_forward(data, state, plan, beam, holds_old, rng):
             if holds_old and plan.old_begin[r] >= 0 and not is_live(plan, plan.old_begin[r]):
                 return OUTSIDE
         plan.log_g[r + 1] = top + log_pos(total)
-        plan.chosen[r] = plan.begin[draw_by_share(plan.weight, plan.count[LIVE], total * rng.random())]
+        plan.chosen[r] = plan.begin[draw_share(plan.weight, plan.count[LIVE], total * rng.random())]
         enter(data, state, plan, r)
     return DONE
 

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from nrmmix.model.families.base import Observed, Packed, Parameter
-from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.base import Observed, Parameter
 
 KNOWN = 1e300  # r of a known mean: r_n / (r_n + 1) is 1, and means stay where they are
 
 
 @dataclass(frozen=True)
 class ConjugatePrior:
-    """Base of the forms; coordinates of the kernels are (x_j - centre_j) / spread_j unless a form says otherwise."""
+    """Base of the forms; coordinates of the kernels are (x_j - centre_j) / spread_j unless a form says otherwise.
+
+    Each has `pack(n)`, tables for n observations, and the methods of a `Family` from distributions to `describe`, which take no inputs.
+    """
 
     centre: np.ndarray  # (d,) prior or known mean
     spread: np.ndarray  # (d,)
@@ -36,25 +38,6 @@ class ConjugatePrior:
 
     def observe(self, y: Any) -> Observed:
         return Observed(self.coordinates(y))
-
-    def pack(self, n: int) -> Packed:
-        """Tables for n observations."""
-        raise NotImplementedError
-
-    def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
-        raise NotImplementedError
-
-    def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
-        raise NotImplementedError
-
-    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        raise NotImplementedError
-
-    def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        raise NotImplementedError
-
-    def describe(self) -> list[str]:
-        raise NotImplementedError
 
 
 def mean_and_sd(name: str, centre: np.ndarray, square: np.ndarray, df: np.ndarray, r_n: np.ndarray) -> list[Parameter]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, Kno
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
 from nrmmix.model.families.gaussian.normal_wishart import NormalWishart
 from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.tables import Levels, Totals
 
 COVARIANCES = ("full", "diagonal")
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
@@ -130,8 +130,7 @@ class Gaussian(Family):
     def is_diagonal(self) -> bool:
         return self.covariance == "diagonal"
 
-    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None,
-                levels: Sequence[tuple[Any, ...] | None] | None = None) -> Gaussian:
+    def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Gaussian:
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
         if self.known_covariance is not None:
@@ -272,9 +271,7 @@ class Gaussian(Family):
         """Of each response the mean and the standard deviation in the component; moments that do not exist are NaN."""
         return self.resolved.cluster_parameters(stat, n_columns)
 
-    def draw_responses(
-        self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: np.ndarray | None = None
-    ) -> np.ndarray:
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         return self.resolved.draw_responses(theta, rng)
 
     def describe(self) -> list[str]:

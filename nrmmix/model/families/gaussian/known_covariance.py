@@ -53,11 +53,7 @@ class KnownCovariance(ConjugatePrior):
         constant = [[self.r, -log_det, float(own), float(self.is_full)], np.log(self.spread)]
         if self.is_full:
             constant.append(self.factor.ravel())
-        entries = Entries(
-            kernels.known_empty, kernels.known_update, kernels.known_score, kernels.known_marginal,
-            kernels.known_sample, kernels.known_density, kernels.known_mean, kernels.known_mean_theta,
-            combine=kernels.known_combine,
-        )
+        entries = Entries.named(kernels, "known", "combine")
         return Packed(np.concatenate(constant), kernels.n_stat(d, own), d, kernels.n_work(d, self.is_full), d, entries)
 
     def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -105,11 +101,7 @@ class KnownCovarianceWithGaps(KnownCovariance):
         d = self.dim
         correlations = self.covariance / np.outer(self.spread, self.spread)
         log_det = np.linalg.slogdet(correlations)[1]
-        entries = Entries(
-            known_missing.missing_empty, known_missing.missing_update, known_missing.missing_score, known_missing.missing_marginal,
-            known_missing.missing_sample, known_missing.missing_density, known_missing.missing_mean, known_missing.missing_mean_theta,
-            combine=known_missing.missing_combine,
-        )
+        entries = Entries.named(known_missing, "missing", "combine")
         constant = np.concatenate([[self.r], np.log(self.spread), correlations.ravel(), [log_det - d * math.log(self.r)]])
         return Packed(constant, known_missing.n_stat(d), d, known_missing.n_work(d), d, entries)
 

@@ -26,18 +26,10 @@ class NormalGamma(ConjugatePrior):
         d, r, nu = self.dim, self.r, self.nu
         size = np.arange(n + 2.0)
         r_n, nu_n = r + size, nu + size
-        predictive = (
-            gammaln((nu_n + 1) / 2) - gammaln(nu_n / 2) + 0.5 * (np.log(r_n) - np.log1p(r_n) - math.log(math.pi))
-        )
+        predictive = gammaln((nu_n + 1) / 2) - gammaln(nu_n / 2) + 0.5 * (np.log(r_n) - np.log1p(r_n) - math.log(math.pi))
         marginal = gammaln(nu_n / 2) - gammaln(nu / 2) + 0.5 * (math.log(r) - np.log(r_n) - size * math.log(math.pi))
-        constant = np.concatenate(
-            [[r, nu, self.bound, n + 2.0, float(self.incomplete)], predictive, marginal, np.log(self.spread)]
-        )
-        entries = Entries(
-            kernels.normal_gamma_empty, kernels.normal_gamma_update, kernels.normal_gamma_score, kernels.normal_gamma_marginal,
-            kernels.normal_gamma_sample, kernels.normal_gamma_density, kernels.normal_gamma_mean, kernels.normal_gamma_mean_theta,
-            combine=kernels.normal_gamma_combine,
-        )
+        constant = np.concatenate([[r, nu, self.bound, n + 2.0, float(self.incomplete)], predictive, marginal, np.log(self.spread)])
+        entries = Entries.named(kernels, "normal_gamma", "combine")
         return Packed(constant, kernels.n_stat(d, self.incomplete), kernels.n_theta(d), kernels.N_WORK, d, entries)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

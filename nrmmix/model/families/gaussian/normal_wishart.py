@@ -54,12 +54,8 @@ class NormalWishart(ConjugatePrior):
         constant = np.concatenate(
             [[r, nu, -log_spread.sum(), n + 2.0], predictive, marginal, log_spread, packed, correlations[np.tril_indices(d)]]
         )
-        entries = Entries(
-            kernels.gaussian_empty, kernels.gaussian_update, kernels.gaussian_score, kernels.gaussian_marginal,
-            kernels.gaussian_sample, kernels.gaussian_density, kernels.gaussian_mean, kernels.gaussian_mean_theta,
-            impute=kernels.gaussian_impute if self.incomplete else None, combine=kernels.gaussian_combine,
-            affinity=gaussian_affinity if d <= kernels.MOST else None,
-        )
+        entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
+        entries = entries._replace(affinity=gaussian_affinity if d <= kernels.MOST else None)
         return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -87,9 +83,7 @@ class NormalWishart(ConjugatePrior):
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         centre, square, df, r_n = self._marginals(stat, n_columns)
-        return [
-            parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)
-        ]
+        return [parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)]
 
     def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         d = self.dim
@@ -106,13 +100,9 @@ class NormalWishart(ConjugatePrior):
         diagonal = np.diag(self.scale)
         scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
         if self.r == KNOWN:
-            return [
-                "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)",
-                f"mu = {numbers(self.centre)}, nu = {self.nu:g}",
-                f"scale = {scale}",
-            ]
-        return [
-            "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)",
-            f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}",
-            f"scale = {scale}",
-        ]
+            title = "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)"
+            values = f"mu = {numbers(self.centre)}, nu = {self.nu:g}"
+        else:
+            title = "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)"
+            values = f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}"
+        return [title, values, f"scale = {scale}"]
