@@ -395,7 +395,7 @@ BAD = {
     "indefinite": ({"scale": [[1.0, 2.0], [2.0, 1.0]]}, "scale must be positive definite"),
     "asymmetric": ({"scale": [[1.0, 0.2], [0.0, 1.0]]}, "scale must be symmetric"),
     "shape of b": ({"b": [1.0, 2.0]}, "b must have shape (3, 2)"),
-    "constant": ({}, "'y1' has variance 0"),
+    "constant": ({}, "'y1' is constant"),
 }
 
 
