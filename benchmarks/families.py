@@ -96,6 +96,9 @@ def cases() -> dict[str, Case]:
     out["Categorical, d = 8"] = Case(nm.Model(data=codes, family=nm.Categorical()), K, each(n, 16), 0)
     x = pd.DataFrame(rng.normal(size=(n, 4)), columns=["x1", "x2", "x3", "y"])
     out["Regression, 4 coefficients"] = Case(nm.Model("y ~ 1", x, family=nm.Regression("1 + x1 + x2 + x3")), K, each(n, 3 + 4 + 10), 1)
+    y = x.assign(z=rng.normal(size=n))
+    family = nm.Regression("1 + x1 + x2 + x3")
+    out["Regression, 4 coefficients, d = 2"] = Case(nm.Model("y + z ~ 1", y, family=family), K, each(n, 2 + 8 + 10 + 3), 2)
     counts = words()
     rows = [counts.indices[counts.indptr[i] : counts.indptr[i + 1]] for i in range(counts.shape[0])]
     tokens = int(np.diff(counts.indptr).mean())

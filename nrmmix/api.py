@@ -26,12 +26,12 @@ class Model(Specification):
     data : DataFrame, or anything with `to_pandas()`, or ndarray (n, d) without a formula
         The data.
     family : Family or dict, optional
-        Component family; default `Gaussian()`.  A dict has families by the names of their responses, as in
+        Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these.  A dict has families by the names of their responses, as in
         `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are independent.
     prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
         Random measure; default `DirichletProcess()`.
-    kernel : SquaredExponential or Box, optional
-        Covariate kernel; default `SquaredExponential()` when there are covariates.
+    kernel : SquaredExponential, Laplace, Epanechnikov, Triangular, Box, Matching or Product, optional
+        Covariate kernel; default `SquaredExponential()` when there are covariates, with `Matching(0.1)` for those that are categories.
     missing : "drop", "raise" or "marginalize", default "drop"
         Rows with a missing value in a variable of the formula are dropped with a warning that counts them, or refused.  "marginalize"
         keeps rows that miss some of their responses: of these only the others count.  Rows that miss a covariate are dropped then too.
@@ -180,8 +180,8 @@ class Model(Specification):
         """Log joint density of data and partition at given hyperparameters.
 
         log p(X, partition) for mixtures by a Dirichlet or Pitman-Yor process, finite or of Gibbs type; for the others log p(X, partition,
-        u) at the given u, or with u integrated out where u is not given.  In density regression log p(y, partition, locations, v), a
-        density in v.  Hyperpriors are not added.  Where missing cells are drawn, not integrated out, the data X are the observed and the
+        u) at the given u, or with u integrated out where u is not given.  In density regression log p(y, partition, locations, log v):
+        a density in log v.  Hyperpriors are not added.  Where missing cells are drawn, not integrated out, the data X are the observed and the
         imputed cells.  Parameters of components that are not integrated out come with their density under the prior.
 
         Parameters
@@ -191,7 +191,7 @@ class Model(Specification):
         u : float, optional
             Auxiliary variable of a mixture.
         v : array_like, (G,)
-            Auxiliary variables of density regression, one for each distinct covariate row in sorted order (`model.grid.values`).
+            Auxiliary variables of density regression, one for each distinct covariate row in sorted order, or each bin (`model.grid.values`).
         locations : array_like of int, (K,)
             Location of each cluster, as a row of `model.grid.locations`, clusters in the order in which they first appear.
         imputed : array_like, (n_missing,)

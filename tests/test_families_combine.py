@@ -120,6 +120,19 @@ def regression(q, offset=0.0, **options):
     return nm.Model("y ~ 1", line(q, offset), family=nm.Regression(formula, **options), prior=DP)
 
 
+def planes(q, d, offset=0.0, rows_missing=False, **options):
+    """Several responses on q inputs and an intercept."""
+    x = line(q, offset).drop(columns="y")
+    y = x.to_numpy() @ np.random.default_rng(10).normal(size=(q, d)) + numbers(d)
+    if rows_missing:
+        y[[3, 50]] = NAN
+    names = [f"y{j}" for j in range(d)]
+    frame, right = x.assign(**dict(zip(names, y.T, strict=True)), z=1.0 * np.arange(N)), " + ".join(["1", *x])
+    family = {tuple(names): nm.Regression(right, **options)} | ({"z": nm.Gaussian()} if rows_missing else {})
+    left = " + ".join([*names, "z"][: d + rows_missing])
+    return nm.Model(f"{left} ~ 1", frame, family=family, prior=DP, missing="marginalize")
+
+
 def of_blocks():
     family = {"y + z": gaussian(2), "visits": nm.Poisson(0.8, 0.3), "smoker": nm.Bernoulli(0.7, 1.2)}
     return nm.Model(data=table(), family=family, prior=DP, missing="marginalize")
@@ -162,6 +175,12 @@ CASES = {
     "Regression, prior given": (
         lambda: regression(1, b=np.array([50.0, -3.0]), precision=np.array([[0.5, 0.1], [0.1, 0.8]]), nu=4.0, scale=1.0), 1e-9),
     "Regression, inputs far off": (lambda: regression(2, 1e4), 1e-8),
+    **{f"Regression, d = {d}, q = {q}": (lambda q=q, d=d: planes(q, d), 1e-9) for q, d in ((1, 2), (3, 2), (2, 5))},
+    "Regression, d = 2, rows missing": (lambda: planes(2, 2, rows_missing=True), 1e-9),
+    "Regression, d = 2, prior given": (
+        lambda: planes(1, 2, b=np.array([[50.0, 1.0], [-3.0, 9.0]]), precision=np.array([[0.5, 0.1], [0.1, 0.8]]), nu=4.0, scale=matrix(2)),
+        1e-9),
+    "Regression, d = 2, inputs far off": (lambda: planes(2, 2, 1e4), 1e-8),
     "blocks, cells missing": (of_blocks, 1e-9),
 }
 

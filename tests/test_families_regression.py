@@ -308,7 +308,7 @@ def test_densities_of_new_rows_are_at_their_inputs():
 
 
 BAD = {
-    "two responses": (lambda d: nm.Model("y + w ~ 1", d, family=nm.Regression("1 + x")), "one response"),
+    "matrix": (lambda d: nm.Model("y ~ 1", d, family=nm.Regression("1 + x", scale=np.eye(2))), "scale must have shape (1, 1)"),
     "collinear": (
         lambda d: nm.Model("y ~ 1", d.assign(v=2 * d["x"] - d["w"] + 3), family=nm.Regression("1 + x + w + v")), "linear combination"
     ),

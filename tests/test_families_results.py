@@ -62,6 +62,9 @@ MODELS = {  # formula, family, other arguments
     "gaps": ("a + b ~ 1", nm.Gaussian(), {"missing": "marginalize"}),
     "regression": ("line ~ 1", nm.Regression("1 + x"), {}),
     "local": ("line ~ x", nm.Regression("1 + x"), {}),
+    "planes": ("line + b ~ 1", nm.Regression("1 + x"), {}),
+    "planes_over_x": ("line + a ~ x", None, {}),
+    "lines_over_days": ("line ~ days", nm.Regression("x"), {}),
     "poisson": ("visits ~ 1", nm.Poisson(), {}),
     "exposure": ("visits ~ 1", nm.Poisson(exposure="days"), {"prior": nm.NGGP(1.0, 0.2)}),
     "counts_over_x": ("visits ~ x", nm.Poisson(), {}),
@@ -153,7 +156,8 @@ def test_pictures(fits, name):
 
     fit = fits(name)
     kinds = plots.available(fit.model)
-    first = {"regression": "components", "local": "mean", "one_precision": "mean", "counts_over_x": "mean", "colour_over_x": "mean"}
+    over = ("local", "planes_over_x", "lines_over_days", "one_precision", "counts_over_x", "colour_over_x")
+    first = {"regression": "components", **dict.fromkeys(over, "mean")}
     shares = name in (*SHARES, "words_and_more")
     assert plots.check(fit.model)[0] == first.get(name, "profiles" if shares else "density")
     for kind in ("components", "density", "mean", "quantiles", "conditional", "slices", "profiles", "ppc", "clusters"):
@@ -208,8 +212,8 @@ def test_probabilities_sum_to_one(fits, fit, name, at):
 
 
 @pytest.mark.parametrize("name", [
-    "poisson", "exposure", "counts_over_x", "bernoulli", "categorical", "multinomial", "mixed", "regression", "local", "diagonal", "gaps",
-    "semiconjugate", "one_precision",
+    "poisson", "exposure", "counts_over_x", "bernoulli", "categorical", "multinomial", "mixed", "regression", "local", "planes",
+    "planes_over_x", "lines_over_days", "diagonal", "gaps", "semiconjugate", "one_precision",
 ])
 def test_means_agree_with_replicates(fits, data, name):
     """Every recorded draw is gone through equally often: means vary no more than those of independent replicates."""

@@ -24,6 +24,7 @@ EXAMPLES = [
     nm.Gaussian(known_covariance=[[2.0, 0.5], [0.5, 1.0]]),
     nm.Multinomial([0.5, 0.25]), nm.Poisson([2.0, 3.0], 0.5, exposure="months"), nm.Bernoulli(0.25, [0.5, 0.75]), nm.Categorical(0.75),
     nm.Regression("1 + x", b=[1.0, 2.0], r=0.5, nu=3.0, scale=0.25), nm.Regression("0 + x", precision=[[2.0]]),
+    nm.Regression("x", b=[[1.0, 0.5], [2.0, 0.0]], scale=[[2.0, 0.5], [0.5, 1.0]]),
     nm.SemiconjugateGaussian((0.5, 2.0), nm.Gamma(2, 3), shared_precision=True),
     nm.SquaredExponential([0.25, nm.LogNormal(-2, 1)], locations=[[0.0, 1.0], [1.0, 0.5]], scale=None),
     nm.Box(nm.Beta(2, 3), locations=[0.25, 0.75], scale=None),

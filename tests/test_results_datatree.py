@@ -51,9 +51,9 @@ def test_groups_of_density_regression(regression):
     pytest.importorskip("xarray")
     tree = to_datatree(regression, log_likelihood=False)
     posterior, frame = tree["posterior"], regression.model.frame
-    assert {"mass", "sigma", "width", "v", "labels", "locations"} - {"width"} <= set(posterior.data_vars)
-    assert posterior["v"].dims == ("chain", "draw", "group") and posterior["locations"].dims == ("chain", "draw", "obs")
-    np.testing.assert_array_equal(posterior["v"], regression.draws["v"])
+    assert {"mass", "sigma", "width", "A", "labels", "locations"} - {"width"} <= set(posterior.data_vars)
+    assert posterior["A"].dims == ("chain", "draw", "location") and posterior["locations"].dims == ("chain", "draw", "obs")
+    np.testing.assert_array_equal(posterior["A"], regression.draws["A"])
     np.testing.assert_array_equal(tree["constant_data"]["times_ms"], frame.covariates[:, 0])
 
 

@@ -15,7 +15,7 @@ class Draws(Mapping[str, np.ndarray]):
     """Recorded draws of a fit.
 
     A read-only mapping from names to arrays whose first two axes are chain and draw: `n_clusters`, `log_joint`, `mass`, `sigma`
-    (constant where fixed), `width` of a covariate kernel, `u` (mixtures whose joint has one) or `v` (..., n_groups), `labels`
+    (constant where fixed), `width` of a covariate kernel, `u` (mixtures whose joint has one) or `A` (..., n_locations), `labels`
     (..., n_obs) int32 numbered by first appearance, and in density regression `locations` (..., n_obs) int32, the location of each
     observation's cluster as a row of `model.grid.locations`.  Of families whose parameters are not integrated out `theta` (..., most
     clusters, parameters), NaN where a draw has fewer clusters, and `precision` (..., responses) where all clusters share it.

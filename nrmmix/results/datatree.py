@@ -39,7 +39,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
         Groups, n observations with dimension `obs` (coordinate: the caller's index where it has one level and no value twice):
 
         posterior
-            (chain, draw) `n_clusters`, `mass`, `sigma` (not for a Dirichlet process), widths, `u`; `v` (..., group), `labels` and
+            (chain, draw) `n_clusters`, `mass`, `sigma` (not for a Dirichlet process), widths, `u`; `A` (..., location), `labels` and
             `locations` (..., obs), `imputed` (..., cell), `theta` (..., cluster, parameter), as in `fit.draws`.
         sample_stats
             `lp` (chain, draw): the log joint density.

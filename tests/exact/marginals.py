@@ -12,6 +12,19 @@ def regression_log_marginal(X: np.ndarray, y: np.ndarray, b: np.ndarray, precisi
     return float(stats.multivariate_t.logpdf(y, X @ b, shape, df=nu))
 
 
+def matrix_regression_log_marginal(
+    X: np.ndarray, Y: np.ndarray, b: np.ndarray, precision: np.ndarray, nu: float, scale: np.ndarray
+) -> float:
+    """y_i = B'x_i + e_i, e_i ~ N(0, Lambda^-1), Lambda ~ Wishart(nu, scale^-1), B | Lambda ~ MN(b, precision^-1, Lambda^-1): a matrix t."""
+    n, d = Y.shape
+    gap, among = Y - X @ b, np.eye(n) + X @ np.linalg.solve(precision, X.T)
+    S = scale + gap.T @ np.linalg.solve(among, gap)
+    return float(
+        special.multigammaln((nu + n) / 2, d) - special.multigammaln(nu / 2, d) - n * d / 2 * np.log(np.pi)
+        + nu / 2 * np.linalg.slogdet(scale)[1] - (nu + n) / 2 * np.linalg.slogdet(S)[1] - d / 2 * np.linalg.slogdet(among)[1]
+    )
+
+
 def normal_gamma_log_marginal(X: np.ndarray, m: np.ndarray, r: float, nu: float, scale: np.ndarray) -> float:
     """lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j ~ N(m_j, 1/(r lambda_j)), r = inf for known means: a multivariate t of each column.
 

@@ -82,6 +82,7 @@ def families() -> dict[str, FamilyCase]:
     gaps[[0, 3], [1, 0]] = holes[[0, 2, 3], [1, 1, 0]] = NAN
     line = pd.DataFrame({"x": np.linspace(-1.0, 1.0, 7), "y": Y[:, 0]})
     design, precision, b = np.stack([np.ones(7), line["x"]], axis=1), np.array([[0.5, 0.1], [0.1, 0.8]]), np.array([0.1, 0.5])
+    planes, B = line[:6].assign(z=Y[:6, 1]), np.array([[0.1, -0.2], [0.5, 0.3]])
     events = pd.DataFrame({"a": [0, 1, 4, 9, 3], "b": [5, 2, 0, 1, 1], "years": [0.5, 1.0, 2.0, 1.5, 1.0]})
     flags = np.array([[1, 0, 1], [1, 1, 1], [0, 0, 0], [0, 1, 0], [1, 0, 0], [0, 0, 1]], dtype=float)
     kinds = pd.DataFrame({"c": list("ababcc"), "e": [1, 1, 2, 3, 2, 3]})
@@ -141,6 +142,9 @@ def families() -> dict[str, FamilyCase]:
         "Regression": FamilyCase(
             7, _model(line, nm.Regression("1 + x", b=b, precision=precision, nu=nu, scale=1.0), "y ~ 1"),
             lambda c: marginals.regression_log_marginal(design[c], Y[c, 0], b, precision, nu, 1.0)),
+        "Regression, d = 2": FamilyCase(
+            6, _model(planes, nm.Regression("1 + x", b=B, precision=precision, nu=nu, scale=S), "y + z ~ 1"),
+            lambda c: marginals.matrix_regression_log_marginal(design[c], Y[c], B, precision, nu, S)),
         "blocks of three families, cells missing": FamilyCase(
             5, _model(
                 mixed, {

@@ -13,7 +13,7 @@ from exact.enumeration import (
     partition_posterior,
     total_variation,
 )
-from exact.marginals import regression_log_marginal
+from exact.marginals import matrix_regression_log_marginal, regression_log_marginal
 
 import nrmmix as nm
 
@@ -45,6 +45,38 @@ def test_partition_posterior(prior):
     data = pd.DataFrame({"x": X, "y": Y})
     model = nm.Model("y ~ 1", data, prior=PRIORS[prior][0], family=nm.Regression("1 + x", **HYPER))
     check(model.fit("gibbs", draws=DRAWS, tune=200, chains=CHAINS, rng=1), posterior(prior, log_marginal))
+
+
+PLANE = {
+    "b": np.array([[0.3, -0.1], [0.2, 0.4]]), "precision": HYPER["precision"], "nu": 3.5, "scale": np.array([[0.4, 0.15], [0.15, 0.6]]),
+}
+TWO = np.column_stack([Y, 0.5 * Y[::-1] + X])
+
+
+def two_log_marginal(block):
+    return matrix_regression_log_marginal(DESIGN[block], TWO[block], **PLANE)
+
+
+@pytest.mark.parametrize("move", [nm.Gibbs(), nm.SplitMerge(proposals=3)], ids=["gibbs", "split_merge"])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_partition_posterior_of_two_responses(prior, move):
+    data = pd.DataFrame({"x": X, "y": TWO[:, 0], "z": TWO[:, 1]})
+    model = nm.Model("y + z ~ 1", data, prior=PRIORS[prior][0], family=nm.Regression("1 + x", **PLANE))
+    wanted = posterior(prior, two_log_marginal)
+    check(model.fit(move, draws=DRAWS, tune=200, chains=CHAINS, rng=1), wanted)
+
+
+def test_dependent_responses_are_not_two_regressions():
+    """The distance is beyond its limit where the reference takes the residuals for independent."""
+    data = pd.DataFrame({"x": X, "y": TWO[:, 0], "z": TWO[:, 1]})
+    model = nm.Model("y + z ~ 1", data, prior=nm.DirichletProcess(1.0), family=nm.Regression("1 + x", **PLANE))
+    fit = model.fit("gibbs", draws=DRAWS, tune=200, chains=CHAINS, rng=1)
+    wrong = posterior("DP", lambda b: sum(
+        regression_log_marginal(DESIGN[b], TWO[b, j], PLANE["b"][:, j], PLANE["precision"], PLANE["nu"] - 1, PLANE["scale"][j, j])
+        for j in range(2)
+    ))
+    distance, limit = total_variation(wrong, fit.draws["labels"])
+    assert distance > 2 * limit
 
 
 def test_wrong_marginal_is_noticed():

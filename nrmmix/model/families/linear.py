@@ -1,0 +1,270 @@
+"""The forms of the regression family: one response, or several; all hyperparameters are numbers.
+
+`factor` is upper triangular with factor'factor = precision, `constant` (q,) the coefficients of 1, `level` one of each response.  In the
+kernels y = F^-1 (y - level), F F' = scale, z = factor'^-1 x and G = factor (B - constant level') F^-T: then y = G'z + e again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import gammaln
+
+from nrmmix.kernels.families import matrix_regression, regression
+from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
+from nrmmix.model.families.distributions import Distribution, Normal, StudentT
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Base of the forms."""
+
+    names: tuple[str, ...]
+    input_names: tuple[str, ...]
+    b: Any  # (q,), of several responses (q, d)
+    nu: float
+    scale: Any  # a number, of several responses (d, d)
+    level: Any  # a number, of several responses (d,)
+    constant: np.ndarray  # (q,)
+    factor: np.ndarray  # (q, q)
+
+    def observe(self, y: Any) -> Observed:
+        raise NotImplementedError
+
+    def observe_inputs(self, inputs: np.ndarray) -> np.ndarray:
+        from scipy.linalg import solve_triangular
+
+        return np.ascontiguousarray(solve_triangular(self.factor, inputs.T, trans="T", check_finite=False).T)
+
+    def coefficients(self, g: np.ndarray) -> np.ndarray:
+        """Coefficients in the units of the data of those of the kernels: (q, ...), of several responses (q, d, ...)."""
+        raise NotImplementedError
+
+    def pack(self, n: int) -> Packed:
+        """What of log p(y_c) depends on the size of c alone, by size."""
+        raise NotImplementedError
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        raise NotImplementedError
+
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
+        raise NotImplementedError
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        """Coefficients, residual standard deviations, residual correlations; moments that do not exist are NaN."""
+        raise NotImplementedError
+
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        raise NotImplementedError
+
+    def describe(self, precision: str) -> list[str]:
+        """The law in words and numbers; `precision` is its last line."""
+        raise NotImplementedError
+
+    def _spread_of_coefficients(self, L: np.ndarray) -> np.ndarray:
+        """Standard deviations (q, k) of the coefficients over that of the residuals, from factors (k, q, q) of P_n."""
+        # rows of factor^-1 L'^-1: their squares add up to the diagonal of the coefficients' covariance over s2
+        root = np.linalg.solve(np.swapaxes(L, 1, 2), np.eye(L.shape[1]))
+        return np.sqrt((np.linalg.solve(self.factor, root) ** 2).sum(axis=2)).T
+
+
+def _factors(packed: np.ndarray, q: int) -> np.ndarray:
+    """Cholesky factors (k, q, q) from rows packed (q (q + 1) / 2, k)."""
+    L = np.zeros((packed.shape[1], q, q))
+    rows, columns = np.tril_indices(q)
+    L[:, rows, columns] = packed.T
+    diagonal = np.arange(q)
+    L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
+    return L
+
+
+def _residual_sd(df: np.ndarray, S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of s, 1/s2 ~ Gamma(df/2, rate S/2)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sd = np.where(df > 1, np.sqrt(S / 2) * np.exp(gammaln((df - 1) / 2) - gammaln(df / 2)), np.nan)
+        return sd, np.where(df > 2, np.sqrt(np.maximum(S / (df - 2) - sd**2, 0.0)), np.nan)
+
+
+class OneResponse(Linear):
+    """1/s2 ~ Gamma(nu/2, rate scale/2), beta | s2 ~ N(b, s2 precision^-1)."""
+
+    @property
+    def _unit(self) -> float:
+        return math.sqrt(self.scale)
+
+    def observe(self, y: Any) -> Observed:
+        return Observed(np.ascontiguousarray((y - self.level) / self._unit))
+
+    def coefficients(self, g: np.ndarray) -> np.ndarray:
+        shift = (self.level * self.constant).reshape(-1, *(1,) * (g.ndim - 1))
+        return shift + self._unit * np.linalg.solve(self.factor, g.reshape(len(g), -1)).reshape(g.shape)
+
+    def pack(self, n: int) -> Packed:
+        q = len(self.b)
+        size = np.arange(n + 2.0)
+        marginal = gammaln((self.nu + size) / 2) - gammaln(self.nu / 2) - size * (0.5 * math.log(math.pi) + math.log(self._unit))
+        g = self.factor @ (self.b - self.level * self.constant) / self._unit
+        entries = Entries.named(regression, "regression", "combine")
+        constants = np.concatenate([[self.nu, -math.log(self._unit)], g, marginal])
+        return Packed(constants, regression.n_stat(q), regression.n_theta(q), regression.n_work(q), 1, entries)
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        return self.level + self._unit * values
+
+    def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of the columns nu + n (k,), S_n (k,), g_n (q, k) and the Cholesky factor of P_n (k, q, q)."""
+        q, first = len(self.b), regression.MEAN
+        L = _factors(stat[first + q : first + q + q * (q + 1) // 2, :n_columns], q)
+        return self.nu + stat[0, :n_columns], stat[2, :n_columns], stat[first : first + q, :n_columns], L
+
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        df, S, g, L = self._columns(stat, n_columns)
+        z = self.observe_inputs(inputs)
+        Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
+        spread = self._unit * np.sqrt(S / df * (1.0 + Q))
+        return [StudentT(self.means(z @ g), spread, np.broadcast_to(df, spread.shape))]
+
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
+        mean = self.means(self.observe_inputs(inputs) @ theta[2:])
+        return [Normal(mean, np.broadcast_to(self._unit / theta[1], mean.shape))]
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        df, S, g, L = self._columns(stat, n_columns)
+        beta = self.coefficients(g)
+        spread = self._unit * self._spread_of_coefficients(L)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_beta = np.where(df > 2, spread * np.sqrt(S / (df - 2)), np.nan)
+        sd, of_sd = _residual_sd(df, S)
+        beta = np.where(df > 1, beta, np.nan)
+        found = [Parameter(f"coef {name}", beta[a], of_beta[a]) for a, name in enumerate(self.input_names)]
+        return [*found, Parameter(f"sd {self.names[0]}", self._unit * sd, self._unit * of_sd)]
+
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        mean = np.einsum("ma,am->m", self.observe_inputs(inputs), theta[2:])
+        return self.means(mean + rng.standard_normal(theta.shape[1]) / theta[1])[:, None]
+
+    def describe(self, precision: str) -> list[str]:
+        return [
+            f"Regression on {', '.join(self.input_names)}: 1/s2 ~ Gamma(nu/2, rate scale/2), beta | s2 ~ N(b, s2 precision^-1)",
+            f"b = {numbers(self.b)}, nu = {self.nu:g}, scale = {self.scale:.5g}",
+            precision,
+        ]
+
+
+class SeveralResponses(Linear):
+    """Lambda ~ Wishart(nu, scale^-1), B | Lambda ~ MN(b, precision^-1, Lambda^-1)."""
+
+    @property
+    def _root(self) -> np.ndarray:
+        """F, lower triangular with F F' = scale."""
+        return np.linalg.cholesky(self.scale)
+
+    def observe(self, y: Any) -> Observed:
+        from scipy.linalg import solve_triangular
+
+        out = np.full(y.shape, np.nan)
+        seen = ~np.isnan(y[:, 0])
+        out[seen] = solve_triangular(self._root, (y[seen] - self.level).T, lower=True, check_finite=False).T
+        return Observed(out)
+
+    def coefficients(self, g: np.ndarray) -> np.ndarray:
+        shift = np.multiply.outer(self.constant, self.level).reshape(g.shape[:2] + (1,) * (g.ndim - 2))
+        inner = np.linalg.solve(self.factor, g.reshape(len(g), -1)).reshape(g.shape)
+        return shift + np.einsum("ij,aj...->ai...", self._root, inner)
+
+    def pack(self, n: int) -> Packed:
+        q, d = self.b.shape
+        size = np.arange(n + 2.0)
+        log_unit = float(np.log(np.diag(self._root)).sum())
+        marginal = -size * (0.5 * d * math.log(math.pi) + log_unit)
+        for j in range(d):
+            marginal += gammaln((self.nu + size - j) / 2) - gammaln((self.nu - j) / 2)
+        G = np.linalg.solve(self._root, (self.factor @ (self.b - np.outer(self.constant, self.level))).T).T
+        k = matrix_regression
+        entries = Entries.named(k, "matrix_regression", "combine")
+        constants = np.concatenate([[self.nu, -log_unit], G.ravel(), marginal])
+        return Packed(constants, k.n_stat(q, d), k.n_theta(q, d), k.n_work(q, d), d, entries)
+
+    def means(self, values: np.ndarray) -> np.ndarray:
+        return self.level + values @ self._root.T
+
+    def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of the columns nu + n - d + 1 (k,), S_n in units of the data (k, d, d), G_n (q, d, k) and the factor of P_n (k, q, q)."""
+        (q, d), first = self.b.shape, matrix_regression.MEAN
+        P = first + q * d
+        S = P + q * (q + 1) // 2
+        root = self._root @ _factors(stat[S : S + d * (d + 1) // 2, :n_columns], d)
+        G = stat[first:P, :n_columns].reshape(q, d, n_columns)
+        return self.nu + stat[0, :n_columns] - d + 1.0, root @ np.swapaxes(root, 1, 2), G, _factors(stat[P:S, :n_columns], q)
+
+    def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
+        df, S, G, L = self._columns(stat, n_columns)
+        z = self.observe_inputs(inputs)
+        Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
+        centre = self.means(np.einsum("ia,ajk->ikj", z, G))
+        spread = np.sqrt(np.diagonal(S, axis1=1, axis2=2) * ((1.0 + Q) / df)[:, :, None])
+        return [StudentT(centre[..., j], spread[..., j], np.broadcast_to(df, Q.shape)) for j in range(len(self.names))]
+
+    def _drawn(self, theta: np.ndarray, z: np.ndarray, rows: str) -> tuple[np.ndarray, np.ndarray]:
+        """Means of parameters (n_theta, M) at inputs z, and W^-1 in the units of the data (M, d, d)."""
+        q, d = self.b.shape
+        G = theta[1 : 1 + q * d].reshape(q, d, -1)
+        W = np.moveaxis(theta[1 + q * d :].reshape(d, d, -1), -1, 0)
+        return self.means(np.einsum(rows, z, G)), self._root @ np.linalg.inv(W)
+
+    def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
+        mean, root = self._drawn(theta, self.observe_inputs(inputs), "ia,ajm->imj")
+        sd = np.sqrt((root**2).sum(axis=2))
+        return [Normal(mean[..., j], np.broadcast_to(sd[:, j], mean.shape[:2])) for j in range(len(self.names))]
+
+    def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
+        df, S, G, L = self._columns(stat, n_columns)
+        B, spread = self.coefficients(G), self._spread_of_coefficients(L)
+        coefficients, sds, correlations = [], [], []
+        for j, name in enumerate(self.names):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                unit = np.where(df > 2, np.sqrt(S[:, j, j] / (df - 2)), np.nan)
+            coefficients += [
+                Parameter(f"coef {of} of {name}", np.where(df > 1, B[a, j], np.nan), spread[a] * unit)
+                for a, of in enumerate(self.input_names)
+            ]
+            sds.append(Parameter(f"sd {name}", *_residual_sd(df, S[:, j, j])))
+            for i in range(j):
+                share = S[:, i, j] / np.sqrt(S[:, i, i] * S[:, j, j])
+                correlations.append(Parameter(f"corr {self.names[i]}, {name}", *_residual_correlation(df + 1.0, share)))
+        return [*coefficients, *sds, *correlations]
+
+    def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        mean, root = self._drawn(theta, self.observe_inputs(inputs), "ma,ajm->mj")
+        return mean + (root @ rng.standard_normal((theta.shape[1], len(self.names), 1)))[..., 0]
+
+    def describe(self, precision: str) -> list[str]:
+        diagonal = np.diag(self.scale)
+        scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
+        return [
+            f"Regression of {len(self.names)} responses on {', '.join(self.input_names)}: Lambda ~ Wishart(nu, scale^-1), "
+            "B | Lambda ~ MN(b, precision^-1, Lambda^-1)",
+            f"b = {numbers(self.b)}, nu = {self.nu:g}",
+            f"scale = {scale}",
+            precision,
+        ]
+
+
+def _residual_correlation(m: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the correlation of Lambda^-1, Lambda ~ Wishart(m, S^-1) of two responses, `share` that of S.
+
+    It has the law of the correlation of a sample with m degrees of freedom (Anderson 2003, section 4.2).
+    """
+    from scipy.special import hyp2f1
+
+    square = np.minimum(share**2, 1.0 - 1e-15)
+    gain = np.exp(2.0 * (gammaln((m + 1) / 2) - gammaln(m / 2)) - np.log(m / 2))
+    mean = share * gain * hyp2f1(0.5, 0.5, m / 2 + 1, square)
+    second = 1.0 - (m - 1) / m * (1.0 - square) * hyp2f1(1.0, 1.0, m / 2 + 1, square)
+    return mean, np.sqrt(np.maximum(second - mean**2, 0.0))
