@@ -26,8 +26,9 @@ class Model(Specification):
     data : DataFrame, or anything with `to_pandas()`, or ndarray (n, d) without a formula
         The data.
     family : Family or dict, optional
-        Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these.  A dict has families by the names of their responses, as in
-        `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are independent.
+        Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these.  A dict has families by the
+        names of their responses, as in `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are
+        independent.
     prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
         Random measure; default `DirichletProcess()`.
     kernel : SquaredExponential, Laplace, Epanechnikov, Triangular, Box, Matching or Product, optional
@@ -180,9 +181,10 @@ class Model(Specification):
         """Log joint density of data and partition at given hyperparameters.
 
         log p(X, partition) for mixtures by a Dirichlet or Pitman-Yor process, finite or of Gibbs type; for the others log p(X, partition,
-        u) at the given u, or with u integrated out where u is not given.  In density regression log p(y, partition, locations, log v):
-        a density in log v.  Hyperpriors are not added.  Where missing cells are drawn, not integrated out, the data X are the observed and the
-        imputed cells.  Parameters of components that are not integrated out come with their density under the prior.
+        u) at the given u, or with u integrated out where u is not given.  In density regression log p(y, partition, locations, log v), a
+        density in log v: in v itself it would be mostly the sum of -log v, whose tails are heavy and say nothing of the fit.  Hyperpriors
+        are not added.  Where missing cells are drawn, not integrated out, the data X are the observed and the imputed cells.  Parameters
+        of components that are not integrated out come with their density under the prior.
 
         Parameters
         ----------
@@ -191,7 +193,8 @@ class Model(Specification):
         u : float, optional
             Auxiliary variable of a mixture.
         v : array_like, (G,)
-            Auxiliary variables of density regression, one for each distinct covariate row in sorted order, or each bin (`model.grid.values`).
+            Auxiliary variables of density regression, one for each distinct covariate row in sorted order, or each bin
+            (`model.grid.values`).
         locations : array_like of int, (K,)
             Location of each cluster, as a row of `model.grid.locations`, clusters in the order in which they first appear.
         imputed : array_like, (n_missing,)
@@ -254,8 +257,8 @@ def fit(
     --------
     >>> import nrmmix as nm
     >>> result = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=20, tune=20, chains=2, rng=1)
-    >>> result.draws["v"].shape
-    (2, 20, 94)
+    >>> result.draws["A"].shape
+    (2, 20, 160)
     """
     with interrupts_delayed():
         from nrmmix.api import Model
