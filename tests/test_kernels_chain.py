@@ -34,14 +34,14 @@ def test_record_numbers_clusters_by_first_appearance():
     labels = np.array([2, 0, 2, 3, 1, 0, 1, 3])
     data, state = started(model, labels, locations=[3, 1, 0, 2])
     out, where = np.full((3, 8), -9, np.int32), np.full((3, 8), -9, np.int32)
-    v, scalars = np.zeros((3, len(state.v))), np.zeros((3, chain.R_WIDTH + 1))
+    A, scalars = np.zeros((3, len(state.A))), np.zeros((3, chain.R_WIDTH + 1))
     before = copy_of(state)
-    chain.record(data, state, 1, out, where, v, scalars, np.zeros((3, 0, 0)), np.zeros((3, 0)), np.zeros((3, 0)))
+    chain.record(data, state, 1, out, where, A, scalars, np.zeros((3, 0, 0)), np.zeros((3, 0)), np.zeros((3, 0)))
     assert out[1].tolist() == list(naive.canonical(labels)) == [0, 1, 0, 2, 3, 1, 3, 2]
     assert where[1].tolist() == [0, 3, 0, 2, 1, 3, 1, 2]
     assert (out[[0, 2]] == -9).all() and (where[[0, 2]] == -9).all()
-    np.testing.assert_array_equal(v[1], state.v)
-    wanted = naive.log_joint(problem_of(model, data), point_of(state))
+    np.testing.assert_array_equal(A[1], state.A)
+    wanted = naive.log_joint(problem_of(model, data), point_of(state)) + np.log(state.v).sum()
     assert scalars[1, chain.R_CLUSTERS] == 4
     assert scalars[1, chain.R_JOINT] == pytest.approx(wanted, rel=1e-10)
     assert scalars[1, [chain.R_MASS, chain.R_SIGMA, chain.R_WIDTH]].tolist() == [0.7, 0.3, 0.4]
