@@ -34,12 +34,42 @@ Examples
 >>> print(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), kernel=AbsoluteExponential(0.1)).kernel)
 AbsoluteExponential(width = 0.1)
 """
-# ruff: noqa: F403, F405  `__all__` has the names of the kernels that are meant
 
 from nrmmix.common.registry import register
 from nrmmix.inference.mcmc.moves.base import Move, ScratchSize, only_conjugate_mixtures, only_with_unions
-from nrmmix.kernels.core.entry import *  # the signatures of entry points
-from nrmmix.kernels.core.state import *  # columns of a block, and what entry points give back
+from nrmmix.kernels.core.entry import (
+    AFFINITY_T,
+    ALONE_T,
+    COMBINE_T,
+    COVARIATE_T,
+    DENSITY_T,
+    EMPTY_T,
+    IMPUTE_T,
+    MARGINAL_T,
+    MEAN_T,
+    MOVE_T,
+    REDRAW_T,
+    SAMPLE_T,
+    SCORE_T,
+    UPDATE_T,
+    entry,
+)
+from nrmmix.kernels.core.state import (
+    BROKEN,
+    CONSTANT,
+    CURSOR,
+    DONE,
+    FIRST,
+    INPUT,
+    INPUT_LAST,
+    LAST,
+    LOST_DIGITS,
+    MEANS,
+    N_CLUSTERS,
+    NEED_ROOM,
+    STAT,
+    THETA,
+)
 from nrmmix.kernels.moves.gibbs import gibbs_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError

@@ -380,21 +380,16 @@ def simulate_mixed(
         raise ValueError(f"missing must be at least 0 and less than 1, got {missing}")
     rng = np.random.default_rng(rng)
     truth = MixedTruth(
-        weights=np.full(n_clusters, 1 / n_clusters),
-        means=170 + 12 * rng.permutation(np.arange(n_clusters) - (n_clusters - 1) / 2),
-        sds=rng.uniform(3, 6, size=n_clusters),
-        rates=np.exp(rng.normal(size=n_clusters)),
-        probabilities=rng.beta(0.5, 0.5, size=n_clusters),
-        shares=rng.dirichlet(np.full(3, 0.5), size=n_clusters),
+        weights=np.full(n_clusters, 1 / n_clusters), means=170 + 12 * rng.permutation(np.arange(n_clusters) - (n_clusters - 1) / 2),
+        sds=rng.uniform(3, 6, size=n_clusters), rates=np.exp(rng.normal(size=n_clusters)),
+        probabilities=rng.beta(0.5, 0.5, size=n_clusters), shares=rng.dirichlet(np.full(3, 0.5), size=n_clusters),
     )
     labels = rng.choice(n_clusters, size=n, p=truth.weights)
     months = rng.integers(1, 25, size=n)
     level = (rng.uniform(size=(n, 1)) > np.cumsum(truth.shares, axis=1)[labels, :-1]).sum(axis=1)
     table = pd.DataFrame({
-        "height": truth.means[labels] + truth.sds[labels] * rng.normal(size=n),
-        "visits": rng.poisson(months * truth.rates[labels]),
-        "smoker": rng.uniform(size=n) < truth.probabilities[labels],
-        "colour": np.array(["blue", "green", "red"])[level],
+        "height": truth.means[labels] + truth.sds[labels] * rng.normal(size=n), "visits": rng.poisson(months * truth.rates[labels]),
+        "smoker": rng.uniform(size=n) < truth.probabilities[labels], "colour": np.array(["blue", "green", "red"])[level],
     })
     if missing:
         gap = rng.uniform(size=table.shape) < missing

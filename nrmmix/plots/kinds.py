@@ -73,21 +73,9 @@ def kind(refusal: Refusal, about: str) -> Callable[[Draw], Draw]:
 
 
 def check(model: Specification, kind: str | None = None) -> tuple[str, ...]:
-    """Kinds of pictures that a call of `plot` draws; nothing has to be sampled for it.
+    """Kinds of pictures that a call of `plot` draws of a model, by default or where one is given; nothing has to be sampled for it.
 
-    Parameters
-    ----------
-    model : Specification
-    kind : str, optional
-
-    Returns
-    -------
-    tuple of str
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, or does not suit the model.
+    A ValueError if the kind is unknown, or does not suit the model.
 
     Examples
     --------

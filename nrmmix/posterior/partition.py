@@ -338,16 +338,7 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     ----------
     labels : array_like of int, (draws, n)
     loss, max_clusters, runs, rng
-        See `MCMCResult.partition`; half of the runs start from visited partitions.
-
-    Returns
-    -------
-    Partition
-
-    Raises
-    ------
-    ValueError
-        If an argument cannot be used.
+        See `MCMCResult.partition`, errors too; half of the runs start from visited partitions.
 
     Notes
     -----

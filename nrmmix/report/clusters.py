@@ -82,8 +82,7 @@ def clusters(fit: MCMCResult) -> Clusters:
     columns = [*of_families, *_covariates(fit.model, labels, size)]
     order = np.argsort(-size, kind="stable")
     return Clusters(
-        found, order, size[order], stability[order],
-        tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
+        found, order, size[order], stability[order], tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
         tuple(Words(name, tuple(top[k] for k in order)) for name, top in words), n_left_out,
     )
 

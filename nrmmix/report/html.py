@@ -167,10 +167,8 @@ def _run(fit: MCMCResult) -> str:
 
     versions = {"nrmmix": __version__, "Python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
     rows = {
-        "Seed": str(fit.seed),
-        "Versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
-        "Platform": platform.platform(),
-        "Written": f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}",
+        "Seed": str(fit.seed), "Versions": ", ".join(f"{name} {number}" for name, number in versions.items()),
+        "Platform": platform.platform(), "Written": f"{datetime.now().astimezone():%Y-%m-%d %H:%M %Z}",
     }
     listed = "\n".join(f"<dt><strong>{name}</strong></dt><dd>{escape(text)}</dd>" for name, text in rows.items())
     return (

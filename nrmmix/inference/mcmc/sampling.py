@@ -224,10 +224,8 @@ def _named(model: Specification, record: Record) -> dict[str, np.ndarray]:
     """Arrays (chain, draw, ...) by the names of `Draws`."""
     scalars = record.scalars
     values = {
-        "n_clusters": scalars[..., loop.R_CLUSTERS].astype(np.int64),
-        "log_joint": scalars[..., loop.R_JOINT],
-        "mass": scalars[..., loop.R_MASS],
-        "sigma": scalars[..., loop.R_SIGMA],
+        "n_clusters": scalars[..., loop.R_CLUSTERS].astype(np.int64), "log_joint": scalars[..., loop.R_JOINT],
+        "mass": scalars[..., loop.R_MASS], "sigma": scalars[..., loop.R_SIGMA],
     }
     for name, j in model.width_columns.items():
         values[name] = scalars[..., loop.R_WIDTH + j]
