@@ -80,6 +80,33 @@ def test_sampled_mass(sigma):
     assert distance < limit
 
 
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+def test_partition_and_sampled_width(sigma):
+    """Partitions, the width, and the width times the number of clusters by quadrature over v and 33 widths, locations summed over."""
+    x, locations, _ = DESIGNS["se, 2 groups"]
+    data = pd.DataFrame({"x": x, "y": Y[: len(x)]})
+    groups, group = np.unique(x, return_inverse=True)
+    node, weight = np.polynomial.hermite_e.hermegauss(33)
+    exact: dict[tuple[int, ...], float] = {}
+    of_width, of_product = 0.0, 0.0
+    for width, share in zip(np.exp(-0.5 + 0.6 * node), weight / weight.sum(), strict=True):
+        joint = KernelJoint(np.exp(-(np.subtract.outer(groups, locations) ** 2) / (2 * width**2)), group, 1.3, sigma, 161)
+        for labels, where in joint.states():
+            blocks = [[i for i in range(len(labels)) if labels[i] == c] for c in range(max(labels) + 1)]
+            p = share * np.exp(joint.log_joint(labels, where) + sum(map(log_marginal, blocks)))
+            exact[labels] = exact.get(labels, 0.0) + p
+            of_width, of_product = of_width + p * width, of_product + p * width * len(blocks)
+    total = sum(exact.values())
+    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
+    kernel = nm.SquaredExponential(nm.LogNormal(-0.5, 0.6), locations=locations)
+    fit = model(data, kernel, prior).fit("gibbs", draws=DRAWS, tune=500, chains=CHAINS, rng=17)
+    distance, limit = total_variation({labels: p / total for labels, p in exact.items()}, fit.draws["labels"])
+    assert limit < 0.02, "too few draws to tell"
+    assert distance < limit
+    assert abs(z_score(fit.draws["width"], of_width / total)) < 4
+    assert abs(z_score(fit.draws["width"] * fit.draws["n_clusters"], of_product / total)) < 4
+
+
 def test_sampled_width_and_sigma():
     """Posterior means of width and sigma by quadrature over both and v."""
     x, locations, _ = DESIGNS["se, 2 groups"]
