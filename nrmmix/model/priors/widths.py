@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class PerAtom:
     >>> print(PerAtom((0.05, 0.2)))
     PerAtom((0.05, 0.2))
     """
+
+    role: ClassVar[str] = "hyperprior"
 
     values: tuple[float, ...]
     weights: tuple[float, ...] | None = None
