@@ -308,7 +308,9 @@ SPECIFICATIONS = {
     "one width NaN": (lambda: nm.Box([0.1, np.nan]), "not nan"),
     "widths in a table": (lambda: nm.Box(np.ones((2, 2))), r"not \[1.0, 1.0\]"),
     "no width": (lambda: nm.Box(), "Box: width is needed, a number or a distribution"),
-    "text as locations": (lambda: nm.Box(0.1, locations="ab"), "Box: locations must hold real numbers, not 'ab'"),
+    "text as locations": (
+        lambda: nm.Box(0.1, locations="ab"), "Box: locations must be one of 'unique', 'spaced', 'quantiles', 'farthest', not 'ab'"
+    ),
     "complex locations": (lambda: nm.Box(0.1, locations=[1j]), "Box: locations must hold real numbers"),
     "ragged locations": (lambda: nm.Box(0.1, locations=[[1], [2, 3]]), r"locations must hold real numbers, not \[\[1\], \[2, 3\]\]"),
     "scale": (lambda: nm.Box(0.1, scale="std"), 'scale must be "unit" or None'),

@@ -258,14 +258,14 @@ def test_a_fit_resumed_is_the_fit_that_never_stopped(name, tmp_path):
 def test_recorded_log_joint_is_that_of_the_model(name):
     formula, family = FITS[name]
     fit = nm.fit(formula, galaxy(), family=family, prior=nm.NGGP(), draws=20, **RUN)
-    for c, t in ((0, 0), (1, 13), (1, 19)):
+    for c, t in ((1, 19),) if name == "kernel" else ((0, 0), (1, 13), (1, 19)):  # v is known of the last state alone
         d = {key: values[c, t] for key, values in fit.draws.items()}
         K = int(d["n_clusters"])
         options = {"mass": float(d["mass"]), "sigma": float(d["sigma"]), "theta": d["theta"][:K]}
         options |= {"precision": d["precision"]} if "precision" in d else {}
-        if "v" in d:
+        if "A" in d:
             first = [int(np.flatnonzero(d["labels"] == k)[0]) for k in range(K)]
-            options |= {"v": d["v"], "locations": d["locations"][first], "width": float(d["width"])}
+            options |= {"v": fit.checkpoints[1].state["v"], "locations": d["locations"][first], "width": float(d["width"])}
         else:
             options["u"] = float(d["u"])
         assert fit.model.log_joint(d["labels"], **options) == pytest.approx(float(d["log_joint"]), abs=1e-8)

@@ -46,10 +46,12 @@ MODELS = {
     "regression": lambda: nm.Model("accel_g ~ times_ms", mcycle()),
     "splines": lambda: nm.Model("np.log(accel_g + 200) ~ bs(times_ms, df=4)", mcycle(), kernel=nm.SquaredExponential(0.3)),
     "box": lambda: nm.Model("accel_g ~ times_ms", mcycle(), prior=nm.NGGP(), kernel=nm.Box(nm.LogNormal(-1, 0.5))),
-    "levels": lambda: nm.Model("petal_length_cm ~ kind + late + C(count)", labelled(), kernel=nm.SquaredExponential(0.5)),
+    "levels": lambda: nm.Model("petal_length_cm ~ kind + late + C(count)", labelled()),
     "several": lambda: nm.Model(
         "petal_length_cm + petal_width_cm ~ center(sepal_length_cm) + species", labelled(),
-        kernel=nm.SquaredExponential([0.1, 0.5, 0.5], locations=[[-1, 0, 0], [0, 0, 1], [1, 1, 0]]),
+        kernel=nm.Product(
+            {"center(sepal_length_cm)": nm.SquaredExponential(0.1), "species": nm.Matching(nm.Beta(1, 4))}, locations=[[-1, 0], [0, 2], [1, 1]]
+        ),
     ),
 }
 
@@ -101,8 +103,9 @@ def test_draws_beyond_the_shortest_chain_are_kept(fits, tmp_path):
     fit = fits["regression"]
     longer = fit.model.fit(**RUN | {"draws": 20})
     ahead = longer.checkpoints[1]
-    found = {name: longer.draws[key][1, 12:] for name, key in (("labels", "labels"), ("location", "locations"), ("v", "v"))}
-    found["scalars"] = np.stack([longer.draws[key][1, 12:] for key in ("n_clusters", "log_joint", "mass", "sigma", "width")], axis=-1)
+    found = {name: longer.draws[key][1, 12:] for name, key in (("labels", "labels"), ("location", "locations"), ("A", "A"))}
+    found["scalars"] = np.stack([longer.draws[key][1, 12:] for key in ("n_clusters", "log_joint", "mass", "sigma")], axis=-1)
+    found["scalars"] = np.pad(found["scalars"], ((0, 0), (0, 1)), constant_values=1.0)  # the width that distances are measured in
     spare = type(ahead.ahead)(**{
         name: found.get(name, np.zeros((8, *array.shape[1:]))) for name, array in ahead.ahead._asdict().items()
     })
@@ -374,7 +377,7 @@ def change_draws(name, index, value):
 
 
 def drop_draws(header, held):
-    held["draws/v"] = held["draws/v"][:, :5]
+    held["draws/A"] = held["draws/A"][:, :5]
 
 
 def set_header(*keys, value):
@@ -403,9 +406,9 @@ def change_chain(name, value):
         (change_draws("n_clusters", (0, 3), 99), "labels"),
         (change_draws("mass", (0, 3), -1.0), "draws of mass"),
         (change_draws("sigma", (0, 3), 1.0), "draws of sigma"),
-        (change_draws("v", (0, 3, 1), np.nan), "draws of v"),
+        (change_draws("A", (0, 3, 1), np.nan), "draws of A"),
         (change_draws("log_joint", (0, 3), np.inf), "draws of log_joint"),
-        (drop_draws, "shape of the draws of v"),
+        (drop_draws, "shape of the draws of A"),
         (set_header("draws", "labels", value="nowhere"), "nowhere"),
         (set_header("draws", value={}), "list of draws"),
         (set_header("model", "formula", value="__import__('os').system('true') ~ 1"), "not allowed"),

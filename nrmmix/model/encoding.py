@@ -94,7 +94,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
     return common | encode_table(frame.source, put) | {"reads": list(frame.reads)}
 
 
-def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> ModelFrame:
+def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str], np.ndarray], by_level: bool = True) -> ModelFrame:
     """The data of `encode_source`."""
     if "sparse" in spec:
         from scipy.sparse import csr_array
@@ -107,7 +107,7 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
             source = pd.DataFrame.sparse.from_spmatrix(source, decode_table(spec, get).index, spec["names"])
     else:
         source, reads = decode_table(spec, get), spec["reads"]
-    return restored_frame(formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"])
+    return restored_frame(formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"], by_level)
 
 
 # ---- tables

@@ -45,7 +45,7 @@ class Specification:
         if isinstance(data, ModelFrame):
             self.frame = data
         else:
-            self.frame = model_frame(formula, data, missing, lambda names: assign(family, names).reads, designs(family))
+            self.frame = model_frame(formula, data, missing, lambda names: assign(family, names).reads, designs(family), by_level=True)
         self.formula = formula
         self.prior = prior
         self.measure = prior.kind_of(self.frame.covariates is not None)

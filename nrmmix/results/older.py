@@ -1,4 +1,4 @@
-"""Files of formats before 5: draws of density regression held v, by group, and the log joint density was one in v."""
+"""Files of formats before 5: draws of density regression held v, by group, the log joint density was one in v, categories were columns."""
 
 from __future__ import annotations
 
@@ -6,18 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.model.encoding import NotKnown
-from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.specification import Specification
 
 OF_A = 5  # the format from which on draws hold A, by location
-
-
-def check_covariates(frame: ModelFrame) -> None:
-    """Categories were columns of 0 and 1."""
-    if frame.is_category.any():
-        name = frame.covariate_names[int(frame.is_category.argmax())]
-        raise NotKnown(f"its covariate {name!r} holds categories, which this version compares otherwise; fit the model again.")
 
 
 def with_all_options(kernel: dict[str, Any] | None) -> dict[str, Any] | None:

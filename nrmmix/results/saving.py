@@ -202,14 +202,13 @@ def _arrays(file: BinaryIO, max_bytes: float) -> dict[str, np.ndarray]:
 def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult:
     spec, data = header["model"], header["data"]
     get = held.__getitem__
-    frame = decode_source(spec["formula"], data, get)
+    of_v = header["version"] < older.OF_A
+    frame = decode_source(spec["formula"], data, get, by_level=not of_v)
     used = frame.used
     _insist(used.dtype == bool and used.ndim == 1 and int(used.sum()) == frame.response.shape[0], "mask of used rows")
     from nrmmix.api import Model
 
-    of_v = header["version"] < older.OF_A
     if of_v:
-        older.check_covariates(frame)
         spec = spec | {"kernel": older.with_all_options(spec["kernel"])}
     model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
     draws = {name: get(key) for name, key in header["draws"].items()}
@@ -258,7 +257,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:
             _insist(values.dtype.kind == "f" and np.array_equal(np.isfinite(values).all(axis=3), there), "draws of theta")
         elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
-        if name in ("u", "v", "precision", *model.width_names):
+        if name in ("u", "precision", *model.width_names):
             _insist(bool((values > 0).all()), f"draws of {name}")
     _insist(bool(np.all(model.prior.permits(draws["mass"], draws["sigma"]))), "draws of mass or draws of sigma")
     _insist(model.prior.components == 0 or draws["n_clusters"].max() <= model.prior.components, "numbers of clusters")

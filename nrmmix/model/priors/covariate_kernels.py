@@ -151,8 +151,7 @@ class CovariateKernel:
         else:
             places = places_of(distinct, scales, *self._way(q, any(per_atom), bool(category.any())))
             weights = np.full(len(places), 1.0 / len(places))
-        own_widths = [part.width for part, one in zip(parts, per_atom, strict=True) if one]
-        widths, chances = candidates(own_widths[:1] if self.shared_width else own_widths)
+        widths, chances = self._candidates([part.width for part, one in zip(parts, per_atom, strict=True) if one])
         if len(places) * len(widths) > MOST_PAIRS:
             raise ValueError(
                 f"{own}: {len(places)} locations times {len(widths)} widths are {len(places) * len(widths)} places for atoms, "
@@ -166,6 +165,11 @@ class CovariateKernel:
         grid = Grid(values, group, np.repeat(places, len(widths), axis=0), weights, width, factor, scales, binned, np.empty((q, 0, 0)))
         object.__setattr__(grid, "distance", grid.distances(values))
         return grid
+
+    def _candidates(self, own: Sequence[PerAtom]) -> tuple[np.ndarray, np.ndarray]:
+        """Combinations (W, covariates) of the widths of atoms, and their probabilities (W,)."""
+        widths, chances = candidates(own[:1] if self.shared_width else own)
+        return np.repeat(widths, len(own), axis=1) if self.shared_width and own else widths, chances
 
     def _way(self, q: int, per_atom: bool, categories: bool) -> tuple[str, int]:
         """How to choose the places of atoms, and at most how many."""
@@ -408,7 +412,8 @@ class Product(CovariateKernel):
     Parameters
     ----------
     kernels : dict
-        From the names of the covariates, as the formula has them, to their kernels.
+        From the names of the covariates, as the formula has them, to their kernels.  Those whose widths are equal `PerAtom` share the width
+        of an atom; different ones are combined, each with each.
     locations, weights, groups
         See `SquaredExponential`; those of the kernels themselves must be left out.
 
@@ -461,6 +466,11 @@ class Product(CovariateKernel):
                 raise ValueError(f"Product: the covariate {name!r} has no kernel; give one to each of {listed(names)}.")
             found += self.resolved(len(names)).kernels[name].by_covariate([name], np.array([is_category]))
         return tuple(found)
+
+    def _candidates(self, own: Sequence[PerAtom]) -> tuple[np.ndarray, np.ndarray]:
+        different = list(dict.fromkeys(own))
+        widths, chances = candidates(different)
+        return widths[:, [different.index(one) for one in own]], chances
 
     def __str__(self) -> str:
         return f"Product({{{', '.join(f'{name}: {kernel}' for name, kernel in self.kernels.items())}}})"
