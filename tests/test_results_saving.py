@@ -50,7 +50,8 @@ MODELS = {
     "several": lambda: nm.Model(
         "petal_length_cm + petal_width_cm ~ center(sepal_length_cm) + species", labelled(),
         kernel=nm.Product(
-            {"center(sepal_length_cm)": nm.SquaredExponential(0.1), "species": nm.Matching(nm.Beta(1, 4))}, locations=[[-1, 0], [0, 2], [1, 1]]
+            {"center(sepal_length_cm)": nm.SquaredExponential(0.1), "species": nm.Matching(nm.Beta(1, 4))},
+            locations=[[-1, 0], [0, 2], [1, 1]],
         ),
     ),
 }

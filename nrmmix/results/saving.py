@@ -257,6 +257,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:
             _insist(values.dtype.kind == "f" and np.array_equal(np.isfinite(values).all(axis=3), there), "draws of theta")
         elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
+        _insist(name != "A" or bool((values >= 0).all()), "draws of A")
         if name in ("u", "precision", *model.width_names):
             _insist(bool((values > 0).all()), f"draws of {name}")
     _insist(bool(np.all(model.prior.permits(draws["mass"], draws["sigma"]))), "draws of mass or draws of sigma")
