@@ -158,7 +158,7 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp, py or stable (default: sampled)")
     model.add_argument("--components", type=int, metavar="M", help="number of components of finite")
     model.add_argument("--kernel", choices=tuple(shell_names("kernel")), help="covariate kernel (default with covariates: se)")
-    model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: 0.05)")
+    model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: one for each atom)")
     run = fit.add_argument_group("sampling")
     run.add_argument(
         "--method", default="auto", metavar="NAME",
@@ -317,7 +317,7 @@ def _model(options: argparse.Namespace) -> Model:
     kernel = None
     if options.kernel is not None or options.width is not None:
         kind, given = shell_names("kernel")[options.kernel or "se"]
-        if options.width is None and kind.default_width is None:
+        if options.width is None and kind.default_widths is None:
             raise ValueError(f"--kernel {options.kernel} needs --width; covariates are scaled to [0, 1]")
         kernel = kind(options.width, **given)
     family, prior = _family(options.family), _prior(options)

@@ -204,22 +204,22 @@ WRONG = {
         tree_cycle, "adapt", "    if state.num[TUNING] != 0:\n",
         "    joined *= 5 if {it} else 1\n    if state.num[TUNING] != 0 or {it}:\n"),
     "the guide tree follows the partition": (
-        tree_cycle, "tree_guided", "        call_move(int(memory.option[PLANT])",
-        "        state.num[7] = int(round(64.0 * memory.option[DEPTH])) % 64\n"
+        tree_cycle, "tree_guided", "        call_move(int(memory.option[splits.PLANT])",
+        "        state.num[7] = int(round(64.0 * memory.option[splits.DEPTH])) % 64\n"
         "        if {it}:\n"
         "            number = 1\n"
         "            for i in range(1, n):\n"
         "                number += number + (1 if state.labels[i] == state.labels[i - 1] else 0)\n"
         "            memory.learnt[TREE] = float(number * AGES)\n"
-        "        call_move(int(memory.option[PLANT])"),
+        "        call_move(int(memory.option[splits.PLANT])"),
     "local moves visit a cluster": (
-        tree_cycle, "tree_guided", "        memory.ints[IS_LOCAL], state.num[CURSOR] = 1, 0\n",
-        "        memory.ints[IS_LOCAL], state.num[CURSOR] = 1, 0\n"
+        tree_cycle, "tree_guided", "        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0\n",
+        "        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0\n"
         "        if {it}:\n"
         "            first = state.labels[guide.tree.order[0]]\n"
-        "            memory.ints[FIRST_LEAF], memory.ints[LAST_LEAF] = 0, 1\n"
-        "            while memory.ints[LAST_LEAF] < n and state.labels[guide.tree.order[memory.ints[LAST_LEAF]]] == first:\n"
-        "                memory.ints[LAST_LEAF] += 1\n"),
+        "            memory.ints[splits.FIRST_LEAF], memory.ints[splits.LAST_LEAF] = 0, 1\n"
+        "            while memory.ints[splits.LAST_LEAF] < n and state.labels[guide.tree.order[memory.ints[splits.LAST_LEAF]]] == first:\n"
+        "                memory.ints[splits.LAST_LEAF] += 1\n"),
 }
 WHICH = "state.num[7]"  # an entry that nothing else uses
 
