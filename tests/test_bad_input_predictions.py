@@ -17,7 +17,7 @@ from nrmmix.cli import main
 
 @pytest.fixture(scope="module")
 def regression():
-    return fit("y ~ x + g", kernel=nm.Box(0.3))
+    return fit("y ~ x + g", kernel=nm.Product({"x": nm.Box(0.3), "g": nm.Matching(0.2)}))
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ def test_narrow_kernels_and_unlike_ranges_are_warned_of(table):
         nm.Model("y ~ x", table, kernel=nm.SquaredExponential(1e-6))
     wide = table.assign(z=table["z"] * 1e5)
     with pytest.warns(UserWarning, match="with scale=None one width serves 'x', whose range is 2.*, and 'z'"):
-        nm.Model("y ~ x + z", wide, kernel=nm.SquaredExponential(0.5, scale=None))
+        nm.Model("y ~ x + z", wide, kernel=nm.SquaredExponential(5e3, scale=None))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         nm.Model("y ~ x + z", wide)

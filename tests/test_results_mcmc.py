@@ -34,7 +34,7 @@ def regression():
     table = nm.datasets.load_mcycle()
     table.loc[3, "accel_g"] = np.nan
     with pytest.warns(UserWarning, match="1 of 133 rows dropped"):
-        model = nm.Model("accel_g ~ times_ms", table, kernel=nm.SquaredExponential(nm.LogNormal(-3, 1)))
+        model = nm.Model("accel_g ~ times_ms", table, family=nm.Gaussian(), kernel=nm.SquaredExponential(nm.LogNormal(-3, 1)))
     return model.fit(**RUN)
 
 
@@ -86,7 +86,7 @@ def test_predictions_are_those_of_the_predict_module(mixture, monkeypatch):
     assert callable(seen[0][1].pop("estimate"))
     assert seen == [
         ((mixture.posterior, "rows", "density"), {"at": [1.0], "q": 0.3, "interval": 0.5, "draws": 9, "rng": 3, "response": None}),
-        ((mixture.posterior, "rows", 1000), {}),
+        ((mixture.posterior, "rows", 1000, "density"), {}),
     ]
 
 
@@ -146,7 +146,7 @@ def test_summary_says_what_was_fitted(regression):
     assert rows["Family:"][0].startswith("Gaussian: lambda ~ Gamma(nu/2, rate scale/2)")
     assert f"scale = {regression.model.family.scale[0, 0]:.5g}" in regression.summary().as_text()
     assert rows["Kernel:"] == [f"{regression.model.kernel}, K(x, mu) = exp(-d^2 / (2 width^2))"]
-    assert rows["Locations:"] == ["93 for 93 distinct covariate values; covariates scaled to [0, 1]"]
+    assert rows["Locations:"] == ["93 distinct values, 93 locations; covariates scaled to [0, 1]"]
     assert rows["Seed:"] == ["1"]
     assert rows["Observations:"] == ["132", "Method:", "gibbs", "Chains:", "2"]
     assert rows["Dropped rows:"] == ["1", "Tune:", "20", "Draws a chain:", "60"]

@@ -113,10 +113,11 @@ def states(fit: Any) -> list[State]:
     n = draws["labels"].shape[-1]
     flat = {name: draws.flat(name) for name in draws}
     count = len(flat["labels"])
-    v = flat["v"] if "v" in draws else flat["u"][:, None] if "u" in draws else np.zeros((count, 1))
+    v = flat["u"][:, None] if "u" in draws else np.zeros((count, 1))
+    A = flat["A"] if "A" in draws else [None] * count
     location = flat["locations"] if "locations" in draws else np.zeros((count, n), int)
     width = flat["width"] if "width" in draws else np.full(count, np.inf)
-    return [State(*values) for values in zip(flat["labels"], location, v, flat["mass"], flat["sigma"], width, strict=True)]
+    return [State(*values) for values in zip(flat["labels"], location, v, flat["mass"], flat["sigma"], width, A, strict=True)]
 
 
 def log_joint(model: nm.Model, state: State) -> float:

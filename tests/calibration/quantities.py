@@ -61,7 +61,7 @@ def weights(state: State, design: Design) -> np.ndarray:
 
     Not quite those of the predictive distribution, for which v is averaged over; any function of state and data may be ranked.
     """
-    A = state.v @ kernel(design.x, design.places, state.width)
+    A = state.v @ kernel(design.x, design.places, state.width) if state.A is None else state.A
     at_x = kernel(np.array([design.at_x]), design.places, state.width)[0]
     place = state.location[np.unique(state.labels, return_index=True)[1]]
     joins = at_x[place] * (np.bincount(state.labels) - state.sigma) / (1.0 + A[place])

@@ -31,6 +31,7 @@ class State(NamedTuple):
     mass: float
     sigma: float
     width: float  # infinite in a mixture
+    A: np.ndarray | None = None  # (P,) of draws of density regression, which do not keep v
 
 
 class Base(NamedTuple):

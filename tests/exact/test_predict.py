@@ -356,7 +356,8 @@ def test_jumps_of_the_measure(c, sigma, level):
 def test_cdf_and_quantiles_belong_to_the_density(regression):
     """The cdf is the integral of the density, estimate for estimate, and the quantiles are its inverse."""
     data = nm.datasets.load_mcycle()
-    fit = nm.fit("accel_g ~ times_ms" if regression else "accel_g ~ 1", data, draws=40, tune=100, chains=2, rng=1)
+    formula = "accel_g ~ times_ms" if regression else "accel_g ~ 1"
+    fit = nm.fit(formula, data, family=nm.Gaussian(), draws=40, tune=100, chains=2, rng=1)
     new = pd.DataFrame({"times_ms": [20.0]})
     grid = np.linspace(-1500, 1500, 30_001)
     density = fit.predict(new, kind="density", at=grid, draws=20)["estimate"].to_numpy()
