@@ -15,7 +15,7 @@ import nrmmix as nm
 from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, score_columns, update_column
-from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_new, predictive_scores
+from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_components, predictive_scores
 from nrmmix.model.families import regression
 from nrmmix.model.families.linear import SeveralResponses
 from nrmmix.model.pack import arrays_of
@@ -219,8 +219,8 @@ def test_posterior_draws(column):
     d, data, model, arrays, state = column
     size = 40_000
     work = state._replace(num=state.num.copy())
-    work.num[layout.N_CLUSTERS] = 0  # `draw_new` draws from column K
-    theta = draw_new(arrays, work, model.packed.n_theta, size, np.random.default_rng(1))
+    work.num[layout.N_CLUSTERS] = 0  # draws are from column K
+    theta = draw_components(arrays, work, model.packed.n_theta, 0, size, np.random.default_rng(1))
     P, mean, S, nu = posterior(data, d)
     B, covariance = in_units(model.family, theta, d)
     df = nu - d + 1
@@ -244,7 +244,7 @@ def test_cluster_parameters_are_moments_of_draws(column):
     size = 40_000
     work = state._replace(num=state.num.copy())
     work.num[layout.N_CLUSTERS] = 0
-    theta = draw_new(arrays, work, model.packed.n_theta, size, np.random.default_rng(5))
+    theta = draw_components(arrays, work, model.packed.n_theta, 0, size, np.random.default_rng(5))
     B, covariance = in_units(model.family, theta, d)
     sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
     drawn = {f"coef {of} of {name}": B[a, j] for j, name in enumerate(names(d)) for a, of in enumerate(("Intercept", "x", "w"))}
@@ -265,7 +265,7 @@ def test_cluster_parameters_are_moments_of_draws(column):
 def test_densities_means_and_laws(column):
     d, data, model, arrays, state = column
     family, X, Y = model.family, design(data), data[names(d)].to_numpy()
-    theta = draw_new(arrays, state, model.packed.n_theta, 5, np.random.default_rng(2))  # from the prior
+    theta = draw_components(arrays, state, model.packed.n_theta, int(state.num[layout.N_CLUSTERS]), 5, np.random.default_rng(2))  # from the prior
     B, covariance = in_units(family, theta, d)
     mean = np.einsum("ia,ajm->imj", X, B)
     wanted = np.array([[stats.multivariate_normal(mean[i, m], covariance[m]).logpdf(Y[i]) for m in range(5)] for i in range(N)])

@@ -269,7 +269,8 @@ _fits = {}
 def fitted(formula, kernel):
     key = (formula, kernel)
     if key not in _fits:
-        covariate = {} if formula.endswith("~ 1") else {"kernel": {"box": nm.Box(0.6), "wide": nm.SquaredExponential(0.5)}[kernel]}
+        default = formula.endswith("~ 1") or re.search(r"\bg\b", formula)  # kernels of numbers do not compare categories
+        covariate = {} if default else {"kernel": {"box": nm.Box(0.6), "wide": nm.SquaredExponential(0.5)}[kernel]}
         _fits[key] = nm.fit(formula, FRAME, draws=3, tune=1, chains=1, rng=1, progress=False, **covariate)
     return _fits[key]
 

@@ -35,7 +35,7 @@ def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns as of `nrmmix.diagnostics.table`, one row for each curve and place, such as "mean accel_g at times_ms = 15.6".  Empty for
+        Columns as of `nrmmix.diagnostics.table`, one row for each curve and place, such as "mean accel_g at times_ms = 10".  Empty for
         mixtures, and where no response is a number or a count.  At most 250 draws of each chain are used, evenly spread.
 
     Examples
@@ -43,7 +43,7 @@ def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
     >>> import nrmmix as nm
     >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=20, tune=20, chains=2, rng=1)
     >>> curve_diagnostics(fit.posterior).index[0]
-    'mean accel_g at times_ms = 13.2'
+    'mean accel_g at times_ms = 10'
     """
     model, draws = posterior.specification, posterior.draws
     responses = [] if not model.is_regression or model.frame.is_sparse else [
