@@ -265,7 +265,8 @@ def test_cluster_parameters_are_moments_of_draws(column):
 def test_densities_means_and_laws(column):
     d, data, model, arrays, state = column
     family, X, Y = model.family, design(data), data[names(d)].to_numpy()
-    theta = draw_components(arrays, state, model.packed.n_theta, int(state.num[layout.N_CLUSTERS]), 5, np.random.default_rng(2))  # from the prior
+    K = int(state.num[layout.N_CLUSTERS])
+    theta = draw_components(arrays, state, model.packed.n_theta, K, 5, np.random.default_rng(2))  # from the prior
     B, covariance = in_units(family, theta, d)
     mean = np.einsum("ia,ajm->imj", X, B)
     wanted = np.array([[stats.multivariate_normal(mean[i, m], covariance[m]).logpdf(Y[i]) for m in range(5)] for i in range(N)])

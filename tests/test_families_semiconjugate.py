@@ -265,7 +265,7 @@ def test_recorded_log_joint_is_that_of_the_model(name):
         options |= {"precision": d["precision"]} if "precision" in d else {}
         if "A" in d:
             first = [int(np.flatnonzero(d["labels"] == k)[0]) for k in range(K)]
-            options |= {"v": fit.checkpoints[1].state["v"], "locations": d["locations"][first], "width": float(d["width"])}
+            options |= {"v": fit.checkpoints[1].state["v"], "locations": d["locations"][first]}
         else:
             options["u"] = float(d["u"])
         assert fit.model.log_joint(d["labels"], **options) == pytest.approx(float(d["log_joint"]), abs=1e-8)

@@ -74,7 +74,7 @@ def test_enlarged_keeps_what_a_state_holds():
 MODELS = {
     "mixture": lambda: mixture(40, 2, prior=nm.NGGP(3.0)),
     "mixture-dp": lambda: mixture(40, 3, prior=nm.DirichletProcess(4.0)),
-    "regression": lambda: regression(40, nm.SquaredExponential(), prior=nm.NGGP(3.0, 0.5), values=9),
+    "regression": lambda: regression(40, nm.SquaredExponential(0.05), prior=nm.NGGP(3.0, 0.5), values=9),
     "regression-box": lambda: regression(40, nm.Box(0.4), prior=nm.DirichletProcess(4.0), values=9),
 }
 

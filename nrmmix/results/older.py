@@ -20,6 +20,6 @@ def A_and_log_joint(model: Specification, v: np.ndarray, log_joint: np.ndarray, 
     """A (..., P) of draws of v (..., G) and widths (..., W), and the density in log v of that in v."""
     shape, P = v.shape[:-1], len(model.grid.locations)
     A, each = np.empty((int(np.prod(shape)), P)), v.reshape(-1, v.shape[-1])
-    for t, row in enumerate(widths.reshape(len(A), -1)):
+    for t, row in enumerate(widths.reshape(len(A), widths.shape[-1])):
         A[t] = each[t] @ np.exp(model.log_kernel(model.grid.distance, model.widths_of(row)))
     return A.reshape(*shape, P), log_joint + np.log(v).sum(axis=-1)

@@ -99,7 +99,7 @@ def test_regression_density(measure, x_new):
 def test_weights_sum_to_one_in_every_draw(kernel, prior):
     data = nm.datasets.load_mcycle()
     fit = nm.fit("accel_g ~ 1" if kernel is None else "accel_g ~ times_ms", data, prior=prior, kernel=kernel,
-                 draws=10, tune=50, chains=2, rng=1)
+                 family=nm.Gaussian(), draws=10, tune=50, chains=2, rng=1)
     new = None if kernel is None else pd.DataFrame({"times_ms": [2.4, 20.0, 33.3, 57.6]})
     covariates = CovariateWeights(fit.model, prediction_rows(fit.model, new))
     for state in states_of(fit.posterior, None):
