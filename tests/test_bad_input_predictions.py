@@ -35,7 +35,7 @@ NEW = {
     "level of another type": ({"x": [0.5], "g": [1]}, ValueError, "column 'g' holds the level 1 in row 0"),
     "inf": ({"x": [np.inf], "g": ["a"]}, ValueError, "column 'x' is inf in row 0"),
     "very large": ({"x": [1e200], "g": ["a"]}, ValueError, r"covariate 'x' is 1e\+200 in row 0; numbers go up to 1e\+100"),
-    "out of reach": ({"x": [9.0], "g": ["a"]}, ValueError, r"row 0 \(.*x = 9\) is out of reach of every location of Box"),
+    "out of reach": ({"x": [9.0], "g": ["a"]}, ValueError, r"row 0 \(.*x = 9, g = a\) is out of reach of every location of Product"),
     "an array": (np.zeros((2, 2)), TypeError, "built from named columns; give new data as a DataFrame or a dict"),
     "a list": ([1, 2], TypeError, "type list are not supported"),
     "a kind": ("density", ValueError, r"newdata must be a DataFrame, not 'density'; did you mean kind='density'"),
@@ -73,7 +73,7 @@ def test_new_data_with_gaps_keep_the_index(regression):
 PREDICTIONS = {
     "unknown kind": ({"kind": "mena"}, "unknown kind 'mena'; there are 'mean', .*did you mean 'mean'"),
     "kind of None": ({"kind": None}, "unknown kind None; there are 'mean'"),
-    "at of a mean": ({"at": 1.0}, 'at belongs to kind="density" and "cdf"'),
+    "at of a mean": ({"at": 1.0}, 'at belongs to kind="density", "cdf" and "exceedance"'),
     "at of text": ({"kind": "density", "at": "a"}, "at must hold (real )?numbers, not 'a'"),
     "at NaN": ({"kind": "cdf", "at": np.nan}, "at must be finite"),
     "at of no points": ({"kind": "density", "at": []}, r"at must have shape \(m,\) with m >= 1, not \(0,\)"),

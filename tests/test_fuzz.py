@@ -271,7 +271,9 @@ def fitted(formula, kernel):
     if key not in _fits:
         default = formula.endswith("~ 1") or re.search(r"\bg\b", formula)  # kernels of numbers do not compare categories
         covariate = {} if default else {"kernel": {"box": nm.Box(0.6), "wide": nm.SquaredExponential(0.5)}[kernel]}
-        _fits[key] = nm.fit(formula, FRAME, draws=3, tune=1, chains=1, rng=1, progress=False, **covariate)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of kernels that are narrow
+            _fits[key] = nm.fit(formula, FRAME, draws=3, tune=1, chains=1, rng=1, progress=False, **covariate)
     return _fits[key]
 
 

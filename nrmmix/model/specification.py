@@ -19,6 +19,7 @@ from nrmmix.model.priors.measures import DirichletProcess, Prior
 from nrmmix.model.priors.widths import PerAtom
 
 RHO = 0.1  # share of an atom's weight that other categories see, by default
+FEW = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
 UNLIKE = 100.0  # ratio of ranges that no one width suits
 
 
@@ -208,10 +209,10 @@ class Specification:
         if len(self.grid.values) < 3:
             return
         K = np.exp(np.where(np.isfinite(log_K), log_K, -np.inf))
-        if ((K > 0.01).sum(axis=0) <= 1).all():
-            size = np.bincount(self.grid.group, minlength=len(self.grid.values))
+        effective = np.median(np.bincount(self.grid.group, minlength=len(self.grid.values)) @ K)
+        if effective < FEW and ((K > 0.01).sum(axis=0) <= 1).all():
             warn(
-                f"{kernel} is so narrow that atoms see one covariate value each, {np.median(size @ K):.2g} observations a location in "
+                f"{kernel} is so narrow that atoms see one covariate value each, {effective:.2g} observations a location in "
                 "the median: nothing is shared between values; widen the kernel."
             )
 

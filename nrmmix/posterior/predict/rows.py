@@ -112,8 +112,10 @@ class CovariateWeights:
         if len(out):
             rows, place = self.rows, self.places[out[0]]
             position = int(np.flatnonzero((rows.row >= 0) & (rows.place[rows.row] == place))[0])
-            values = zip(self.model.frame.covariate_names, rows.covariates[place], strict=True)
-            at = ", ".join(f"{name} = {value:g}" for name, value in values)
+            frame = self.model.frame
+            levels = [frame.covariate_columns.get(name) if one else None for name, one in zip(frame.covariate_names, frame.is_category)]
+            values = zip(frame.covariate_names, levels, rows.covariates[place], strict=True)
+            at = ", ".join(f"{name} = {value:g}" if own is None else f"{name} = {own[int(value)]}" for name, own, value in values)
             raise ValueError(
                 f"row {plain(rows.index[position])!r} ({at}) is out of reach of every location of {self.model.kernel}: "
                 "there is no density there; predict closer to the data, or fit a wider kernel."
