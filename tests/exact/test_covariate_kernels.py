@@ -77,7 +77,7 @@ def test_two_covariates_with_a_width_of_atoms_in_both():
     kernel = nm.Laplace(nm.PerAtom((0.5, 1.5)), locations=[[0.0, 1.0], [1.0, 0.0]])
     d = np.array([[0.5, 1.0], [1.0 + 0.25, 0.25], [1.0 + 0.5, 1.0]])  # sums over both of the distances of the three rows, z scaled by 2
     K = np.stack([np.exp(-d[:, p] / w) for p in range(2) for w in (0.5, 1.5)], axis=1)
-    check(kernel, K, [0, 0, 2, 1], 0.0, table, "y ~ x + z", draws=4000)
+    check(kernel, K, [0, 0, 2, 1], 0.0, table, "y ~ x + z", draws=7000)
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
