@@ -273,7 +273,7 @@ def fitted(formula, kernel):
         covariate = {} if default else {"kernel": {"box": nm.Box(0.6), "wide": nm.SquaredExponential(0.5)}[kernel]}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of kernels that are narrow
-            _fits[key] = nm.fit(formula, FRAME, draws=3, tune=1, chains=1, rng=1, progress=False, family=nm.Gaussian(), **covariate)
+            _fits[key] = nm.fit(formula, FRAME, draws=3, tune=1, chains=1, rng=1, progress=False, **covariate)
     return _fits[key]
 
 

@@ -36,6 +36,14 @@ def test_defaults(table):
     assert len(fixed.grid.locations) == 60 and fixed.width_names == ("width",)
 
 
+def test_a_basis_with_the_constant_in_it_needs_no_intercept(table):
+    assert nm.Model("y ~ cr(x, df=3)", table, kernel=nm.Box(0.9)).family.design == "0 + cr(x, df=3)"
+    assert nm.Model("y ~ bs(x, df=4)", table, kernel=nm.Box(0.9)).family.design == "1 + bs(x, df=4)"
+    with pytest.raises(ValueError, match="linear combination"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nm.Model("y ~ x + w", table.assign(w=2 * table["x"]))
+
+
 def test_categories_have_a_kernel_of_their_own(table):
     model = nm.Model("y ~ x + g", table)
     assert "g: Matching(rho = 0.1)" in str(model) and model.frame.covariate_names == ("x", "g")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -41,12 +42,19 @@ class Specification:
         _check_type("prior", prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
         if kernel is not None:
             _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
-        if family is None:
+        by_default = family is None
+        if by_default:
             family = Gaussian() if isinstance(data, ModelFrame) else _default_family(formula, data)
-        if isinstance(data, ModelFrame):
-            self.frame = data
-        else:
-            self.frame = model_frame(formula, data, missing, lambda names: assign(family, names).reads, designs(family), by_level=True)
+
+        def framed() -> ModelFrame:
+            return model_frame(formula, data, missing, lambda names: assign(family, names).reads, designs(family), by_level=True)
+
+        self.frame = data if isinstance(data, ModelFrame) else framed()
+        if by_default and isinstance(family, Regression) and _spans_constant(self.frame.inputs):
+            family = Regression(family.design.replace("1 + ", "0 + ", 1))  # as of cr(x), a basis that has the constant in it
+            with catch_warnings():  # of the rows that are dropped, once
+                simplefilter("ignore")
+                self.frame = framed()
         self.formula = formula
         self.prior = prior
         self.measure = prior.kind_of(self.frame.covariates is not None)
@@ -221,6 +229,13 @@ def _default_family(formula: str | None, data: Any) -> Family:
     """Lines in the numeric covariates where there are any, else constant means."""
     design = numeric_design(formula, data)
     return Gaussian() if design is None else Regression(design)
+
+
+def _spans_constant(inputs: np.ndarray) -> bool:
+    """Whether the columns of a design with an intercept span the constant without it, and are independent then."""
+    length = np.maximum(np.linalg.norm(inputs, axis=0), 1e-300)
+    rank = np.linalg.matrix_rank(inputs / length, tol=1e-8)
+    return rank == inputs.shape[1] - 1 == np.linalg.matrix_rank((inputs / length)[:, 1:], tol=1e-8)
 
 
 def _default_kernel(names: Sequence[str], category: np.ndarray) -> CovariateKernel:
