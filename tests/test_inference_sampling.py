@@ -126,6 +126,12 @@ def test_starts_of_a_regression(kernel):
         assert model.fit(init="one", draws=2, tune=2, chains=1, rng=1).draws.n_draws == 2
 
 
+def test_a_start_whose_components_are_used_up_says_so():
+    few = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), prior=nm.FiniteMixture(3), kernel=nm.Box(0.1))
+    with pytest.raises(ValueError, match=r"row \d+ entered when all 3 components .* none reaches it through Box"):
+        few.fit(draws=2, tune=2, chains=1, rng=1)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

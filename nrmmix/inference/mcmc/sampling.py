@@ -196,10 +196,13 @@ def _recorded(model: Specification, runs: list[Chain], tune: int, thin: int, dra
     for number, run in enumerate(runs):
         if run.control[loop.STATUS] == layout.BROKEN:
             row = int(run.state.num[layout.BAD_ROW])
-            raise FloatingPointError(
-                f"chain {number}, iteration {run.iteration}: row {model.frame.index[row]!r} has no finite score in any cluster; "
-                "rescale the data or widen the prior."
-            )
+            where = f"chain {number}, iteration {run.iteration}: row {model.frame.index[row]!r}"
+            if model.is_regression and (run.state.labels < 0).any() and run.state.num[layout.N_CLUSTERS] == model.prior.components > 0:
+                raise ValueError(
+                    f"{where} entered when all {model.prior.components} components of {model.prior} were in use, and none reaches it through "
+                    f"{model.kernel}; take more components, a wider kernel, or give starting labels as init=."
+                )
+            raise FloatingPointError(f"{where} has no finite score in any cluster; rescale the data or widen the prior.")
         if run.control[loop.STATUS] != 0 or (not stopped and run.iteration < tune + draws * thin):
             raise RuntimeError(
                 f"chain {number} broke off at iteration {run.iteration}: a move failed with status "
