@@ -199,8 +199,8 @@ def _recorded(model: Specification, runs: list[Chain], tune: int, thin: int, dra
             where = f"chain {number}, iteration {run.iteration}: row {model.frame.index[row]!r}"
             if model.is_regression and (run.state.labels < 0).any() and run.state.num[layout.N_CLUSTERS] == model.prior.components > 0:
                 raise ValueError(
-                    f"{where} entered when all {model.prior.components} components of {model.prior} were in use, and none reaches it through "
-                    f"{model.kernel}; take more components, a wider kernel, or give starting labels as init=."
+                    f"{where} entered when all {model.prior.components} components of {model.prior} were in use, and none reaches it "
+                    f"through {model.kernel}; take more components, a wider kernel, or give starting labels as init=."
                 )
             raise FloatingPointError(f"{where} has no finite score in any cluster; rescale the data or widen the prior.")
         if run.control[loop.STATUS] != 0 or (not stopped and run.iteration < tune + draws * thin):
