@@ -8,8 +8,8 @@ entry points       `entry`, with a signature: `EMPTY_T`, `UPDATE_T`, `SCORE_T`, 
 a family           `Family`, `Entries`, `Packed`, `Observed`, `Counts`, `Parameter`, `Distribution` of a response, `RowError`; in
                    entry points the columns `FIRST`, `LAST`, `INPUT`, `INPUT_LAST`, `MEANS`, `STAT`, `THETA`, `CONSTANT` of a block
 a prior            `GibbsType`
-a move             `Move`, `ScratchSize`, `only_conjugate_mixtures` and `only_with_unions`, two reasons to refuse a model; in entry
-                   points `N_CLUSTERS` and `CURSOR` of a state, `gibbs_one`, `redraw_cells`
+a move             `Move`, `ScratchSize`; `only_conjugate`, `only_conjugate_mixtures`, `only_with_unions`, reasons to refuse a model; in
+                   entry points `N_CLUSTERS` and `CURSOR` of a state, `gibbs_one`, `redraw_cells`
 a covariate kernel `CovariateKernel`
 a picture          `kind`, and `suits_all` for one that suits every model
 ================== =================================================================================================================
@@ -36,7 +36,7 @@ AbsoluteExponential(width = 0.1)
 """
 
 from nrmmix.common.registry import register
-from nrmmix.inference.mcmc.moves.base import Move, ScratchSize, only_conjugate_mixtures, only_with_unions
+from nrmmix.inference.mcmc.moves.base import Move, ScratchSize, only_conjugate, only_conjugate_mixtures, only_with_unions
 from nrmmix.kernels.core.entry import (
     AFFINITY_T,
     ALONE_T,
@@ -83,5 +83,5 @@ __all__ = [
     "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_DIGITS", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",
     "REDRAW_T", "SAMPLE_T", "SCORE_T", "STAT", "THETA", "UPDATE_T", "Counts", "CovariateKernel", "Distribution", "Entries", "Family",
     "GibbsType", "Move", "Observed", "Packed", "Parameter", "RowError", "ScratchSize", "entry", "gibbs_one", "kind",
-    "only_conjugate_mixtures", "only_with_unions", "redraw_cells", "register", "suits_all",
+    "only_conjugate", "only_conjugate_mixtures", "only_with_unions", "redraw_cells", "register", "suits_all",
 ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import STEP_T, entry
-from nrmmix.kernels.core.jit import fast, kernel, variable
+from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_index, exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 
@@ -48,11 +48,16 @@ def normalise(terms, top):
 
 
 @kernel
-def weigh_locations(state, k, g):
-    """Refresh `location_probability` of cluster k; g is any group."""
-    power = state.size[k] - state.hyper[SIGMA]
-    top = log_terms(state.log_K_sum[k], state.log_K[g], 0.0, state.log_R0, state.log_b, power, state.location_probability[k])
-    normalise(state.location_probability[k], top)
+def log_location_sum(state, log_K_sum, size, probability):
+    """log sum_p R0(p) (tau + A_p)^-(n - sigma) prod K of a cluster of so many; `probability` (P,) becomes the terms, normalised."""
+    top = log_terms(log_K_sum, log_K_sum, 0.0, state.log_R0, state.log_b, size - state.hyper[SIGMA], probability)
+    return top + math.log(normalise(probability, top))
+
+
+@kernel
+def weigh_locations(state, k):
+    """Refresh `location_probability` of cluster k."""
+    log_location_sum(state, state.log_K_sum[k], state.size[k], state.location_probability[k])
 
 
 @kernel
@@ -75,7 +80,7 @@ def refresh_locations(data, state):
         if state.labels[i] >= 0:
             add_row(state.log_K_sum[state.labels[i]], state.log_K[data.group[i]], 1.0)
     for k in range(K):
-        weigh_locations(state, k, variable(0))
+        weigh_locations(state, k)
 
 
 @fast
@@ -92,16 +97,21 @@ def location_weights(out, K, probability, K_over_b, first, last, log_size, size)
 
 
 @kernel
-def location_weight_without(state, k, g):
-    """The same for the cluster of a member of group g, without that member; the cluster has others."""
-    n = state.size[k] - 1
-    terms = state.plane[0]
-    top = log_terms(state.log_K_sum[k], state.log_K[g], -1.0, state.log_R0, state.log_b, n - state.hyper[SIGMA], terms)
-    normalise(terms, top)
+def location_weight(state, probability, size, g):
+    """The same for one cluster of so many, whose locations have these probabilities (P,), and group g."""
     total = 0.0
     for p in range(state.band[g, 0], state.band[g, 1]):
-        total += terms[p] * state.K_over_b[g, p]
-    return state.log_size[n] + (math.log(total) if total > TINY else -math.inf)
+        total += probability[p] * state.K_over_b[g, p]
+    return state.log_size[size] + (math.log(total) if total > TINY else -math.inf)
+
+
+@kernel
+def location_weight_without(state, log_K_sum, size, g):
+    """The same for a cluster of so many with this sum (P,), of a member of group g without that member; the cluster has others."""
+    terms = state.plane[0]
+    top = log_terms(log_K_sum, state.log_K[g], -1.0, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
+    normalise(terms, top)
+    return location_weight(state, terms, size - 1, g)
 
 
 @entry(STEP_T)

@@ -17,14 +17,19 @@ import math
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import (
     add_row,
+    location_weight,
     location_weight_without,
     location_weights,
+    log_location_sum,
     refresh_locations,
     weigh_locations,
 )
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import GIBBS_TYPE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.nrm import is_integrated, is_mixture, log_V_ratio, mass_of_new, total_growth
+
+PARTS = 2
+REACH = 2 * PARTS  # rows
 
 
 @inlined
@@ -51,7 +56,7 @@ def log_join_weights(state, K, g, own):
             p, K, state.location_probability, state.K_over_b[g], state.band[g, 0], state.band[g, 1], state.log_size, state.size
         )
         if own >= 0:
-            p[own] = location_weight_without(state, own, g)
+            p[own] = location_weight_without(state, state.log_K_sum[own], state.size[own], g)
 
 
 @inlined
@@ -76,12 +81,65 @@ def log_weight_of_size(state, size):
 
 
 @kernel
-def log_split_weight(state, n_first, n_second, others):
-    """Log weight of two clusters of a mixture, the second beside so many others, over that of the two as one."""
+def log_split_weight(data, state, reach, first, second, n_first, n_second, others):
+    """Log weight of two clusters, the second beside so many others, over that of the two as one.
+
+    reach[first] and reach[second], (P,) rows of `State.log_K_sum` or of scratch like it, say where they reach in density regression.
+    """
+    sizes = state.log_grown[n_first] + state.log_grown[n_second] - state.log_grown[n_first + n_second]
+    if not has_locations(state):
+        return log_cluster(state) + state.log_next[others] + sizes
+    whole, terms = state.plane[1], state.plane[2]
+    for p in range(whole.shape[0]):
+        whole[p] = reach[first, p] + reach[second, p]
     return (
-        log_cluster(state) + state.log_next[others] + state.log_grown[n_first] + state.log_grown[n_second]
-        - state.log_grown[n_first + n_second]
+        log_scale(data, state) + state.log_next[others] + sizes + log_location_sum(state, reach[first], n_first, terms)
+        + log_location_sum(state, reach[second], n_second, terms) - log_location_sum(state, whole, n_first + n_second, terms)
     )
+
+
+# ---- two parts of a cluster that a move tries: of `reach` (REACH, P), scratch of the move, rows `part` have their sums of log K, rows
+# PARTS + part the posterior of their locations; P = 0 in a mixture
+
+
+@kernel
+def empty_part(reach, part):
+    for p in range(reach.shape[1]):
+        reach[part, p] = 0.0
+
+
+@kernel
+def extend_part(data, state, reach, part, i, sign):
+    """Observation i enters (+1) or leaves (-1) a part."""
+    if has_locations(state):
+        add_row(reach[part], state.log_K[data.group[i]], sign)
+
+
+@kernel
+def weigh_part(state, reach, part, size):
+    """Refresh the posterior of the location of a part of so many, before `log_part_weight`."""
+    if has_locations(state):
+        log_location_sum(state, reach[part], size, reach[PARTS + part])
+
+
+@kernel
+def log_part_weight(data, state, reach, part, size, i, is_in):
+    """Log weight of a part of so many with observation i, over that without it."""
+    if not has_locations(state):
+        return state.log_size[size - (1 if is_in else 0)]
+    if is_in:
+        return location_weight_without(state, reach[part], size, data.group[i])
+    return location_weight(state, reach[PARTS + part], size, data.group[i])
+
+
+@kernel
+def weigh_as(state, k, log_K_sum):
+    """Refresh what is kept of cluster k, whose members have this sum of log K (P,)."""
+    weigh(state, k)
+    if has_locations(state):
+        for p in range(log_K_sum.shape[0]):
+            state.log_K_sum[k, p] = log_K_sum[p]
+        weigh_locations(state, k)
 
 
 # ---- what is kept
@@ -98,9 +156,8 @@ def weigh_with(data, state, i, k, sign):
     """Refresh what is kept of cluster k, which observation i has entered (+1) or left (-1)."""
     weigh(state, k)
     if has_locations(state):
-        g = data.group[i]
-        add_row(state.log_K_sum[k], state.log_K[g], sign)
-        weigh_locations(state, k, g)
+        add_row(state.log_K_sum[k], state.log_K[data.group[i]], sign)
+        weigh_locations(state, k)
 
 
 @kernel

@@ -1,8 +1,8 @@
-"""Split-merge moves of mixtures: two observations drawn at random are parted, or their clusters joined, together with the others there.
+"""Split-merge moves: two observations drawn at random are parted, or their clusters joined, together with the others there.
 
 A split is proposed by restricted Gibbs scans from a random allocation (Jain & Neal 2004), or by adding the others one by one, in random
 order, to the two clusters that the pair begins (Dahl 2003).  A merge is accepted with the probability that the same proposal would have
-drawn the split it undoes.  All at fixed u, which is part of the state.
+drawn the split it undoes.  All at fixed v, which is part of the state, and with the locations of density regression integrated out.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ import math
 from nrmmix.kernels.core.clusters import copy_column, drop_cluster, empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import inlined, kernel, variable
+from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, with_factor
 from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED, TALLY
-from nrmmix.kernels.measure.weights import log_split_weight, weigh
+from nrmmix.kernels.measure.weights import (
+    REACH,
+    empty_part,
+    extend_part,
+    log_part_weight,
+    log_split_weight,
+    weigh_as,
+    weigh_part,
+)
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import exceeds, random_subset
 
@@ -36,11 +45,25 @@ def fill_part(data, side, column, members, part, i, j, which, without):
 
 
 @kernel
-def start_parts(data, side, i, j):
-    empty_column(data, side, variable(FIRST_PART))
-    update_column(data, side, variable(FIRST_PART), i, 1.0)
-    empty_column(data, side, variable(SECOND_PART))
-    update_column(data, side, variable(SECOND_PART), j, 1.0)
+def start_part(data, state, reach, part, i):
+    empty_column(data, state.side, part)
+    empty_part(reach, part)
+    enter_part(data, state, reach, part, i, variable(1))
+
+
+@kernel
+def enter_part(data, state, reach, part, i, size):
+    """Observation i enters a part, which has so many then."""
+    update_column(data, state.side, part, i, 1.0)
+    extend_part(data, state, reach, part, i, 1.0)
+    weigh_part(state, reach, part, size)
+
+
+@kernel
+def start_parts(data, state, reach, i, j, sizes):
+    start_part(data, state, reach, variable(FIRST_PART), i)
+    start_part(data, state, reach, variable(SECOND_PART), j)
+    sizes[0], sizes[1] = 1, 1
 
 
 @inlined
@@ -59,7 +82,7 @@ def choose_part(score, wanted, rng):
 
 
 @kernel
-def score_own_part(data, state, members, part, i, j, sizes, m, own):
+def score_own_part(data, state, reach, members, part, i, j, sizes, m, own):
     """state.score[own], where the family cannot take m out of its column to full accuracy."""
     side, out = state.side, state.score
     other = out[1 - own]
@@ -69,30 +92,30 @@ def score_own_part(data, state, members, part, i, j, sizes, m, own):
     for which in range(3):
         out[which] = 0.0
     score_columns(data, side, state.work, out, variable(3), m, variable(-1))
-    out[own] = state.log_size[sizes[own] - 1] + out[WITHOUT]
+    out[own] = log_part_weight(data, state, reach, own, sizes[own], m, True) + out[WITHOUT]
     out[1 - own] = other
 
 
 @inlined
-def score_parts(data, state, members, part, i, j, sizes, m, own):
+def score_parts(data, state, reach, members, part, i, j, sizes, m, own):
     """state.score[:2] = log weights of the two parts for observation m, without itself in `own` (or -1)."""
     out = state.score
     for which in range(2):
-        out[which] = state.log_size[sizes[which] - (1 if own == which else 0)]
+        out[which] = log_part_weight(data, state, reach, which, sizes[which], m, own == which)
     score_columns(data, state.side, state.work, out, variable(2), m, own)
     state.num[N_SCORED] += 2
     if own >= 0 and math.isnan(out[own]):
-        score_own_part(data, state, members, part, i, j, sizes, m, own)
+        score_own_part(data, state, reach, members, part, i, j, sizes, m, own)
 
 
 @kernel
-def scan_parts(data, state, members, part, target, forced, i, j, sizes, rng):
+def scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, rng):
     """One restricted Gibbs scan, or the one that leads to `target` where it is forced; its log probability."""
     side = state.side
     log_q, product = 0.0, 1.0
     for t in range(members.shape[0]):
         m, own = members[t], part[t]
-        score_parts(data, state, members, part, i, j, sizes, m, own)
+        score_parts(data, state, reach, members, part, i, j, sizes, m, own)
         which, log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
         log_q, product = with_factor(log_q, product, log_odds, p)
         if which != own:
@@ -101,55 +124,57 @@ def scan_parts(data, state, members, part, target, forced, i, j, sizes, rng):
             sizes[which] += 1
             if not update_column(data, side, own, m, -1.0):
                 fill_part(data, side, own, members, part, i, j, own, variable(-1))
-            update_column(data, side, which, m, 1.0)
+            extend_part(data, state, reach, own, m, -1.0)
+            weigh_part(state, reach, own, sizes[own])
+            enter_part(data, state, reach, which, m, sizes[which])
     return log_q + math.log(product)
 
 
 @kernel
-def restricted_gibbs(data, state, members, part, target, forced, i, j, sizes, scans, rng):
+def restricted_gibbs(data, state, reach, members, part, target, forced, i, j, sizes, scans, rng):
     """Random allocation, scans, and a last scan whose log probability counts."""
-    start_parts(data, state.side, i, j)
-    sizes[0], sizes[1] = 1, 1
+    start_parts(data, state, reach, i, j, sizes)
     for t in range(members.shape[0]):
         part[t] = draw_integer(variable(2), rng)
         sizes[part[t]] += 1
         update_column(data, state.side, part[t], members[t], 1.0)
+        extend_part(data, state, reach, part[t], members[t], 1.0)
+    for which in range(2):
+        weigh_part(state, reach, which, sizes[which])
     for _ in range(scans):
-        scan_parts(data, state, members, part, target, False, i, j, sizes, rng)
-    return scan_parts(data, state, members, part, target, forced, i, j, sizes, rng)
+        scan_parts(data, state, reach, members, part, target, False, i, j, sizes, rng)
+    return scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, rng)
 
 
 @kernel
-def sequential_allocation(data, state, members, part, target, forced, i, j, sizes, rng):
+def sequential_allocation(data, state, reach, members, part, target, forced, i, j, sizes, rng):
     """Members join the two parts one by one, in the order they come; log probability of the parts."""
-    side = state.side
-    start_parts(data, side, i, j)
-    sizes[0], sizes[1] = 1, 1
+    start_parts(data, state, reach, i, j, sizes)
     log_q, product = 0.0, 1.0
     for t in range(members.shape[0]):
         m = members[t]
-        score_parts(data, state, members, part, i, j, sizes, m, variable(-1))
+        score_parts(data, state, reach, members, part, i, j, sizes, m, variable(-1))
         part[t], log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
         log_q, product = with_factor(log_q, product, log_odds, p)
         sizes[part[t]] += 1
-        update_column(data, side, part[t], m, 1.0)
+        enter_part(data, state, reach, part[t], m, sizes[part[t]])
     return log_q + math.log(product)
 
 
 @kernel
-def log_split_ratio(data, state, stat, first, second, n_first, n_second, others):
-    """log of p(two clusters) / p(one): columns of the two, their sizes, and the number of clusters beside which the second is new.
+def log_split_ratio(data, state, stat, reach, first, second, n_first, n_second, others):
+    """log of p(two clusters) / p(one): columns and rows of the two, their sizes, and the number of clusters beside which the second is new.
 
     The column of both together is WHOLE.
     """
     return (
-        log_split_weight(state, n_first, n_second, others) + marginal_column(data, stat, first) + marginal_column(data, stat, second)
-        - marginal_column(data, state.side, variable(WHOLE))
+        log_split_weight(data, state, reach, first, second, n_first, n_second, others) + marginal_column(data, stat, first)
+        + marginal_column(data, stat, second) - marginal_column(data, state.side, variable(WHOLE))
     )
 
 
 @kernel
-def part_clusters(state, members, part, sizes, k, j):
+def part_clusters(state, reach, members, part, sizes, k, j):
     """The two parts become clusters: the first in the place of k, the second, which j began, a new one."""
     K = state.num[N_CLUSTERS]
     copy_column(state.side, state.stat, variable(FIRST_PART), k)
@@ -160,8 +185,8 @@ def part_clusters(state, members, part, sizes, k, j):
     for t in range(members.shape[0]):
         if part[t] == 1:
             state.labels[members[t]] = K
-    weigh(state, k)
-    weigh(state, K)
+    weigh_as(state, k, reach[FIRST_PART])
+    weigh_as(state, K, reach[SECOND_PART])
 
 
 @kernel
@@ -172,7 +197,8 @@ def join_clusters(state, k, other):
     for m in range(state.labels.shape[0]):
         if state.labels[m] == other:
             state.labels[m] = k
-    weigh(state, k)
+    add_row(state.log_K_sum[k], state.log_K_sum[other], 1.0)
+    weigh_as(state, k, state.log_K_sum[k])
     drop_cluster(state, other)
 
 
@@ -189,7 +215,7 @@ def propose(data, state, memory, rng):
     splits = k_i == k_j
     log_split, count = 0.0, 0
     log_uniform = -rng.standard_exponential()
-    side = state.side
+    side, reach = state.side, memory.floats.reshape((REACH, state.location_probability.shape[1]))
     if not splits:
         # the probability of the split that would undo it is at most 1: most merges are refused without it
         copy_column(state.stat, side, k_i, variable(WHOLE))
@@ -197,7 +223,7 @@ def propose(data, state, memory, rng):
             if state.labels[m] == k_j:
                 update_column(data, side, variable(WHOLE), m, 1.0)
                 state.num[N_SCORED] += 1  # as much work
-        log_split = log_split_ratio(data, state, state.stat, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
+        log_split = log_split_ratio(data, state, state.stat, state.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
         if not -log_split > log_uniform:
             memory.tally[MERGE * TALLY + PROPOSED] += 1.0
             return
@@ -213,24 +239,24 @@ def propose(data, state, memory, rng):
     for t in range(count):
         target[t] = 0 if state.labels[members[t]] == k_i else 1
     if sequential:
-        log_q = sequential_allocation(data, state, members, part, target, not splits, i, j, sizes, rng)
+        log_q = sequential_allocation(data, state, reach, members, part, target, not splits, i, j, sizes, rng)
     else:
-        log_q = restricted_gibbs(data, state, members, part, target, not splits, i, j, sizes, int(memory.option[1]), rng)
+        log_q = restricted_gibbs(data, state, reach, members, part, target, not splits, i, j, sizes, int(memory.option[1]), rng)
     if splits:
         copy_column(state.stat, side, k_i, variable(WHOLE))
-        log_split = log_split_ratio(data, state, side, variable(FIRST_PART), variable(SECOND_PART), sizes[0], sizes[1], K)
+        log_split = log_split_ratio(data, state, side, reach, variable(FIRST_PART), variable(SECOND_PART), sizes[0], sizes[1], K)
     if not exceeds(memory, SPLIT if splits else MERGE, log_split - log_q if splits else log_q - log_split, log_uniform):
         return
     state.num[N_MOVED] += sizes[1]
     if splits:
-        part_clusters(state, members, part, sizes, k_i, j)
+        part_clusters(state, reach, members, part, sizes, k_i, j)
     else:
         join_clusters(state, k_i, k_j)
 
 
 @entry(MOVE_T)
 def split_merge(data, state, memory, rng):
-    """option[0] proposals; option[1] scans; option[2] how splits are proposed.  ints: (3 n + 2,)."""
+    """option[0] proposals; option[1] scans; option[2] how splits are proposed.  ints: (3 n + 2,); floats: (REACH P,), none in a mixture."""
     if state.labels.shape[0] < 2:
         return DONE
     for t in range(state.num[CURSOR], int(memory.option[0])):

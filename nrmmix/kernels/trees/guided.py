@@ -218,8 +218,7 @@ def set_out(data, state, guide, count, rng):
         low -= 1
     while high < count - 1 and between[high] > between[at]:
         high += 1
-    start_parts(data, state.side, member[a], member[b])
-    guide.size[0], guide.size[1] = 1, 1
+    start_parts(data, state, state.log_K_sum, member[a], member[b], guide.size)
     guide.part[a], guide.part[b] = 0, 1
     first, inner = set_core(data, state, guide, a, low, at, variable(0))
     outer, last = set_core(data, state, guide, b, at + 1, high, variable(1))
@@ -236,7 +235,7 @@ def set_out(data, state, guide, count, rng):
             inner = t
         elif t == outer - 1:
             outer = t
-        score_parts(data, state, member, guide.part, member[a], member[b], guide.size, member[t], variable(-1))
+        score_parts(data, state, state.log_K_sum, member, guide.part, member[a], member[b], guide.size, member[t], variable(-1))
         which, _, _ = choose_part(state.score, variable(-1), rng)
         enter_part(data, state, guide, t, which)
     return a, b
@@ -259,8 +258,8 @@ def run_scans(data, state, guide, count, a, b, forced, scans, rng):
             target[t] = 0 if state.labels[member[s]] == state.labels[i] else 1
             t += 1
     for _ in range(scans - 1):
-        scan_parts(data, state, members, part, target, False, i, j, guide.size, rng)
-    return scan_parts(data, state, members, part, target, forced, i, j, guide.size, rng)
+        scan_parts(data, state, state.log_K_sum, members, part, target, False, i, j, guide.size, rng)
+    return scan_parts(data, state, state.log_K_sum, members, part, target, forced, i, j, guide.size, rng)
 
 
 @kernel
@@ -272,7 +271,7 @@ def by_scan(data, state, guide, memory, k, count, log_q, rng):
     a, b = set_out(data, state, guide, count, rng)
     log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[splits.SCANS]), rng)
     copy_column(state.stat, side, k, variable(WHOLE))
-    gain = log_split_ratio(data, state, side, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
+    gain = log_split_ratio(data, state, side, state.log_K_sum, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
     if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return
@@ -282,7 +281,7 @@ def by_scan(data, state, guide, memory, k, count, log_q, rng):
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return
     state.num[N_MOVED] += guide.size[1]
-    part_clusters(state, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
+    part_clusters(state, state.log_K_sum, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
     guide.marginal[k], guide.marginal[K] = guide.union[0], guide.union[1]
 
 

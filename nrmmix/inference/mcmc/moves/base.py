@@ -78,8 +78,10 @@ _ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a
 
 
 def only_conjugate_mixtures(model: Specification) -> str:
-    if model.is_regression:
-        return _ONLY_MIXTURES
+    return _ONLY_MIXTURES if model.is_regression else only_conjugate(model)
+
+
+def only_conjugate(model: Specification) -> str:
     if len(model.packed.explicit):
         return "it needs component parameters that are integrated out, and the family's are not"
     return ""

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_conjugate_mixtures
+from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_conjugate
 from nrmmix.kernels.core.entry import Entry
+from nrmmix.kernels.measure.weights import REACH
 from nrmmix.kernels.moves import split_merge
 from nrmmix.model.specification import Specification
 
@@ -16,10 +17,11 @@ from nrmmix.model.specification import Specification
 @plugin
 @dataclass(frozen=True)
 class SplitMerge(Move):
-    """Split-merge: two observations drawn at random are parted, or their clusters joined, by Metropolis-Hastings at fixed u.
+    """Split-merge: two observations drawn at random are parted, or their clusters joined, by Metropolis-Hastings at fixed u or v.
 
-    For mixtures by every prior, of families whose component parameters are integrated out.  It changes many labels at once but rarely
-    single ones: best in a list with `Gibbs`.  `method="split_merge"` is one proposal of each of the two kinds below, then `Gibbs`.  Where a
+    For mixtures and density regressions by every prior, of families whose component parameters are integrated out; so are the locations of
+    a density regression.  It changes many labels at once but rarely single ones: best in a list with `Gibbs`.  `method="split_merge"` is
+    one proposal of each of the two kinds below, then `Gibbs`; for density regression it is three sequential ones, then `Gibbs`.  Where a
     merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its log ratio.
 
     Parameters
@@ -65,7 +67,8 @@ class SplitMerge(Move):
         return (float(self.proposals), float(self.scans), float(self.proposal == "sequential"))
 
     def scratch_size(self, model: Specification) -> ScratchSize:
-        return ScratchSize(ints=3 * model.n_obs + 2, side=split_merge.SIDE)
+        floats = REACH * len(model.grid.locations) if model.grid is not None else 0
+        return ScratchSize(floats=floats, ints=3 * model.n_obs + 2, side=split_merge.SIDE)
 
     def refusal(self, model: Specification) -> str:
-        return only_conjugate_mixtures(model)
+        return only_conjugate(model)
