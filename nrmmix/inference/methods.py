@@ -22,6 +22,8 @@ CYCLES: dict[str, Cycle] = {
     "tree": Cycle((TreeGuided(global_moves=3, depth=5), Gibbs()), share="work"),
     "tree_published": Cycle((PublishedTreeGuided(),)),
 }
+# where a name means other moves for density regression
+OF_REGRESSION: dict[str, Cycle] = {"split_merge": Cycle((SplitMerge(proposals=3, proposal="sequential"), Gibbs()))}
 SEARCHES: dict[str, Search] = {"bhc": BHC(), "ibhc": IBHC()}
 # "auto" is one of them, by `choose`.
 METHODS: dict[str, Method] = CYCLES | SEARCHES
@@ -35,9 +37,10 @@ def choose(model: Specification) -> str:
 
     For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
     `"split_merge"` where trees do not fit into memory or a family has none; `"gibbs"` for all others.  Few rows of one or two responses
-    mix as well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).
+    mix as well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).  So does
+    density regression by its default (benchmarks/motorcycle.py).
     """
-    if model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES:
+    if not model.is_regression and (model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES):
         for name in ("tree", "split_merge"):
             if not CYCLES[name].refusal(model) and not any(move.complaint(model) for move in CYCLES[name].moves):
                 return name
@@ -50,10 +53,16 @@ def method_of(method: Any, model: Specification) -> tuple[str, Method]:
     A ValueError names what there is if it is no method, and the methods that suit the model if it does not.
     """
     name, found = named(choose(model) if isinstance(method, str) and method == "auto" else method)
+    found = of_model(name, model) if isinstance(method, str) else found
     if why := found.refusal(model):
         suitable = ["auto", *(other for other in METHODS if not METHODS[other].refusal(model))]
         raise ValueError(f"{why}; methods for this model are {', '.join(map(repr, suitable))}.")
     return name, found
+
+
+def of_model(name: str, model: Specification) -> Method:
+    """What a name of a method means for a model."""
+    return OF_REGRESSION.get(name, METHODS[name]) if model.is_regression else METHODS[name]
 
 
 def named(method: Any) -> tuple[str, Method]:
@@ -82,7 +91,7 @@ def named(method: Any) -> tuple[str, Method]:
 
 def code_of(name: str, cycle: Cycle) -> str:
     """A method as an argument of `Model.fit`."""
-    if METHODS.get(name) == cycle:
+    if cycle in (METHODS.get(name), OF_REGRESSION.get(name)):
         return repr(name)
     moves = ", ".join(map(code, cycle.moves))
     return f"nm.Cycle([{moves}], share={cycle.share!r})"
@@ -90,7 +99,7 @@ def code_of(name: str, cycle: Cycle) -> str:
 
 def table(model: Specification) -> pd.DataFrame:
     """The methods that have a name, and whether they suit a model; see `nrmmix.Model.methods`."""
-    methods = {"auto": METHODS[choose(model)]} | METHODS
+    methods = {name: of_model(choose(model) if name == "auto" else name, model) for name in NAMES}
     why = {name: method.refusal(model) for name, method in methods.items()}
     return pd.DataFrame(
         {

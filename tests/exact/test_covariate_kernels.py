@@ -28,10 +28,10 @@ def log_marginal(block):
     return gaussian_log_marginal(Y[block][:, None], **FAMILY)
 
 
-def check(kernel, K, group, sigma, table, formula, R0=None, draws=DRAWS):
+def check(kernel, K, group, sigma, table, formula, R0=None, draws=DRAWS, method="gibbs"):
     prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
     model = nm.Model(formula, table, kernel=kernel, prior=prior, family=nm.Gaussian(**FAMILY))
-    fit = model.fit("gibbs", draws=draws, tune=500, chains=CHAINS, rng=3)
+    fit = model.fit(method, draws=draws, tune=500, chains=CHAINS, rng=3)
     np.testing.assert_allclose(np.exp(model.log_kernel(model.grid.distance, model.start_widths())), K, atol=1e-12)
     exact = location_posterior(KernelJoint(K, group, 1.3, sigma, 201, R0=R0), log_marginal)
     distance, limit = total_variation(exact, np.concatenate([fit.draws["labels"], fit.draws["locations"]], axis=-1))

@@ -2,28 +2,102 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
 import pytest
-from exact.enumeration import KernelJoint, location_posterior, total_variation
-from exact.test_gibbs_regression import DESIGNS, log_marginal, model, setting, states
+from exact import priors
+from exact.enumeration import KernelJoint, location_posterior, normalised, total_variation
+from exact.test_covariate_kernels import PLACES, SHAPES, X, Y, check
+from exact.test_gibbs_regression import DESIGNS, kernel_matrix, log_marginal, model, setting, states
 from support.cover import each_once
 
 import nrmmix as nm
+from nrmmix.kernels.moves import split_merge
 
 CHAINS, DRAWS = 8, 10_000
-PROPOSALS = ("sequential", "restricted_gibbs")
+MOVES = {
+    "sequential": nm.SplitMerge(proposals=2, proposal="sequential"),
+    "restricted Gibbs": nm.SplitMerge(proposals=2, scans=1),
+}
 
 
-def alone(proposal, **options):
-    return nm.SplitMerge(proposals=2, proposal=proposal, **options)
+def compare(fit, exact, limit_at_most=0.05):
+    distance, limit = total_variation(exact, states(fit))
+    assert limit < limit_at_most, "too few draws to tell"
+    assert distance < limit
 
 
-@pytest.mark.parametrize(("design", "sigma", "proposal"), each_once(DESIGNS, [0.0, 0.3], PROPOSALS))
-def test_partition_and_locations(design, sigma, proposal):
+@pytest.mark.parametrize(("design", "sigma", "move"), each_once(DESIGNS, [0.0, 0.3], MOVES))
+def test_partition_and_locations(design, sigma, move):
     data, K, group, kernel = setting(design)
     prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
-    fit = model(data, kernel, prior).fit(alone(proposal, scans=1), draws=DRAWS, tune=500, chains=CHAINS, rng=11)
+    fit = model(data, kernel, prior).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=11)
     assert fit.proposals()["accepted"].min() > 0
-    exact = location_posterior(KernelJoint(K, group, 1.3, sigma, 401 if K.shape[0] == 2 else 121), log_marginal)
+    compare(fit, location_posterior(KernelJoint(K, group, 1.3, sigma, 401 if K.shape[0] == 2 else 121), log_marginal))
+
+
+@pytest.mark.parametrize(("measure", "move"), each_once(priors.MEASURES, MOVES))
+def test_other_measures(measure, move):
+    data, K, group, kernel = priors.setting("se")
+    prior, law = priors.of_measure(K, group, **priors.SPREAD.get(measure, {"points": 161}))[measure]
+    fit = priors.regression(data, kernel, prior).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=5)
+    log_p = priors.with_likelihood(law(), len(data))
+    compare(fit, normalised(list(log_p), list(log_p.values())))
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_widths_of_atoms(move):
+    d = np.abs(np.subtract.outer([0.0, 1.0], PLACES))
+    K = np.stack([SHAPES["SquaredExponential"](d[:, p], w) for p in range(2) for w in (0.4, 1.2)], axis=1)
+    kernel = nm.SquaredExponential(nm.PerAtom((0.4, 1.2)), locations=PLACES)
+    check(kernel, K, [0, 0, 1, 1], 0.3, {"x": X, "y": Y}, "y ~ x", draws=DRAWS, method=MOVES[move])
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+def test_in_a_list_with_a_sampled_width(sigma):
+    """What `method="split_merge"` stands for and Gibbs alone draw the same law, width included."""
+    data, _, _, _ = setting("se, 2 groups")
+    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
+    built = model(data, nm.SquaredExponential(nm.LogNormal(-0.5, 0.6), locations=[0.0, 1.0]), prior)
+    fits = [built.fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=7) for method in ("split_merge", "gibbs")]
+    assert fits[0].cycle.moves[0].proposal == "sequential" and fits[0].cycle.moves[0].proposals == 3
+    for name in ("width", "n_clusters"):
+        means = [fit.draws[name].mean(axis=1) for fit in fits]
+        error = np.sqrt(sum(mean.var(ddof=1) / CHAINS for mean in means))
+        assert abs(means[0].mean() - means[1].mean()) < 5 * error
+        assert error < 0.02 * means[1].mean(), "too few draws to tell"
+
+
+# ---- wrong moves
+
+WRONG = (  # what stands in `split_merge.propose`, and what takes its place
+    ("log_split_ratio(data, state, side, reach,", "log_split_ratio(data, state, side, state.log_K_sum,"),  # clusters for parts
+    ("state.log_K_sum, k_i, k_j,", "reach, k_i * 0, k_j * 0 + 1,"),  # the last parts that were tried for clusters
+)
+
+
+@dataclass(frozen=True)
+class Mutant(nm.SplitMerge):
+    entry: ClassVar = None
+
+
+@pytest.mark.parametrize("wrong", [None, *WRONG], ids=["right", "splits", "merges"])
+def test_wrong_reaches_are_found(monkeypatch, wrong):
+    propose, move = (inspect.getsource(getattr(f, "py_func", f)) for f in (split_merge.propose, split_merge.split_merge.function))
+    if wrong:
+        assert propose.count(wrong[0]) == 1
+        propose = propose.replace(*wrong)
+    space = dict(vars(split_merge))
+    exec(propose + "\n\n" + move, space)
+    monkeypatch.setattr(Mutant, "entry", space["split_merge"])
+    data, _, group, _ = setting("se, 3 groups")
+    kernel = nm.SquaredExponential(0.2, locations=[0.2, 0.8])  # so narrow that ratios differ much
+    K = kernel_matrix(kernel, np.array([0.0, 0.5, 1.0]), np.array([0.2, 0.8]))
+    moves = [Mutant(proposals=2, proposal="sequential")]
+    fit = model(data, kernel, nm.NGGP(1.3, 0.3)).fit(moves, draws=2 * DRAWS, tune=500, chains=CHAINS, rng=2)
+    exact = location_posterior(KernelJoint(K, group, 1.3, 0.3, 121), log_marginal)
     distance, limit = total_variation(exact, states(fit))
-    assert limit < 0.05, "too few draws to tell"
-    assert distance < limit
+    assert distance > 1.5 * limit if wrong else distance < limit

@@ -82,6 +82,7 @@ def only_conjugate_mixtures(model: Specification) -> str:
 
 
 def only_conjugate(model: Specification) -> str:
+    """For moves that need component parameters integrated out."""
     if len(model.packed.explicit):
         return "it needs component parameters that are integrated out, and the family's are not"
     return ""
