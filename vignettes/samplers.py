@@ -139,4 +139,4 @@ for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
 #   move beside it. Without a table, its first few moves may be refused: tuning finds how many clusters to propose, and Gibbs moves beside it help.
 # - Split-merge, permutation and tree-guided moves need parameters that are integrated out, so `nm.SemiconjugateGaussian` runs with Gibbs and
 #   slice sampling.
-# - Density regression has Gibbs sampling only.
+# - Density regression has Gibbs sampling and split-merge only.
