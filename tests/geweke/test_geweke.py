@@ -66,7 +66,7 @@ def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[s
             data.rows.y[:] = rows[c]
             loop.fill_log_prior_predictive(data, state)  # on a column that it empties
             rebuild(data, state)
-            out[c, t] = [*chain.record.scalars[0], y[c * N + 3, 0]]
+            out[c, t] = [*chain.record.scalars[0, : len(names)], y[c * N + 3, 0]]
     return [dict(zip([*names, "y"], of_chain[BURN:].T, strict=True)) for of_chain in out]
 
 
@@ -100,7 +100,8 @@ def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, f
         return 1.0 / x
 
     for name in model.sampled:
-        given = {"mass": model.prior.mass, "sigma": model.prior.sigma} | dict(zip(model.width_names, model.widths, strict=True))
+        widths = {column: model.widths[j] for column, j in model.width_columns.items()}
+        given = {"mass": model.prior.mass, "sigma": model.prior.sigma} | widths
         functions = (itself, square) if name == "sigma" else (share, lambda x: share(x * x))
         for function in functions:
             add(name, function, expected(function, given[name]))
@@ -133,7 +134,9 @@ PRIORS = {
     "PY": nm.PitmanYor(MASS, nm.Beta(2, 3)),
     "finite": nm.FiniteMixture(5, MASS),
 }
-KERNELS = {"mixture": None, "SE": nm.SquaredExponential(nm.LogNormal(-1.0, 0.5))}
+KERNELS = {
+    "mixture": None, "SE": nm.SquaredExponential(nm.LogNormal(-1.0, 0.5)), "per atom": nm.SquaredExponential(nm.PerAtom((0.15, 0.5))),
+}
 
 
 @pytest.mark.slow
@@ -160,6 +163,13 @@ MOVES = {
 ])
 def test_joint_distribution_of_moves(move, prior):
     found = run(model_of(PRIORS[prior], None), ITERATIONS, MOVES[move])
+    assert all(abs(z) < LIMIT for z in found.values()), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("move", "kernel"), each_once(["split-merge", "split-merge, sequential"], ["SE", "per atom"]))
+def test_joint_distribution_of_moves_of_a_regression(move, kernel):
+    found = run(model_of(PRIORS["NGGP"], KERNELS[kernel]), ITERATIONS, MOVES[move])
     assert all(abs(z) < LIMIT for z in found.values()), found
 
 
