@@ -25,6 +25,15 @@ def add_row(target, row, sign):
 
 
 @fast
+def weighted_sum(a, b):
+    """sum_p a_p b_p of two rows of the same length, over all of it: a loop from a first to a last place would not be vectorised."""
+    total = 0.0
+    for p in range(a.shape[0]):
+        total += a[p] * b[p]
+    return total
+
+
+@fast
 def log_terms(log_K_sum, log_K_row, sign, log_R0, log_b, power, out):
     """out_p = log R0(p) + log_K_sum_p + sign log K_p - power log(tau + A_p); their maximum."""
     top = -math.inf
@@ -89,19 +98,17 @@ def location_weights(out, K, probability, K_over_b, first, last, log_size, size)
 
     K is 0 outside first, ..., last - 1.
     """
+    near = K_over_b[first:last]
     for k in range(K):
-        total = 0.0
-        for p in range(first, last):
-            total += probability[k, p] * K_over_b[p]
+        total = weighted_sum(probability[k, first:last], near)
         out[k] = log_size[size[k]] + (log_pos(total) if total > TINY else -math.inf)
 
 
 @kernel
 def location_weight(state, probability, size, g):
     """The same for one cluster of so many, whose locations have these probabilities (P,), and group g."""
-    total = 0.0
-    for p in range(state.band[g, 0], state.band[g, 1]):
-        total += probability[p] * state.K_over_b[g, p]
+    first, last = state.band[g, 0], state.band[g, 1]
+    total = weighted_sum(probability[first:last], state.K_over_b[g, first:last])
     return state.log_size[size] + (math.log(total) if total > TINY else -math.inf)
 
 

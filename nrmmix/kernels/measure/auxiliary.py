@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.special import draw_log_gamma
+from nrmmix.kernels.core.special import draw_log_gamma, log_pos
 from nrmmix.kernels.core.state import DONE, JOINT_WITH_V, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU, TINY
 from nrmmix.kernels.measure.nrm import (
     draw_stable_u,
@@ -73,16 +73,15 @@ def update_v(data, state, rng):
     base, c, psi = state.plane[0], state.plane[1], state.plane[2]
     exponents(state, c)
     recompute_A(state)
-    whole = is_integrated(data)  # L is no sum over the locations
-    for p in range(P):
-        psi[p] = 0.0 if whole else psi1_term(data, state, p)
+    banded = is_banded(data, state)
+    if banded:
+        psi1_terms(data, state, 0, P, psi)
     for g in range(G):
         K_row = state.K[g]
-        first, last = (0, P) if whole else (state.band[g, 0], state.band[g, 1])
-        outside = 0.0
-        if last - first < P:
-            for p in range(P):
-                outside += 0.0 if first <= p < last else psi[p]
+        first, last, outside = 0, P, 0.0
+        if banded:
+            first, last = state.band[g, 0], state.band[g, 1]
+            outside = sum_of(psi[:first]) + sum_of(psi[last:])
         lost = False
         for p in range(first, last):
             rest = state.A[p] - state.v[g] * K_row[p]
@@ -102,19 +101,44 @@ def update_v(data, state, rng):
         state.v[g] = math.exp(x)
         for p in range(first, last):
             state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
-        if last - first < P:
-            for p in range(first, last):
-                psi[p] = psi1_term(data, state, p)
+        if banded:
+            psi1_terms(data, state, first, last, psi)
     recompute_A(state)
     return DONE
 
 
 @kernel
-def psi1_term(data, state, p):
-    """R0(p) psi1(A_p)"""
+def is_banded(data, state):
+    """Whether most of K is 0 outside its bands, so that sums over them are worth what they take to prepare."""
+    if is_integrated(data):  # L is no sum over the locations
+        return False
+    G, P = state.K.shape
+    within = 0
+    for g in range(G):
+        within += state.band[g, 1] - state.band[g, 0]
+    return 2 * within < G * P
+
+
+@kernel
+def psi1_terms(data, state, first, last, psi):
+    """psi[p] = R0(p) psi1(A_p) at first, ..., last - 1."""
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
-    log_tau = math.log(tau) if tau > 0.0 else 0.0
-    return data.R0[p] * psi1_at(math.log(max(tau + state.A[p], TINY)), sigma, log_tau, power_of_tau(sigma, tau))
+    log_tau, tau_power = math.log(tau) if tau > 0.0 else 0.0, power_of_tau(sigma, tau)
+    fill_psi1(psi[first:last], data.R0[first:last], state.A[first:last], sigma, tau, log_tau, tau_power)
+
+
+@fast
+def fill_psi1(psi, R0, A, sigma, tau, log_tau, tau_power):
+    for p in range(psi.shape[0]):
+        psi[p] = R0[p] * psi1_at(log_pos(max(tau + A[p], TINY)), sigma, log_tau, tau_power)
+
+
+@fast
+def sum_of(row):
+    total = 0.0
+    for p in range(row.shape[0]):
+        total += row[p]
+    return total
 
 
 @kernel

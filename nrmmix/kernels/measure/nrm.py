@@ -172,7 +172,7 @@ def recorded_sigma(data, state):
     return 0.0 if data.setup[MEASURE] == FINITE else state.hyper[SIGMA]
 
 
-@kernel
+@inlined
 def growth_sums(data, state, base, K_row, v, c, R0):
     """(sum_p c_p log b_p, T or L) at b_p = base_p + v K_p, tau in the base; T of some of the locations where R0 is of these."""
     if is_integrated(data):
@@ -188,7 +188,7 @@ def total_growth(data, state, sigma):
     return total_psi1(data, state, sigma)
 
 
-@kernel
+@inlined
 def mass_term(data, state, sigma, growth):
     """log of exp(-mass T), or of its integral over a prior of the mass together with mass^K, up to what v and the widths do not enter."""
     K = state.num[N_CLUSTERS]
