@@ -1,6 +1,10 @@
 """What every test starts from, and which tests run."""
 
 import os
+
+# Before NumPy is there: arrays of tests are small, and threads of OpenBLAS that wait for each other take far more than they do.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import signal
 import sys
 from pathlib import Path
