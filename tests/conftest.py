@@ -2,7 +2,8 @@
 
 import os
 
-# Before NumPy is there: arrays of tests are small, and threads of OpenBLAS that wait for each other take far more than they do.
+# Arrays of tests are small, and threads that wait for each other take far more than they do.  This comes before SciPy is loaded;
+# NumPy, which pytest has loaded by now, hears of it from `make test`.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import signal
