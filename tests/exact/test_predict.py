@@ -96,7 +96,7 @@ def test_regression_density(sigma, x_new):
     def joint(values):
         groups, group = np.unique(values, return_inverse=True)
         K = np.exp(-(np.subtract.outer(groups, locations) ** 2) / (2 * width**2))
-        return KernelJoint(K, group, 1.3, sigma, points=401 if len(groups) == 2 else 101)
+        return KernelJoint(K, group, 1.3, sigma, points=161 if len(groups) == 2 else 101)
 
     evidence = regression_evidence(Y[:3], joint(x))
     longer = joint(np.append(x, x_new))
