@@ -20,7 +20,7 @@ from support.cover import each_once
 
 import nrmmix as nm
 
-CHAINS, DRAWS = 16, 6_000
+CHAINS, DRAWS = 16, 4_000
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
 Y = np.array([-0.6, 0.5, 0.7, -1.2, 1.4])
 

@@ -50,7 +50,7 @@ from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS
 from nrmmix.kernels.measure.weights import log_join_weights
 
-CHAINS, DRAWS = 16, 4000
+CHAINS, DRAWS = 16, 2500
 
 
 # ---- laws of partitions
