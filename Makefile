@@ -18,8 +18,9 @@ demo: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/nrmmix fit "accel_g ~ times_ms" --data mcycle --plot demo/mcycle.png
 	MPLBACKEND=Agg $(BIN)/nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --plot demo/faithful.png
 
-# numba's cache does not notice edits in other modules: tests start from an empty one.
-FRESH := cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && MPLBACKEND=Agg NUMBA_CACHE_DIR="$$cache" $(BIN)/python
+# numba's cache does not notice edits in other modules: tests start from an empty one.  Threads of OpenBLAS would wait for each other.
+FRESH := cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
+	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$$cache" $(BIN)/python
 PYTEST := $(FRESH) -m pytest -q
 
 # Two processes, which share what they compile.

@@ -1,14 +1,26 @@
 """What every test starts from, and which tests run."""
 
 import os
+
+# Arrays of tests are small, and threads that wait for each other take far more than they do.  This comes before SciPy is loaded;
+# NumPy, which pytest has loaded by now, hears of it from `make test`.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import signal
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.compiling import once_for_all
 
 EXACT = Path(__file__).parent / "exact"
+
+
+def pytest_configure():
+    """Processes of pytest-xdist do not compile the same functions twice."""
+    if os.environ.get("PYTEST_XDIST_WORKER") and os.environ.get("NUMBA_CACHE_DIR"):
+        once_for_all(Path(os.environ["NUMBA_CACHE_DIR"]) / "claims" / os.environ["PYTEST_XDIST_TESTRUNUID"])
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

@@ -168,6 +168,7 @@ def test_pictures(fits, name):
         options = {} if kind == "profiles" else {"draws": 5}
         options |= {"points": 12} if kind in ("quantiles", "conditional", "slices", "mean") else {}
         axes = np.ravel(fit.plot(kind, **options))
+        axes[0].figure.set_layout_engine("none")  # which takes most of the time; test_plots.py has it
         axes[0].figure.canvas.draw()
         assert all(one.has_data() for one in axes if one.get_visible())
         pyplot.close(axes[0].figure)

@@ -143,7 +143,7 @@ def test_gibbs_one_frequencies(name, which):
         clusters.detach(data, state, i)
     wanted = naive.gibbs_conditional_without_locations(problem_of(model, data), point_of(state), i)
     assert sum(p > 0.01 for p in wanted.values()) >= 2
-    assert chi_square(gibbs_counts(data, state, i, 6000), wanted) > LEAST_P
+    assert chi_square(gibbs_counts(data, state, i, 3000), wanted) > LEAST_P
 
 
 def test_gibbs_one_without_company():

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import naive
 import numba
@@ -261,7 +262,11 @@ def test_log_density_of_a_stretch(name):
 
 def check_draws(z, log_density, lo, hi):
     """Draws of a scalar against the distribution with the given log density on (lo, hi)."""
-    grid = np.linspace(lo, hi, 1500)
+    coarse = np.linspace(lo, hi, 100)
+    log_p = np.array([log_density(x) for x in coarse])
+    inside = np.flatnonzero(log_p > log_p.max() - 20)
+    assert 2 < len(inside) and 0 < inside[0] and inside[-1] < 99
+    grid = np.linspace(coarse[inside[0] - 1], coarse[inside[-1] + 1], 200)  # finer where the mass is
     log_p = np.array([log_density(x) for x in grid])
     p = np.exp(log_p - log_p.max())
     assert max(p[0], p[-1]) < 1e-6
@@ -323,17 +328,34 @@ def test_slice_hyper_draws(case):
     check_draws(z, density, -25.0, 20.0)
 
 
+def two_groups(regions):
+    """A model of two groups, and its kernel arrays."""
+    table = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0, 1.0], "y": [0.1, 1.0, -0.4, 0.3, 2.0]})
+    model = nm.Model("y ~ x", table, kernel=nm.SquaredExponential(0.7), prior=nm.NGGP(0.9, 0.4), family=nm.Gaussian(scale=1.0))
+    labels = [0, 1, 1, 0, 1] if regions == 2 else [0, 1, 0, 1, 1]
+    return model, *started(model, labels, locations=[0, 1], R0=[0.4, 0.6])
+
+
+@cache
+def law_of_v(regions):
+    """The logarithms of v of both groups on a grid, and their probabilities."""
+    model, data, state = two_groups(regions)
+    problem, point = problem_of(model, data), point_of(state)
+    grid = np.arange(-12.0, 18.0, 0.4)
+    log_p = np.array([
+        [naive.log_posterior(problem, replace(point, v=np.exp([s, t]))) + s + t for t in grid] for s in grid
+    ])
+    p = np.exp(log_p - log_p.max())
+    return *np.meshgrid(grid, grid, indexing="ij"), p / p.sum()
+
+
 @pytest.mark.parametrize(("moves_of_v", "regions"), [
     ("v", 2), ("levels", 2), ("both", 2), ("both", 1),  # with one region levels alone keep the ratio of the two
 ])
 def test_moves_of_v_draw_both_groups(moves_of_v, regions):
     """Groups in turn, regions, their common scale and the stretch leave p(v | the rest) as it is: against the density on a grid."""
-    table = pd.DataFrame({"x": [0.0, 0.0, 1.0, 1.0, 1.0], "y": [0.1, 1.0, -0.4, 0.3, 2.0]})
-    model = nm.Model("y ~ x", table, kernel=nm.SquaredExponential(0.7), prior=nm.NGGP(0.9, 0.4), family=nm.Gaussian(scale=1.0))
-    labels = [0, 1, 1, 0, 1] if regions == 2 else [0, 1, 0, 1, 1]
-    data, state = started(model, labels, locations=[0, 1], R0=[0.4, 0.6])
+    _, data, state = two_groups(regions)
     assert len(regions_of(state, data)) == regions
-    problem, point = problem_of(model, data), point_of(state)
     updates = {"v": [auxiliary.update_v], "levels": [auxiliary.update_levels], "both": [auxiliary.update_v, auxiliary.update_levels]}
     rng = np.random.default_rng(3)
     draws = np.empty((20_000, 2))
@@ -342,13 +364,7 @@ def test_moves_of_v_draw_both_groups(moves_of_v, regions):
             step(update, data, state, rng)
         draws[t] = np.log(state.v)
     np.testing.assert_allclose(state.A, state.v @ state.K, rtol=1e-12)
-    grid = np.arange(-12.0, 18.0, 0.4)
-    log_p = np.array([
-        [naive.log_posterior(problem, replace(point, v=np.exp([s, t]))) + s + t for t in grid] for s in grid
-    ])
-    p = np.exp(log_p - log_p.max())
-    p /= p.sum()
-    s, t = np.meshgrid(grid, grid, indexing="ij")
+    s, t, p = law_of_v(regions)
     # smooth functions only: the grid is a trapezoid rule
     for function in (lambda a, b: a, lambda a, b: b, lambda a, b: a * a, lambda a, b: a * b, lambda a, b: (a - b) ** 2):
         wanted = (p * function(s, t)).sum()
@@ -367,14 +383,13 @@ def test_rescale_draws(groups):
     c = np.zeros(len(problem.R0))
     nrm.exponents(state, c)
     rng = np.random.default_rng(4)
-    draws = np.empty(12_000)
-    for t in range(len(draws)):
+    log_c = np.empty((12_000, 5))
+    for t in range(len(log_c)):
         auxiliary.rescale(data, state, c, rng)
-        log_c = np.log(state.v / point.v)
-        np.testing.assert_allclose(log_c, np.where(np.isin(np.arange(5), groups), log_c[groups[0]], 0.0), atol=1e-8)
-        draws[t] = log_c[groups[0]]
+        log_c[t] = np.log(state.v / point.v)
+    np.testing.assert_allclose(log_c, np.where(np.isin(np.arange(5), groups), log_c[:, groups[:1]], 0.0), atol=1e-8)
     check_draws(
-        draws[::4], lambda x: naive.log_density_scale(problem, point, groups, x, without_mass=False), -25, 30
+        log_c[::4, groups[0]], lambda x: naive.log_density_scale(problem, point, groups, x, without_mass=False), -25, 30
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,12 @@ POINTS = np.array([-1.0, 0.3, 2.5])
 
 
 def log_marginal(block, y=Y):
-    return gaussian_log_marginal(np.asarray(y)[block][:, None], **FAMILY)
+    return log_marginal_of(*np.asarray(y)[block].tolist())
+
+
+@cache
+def log_marginal_of(*values):
+    return gaussian_log_marginal(np.array(values)[:, None], **FAMILY)
 
 
 def clusters_of(labels):

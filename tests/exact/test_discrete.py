@@ -18,7 +18,7 @@ from nrmmix.kernels.core.entry import SCORE_T, entry
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.families import poisson
 
-CHAINS, DRAWS = 16, 4_000
+CHAINS, DRAWS = 16, 2_500
 NAN = np.nan
 
 VISITS = np.array([[0, 3], [1, 40], [0, 2], [6, NAN], [9, 35], [NAN, 5]])

@@ -21,7 +21,7 @@ import nrmmix as nm
 from nrmmix.kernels.core.state import ACCEPTED, CALLS, PROPOSED, TALLY
 from nrmmix.kernels.moves import split_merge
 
-CHAINS, DRAWS = 16, 1500
+CHAINS, DRAWS = 16, 900
 MOVES = {
     "no scans": nm.SplitMerge(proposals=3, scans=0),
     "one scan": nm.SplitMerge(proposals=3, scans=1),
@@ -142,7 +142,7 @@ class Mutant(nm.SplitMerge):
 ])
 def test_wrong_proposals_are_found(monkeypatch, wrong, prior):
     monkeypatch.setattr(Mutant, "entry", mutant())
-    scans, draws = (5, 12_000) if wrong == 4 else (0, 4000)
+    scans, draws = (5, 8000) if wrong == 4 else (0, 2500)
     fit = run(Mutant(proposals=3, scans=scans, wrong=wrong), matrix.PRIORS[prior][0], FAMILY, draws=draws)
     distance, limit = total_variation(matrix.law(prior, FAMILY), fit.draws["labels"], matrix.DEVIATIONS)
     assert distance > 1.5 * limit if wrong else distance < limit

@@ -52,13 +52,13 @@ def test_every_kind(kind, prior):
     ["metropolis", "metropolis, markov"], MEASURES,
 ))
 def test_families(family, kind, prior):
-    apart, limit = distance(prior, family, KINDS[kind], draws=1000)
+    apart, limit = distance(prior, family, KINDS[kind], draws=600)
     assert limit < 0.08, "too few draws to tell"
     assert apart < limit
 
 
 def test_missing_cells_and_a_beam():
-    apart, limit = distance("NGGP(0.8, 0.2)", "Gaussian, full, cells missing", KINDS["beam 0.3"], draws=3000)
+    apart, limit = distance("NGGP(0.8, 0.2)", "Gaussian, full, cells missing", KINDS["beam 0.3"], draws=2000)
     assert limit < 0.05, "too few draws to tell"
     assert apart < limit
 
@@ -97,7 +97,7 @@ WRONG = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 def test_wrong_ones_are_found(wrong):
-    apart, limit = distance("DP(1)", FULL, WRONG[wrong], draws=6000)
+    apart, limit = distance("DP(1)", FULL, WRONG[wrong], draws=3000)
     assert apart > 2 * limit
 
 
@@ -144,7 +144,7 @@ def test_sampled_hyperparameters(prior, integrate_mass, kind):
     moves = [nm.Permutation(program, integrate_mass=integrate_mass, beam=0.1 if kind == "beam and Gibbs" else None)]
     if kind == "beam and Gibbs":
         moves.append(nm.Gibbs(subset=1))
-    fit = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family)).fit(moves, draws=2500, tune=100, chains=CHAINS, rng=5)
+    fit = nm.Model(data=X, prior=measure, family=nm.Gaussian(**family)).fit(moves, draws=1600, tune=100, chains=CHAINS, rng=5)
     mass, sigma, K = hyper_posterior(X, family, mass_prior, sigma_prior)
     assert abs(z_score(fit.draws["mass"], mass)) < 4
     assert abs(z_score(fit.draws["n_clusters"].astype(float), K)) < 4

@@ -40,6 +40,7 @@ from exact.priors import (
 )
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.clusters import attach, detach, score_columns
@@ -49,7 +50,7 @@ from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS
 from nrmmix.kernels.measure.weights import log_join_weights
 
-CHAINS, DRAWS = 16, 4000
+CHAINS, DRAWS = 16, 2500
 
 
 # ---- laws of partitions
@@ -171,8 +172,7 @@ def test_sampled_hyperparameters(prior):
 # ---- density regression
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize(("design", "measure"), each_once(DESIGNS, MEASURES))
 def test_partition_and_locations(design, measure):
     data, K, group, kernel = setting(design)
     prior, law = of_measure(K, group, **SPREAD.get(measure, {"points": 161}))[measure]

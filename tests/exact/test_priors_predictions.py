@@ -34,6 +34,7 @@ from exact.priors import (
     with_likelihood,
 )
 from scipy.special import logsumexp
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.kernels.predictive import draw_measure
@@ -72,8 +73,7 @@ def close(values, exact):
     assert (np.abs(values.mean(axis=0) - exact) < 5 * error).all()
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("x_new", [0.0, 0.6])
+@pytest.mark.parametrize(("x_new", "measure"), each_once([0.0, 0.6], MEASURES))
 def test_regression_density(measure, x_new):
     """Ratios of evidences, at a covariate of the training data and at another: one group more."""
     x, locations = np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0])
@@ -130,8 +130,7 @@ def test_measure_has_the_predictive_weights_as_its_mean(prior):
     assert (error < 0.015 * wanted).all(), "too few draws to tell"
 
 
-@pytest.mark.parametrize("measure", ["PY", "stable", "finite-3"])
-@pytest.mark.parametrize("with_kernel", [False, True])
+@pytest.mark.parametrize(("with_kernel", "measure"), each_once([False, True], ["PY", "stable", "finite-3"]))
 def test_random_measure_has_the_estimate_as_its_mean(measure, with_kernel):
     """Averages over draws of the random measure given one recorded state of u or v, over many states."""
     prior = of_measure(np.ones((2, 1)), [0, 1])[measure][0]
@@ -208,8 +207,7 @@ def test_partitions_from_the_prior(prior):
     assert distance < limit
 
 
-@pytest.mark.parametrize("measure", MEASURES)
-@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize(("design", "measure"), each_once(DESIGNS, MEASURES))
 def test_partitions_and_locations_from_the_prior(design, measure):
     data, K, group, kernel = setting(design)
     prior, law = of_measure(K, group, **SPREAD.get(measure, {"points": 161}))[measure]

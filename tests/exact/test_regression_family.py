@@ -17,7 +17,7 @@ from exact.marginals import matrix_regression_log_marginal, regression_log_margi
 
 import nrmmix as nm
 
-CHAINS, DRAWS = 16, 6_000
+CHAINS, DRAWS = 16, 3_500
 X = np.array([-1.0, -0.4, 0.1, 0.7, 1.1, 1.6])
 Y = np.array([-1.1, 0.9, 0.2, 0.5, -0.4, 1.8])
 DESIGN = np.column_stack([np.ones(6), X])

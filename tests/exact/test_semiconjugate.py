@@ -27,7 +27,7 @@ from nrmmix.kernels.core.state import DONE
 from nrmmix.kernels.moves.algorithm8 import AUXILIARY
 from nrmmix.kernels.moves.gibbs import gibbs_one
 
-CHAINS, DRAWS = 16, 6_000
+CHAINS, DRAWS = 16, 4_000
 
 
 def of_column(y, precision=(SHAPE, RATE)):

@@ -130,7 +130,7 @@ def likelihood_of_sizes():
 
 def check_means(measure, wanted):
     """Posterior means of mass, sigma and K."""
-    fit = run(nm.Model(data=X, prior=measure, family=nm.Gaussian(**FAMILY)), 5000, rng=5)
+    fit = run(nm.Model(data=X, prior=measure, family=nm.Gaussian(**FAMILY)), 3500, rng=5)
     assert abs(z_score(fit.draws["n_clusters"].astype(float), wanted[2])) < 4
     for parameter, value in zip(("mass", "sigma"), wanted, strict=False):
         if parameter in fit.model.sampled:
@@ -222,7 +222,7 @@ class Hurried(Mutant):
 
 @pytest.mark.parametrize("move", [Forgetful, Hurried])
 def test_mutants_are_found_out(move):
-    fit = run(FULL.build(PRIORS["NGGP(0.8, 0.2)"][0]), 8000, move(), rng=7)
+    fit = run(FULL.build(PRIORS["NGGP(0.8, 0.2)"][0]), 4000, move(), rng=7)
     distance, limit = total_variation(law("NGGP(0.8, 0.2)"), fit.draws["labels"], DEVIATIONS)
     assert distance > 2 * limit
 

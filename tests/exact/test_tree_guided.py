@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -74,8 +75,10 @@ def check(fit, law, most):
 # ---- every prior and family
 
 
-@pytest.mark.parametrize(("prior", "family"), each_once(matrix.PRIORS, CONJUGATE))
+@pytest.mark.nightly
+@pytest.mark.parametrize(("prior", "family"), list(product(matrix.PRIORS, CONJUGATE)))
 def test_every_prior_and_family(prior, family):
+    """By day test_matrix.py has cells of this move in which each of them occurs."""
     check(run(TreeGuided(global_moves=5), matrix.PRIORS[prior][0], family, draws=800), matrix.law(prior, family), 0.11)
 
 
@@ -87,13 +90,13 @@ def test_parameters_that_are_not_integrated_out(family):
 
 @pytest.mark.parametrize(("move", "prior"), each_once(MOVES, ["NGGP(0.8, 0.2)", "PY(-0.2, 0.5)", "finite(3, 1.2)"]))
 def test_every_kind(move, prior):
-    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=1500), matrix.law(prior, FULL), 0.12)
+    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=900), matrix.law(prior, FULL), 0.12)
 
 
 @pytest.mark.parametrize("move", ["global, blocks", "global, scan"])
 def test_more_clusters_than_components(move):
     """Seven observations and three components: splits into more are proposed, and refused."""
-    fit = run(MOVES[move], nm.FiniteMixture(3, 1.2), LONGEST, draws=4000)
+    fit = run(MOVES[move], nm.FiniteMixture(3, 1.2), LONGEST, draws=2500)
     check(fit, matrix.law("finite(3, 1.2)", LONGEST), 0.1)
     assert fit.draws["n_clusters"].max() == 3
     counts = tally(fit).reshape(-1, TALLY)
@@ -108,20 +111,20 @@ def law_of_mixtures():
 
 @pytest.mark.parametrize("move", MOVES)
 def test_a_prior_by_its_table(move):
-    check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FULL, draws=1500), law_of_mixtures(), 0.08)
+    check(run(MOVES[move], finite_mixtures.Mixtures(0.7), FULL, draws=900), law_of_mixtures(), 0.08)
 
 
 @pytest.mark.parametrize(("move", "prior"), each_once(["blocks", "scan"], ["DP(1)", "PY(0.9, 0.3)"]))
 def test_cells_that_are_drawn(move, prior):
     """The guide tree does not see them; the trees of clusters do."""
-    fit = run(MOVES[move], matrix.PRIORS[prior][0], CELLS_MISSING, draws=2500, init="each")
+    fit = run(MOVES[move], matrix.PRIORS[prior][0], CELLS_MISSING, draws=1500, init="each")
     check(fit, matrix.law(prior, CELLS_MISSING), 0.07)
 
 
 @pytest.mark.parametrize(("move", "init"), each_once(["both", "global, both"], ["one", "each", "sequential"]))
 def test_any_start_leads_to_the_same_law(move, init):
     prior = "NGGP(0.5, 0.6, tau 2)"
-    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=1500, rng=2, init=init), matrix.law(prior, FULL), 0.08)
+    check(run(MOVES[move], matrix.PRIORS[prior][0], FULL, draws=900, rng=2, init=init), matrix.law(prior, FULL), 0.08)
 
 
 TIES = np.array([[0.3, 0.1], [0.3, 0.1], [0.3, 0.1], [1.9, -0.4], [1.9, -0.4], [-1.0, 0.8]])
@@ -132,7 +135,7 @@ def test_identical_observations(move):
     family = nm.Gaussian(m=np.array([0.2, 0.4]), r=0.3, nu=4.0, scale=np.eye(2))
     law = partition_posterior(
         6, matrix.PRIORS["NGGP(0.8, 0.2)"][1], lambda c: gaussian_log_marginal(TIES[c], family.m, 0.3, 4.0, family.scale))
-    fit = nm.Model(data=TIES, family=family, prior=nm.NGGP(0.8, 0.2)).fit(MOVES[move], draws=2000, tune=100, chains=CHAINS, rng=3)
+    fit = nm.Model(data=TIES, family=family, prior=nm.NGGP(0.8, 0.2)).fit(MOVES[move], draws=1200, tune=100, chains=CHAINS, rng=3)
     check(fit, law, 0.07)
 
 
@@ -143,7 +146,7 @@ def test_identical_observations(move):
 def test_how_often_the_guide_tree_is_made_anew(prior, refresh, tune):
     """From any guide, adapted in tuning or not."""
     move = TreeGuided(global_moves=2, refresh=refresh)
-    check(run(move, matrix.PRIORS[prior][0], FULL, draws=1500, tune=tune, rng=4), matrix.law(prior, FULL), 0.09)
+    check(run(move, matrix.PRIORS[prior][0], FULL, draws=900, tune=tune, rng=4), matrix.law(prior, FULL), 0.09)
 
 
 @pytest.mark.parametrize("options", [
@@ -151,7 +154,7 @@ def test_how_often_the_guide_tree_is_made_anew(prior, refresh, tune):
 ])
 def test_options(options):
     move = TreeGuided(**({"global_moves": 3} | options))
-    check(run(move, matrix.PRIORS["DP(1)"][0], FULL, draws=1500, rng=5), matrix.law("DP(1)", FULL), 0.08)
+    check(run(move, matrix.PRIORS["DP(1)"][0], FULL, draws=900, rng=5), matrix.law("DP(1)", FULL), 0.08)
 
 
 @pytest.mark.parametrize(("prior", "kind", "tune"), [
@@ -175,7 +178,7 @@ def test_splits_into_several_blocks():
     """One global move an iteration and nothing else: clusters come by twos and more, and are merged by as many."""
     steps = {}
     for share in (0.0, 1.0):
-        fit = run(GlobalMoves(global_moves=1, scan_share=share), nm.DirichletProcess(3.0), LONGEST, draws=5000)
+        fit = run(GlobalMoves(global_moves=1, scan_share=share), nm.DirichletProcess(3.0), LONGEST, draws=3500)
         steps[share] = np.bincount(np.diff(fit.draws["n_clusters"], axis=1).ravel() + 7, minlength=15)
         moves = int(steps[share][:7].sum()), int(steps[share][8:].sum())
         counts = tally(fit).reshape(-1, TALLY)[:, ACCEPTED]
@@ -273,6 +276,6 @@ class Mutant(TreeGuided):
 def test_wrong_moves_are_found(monkeypatch, wrong, options):
     monkeypatch.setattr(Mutant, "entry", mutants()[2])
     number = 1 + list(WRONG).index(wrong) if wrong else 0
-    fit = run(Mutant(**options, wrong=number), nm.DirichletProcess(1.0), FULL, draws=6000)
+    fit = run(Mutant(**options, wrong=number), nm.DirichletProcess(1.0), FULL, draws=4000)
     distance, limit = total_variation(matrix.law("DP(1)", FULL), fit.draws["labels"], matrix.DEVIATIONS)
     assert distance > 1.5 * limit if wrong else distance < limit < 0.05

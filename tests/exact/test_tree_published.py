@@ -25,7 +25,7 @@ from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 
 MASS, POINTS = 1.3, np.array([-2.1, -1.7, -0.2, 0.1, 1.6, 2.4])
 REPAIRS = ("subset", "tree", "first_pick")
-CHAINS, DRAWS = 16, 3000
+CHAINS, DRAWS = 16, 2000
 
 
 def log_marginal(rows):
@@ -306,7 +306,7 @@ BIAS = {"global": (0.13, 0.17), "local": (0.19, 0.27), "both": (0.13, 0.19), "as
 
 @pytest.mark.parametrize("name", BIAS)
 def test_bias_on_six_observations(name):
-    distance, limit = total_variation(posterior(6), draws_of(CYCLES[name][0], 6, draws=2000), matrix.DEVIATIONS)
+    distance, limit = total_variation(posterior(6), draws_of(CYCLES[name][0], 6, draws=1400), matrix.DEVIATIONS)
     assert limit < 0.07
     assert BIAS[name][0] < distance < BIAS[name][1]
 

@@ -28,7 +28,7 @@ from nrmmix.kernels.predictive import draw_component
 from nrmmix.model.prior_predictive import _partitions
 
 N, CHAINS, BURN = 8, 16, 100
-ITERATIONS = int(os.environ.get("NRMMIX_GEWEKE_ITERATIONS", "600"))  # of each chain; the tests at length take 15,000
+ITERATIONS = int(os.environ.get("NRMMIX_GEWEKE_ITERATIONS", "400"))  # of each chain; the tests at length take 15,000
 FAMILY = {"m": 0.0, "r": 0.5, "nu": 5.0, "scale": 3.0}
 X = np.array([0.0, 0.0, 0.2, 0.4, 0.4, 0.6, 0.9, 1.0])  # with two pairs: six groups of a regression
 
@@ -106,7 +106,7 @@ def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, f
         for function in functions:
             add(name, function, expected(function, given[name]))
     if model.is_regression:
-        drawn = np.array([1.0 / len(locations) for _, locations, _ in _partitions(model, 5000, np.random.SeedSequence(0))])
+        drawn = np.array([1.0 / len(locations) for _, locations, _ in _partitions(model, 2500, np.random.SeedSequence(0))])
         add("n_clusters", inverse, drawn.mean(), drawn.std() / math.sqrt(len(drawn)))
     else:
         law = model.prior_n_clusters()

@@ -68,18 +68,12 @@ def log_finite(sizes: Sequence[int], theta: float, M: int) -> float:
 
 def squared_exponential(x: np.ndarray, mu: np.ndarray, width: np.ndarray) -> np.ndarray:
     """K (G, P) of rows x (G, D) and mu (P, D)."""
-    K = np.empty((len(x), len(mu)))
-    for g, p in np.ndindex(K.shape):
-        K[g, p] = math.exp(-0.5 * sum(((a - b) / w) ** 2 for a, b, w in zip(x[g], mu[p], width, strict=True)))
-    return K
+    return np.exp(-0.5 * (((x[:, None, :] - mu) / width) ** 2).sum(axis=-1))
 
 
 def box(x: np.ndarray, mu: np.ndarray, width: np.ndarray) -> np.ndarray:
     """1 where every covariate is within its width."""
-    K = np.empty((len(x), len(mu)))
-    for g, p in np.ndindex(K.shape):
-        K[g, p] = float(all(abs(a - b) < w for a, b, w in zip(x[g], mu[p], width, strict=True)))
-    return K
+    return (np.abs(x[:, None, :] - mu) < width).all(axis=-1).astype(float)
 
 
 def mixture_weights(sizes: np.ndarray, mass: float, sigma: float, tau: float) -> np.ndarray:
