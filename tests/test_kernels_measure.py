@@ -233,7 +233,7 @@ STRETCHED = [name for name, model in DENSITIES.items() if model.is_regression]
 
 @pytest.mark.parametrize("name", STRETCHED)
 def test_log_density_of_a_stretch(name):
-    """What `stretch` gathers before its step stays, so its density can be asked for afterwards."""
+    """What is gathered before the step stays, so its density can be asked for afterwards."""
     model = DENSITIES[name]
     seen = set()
     for seed in range(4):
@@ -242,6 +242,7 @@ def test_log_density_of_a_stretch(name):
         seen.add(len(regions))
         auxiliary.find_regions(data, state)
         assert [np.flatnonzero(state.region == r).tolist() for r in np.unique(state.region)] == regions
+        auxiliary.gather_regions(data, state)
         auxiliary.stretch(data, state, np.random.default_rng(0))
         shift = np.log(state.v / point.v)
         level = np.zeros(len(shift))
@@ -375,17 +376,17 @@ def test_moves_of_v_draw_both_groups(moves_of_v, regions):
 
 @pytest.mark.parametrize("groups", [[0, 1, 2, 3, 4], [1, 2, 4], [3]], ids=str)
 def test_rescale_draws(groups):
-    """The scale of the chosen groups; the others stay."""
+    """The scale of all groups, or of those of a region; the others stay."""
     model = regression(9, nm.SquaredExponential([0.4, 0.8]), prior=nm.NGGP(0.9, 0.35), q=2)
     data, state = random_point(model, np.random.default_rng(8))
     problem, point = problem_of(model, data), point_of(state)
-    state.chosen[:] = np.isin(np.arange(5), groups)
-    c = np.zeros(len(problem.R0))
-    nrm.exponents(state, c)
+    state.region[:] = np.where(np.isin(np.arange(5), groups), groups[0], np.setdiff1d(np.arange(6), groups)[0])
     rng = np.random.default_rng(4)
     log_c = np.empty((12_000, 5))
     for t in range(len(log_c)):
-        auxiliary.rescale(data, state, c, rng)
+        auxiliary.gather_regions(data, state)
+        nrm.exponents(state, state.plane[1])
+        auxiliary.rescale(data, state, auxiliary.ALL if len(groups) == 5 else groups[0], rng)
         log_c[t] = np.log(state.v / point.v)
     np.testing.assert_allclose(log_c, np.where(np.isin(np.arange(5), groups), log_c[:, groups[:1]], 0.0), atol=1e-8)
     check_draws(

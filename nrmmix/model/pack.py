@@ -110,7 +110,6 @@ def state_of(model: Specification, data: layout.Data, n_clusters: int, n_side: i
         trial=np.zeros((G, P)),
         log_trial=np.zeros((G if any(name in model.sampled for name in model.width_names) else 0, P)),
         region=np.zeros(G, np.int64),
-        chosen=np.zeros(G, np.int64),
         carried=np.zeros((4, G)),
     )
 

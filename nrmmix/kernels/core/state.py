@@ -153,7 +153,6 @@ class State(NamedTuple):
     trial: np.ndarray  # (G, P) scratch of the width update: K; and of levels of v
     log_trial: np.ndarray  # (G, P) and log K; (0, P) where no width is sampled
     region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
-    chosen: np.ndarray  # (G,) int64 scratch: groups that a scale move takes
     carried: np.ndarray  # (4, G) scratch of moves of many V_g at once
 
 

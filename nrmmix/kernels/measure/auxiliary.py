@@ -26,6 +26,7 @@ from nrmmix.kernels.measure.nrm import (
     total_psi1,
 )
 
+ALL = -1
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 
 
@@ -171,62 +172,72 @@ def update_levels(data, state, rng):
     Where A is large against tau only ratios of the V_g matter much: then levels differ between regions by orders of magnitude, under a
     heavy tail, and would move slowly by single V_g.  Regions do not depend on v, so each slice step leaves the posterior as it is.
     """
-    G = state.v.shape[0]
-    c = state.plane[1]
-    exponents(state, c)
+    exponents(state, state.plane[1])
     find_regions(data, state)
-    for g in range(G):
-        state.chosen[g] = 1
-    rescale(data, state, c, rng)
+    gather_regions(data, state)
+    rescale(data, state, ALL, rng)
     if state.num[N_CLUSTERS] > 1:
-        for r in range(G):
+        for r in range(state.v.shape[0]):
             if state.region[r] == r:
-                for g in range(G):
-                    state.chosen[g] = 1 if state.region[g] == r else 0
-                rescale(data, state, c, rng)
+                rescale(data, state, r, rng)
         stretch(data, state, rng)
     recompute_A(state)
     return DONE
 
 
 @kernel
-def rescale(data, state, c, rng):
-    """One slice step for the common log scale of the chosen V_g."""
-    G, P = state.K.shape
-    base, within = state.plane[0], state.plane[2]
-    for p in range(P):
+def gather_regions(data, state):
+    """Of each region r: `level`, log V of its first group, the largest and smallest log V, observations, and its part of A."""
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
+    for g in range(state.v.shape[0]):
+        r, log_v = state.region[g], math.log(state.v[g])
+        if r == g:
+            level[r], top[r], bottom[r] = log_v, log_v, log_v
+            count[r] = 0.0
+            for p in range(part.shape[1]):
+                part[r, p] = 0.0
+        top[r] = max(top[r], log_v)
+        bottom[r] = min(bottom[r], log_v)
+        count[r] += data.group_size[g]
+        add_row(part[r], state.K[g], state.v[g])
+
+
+@kernel
+def rescale(data, state, which, rng):
+    """One slice step for the common log scale of the V_g of region `which`, or of ALL."""
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
+    base, c, within = state.plane[0], state.plane[1], state.plane[2]
+    for p in range(base.shape[0]):
         base[p] = state.hyper[TAU]
         within[p] = 0.0
-    count, largest, smallest = 0.0, 0.0, math.inf
-    for g in range(G):
-        add_row(within if state.chosen[g] else base, state.K[g], state.v[g])
-        if state.chosen[g]:
-            count += data.group_size[g]
-            largest = max(largest, state.v[g])
-            smallest = min(smallest, state.v[g])
-    floor, ceiling = min(-LOG_V_MAX - math.log(smallest), 0.0), max(LOG_V_MAX - math.log(largest), 0.0)
-    scale = math.exp(slice_v(data, state, count, 0.0, floor, ceiling, base, within, c, data.R0, 0.0, rng))
-    for g in range(G):
-        if state.chosen[g]:
+    total, largest, smallest = 0.0, -math.inf, math.inf
+    for r in range(state.region.shape[0]):
+        if state.region[r] == r:
+            if which == ALL or which == r:
+                add_row(within, part[r], 1.0)
+                total += count[r]
+                largest, smallest = max(largest, top[r]), min(smallest, bottom[r])
+            else:
+                add_row(base, part[r], 1.0)
+    floor, ceiling = min(-LOG_V_MAX - smallest, 0.0), max(LOG_V_MAX - largest, 0.0)
+    x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, data.R0, 0.0, rng)
+    scale = math.exp(x)
+    for g in range(state.region.shape[0]):
+        r = state.region[g]
+        if which == ALL or which == r:
             state.v[g] *= scale
+            if r == g:
+                level[r] += x
+                top[r] += x
+                bottom[r] += x
+                for p in range(base.shape[0]):
+                    part[r, p] *= scale
 
 
 @kernel
 def stretch(data, state, rng):
-    """One slice step for s in log V_g + (s - 1) l_r, l_r the log V of the first group of region r: Jacobian s^(number of regions)."""
-    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
-    for g in range(state.v.shape[0]):
-        r = state.region[g]
-        if r == g:
-            level[r] = math.log(state.v[g])
-            top[r], bottom[r] = level[r], level[r]
-            count[r] = 0.0
-            for p in range(part.shape[1]):
-                part[r, p] = 0.0
-        top[r] = max(top[r], math.log(state.v[g]))
-        bottom[r] = min(bottom[r], math.log(state.v[g]))
-        count[r] += data.group_size[g]
-        add_row(part[r], state.K[g], state.v[g])
+    """One slice step for s in log V_g + (s - 1) l_r, l_r the level of region r: Jacobian s^(number of regions)."""
+    level = state.carried[0]
     s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, 0, 0.0, rng))
     for g in range(state.v.shape[0]):
         state.v[g] *= math.exp((s - 1.0) * level[state.region[g]])
@@ -234,7 +245,7 @@ def stretch(data, state, rng):
 
 @entry(SCALAR_T)
 def log_density_stretch(data, state, which, z):
-    """Log density of z = log s, from what `stretch` has gathered of each region."""
+    """Log density of z = log s of `stretch`, from what is gathered of each region."""
     level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
     base, c, A = state.plane[0], state.plane[1], state.plane[2]
     if abs(z) > 50.0:

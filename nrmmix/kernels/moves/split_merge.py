@@ -215,7 +215,7 @@ def propose(data, state, memory, rng):
     splits = k_i == k_j
     log_split, count = 0.0, 0
     log_uniform = -rng.standard_exponential()
-    side, reach = state.side, memory.floats.reshape((REACH, state.location_probability.shape[1]))
+    side, reach = state.side, memory.floats.reshape((REACH, state.log_K_sum.shape[1]))
     if not splits:
         # the probability of the split that would undo it is at most 1: most merges are refused without it
         copy_column(state.stat, side, k_i, variable(WHOLE))
