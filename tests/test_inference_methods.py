@@ -95,7 +95,8 @@ def test_table_of_methods(model):
     table = model.methods()
     assert list(table.index) == ["auto", *CYCLES, *SEARCHES] and table["suits"].all() and (table["reason"] == "").all()
     regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)})).methods()
-    assert regression.index[regression["suits"]].tolist() == ["auto", "gibbs"]
+    assert regression.index[regression["suits"]].tolist() == ["auto", "gibbs", "split_merge"]
+    assert regression.loc["split_merge", "moves"] == "Cycle([SplitMerge(proposals=3, proposal='sequential'), Gibbs()])"
     assert "density regression" in regression.loc["slice", "reason"]
     held = nm.Model(data=Y[:, :1], family=nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0))).methods()
     assert held.index[held["suits"]].tolist() == ["auto", "gibbs", "slice"]
@@ -155,10 +156,10 @@ def test_methods_are_checked(model, method, options, message):
         model.fit(method, **{**RUN, **options})
 
 
-@pytest.mark.parametrize("method", ["split_merge", "slice", "permutation"])
+@pytest.mark.parametrize("method", ["tree", "slice", "permutation"])
 def test_moves_for_the_other_model(method):
     regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)}))
-    with pytest.raises(ValueError, match="density regression; methods for this model are 'auto', 'gibbs'"):
+    with pytest.raises(ValueError, match="density regression; methods for this model are 'auto', 'gibbs', 'split_merge'"):
         regression.fit(method, **RUN)
 
 

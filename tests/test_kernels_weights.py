@@ -98,14 +98,38 @@ def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
             clusters.attach(data, state, i, own)
 
 
+@pytest.mark.parametrize("locations", [False, True])
 @pytest.mark.parametrize("prior", PRIORS)
-def test_two_as_one(prior):
-    model = model_of(prior, False)
+def test_two_as_one(prior, locations):
+    model = model_of(prior, locations)
     for labels in PARTITIONS[1:]:
         data, state = state_of(model, labels)
         K = state.num[layout.N_CLUSTERS]
         for k, m in pairwise(range(K)):
             together = np.where(np.array(labels) == m, k, labels)
             as_one = state_of(model, np.unique(together, return_inverse=True)[1])
-            split = weights.log_split_weight(state, state.size[k], state.size[m], K - 1)
+            split = weights.log_split_weight(data, state, state.log_K_sum, k, m, state.size[k], state.size[m], K - 1)
             assert split == pytest.approx(log_prior(data, state) - log_prior(*as_one), rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("locations", [False, True])
+@pytest.mark.parametrize("prior", PRIORS)
+def test_parts(prior, locations):
+    """Rows 2, 3 and 5 enter a part one by one: what each brings, before it enters and from within, is the ratio of weights of clusters."""
+    model = model_of(prior, locations)
+    data, state = state_of(model, PARTITIONS[0])
+    reach = np.full((weights.REACH, state.log_K_sum.shape[1]), np.nan)
+    weights.empty_part(reach, 1)
+    weights.extend_part(data, state, reach, 1, 2, 1.0)
+    weights.weigh_part(state, reach, 1, 1)
+    members = [2]
+    for i in (3, 5):
+        before = weights.log_part_weight(data, state, reach, 1, len(members), i, False)
+        old, new = (state_of(model, [0 if j in rows else 1 for j in range(6)]) for rows in (members, [*members, i]))
+        first = [int(one[1].labels[2]) for one in (old, new)]
+        wanted = log_weight(*new, first[1]) - log_weight(*old, first[0])
+        assert before == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+        members.append(i)
+        weights.extend_part(data, state, reach, 1, i, 1.0)
+        weights.weigh_part(state, reach, 1, len(members))
+        assert weights.log_part_weight(data, state, reach, 1, len(members), i, True) == pytest.approx(before, rel=1e-9, abs=1e-9)

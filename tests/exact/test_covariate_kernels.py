@@ -35,10 +35,10 @@ def log_marginal_of(*block):
     return gaussian_log_marginal(Y[list(block)][:, None], **FAMILY)
 
 
-def check(kernel, K, group, sigma, table, formula, R0=None, draws=DRAWS, method="gibbs"):
+def check(kernel, K, group, sigma, table, formula, R0=None, draws=DRAWS):
     prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
     model = nm.Model(formula, table, kernel=kernel, prior=prior, family=nm.Gaussian(**FAMILY))
-    fit = model.fit(method, draws=draws, tune=500, chains=CHAINS, rng=3)
+    fit = model.fit("gibbs", draws=draws, tune=500, chains=CHAINS, rng=3)
     np.testing.assert_allclose(np.exp(model.log_kernel(model.grid.distance, model.start_widths())), K, atol=1e-12)
     points = 201 if len(K) == 2 else 101  # a cube of them for three groups; the law is the same to 1e-8
     exact = location_posterior(KernelJoint(K, group, 1.3, sigma, points, R0=R0), log_marginal)
