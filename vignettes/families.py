@@ -80,11 +80,12 @@ fit.plot()
 fit.summary()
 
 # %% [markdown]
-# With a covariate kernel as well, densities change with the covariate and the components follow it linearly in between:
+# With a covariate kernel as well, densities change with the covariate and the components follow it linearly in between. These components are
+# the default of a [density regression](density_regression.md):
 
 # %%
 mcycle = nm.datasets.load_mcycle()
-fit = nm.fit("accel_g ~ times_ms", mcycle, family=nm.Regression("1 + times_ms"), kernel=nm.SquaredExponential(0.1), **run)
+fit = nm.fit("accel_g ~ times_ms", mcycle, family=nm.Regression("1 + times_ms"), **run)
 fit.plot()
 
 # %% [markdown]
