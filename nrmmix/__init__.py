@@ -24,7 +24,7 @@ _NAMES = {  # by the modules that hold them
     "model.families": "Gaussian Multinomial Poisson Bernoulli Categorical lee_choi_base Regression SemiconjugateGaussian",
     "model.priors.covariate_kernels": "SquaredExponential Box Epanechnikov Triangular Laplace Matching Product",
     "model.priors.widths": "PerAtom",
-    "inference.mcmc.moves": "Gibbs SplitMerge Slice Permutation TreeGuided PublishedTreeGuided",
+    "inference.mcmc.moves": "Gibbs SplitMerge Slice Permutation TreeGuided PublishedTreeGuided Blocked SNGP",
     "inference.mcmc.cycle": "Cycle",
     "inference.search.options": "BHC IBHC",
     "results.search": "SearchResult",

@@ -73,7 +73,7 @@ class Model(Specification):
         ----------
         method : str, move, list of moves or Cycle, default "auto"
             A name of `Model.methods`: `"gibbs"`, `"split_merge"` (with Gibbs), `"slice"`, `"permutation"` (with Gibbs), `"tree"`
-            (with Gibbs), `"tree_published"`; a move with options, such as `nm.Slice()`; a list such as
+            (with Gibbs), `"tree_published"`, `"blocked"` and `"sngp"`; a move with options, such as `nm.Slice()`; a list such as
             `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
             whose component parameters are integrated out, from 500 rows or from three responses on `"tree"`, or `"split_merge"` where
             that does not suit (trees too large for memory, families without an entry `combine`); else `"gibbs"`.

@@ -96,6 +96,11 @@ def fits() -> dict[str, Callable[[], Any]]:
         "semiconjugate, shared precision": fit(
             one, galaxy, "gibbs", family=nm.SemiconjugateGaussian(precision=nm.Gamma(1, 1e6), shared_precision=True)),
         "semiconjugate, slice": fit(two, faithful, "slice", family=nm.SemiconjugateGaussian()),
+        "regression, slice, NGGP": fit(y_x, mcycle, "slice", prior=nm.NGGP(), family=nm.Gaussian(), kernel=nm.Box(0.2)),
+        "regression, split_merge, Pitman-Yor": fit(y_x, mcycle, "split_merge", prior=nm.PitmanYor()),
+        "regression, sngp": fit(y_x, mcycle, "sngp"),
+        "regression, blocked": fit(y_x, mcycle, "blocked", prior=nm.FiniteMixture(50)),
+        "blocked, two": fit(two, faithful, "blocked", prior=nm.FiniteMixture(12)),
         "gaps, drawn": fit("a + b + c ~ 1", own["gaps"], "gibbs", missing="marginalize"),
         "gaps, integrated out": fit(
             "a + b + c ~ 1", own["gaps"], "tree", missing="marginalize", family=nm.Gaussian(known_covariance=np.eye(3) + 0.5)),

@@ -415,7 +415,6 @@ def test_wrong_options(options, message):
 
 @pytest.mark.parametrize(("model", "message"), [
     (lambda: nm.Model(data=GAPS[12:, :1], family=nm.SemiconjugateGaussian()), "parameters that are integrated out"),
-    (lambda: nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()), "moves partitions of mixtures .* density regression"),
     (lambda: nm.Model(data=np.abs(GAPS[12:]), family=Exponential()), "Exponential has no entry `combine`"),
 ])
 def test_models_that_it_does_not_suit(model, message):

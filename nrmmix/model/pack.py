@@ -6,6 +6,7 @@ import numpy as np
 
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import auxiliary, hyper
+from nrmmix.model.guide import guided, size_of
 from nrmmix.model.priors.hyperpriors import hyper_row
 from nrmmix.model.specification import Specification
 
@@ -31,6 +32,8 @@ def data_of(model: Specification) -> layout.Data:
         explicit=packed.explicit,
         shared=packed.shared,
         log_V=model.log_V,
+        guide=np.zeros((0, 0, layout.BLOCK), np.int64),
+        log_guide=np.zeros(0),
     )
 
 
@@ -71,20 +74,23 @@ def _setup(model: Specification) -> np.ndarray:
     return setup
 
 
-def state_of(model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False) -> layout.State:
+def state_of(
+    model: Specification, data: layout.Data, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False
+) -> layout.State:
     """A state with room for so many clusters, nothing assigned, hyperparameters at their starting values.
 
-    `n_side` and `with_theta`: scratch columns and parameters for moves that need them.
+    `n_side`, `with_theta` and `with_guide`: scratch columns, parameters and a guide's statistics for moves that need them.
     """
     n, packed = model.n_obs, model.packed
+    n_stat, n_work = size_of(model, with_guide)
     G, P = data.distance.shape[1:]
     cap = layout.capacity(n_clusters)
     start = [*model.prior.start(), model.prior.tau, *model.start_widths()]
     return layout.State(
         labels=np.full(n, -1, np.int64),
         size=np.zeros(cap, np.int64),
-        stat=np.zeros((packed.n_stat, cap)),
-        side=np.zeros((packed.n_stat, n_side)),
+        stat=np.zeros((n_stat, cap)),
+        side=np.zeros((n_stat, n_side)),
         theta=np.zeros((packed.n_theta if with_theta else 0, cap)),
         location=np.zeros(cap, np.int64),
         log_K_sum=np.zeros((cap, P if model.is_regression else 0)),
@@ -105,7 +111,7 @@ def state_of(model: Specification, data: layout.Data, n_clusters: int, n_side: i
         hyper=np.array(start, dtype=float),
         num=np.zeros(layout.NUM, np.int64),
         score=np.zeros(cap),
-        work=np.zeros((packed.n_work + 1, cap)),
+        work=np.zeros((n_work + 1, cap)),
         plane=np.zeros((4, P)),
         trial=np.zeros((G, P)),
         log_trial=np.zeros((G if any(name in model.sampled for name in model.width_names) else 0, P)),
@@ -114,7 +120,11 @@ def state_of(model: Specification, data: layout.Data, n_clusters: int, n_side: i
     )
 
 
-def arrays_of(model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False) -> tuple[layout.Data, layout.State]:
+def arrays_of(
+    model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False
+) -> tuple[layout.Data, layout.State]:
     """Both at once."""
     data = data_of(model)
-    return data, state_of(model, data, n_clusters, n_side, with_theta)
+    if with_guide and model.is_regression:
+        data = guided(model, data)
+    return data, state_of(model, data, n_clusters, n_side, with_theta, with_guide)

@@ -194,6 +194,8 @@ METHODS = {
         "permutation, table", "permutation, Metropolis", "permutation, Markov order", "permutation, beam 0.05 + gibbs, subset of 2"),
     "tree": ("tree, blocks", "tree, scan", "tree"),
 }
+OF_FINITE = {"blocked": nm.Blocked()}  # suits finite priors only
+FINITE = ("finite(3, 1.2)", "finite(20, 2)")
 # With these priors and families.
 MOVE_PRIORS = ("DP(1)", "NGGP(0.8, 0.2)", "NGGP(0.5, 0.6, tau 2)", "NIG(0.7)", "PY(0.9, 0.3)")
 MOVE_FAMILIES = (
@@ -251,7 +253,7 @@ class Cell(NamedTuple):
 
 
 def run_cell(prior: str, family: str, move: str = "gibbs", *, draws: int, chains: int = 16, rng: int = 1) -> Cell:
-    fit = families()[family].build(PRIORS[prior][0]).fit(MOVES[move], draws=draws, tune=200, chains=chains, rng=rng)
+    fit = families()[family].build(PRIORS[prior][0]).fit((MOVES | OF_FINITE)[move], draws=draws, tune=200, chains=chains, rng=rng)
     return Cell(*total_variation(law(prior, family), fit.draws["labels"], DEVIATIONS))
 
 
@@ -289,11 +291,15 @@ def write(path: Path, draws: int, chains: int) -> list[Cell]:
     rows = [(family, "tree") for family in families() if family not in HELD]
     by_tree, more = table(("family", "move"), rows, PRIORS, draws=draws, chains=chains)
     cells += more
+    rows = [(family, move) for move in OF_FINITE for family in families()]
+    by_finite, more = table(("family", "move"), rows, FINITE, draws=draws, chains=chains)
+    cells += more
     sizes = sorted({case.n for case in families().values()})
     page = HEAD.format(n=" or ".join(map(str, sizes)), chains=chains, draws=draws, seconds=time.perf_counter() - started)
     page += f"## Collapsed Gibbs: every prior with every family\n\n{by_family}\n"
     page += f"## Every move on partitions\n\nEach by itself, but for the beam, which needs another move beside it.\n\n{by_move}\n"
     page += f"## Tree-guided moves: every prior with every family whose parameters are integrated out\n\n{by_tree}\n"
+    page += f"## The blocked sampler: finite priors with every family\n\n{by_finite}\n"
     beyond = [cell for cell in cells if cell.distance > cell.limit]
     path.write_text(f"{page}{len(cells)} cells, {len(beyond)} beyond their limit.\n", encoding="utf-8")
     return beyond

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from exact.matrix import HELD, METHODS, MOVES, PRIORS, cover, families, run_cell, suits
+from exact.matrix import FINITE, HELD, METHODS, MOVES, OF_FINITE, PRIORS, cover, families, run_cell, suits
+from support.cover import each_once
 
 METHOD_OF = {move: method for method, moves in METHODS.items() for move in moves}
 
@@ -15,6 +16,11 @@ def test_posterior_of_partitions(prior, family, move):
     cell = run_cell(prior, family, move, draws=850)
     assert cell.limit < 0.11, "too few draws to tell"
     assert cell.distance < cell.limit
+
+
+@pytest.mark.parametrize(("family", "prior", "move"), each_once(families(), FINITE, OF_FINITE)[::2])
+def test_samplers_of_finite_priors(prior, family, move):
+    test_posterior_of_partitions(prior, family, move)
 
 
 def test_every_prior_and_family_meets_every_method():

@@ -276,7 +276,5 @@ class Antoniak(nm.GibbsType):
 
 def test_refusals():
     line = pd.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 0.5, 3.0]})
-    with pytest.raises(ValueError, match=r"nm.Slice\(\): .*density regression; methods for this model are 'auto'"):
-        nm.Model("y ~ x", line).fit("slice", draws=10)
     with pytest.raises(ValueError, match="draws the random measure, and Antoniak has a law of partitions only; methods for this model are"):
         nm.Model("y ~ 1", line, prior=Antoniak()).fit("slice", draws=10)

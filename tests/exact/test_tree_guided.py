@@ -15,11 +15,11 @@ from exact.enumeration import gaussian_log_marginal, partition_posterior, total_
 from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from support import finite_mixtures
 from support.cover import each_once
+from support.global_moves import GlobalMoves, stay
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
-from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.state import ACCEPTED, CURSOR, DONE, PROPOSED, TALLY
+from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 from nrmmix.kernels.trees import guided as tree_guided
 from nrmmix.kernels.trees import splits as tree_splits
 from nrmmix.kernels.trees import sweep as tree_cycle
@@ -28,22 +28,6 @@ CHAINS = 16
 FULL, CELLS_MISSING, LONGEST = "Gaussian, full, d = 2", "Gaussian, full, cells missing", "Regression"
 CONJUGATE = [family for family in matrix.families() if family not in matrix.HELD]
 SPLIT, MERGE = 0, 1
-
-
-@entry(MOVE_T)
-def stay(data, state, memory, rng):
-    state.num[CURSOR] = 0
-    return DONE
-
-
-@dataclass(frozen=True)
-class GlobalMoves(TreeGuided):
-    """Without the Gibbs steps that follow: splits and merges reach every partition by themselves."""
-
-    def options(self, model):
-        option = list(super().options(model))
-        option[tree_splits.LOCAL] = float(stay.address)
-        return tuple(option)
 
 
 MOVES = {

@@ -166,10 +166,15 @@ def test_joint_distribution_of_moves(move, prior):
     assert all(abs(z) < LIMIT for z in found.values()), found
 
 
+OF_REGRESSION = MOVES | {"sngp": nm.SNGP(), "blocked": nm.Blocked()}
+OTHER_PRIOR = {"sngp": "DP", "blocked": "finite"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("move", "kernel"), each_once(["split-merge", "split-merge, sequential"], ["SE", "per atom"]))
+@pytest.mark.parametrize(
+    ("move", "kernel"), each_once(["split-merge", "split-merge, sequential", "slice", "sngp", "blocked"], ["SE", "per atom"]))
 def test_joint_distribution_of_moves_of_a_regression(move, kernel):
-    found = run(model_of(PRIORS["NGGP"], KERNELS[kernel]), ITERATIONS, MOVES[move])
+    found = run(model_of(PRIORS[OTHER_PRIOR.get(move, "NGGP")], KERNELS[kernel]), ITERATIONS, OF_REGRESSION[move])
     assert all(abs(z) < LIMIT for z in found.values()), found
 
 

@@ -108,6 +108,8 @@ class Chain:
     def checkpoint(self, ahead: Record) -> Checkpoint:
         K = int(self.state.num[layout.N_CLUSTERS])
         kept = {name: getattr(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
+        if self.data.guide.size:  # the guide's statistics, the last block's, are made anew
+            kept["stat"] = kept["stat"][: self.data.guide[0, -1, layout.STAT]].copy()
         kept |= {name: getattr(self.state, name).copy() for name in WHOLE}
         kept["shared"] = self.data.rows.constant[self.data.shared]
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
@@ -145,7 +147,8 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
     _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model))
     for name in BY_CLUSTER:
         kept = checkpoint.state[name]
-        getattr(state, name)[..., : kept.shape[-1]] = kept
+        array = getattr(state, name)
+        array[tuple(map(slice, kept.shape))] = kept
     for name in WHOLE:
         getattr(state, name)[:] = checkpoint.state[name]
     chain.data.rows.constant[chain.data.shared] = checkpoint.state["shared"]

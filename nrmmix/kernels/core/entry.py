@@ -21,11 +21,11 @@ from nrmmix.kernels.core.state import Data, Memory, Rows, State
 
 _f8, _i8 = types.float64, types.int64
 _F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))
-_I1, _I2 = (types.Array(_i8, d, "C") for d in (1, 2))
+_I1, _I2, _I3 = (types.Array(_i8, d, "C") for d in (1, 2, 3))
 _RNG = numba.typeof(np.random.default_rng(0))
 _U2 = types.Array(types.uint8, 2, "C")
 _ROWS = types.NamedTuple((_F2, _U2, _I1, _I1, _F1, _F1), Rows)
-_DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I1, _F2), Data)
+_DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I1, _F2, _I3, _F1), Data)
 _STATE = types.NamedTuple(
     (
         _I1, _I1, _F2, _F2, _F2, _I1, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F2, _I2, _F1, _I1, _F1, _F2,

@@ -121,8 +121,8 @@ def location_weight_without(state, log_K_sum, size, g):
     return location_weight(state, terms, size - 1, g)
 
 
-@entry(STEP_T)
-def update_locations(data, state, rng):
+@kernel
+def draw_locations(state, rng):
     """mu_m: p with probability proportional to R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma)."""
     P = state.A.shape[0]
     terms = state.plane[0]
@@ -130,4 +130,9 @@ def update_locations(data, state, rng):
         power = state.size[k] - state.hyper[SIGMA]
         log_terms(state.log_K_sum[k], state.log_K[0], 0.0, state.log_R0, state.log_b, power, terms)
         state.location[k] = draw_index(terms, P, rng.random())
+
+
+@entry(STEP_T)
+def update_locations(data, state, rng):
+    draw_locations(state, rng)
     return DONE

@@ -83,6 +83,8 @@ class Data(NamedTuple):
     explicit: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
     shared: np.ndarray  # places in rows.constant of parameters that all clusters share, drawn like the held ones
     log_V: np.ndarray  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
+    guide: np.ndarray  # (2, blocks + 1, BLOCK) of `nrmmix.kernels.trees.guide_data`; (0, 0, BLOCK) where trees have no guide of their own
+    log_guide: np.ndarray  # (n,) log p(y_i, x_i) by the guide; likewise (0,)
 
 
 # Memory.tally: for each kind of proposal of a move so many columns, counted since the end of tuning.

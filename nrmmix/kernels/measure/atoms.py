@@ -19,6 +19,7 @@ import math
 import numpy as np
 
 from nrmmix.kernels.core.jit import allocating, kernel
+from nrmmix.kernels.core.special import draw_share, to_shares
 from nrmmix.kernels.core.state import COMPONENTS, CRM, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU
 from nrmmix.kernels.measure.crm import draw_jumps, expected_count, jumps_above, mass_below
 from nrmmix.kernels.measure.nrm import is_integrated, mass_of_new, total_growth
@@ -62,6 +63,62 @@ def draw_others(data, state, level, most, sizes, rng):
 
 
 @kernel
+def given_mass(data, state, rng):
+    """The total mass of density regression; where it is integrated out, that of the generalised gamma process given partition and v."""
+    mass, sigma = state.hyper[MASS], state.hyper[SIGMA]
+    if is_integrated(data) and sigma > 0.0:
+        new = mass_of_new(data, mass, sigma, state.num[N_CLUSTERS])
+        mass = rng.standard_gamma(new / sigma) * sigma * math.exp(-sigma * total_growth(data, state, sigma))
+    return mass
+
+
+@kernel
+def shares_of_locations(data, state, shares):
+    """shares (P,): weights of the locations of an atom of a finite measure that no observation belongs to, its size integrated out.
+
+    Their sum.
+    """
+    for p in range(shares.shape[0]):
+        shares[p] = math.log(data.R0[p]) + state.hyper[SIGMA] * math.log(state.hyper[TAU] + state.A[p])
+    return to_shares(shares, shares.shape[0])[1]
+
+
+@kernel
+def draw_located(data, state, level, most, sizes, place, rng):
+    """Sizes and locations of the atoms of density regression that no observation belongs to, those at p larger than level[p]; how many.
+
+    -1 where more than `most` are expected.  A level may be infinite.
+    """
+    sigma, tau, count = state.hyper[SIGMA], state.hyper[TAU], 0
+    if data.setup[MEASURE] == FINITE:
+        shares = state.plane[0]
+        total = shares_of_locations(data, state, shares)
+        for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
+            p = draw_share(shares, shares.shape[0], rng.random() * total)
+            z = rng.standard_gamma(-sigma) / (tau + state.A[p])
+            if z > level[p]:
+                sizes[count], place[count] = z, p
+                count += 1
+        return count
+    c, expected = given_mass(data, state, rng) / math.gamma(1.0 - sigma), 0.0
+    for p in range(level.shape[0]):
+        if level[p] < math.inf:
+            b = tau + state.A[p]
+            expected += expected_count(data.R0[p] * c * b**sigma, sigma, level[p] * b)
+    if not expected <= most:
+        return -1
+    for p in range(level.shape[0]):
+        if level[p] < math.inf:
+            b = tau + state.A[p]
+            first = count
+            count += draw_jumps(data.R0[p] * c * b**sigma, sigma, level[p] * b, sizes[count:], rng)
+            for m in range(first, count):
+                sizes[m] /= b
+                place[m] = p
+    return count
+
+
+@kernel
 def mean_jumps(data, state, mass, level):
     """How many unseen atoms above the level are expected."""
     sigma = state.hyper[SIGMA]
@@ -81,9 +138,7 @@ def draw_atoms(data, state, most, level, rng):
     if data.setup[MEASURE] == FINITE:
         return draw_finite(data, state, level, rng)
     K, P = state.num[N_CLUSTERS], state.A.shape[0]
-    mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
-    if is_integrated(data) and sigma > 0.0:  # that of the generalised gamma process, given partition and v
-        mass = rng.standard_gamma(mass_of_new(data, mass, sigma, K) / sigma) * sigma * math.exp(-sigma * total_growth(data, state, sigma))
+    mass, sigma, tau = given_mass(data, state, rng), state.hyper[SIGMA], state.hyper[TAU]
     expected = mean_jumps(data, state, mass, level)
     while expected > most:
         level *= 2.0
@@ -117,14 +172,11 @@ def draw_finite(data, state, level, rng):
     Gamma(mass / M, b), b = tau + A_p; the lighter ones are the rest, as drawn."""
     K, P, M = state.num[N_CLUSTERS], state.A.shape[0], data.setup[COMPONENTS]
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
-    terms = np.empty(P)
-    for p in range(P):
-        terms[p] = math.log(data.R0[p]) + sigma * math.log(tau + state.A[p])
-    top = terms.max()
-    steps = np.cumsum(np.exp(terms - top))
+    shares = np.empty(P)
+    total = shares_of_locations(data, state, shares)
     size, at = np.empty(M - K), np.empty(M - K, np.int64)
     for j in range(M - K):
-        at[j] = min(np.searchsorted(steps, rng.random() * steps[P - 1], side="right"), P - 1)
+        at[j] = draw_share(shares, P, rng.random() * total)
         size[j] = rng.standard_gamma(-sigma)
     heavy = (size > level).sum()
     while heavy > MAX_JUMPS:

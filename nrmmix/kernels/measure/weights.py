@@ -81,6 +81,25 @@ def log_weight_of_size(state, size):
 
 
 @kernel
+def log_weight_of(data, state, size, log_K_sum):
+    """Log weight of a cluster of so many, in density regression with this sum of log K (P,)."""
+    if not has_locations(state):
+        return log_weight_of_size(state, size)
+    return log_scale(data, state) + state.log_grown[size] + log_location_sum(state, log_K_sum, size, state.plane[2])
+
+
+@kernel
+def typical_log_weight(data, state):
+    """What every cluster brings to the log prior, its size and the place of its observations apart: a constant for guides of trees."""
+    if not has_locations(state):
+        return log_cluster(state)
+    total = 0.0
+    for p in range(state.log_b.shape[0]):
+        total += data.R0[p] * state.log_b[p]
+    return log_scale(data, state) + state.hyper[SIGMA] * total
+
+
+@kernel
 def log_split_weight(data, state, reach, first, second, n_first, n_second, others):
     """Log weight of two clusters, the second beside so many others, over that of the two as one.
 

@@ -1,4 +1,4 @@
-"""What moves on the partition of a mixture share: the record of proposals, a partition set as a whole, random subsets, sorting."""
+"""What moves on the partition share: the record of proposals, a partition set as a whole, random subsets, sorting."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.locations import refresh_locations
 from nrmmix.kernels.core.special import draw_integer
 from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY
-from nrmmix.kernels.measure.weights import weigh
+from nrmmix.kernels.measure.weights import has_locations, weigh
 
 
 @kernel
@@ -28,7 +29,7 @@ def exceeds(memory, kind, log_ratio, log_uniform):
 
 @kernel
 def set_partition(data, state, labels, n_clusters):
-    """Make labels (n,) in 0..n_clusters-1, none of them empty, the partition of a mixture; there must be room."""
+    """Make labels (n,) in 0..n_clusters-1, none of them empty, the partition; there must be room."""
     for k in range(max(n_clusters, state.num[N_CLUSTERS])):
         state.size[k] = 0
     for i in range(labels.shape[0]):
@@ -38,6 +39,8 @@ def set_partition(data, state, labels, n_clusters):
     rebuild(data, state)
     for k in range(n_clusters):
         weigh(state, k)
+    if has_locations(state):
+        refresh_locations(data, state)
 
 
 @kernel

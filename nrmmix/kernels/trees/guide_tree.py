@@ -138,7 +138,7 @@ def without_drawn_cells(data, y):
     rows = Rows(y, old.missing, old.indptr, old.indices, old.counts, old.constant)
     return Data(
         rows, data.block, data.log_prior_predictive, data.group, data.group_size, data.distance, data.R0, data.hyperprior, data.setup,
-        data.explicit, data.shared, data.log_V,
+        data.explicit, data.shared, data.log_V, data.guide, data.log_guide,
     )
 
 

@@ -1,4 +1,4 @@
-"""Tree-guided moves of mixtures that leave the posterior invariant (after Lee & Choi 2015).
+"""Tree-guided moves that leave the posterior invariant (after Lee & Choi 2015).
 
 A cluster c is drawn, and every other one joins it with odds rho d^-eta, where log d(c, c') = log h(c) + log h(c') - log h(c u c') and h is
 the potential of a cluster under a guide of constants.  Where none joins, c is split along its tree, the restriction of the guide tree
@@ -9,6 +9,9 @@ blocks: the path above an inner node is put into blocks by StocInsert (`nrmmix.k
 scan: two members are drawn, each with those nearest to it on its side of the tree; the others join one or the other, and restricted Gibbs
 scans follow (as in `nrmmix.kernels.moves.split_merge`).  All before the last scan depends on the union of the two clusters alone, and is
 drawn anew to undo a split: only of the last scan a probability is needed.
+
+In density regression locations are integrated out, and weights h(c) of clusters enter the ratio alone.  The guide has the covariates beside
+the responses (`nrmmix.kernels.trees.guide_data`): what is drawn by it reads `wide` in place of `data`.
 """
 
 from __future__ import annotations
@@ -18,9 +21,18 @@ import math
 from nrmmix.kernels.core.clusters import affinities, combine_columns, copy_column, log_union, marginal_column, update_column
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import inlined, kernel, variable
+from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid, with_factor
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY
-from nrmmix.kernels.measure.weights import log_weight_of_size, weigh
+from nrmmix.kernels.measure.weights import (
+    REACH,
+    empty_part,
+    extend_part,
+    has_locations,
+    log_weight_of,
+    weigh_as,
+    weigh_part,
+)
 from nrmmix.kernels.moves.shared import exceeds
 from nrmmix.kernels.moves.split_merge import (
     FIRST_PART,
@@ -36,6 +48,7 @@ from nrmmix.kernels.moves.split_merge import (
 )
 from nrmmix.kernels.trees import splits
 from nrmmix.kernels.trees.forest import log_add
+from nrmmix.kernels.trees.guide_data import GUIDE, POSTERIOR, is_guided, with_blocks
 from nrmmix.kernels.trees.guide_tree import collect, induced_tree
 
 SPLIT, MERGE = 0, 1  # kinds of the tally
@@ -47,10 +60,10 @@ WORK_OF_MEMBER, WORK_OF_AFFINITY, WORK_OF_LEVEL = 33, 12, 65
 
 
 @kernel
-def grow_chosen(data, state, guide):
+def grow_chosen(wide, state, guide):
     """The tree of the members of the chosen clusters; how many there are."""
     count = collect(guide.tree, state.labels, guide.chosen)
-    induced_tree(data, state.side, guide.forest, guide.tree, count)
+    induced_tree(wide, state.side, guide.forest, guide.tree, count)
     state.num[N_SCORED] += 2 * count * WORK_OF_MEMBER
     return count
 
@@ -72,11 +85,11 @@ def log_odds_of(guide, size, other_size, affinity):
 
 
 @kernel
-def marginal_of(data, state, guide, m):
-    """log p(y_c) of cluster m, found when it is first asked for."""
-    if math.isnan(guide.marginal[m]):
-        guide.marginal[m] = marginal_column(data, state.stat, m)
-    return guide.marginal[m]
+def marginal_of(data, state, found, m):
+    """log p of cluster m, found when it is first asked for: guide.marginal of the posterior, guide.wide of the guide."""
+    if math.isnan(found[m]):
+        found[m] = marginal_column(data, state.stat, m)
+    return found[m]
 
 
 @inlined
@@ -86,27 +99,27 @@ def left_out(guide, own, m):
 
 
 @kernel
-def weigh_pairs(data, state, guide, stat, k, size, marginal, own):
+def weigh_pairs(wide, state, guide, stat, k, size, marginal, own):
     """guide.odds of all clusters that are not left out: log odds to join column k of `stat`.
 
     Its log marginal has to be given where it is none of the clusters.
     """
     K, odds = state.num[N_CLUSTERS], guide.odds
-    known = affinities(data, stat, k, state.stat, K, odds)
+    known = affinities(wide, stat, k, state.stat, K, odds)
     for m in range(K):
         if not left_out(guide, own, m):
             if not known or math.isnan(odds[m]):
-                alone = marginal_of(data, state, guide, own) if own >= 0 else marginal
-                union = log_union(data, stat, k, state.stat, m, state.side, variable(splits.UNION))
-                odds[m] = union - alone - marginal_of(data, state, guide, m)
+                alone = marginal_of(wide, state, guide.wide, own) if own >= 0 else marginal
+                union = log_union(wide, stat, k, state.stat, m, state.side, variable(splits.UNION))
+                odds[m] = union - alone - marginal_of(wide, state, guide.wide, m)
             odds[m] = log_odds_of(guide, size, state.size[m], odds[m])
     state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else 8 + 3 * state.stat.shape[0])
 
 
 @kernel
-def log_pick(data, state, guide, stat, k, size, marginal, own):
+def log_pick(wide, state, guide, stat, k, size, marginal, own):
     """log probability that just the chosen clusters join column k of `stat`, once it is drawn; the others as in `weigh_pairs`."""
-    weigh_pairs(data, state, guide, stat, k, size, marginal, own)
+    weigh_pairs(wide, state, guide, stat, k, size, marginal, own)
     log_q, product = 0.0, 1.0
     for m in range(state.num[N_CLUSTERS]):
         if not left_out(guide, own, m):
@@ -128,46 +141,67 @@ def log_of_numbers(state, K, blocks):
 
 
 @kernel
-def log_merge_back(data, state, guide, stat, first, blocks, K):
+def log_merge_back(wide, state, guide, stat, first, blocks, K):
     """log probability to pick one of the blocks, columns from `first` on, and just the others with it, when they are clusters.
 
-    guide.size and guide.union hold their sizes and log marginals; the cluster that they come from is chosen, alone of K.
+    guide.size and guide.wide_union hold their sizes and log marginals; the cluster that they come from is chosen, alone of K.
     """
     total = -math.inf
     for a in range(blocks):
-        log_p = log_pick(data, state, guide, stat, first + a, guide.size[a], guide.union[a], variable(-1))
+        log_p = log_pick(wide, state, guide, stat, first + a, guide.size[a], guide.wide_union[a], variable(-1))
         for b in range(blocks):
             if b != a:
-                union = log_union(data, stat, first + a, stat, first + b, state.side, variable(splits.UNION))
-                affinity = union - guide.union[a] - guide.union[b]
+                union = log_union(wide, stat, first + a, stat, first + b, state.side, variable(splits.UNION))
+                affinity = union - guide.wide_union[a] - guide.wide_union[b]
                 log_p += log_sigmoid(log_odds_of(guide, guide.size[a], guide.size[b], affinity))
         total = log_add(total, log_p)
     return total - math.log(K - 1 + blocks)
 
 
 @kernel
-def into_blocks(data, state, guide, memory, k, count, log_q, rng):
+def reach_of_blocks(data, state, guide, blocks, count):
+    """Sums of log K of blocks, to which guide.part says that the members belong; nothing in a mixture."""
+    if has_locations(state):
+        for b in range(blocks):
+            empty_part(guide.reach, REACH + b)
+        for t in range(count):
+            extend_part(data, state, guide.reach, REACH + guide.part[t], guide.tree.member[t], 1.0)
+
+
+@kernel
+def weigh_unions(wide, state, guide, first, blocks):
+    """guide.wide_union of blocks, columns of `side` from `first` on; in a mixture guide.union is the same."""
+    if has_locations(state):
+        for b in range(blocks):
+            guide.wide_union[b] = marginal_column(wide, state.side, first + b)
+
+
+@kernel
+def into_blocks(data, wide, state, guide, memory, k, count, log_q, rng):
     """Split cluster k, whose tree is grown, into blocks; log_q is the log probability of having picked it alone."""
     side, K = state.side, state.num[N_CLUSTERS]
     log_uniform = -rng.standard_exponential()
     v, log_node = splits.sample_sub(guide, count, rng)
-    blocks, log_path = splits.climb(data, state.side, guide, v, count, guide.target[:0], rng)
+    blocks, log_path = splits.climb(wide, state.side, guide, v, count, guide.target[:0], rng)
     log_q += log_node + log_path
-    gain = log_of_numbers(state, K, blocks) - log_weight_of_size(state, state.size[k]) - marginal_of(data, state, guide, k)
+    gain = log_of_numbers(state, K, blocks) - log_weight_of(data, state, state.size[k], state.log_K_sum[k])
+    gain -= marginal_of(data, state, guide.marginal, k)
+    reach_of_blocks(data, state, guide, blocks, count)
     for b in range(blocks):
         guide.union[b] = marginal_column(data, side, splits.BLOCKS + b)
-        gain += log_weight_of_size(state, guide.size[b]) + guide.union[b]
+        gain += log_weight_of(data, state, guide.size[b], guide.reach[REACH + b]) + guide.union[b]
     if gain - log_q + math.log(blocks) - math.log(K - 1 + blocks) <= log_uniform:  # the most that there can be
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return
-    log_back = log_merge_back(data, state, guide, side, variable(splits.BLOCKS), blocks, K)
+    weigh_unions(wide, state, guide, variable(splits.BLOCKS), blocks)
+    log_back = log_merge_back(wide, state, guide, side, variable(splits.BLOCKS), blocks, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return
     for b in range(blocks):
         place = k if b == 0 else K + b - 1
         copy_column(side, state.stat, splits.BLOCKS + b, place)
-        state.size[place], guide.marginal[place] = guide.size[b], guide.union[b]
-        weigh(state, place)
+        state.size[place], guide.marginal[place], guide.wide[place] = guide.size[b], guide.union[b], guide.wide_union[b]
+        weigh_as(state, place, guide.reach[REACH + b])
     state.num[N_CLUSTERS] = K + blocks - 1
     for t in range(count):
         if guide.part[t] > 0:
@@ -180,6 +214,8 @@ def enter_part(data, state, guide, place, which):
     guide.part[place] = which
     guide.size[which] += 1
     update_column(data, state.side, which, guide.tree.member[place], 1.0)
+    extend_part(data, state, guide.reach, which, guide.tree.member[place], 1.0)
+    weigh_part(state, guide.reach, which, guide.size[which])
 
 
 @kernel
@@ -218,7 +254,7 @@ def set_out(data, state, guide, count, rng):
         low -= 1
     while high < count - 1 and between[high] > between[at]:
         high += 1
-    start_parts(data, state, state.log_K_sum, member[a], member[b], guide.size)
+    start_parts(data, state, guide.reach, member[a], member[b], guide.size)
     guide.part[a], guide.part[b] = 0, 1
     first, inner = set_core(data, state, guide, a, low, at, variable(0))
     outer, last = set_core(data, state, guide, b, at + 1, high, variable(1))
@@ -235,7 +271,7 @@ def set_out(data, state, guide, count, rng):
             inner = t
         elif t == outer - 1:
             outer = t
-        score_parts(data, state, state.log_K_sum, member, guide.part, member[a], member[b], guide.size, member[t], variable(-1))
+        score_parts(data, state, guide.reach, member, guide.part, member[a], member[b], guide.size, member[t], variable(-1))
         which, _, _ = choose_part(state.score, variable(-1), rng)
         enter_part(data, state, guide, t, which)
     return a, b
@@ -258,12 +294,12 @@ def run_scans(data, state, guide, count, a, b, forced, scans, rng):
             target[t] = 0 if state.labels[member[s]] == state.labels[i] else 1
             t += 1
     for _ in range(scans - 1):
-        scan_parts(data, state, state.log_K_sum, members, part, target, False, i, j, guide.size, rng)
-    return scan_parts(data, state, state.log_K_sum, members, part, target, forced, i, j, guide.size, rng)
+        scan_parts(data, state, guide.reach, members, part, target, False, i, j, guide.size, rng)
+    return scan_parts(data, state, guide.reach, members, part, target, forced, i, j, guide.size, rng)
 
 
 @kernel
-def by_scan(data, state, guide, memory, k, count, log_q, rng):
+def by_scan(data, wide, state, guide, memory, k, count, log_q, rng):
     """Split cluster k, whose members are collected, by a restricted Gibbs scan."""
     side, K = state.side, state.num[N_CLUSTERS]
     n = guide.part.shape[0]
@@ -271,29 +307,31 @@ def by_scan(data, state, guide, memory, k, count, log_q, rng):
     a, b = set_out(data, state, guide, count, rng)
     log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[splits.SCANS]), rng)
     copy_column(state.stat, side, k, variable(WHOLE))
-    gain = log_split_ratio(data, state, side, state.log_K_sum, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
+    gain = log_split_ratio(data, state, side, guide.reach, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
     if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return
     for part in range(2):
         guide.union[part] = marginal_column(data, side, FIRST_PART + part)
-    log_back = log_merge_back(data, state, guide, side, variable(FIRST_PART), variable(2), K)
+    weigh_unions(wide, state, guide, variable(FIRST_PART), variable(2))
+    log_back = log_merge_back(wide, state, guide, side, variable(FIRST_PART), variable(2), K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return
     state.num[N_MOVED] += guide.size[1]
-    part_clusters(state, state.log_K_sum, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
+    part_clusters(state, guide.reach, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
     guide.marginal[k], guide.marginal[K] = guide.union[0], guide.union[1]
+    guide.wide[k], guide.wide[K] = guide.wide_union[0], guide.wide_union[1]
 
 
 @kernel
-def log_split_back(data, state, guide, scan, scans, rng):
+def log_split_back(data, wide, state, guide, scan, scans, rng):
     """log probability that the clusters that are chosen come from their union by a split of the kind at hand."""
     if not scan:
-        count = grow_chosen(data, state, guide)
+        count = grow_chosen(wide, state, guide)
         block_of = guide.target[: state.num[N_CLUSTERS]]
         for m in range(block_of.shape[0]):
             block_of[m] = -1
-        return splits.split_probability(data, state.side, guide, state.labels, count, block_of, rng)
+        return splits.split_probability(wide, state.side, guide, state.labels, count, block_of, rng)
     count, member = collect_chosen(state, guide), guide.tree.member
     a, b = set_out(data, state, guide, count, rng)
     if state.labels[member[a]] == state.labels[member[b]]:
@@ -307,17 +345,20 @@ def log_split_back(data, state, guide, scan, scans, rng):
 @entry(MOVE_T)
 def split(data, state, memory, rng):
     """Part of a global move: split the cluster that was picked."""
-    guide = splits.guide_of(memory, state)
+    guide, wide = splits.guide_of(memory, state), data
+    if is_guided(data):
+        wide = with_blocks(data, data.guide[GUIDE], data.log_guide)
+        data = with_blocks(data, data.guide[POSTERIOR], data.log_prior_predictive)
     k, log_q = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q]
     if memory.ints[splits.BY_SCAN] != 0:
-        by_scan(data, state, guide, memory, k, collect_chosen(state, guide), log_q, rng)
+        by_scan(data, wide, state, guide, memory, k, collect_chosen(state, guide), log_q, rng)
     else:
-        into_blocks(data, state, guide, memory, k, grow_chosen(data, state, guide), log_q, rng)
+        into_blocks(data, wide, state, guide, memory, k, grow_chosen(wide, state, guide), log_q, rng)
     return DONE
 
 
 @kernel
-def join_chosen(state, guide, marginal):
+def join_chosen(state, guide, marginal, wide_marginal):
     """The chosen clusters become one, the first of them; its statistics are in column WHOLE."""
     chosen = guide.chosen
     kept = 0
@@ -328,8 +369,8 @@ def join_chosen(state, guide, marginal):
             state.num[N_MOVED] += state.size[m]
             join_clusters(state, kept, m)  # the last cluster comes to m
             last = state.num[N_CLUSTERS]
-            guide.marginal[m], chosen[m] = guide.marginal[last], chosen[last]
-    guide.marginal[kept] = marginal
+            guide.marginal[m], guide.wide[m], chosen[m] = guide.marginal[last], guide.wide[last], chosen[last]
+    guide.marginal[kept], guide.wide[kept] = marginal, wide_marginal
 
 
 @entry(MOVE_T)
@@ -338,7 +379,10 @@ def merge(data, state, memory, rng):
 
     Refused as soon as it is clear that it will be: a probability is at most 1.
     """
-    guide = splits.guide_of(memory, state)
+    guide, wide = splits.guide_of(memory, state), data
+    if is_guided(data):
+        wide = with_blocks(data, data.guide[GUIDE], data.log_guide)
+        data = with_blocks(data, data.guide[POSTERIOR], data.log_prior_predictive)
     k, blocks, scan = memory.ints[splits.PICKED], memory.ints[splits.JOINED] + 1, memory.ints[splits.BY_SCAN] != 0
     log_q = memory.floats[splits.LOG_Q]
     side, K, chosen = state.side, state.num[N_CLUSTERS], guide.chosen
@@ -347,33 +391,36 @@ def merge(data, state, memory, rng):
     size, gain = 0, -log_of_numbers(state, K + 1 - blocks, blocks)
     if possible:
         copy_column(state.stat, side, k, variable(WHOLE))
+        empty_part(guide.reach, splits.OF_UNION)
         for m in range(K):
             if chosen[m] != 0:
                 if m != k:
                     combine_columns(data, state.stat, side, m, variable(WHOLE))
                 size += state.size[m]
-                gain -= log_weight_of_size(state, state.size[m]) + marginal_of(data, state, guide, m)
+                gain -= log_weight_of(data, state, state.size[m], state.log_K_sum[m]) + marginal_of(data, state, guide.marginal, m)
+                add_row(guide.reach[splits.OF_UNION], state.log_K_sum[m], 1.0)
         marginal = marginal_column(data, side, variable(WHOLE))
-        gain += log_weight_of_size(state, size) + marginal - math.log(K + 1.0 - blocks)
+        wide_marginal = marginal_column(wide, side, variable(WHOLE)) if has_locations(state) else marginal
+        gain += log_weight_of(data, state, size, guide.reach[splits.OF_UNION]) + marginal - math.log(K + 1.0 - blocks)
         possible = gain - log_q > log_uniform
     if possible:
         for m in range(K):
             if chosen[m] != 0 and m != k:
-                log_other = log_pick(data, state, guide, state.stat, m, state.size[m], 0.0, m)
+                log_other = log_pick(wide, state, guide, state.stat, m, state.size[m], 0.0, m)
                 log_q = log_add(log_q, log_other - math.log(K))
-        gain += log_pick(data, state, guide, side, variable(WHOLE), size, marginal, variable(-1))
+        gain += log_pick(wide, state, guide, side, variable(WHOLE), size, wide_marginal, variable(-1))
         possible = gain - log_q > log_uniform
     if not possible:
         memory.tally[MERGE * TALLY + PROPOSED] += 1.0
         return DONE
-    log_back = log_split_back(data, state, guide, scan, int(memory.option[splits.SCANS]), rng)
+    log_back = log_split_back(data, wide, state, guide, scan, int(memory.option[splits.SCANS]), rng)
     if exceeds(memory, MERGE, gain + log_back - log_q, log_uniform):
-        join_chosen(state, guide, marginal)
+        join_chosen(state, guide, marginal, wide_marginal)
     return DONE
 
 
 @kernel
-def pick(data, state, guide, memory, rng):
+def pick(wide, state, guide, memory, rng):
     """The cluster of a global move, and those that join it; how many do.
 
     Each joins by itself, with probability p.  A uniform number says how long clusters are left behind: the next to join is the first at
@@ -384,7 +431,7 @@ def pick(data, state, guide, memory, rng):
     k = draw_integer(K, rng)
     for m in range(K):
         guide.chosen[m] = 0
-    weigh_pairs(data, state, guide, state.stat, k, state.size[k], 0.0, k)
+    weigh_pairs(wide, state, guide, state.stat, k, state.size[k], 0.0, k)
     joined, log_q = 0, -math.log(K)
     none, until = 1.0, 1.0 - rng.random()
     for m in range(K):

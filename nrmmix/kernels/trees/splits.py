@@ -15,6 +15,7 @@ import numpy as np
 from nrmmix.kernels.core.clusters import combine_columns, copy_column
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import TALLY
+from nrmmix.kernels.measure.weights import REACH
 from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, log_add, log_h_of
 from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
 from nrmmix.kernels.trees.guide_tree import GuideTree, node_weight
@@ -22,6 +23,8 @@ from nrmmix.kernels.trees.guide_tree import GuideTree, node_weight
 MOST_BLOCKS = 12  # of one split; more are neither proposed nor undone
 UNION, MOVING, BLOCKS = 4, 5, 6  # columns of State.side; 0..3 are those of trees and of split-merge
 SIDE = BLOCKS + MOST_BLOCKS
+OF_UNION = REACH + MOST_BLOCKS  # rows of Guide.reach; that of block b is REACH + b
+REACHES = OF_UNION + 1
 
 
 class Guide(NamedTuple):
@@ -30,6 +33,7 @@ class Guide(NamedTuple):
     forest: Forest  # of the cluster at hand; its log_grown and guide[0] are the guide's constants
     tree: GuideTree
     marginal: np.ndarray  # (n + 1,) log p(y_c) of every cluster; NaN until it is asked for
+    wide: np.ndarray  # (n + 1,) log p(y_c, x_c) by the guide; in a mixture the same numbers in the same place, as of the two unions
     odds: np.ndarray  # (n + 1,) log odds that a cluster joins the one at hand
     chosen: np.ndarray  # (n + 1,) int64, 1 for clusters that join, and the one at hand
     part: np.ndarray  # (n,) int64, block of each member
@@ -37,10 +41,12 @@ class Guide(NamedTuple):
     owner: np.ndarray  # (2 n,) int64, by node: the cluster that all leaves belong to, or -1
     size: np.ndarray  # (MOST_BLOCKS,) int64, of the blocks
     phi: np.ndarray  # (MOST_BLOCKS,) their running log potentials
-    union: np.ndarray  # (MOST_BLOCKS,) log h of each with the subtree that is inserted
+    union: np.ndarray  # (MOST_BLOCKS,) log h of each with the subtree that is inserted, or their log p(y_c)
+    wide_union: np.ndarray  # (MOST_BLOCKS,) log p(y_c, x_c)
     weight: np.ndarray  # (MOST_BLOCKS + 1,)
     pull: np.ndarray  # (2,) eta and log rho
     fixed: np.ndarray  # (n * width,), see `scratch_size`
+    reach: np.ndarray  # (REACHES, P): rows of `nrmmix.kernels.measure.weights`, those of blocks, and of a union
 
 
 # option
@@ -54,16 +60,18 @@ PLANTED, FIRST_LEAF, LAST_LEAF, IS_LOCAL, PICKED, JOINED, BY_SCAN, LEVELS, WORDS
 LOG_Q, ETA_AND_RHO, LOCAL_OPTION, LOCAL_TALLY, NUMBERS = 0, 1, 3, 5, 5 + TALLY
 
 
-def scratch_size(n, n_stat, width):
-    """Floats and integers of scratch for n observations, of `width` responses where cells are drawn, else 0."""
+def scratch_size(n, n_stat, width, P):
+    """Floats and integers of scratch for n observations, P locations (0 in a mixture), and `width` responses where cells are drawn, else 0.
+    """
     floats, ints = scratch_size_of_forest(n, n, n_stat)
-    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + n * width, WORDS + ints + 11 * n + 3 + MOST_BLOCKS
+    located = n + 1 + MOST_BLOCKS + REACHES * P if P else 0
+    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + located + n * width, WORDS + ints + 11 * n + 3 + MOST_BLOCKS
 
 
 @kernel
 def guide_of(memory, state):
     """The move's scratch, divided."""
-    n, n_stat = state.labels.shape[0], state.stat.shape[0]
+    n, n_stat, P = state.labels.shape[0], state.stat.shape[0], state.log_K_sum.shape[1]
     m, t = 4 * n + 2 + n * n_stat, 9 * n + 1  # of the forest
     grown = NUMBERS + n + 2
     floats, ints = memory.floats[grown + m :], memory.ints[WORDS + t :]
@@ -73,11 +81,17 @@ def guide_of(memory, state):
         ints[5 * n + 1 : 6 * n + 2],
     )
     ints, b = ints[6 * n + 2 :], 3 * n + 2
+    e = b + 3 * MOST_BLOCKS + 1
+    wide, wide_union = floats[n : 2 * n + 1], floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS]
+    if P > 0:
+        wide, wide_union = floats[e : e + n + 1], floats[e + n + 1 : e + n + 1 + MOST_BLOCKS]
+        e += n + 1 + MOST_BLOCKS
     return Guide(
-        forest, tree, floats[n : 2 * n + 1], floats[2 * n + 1 : b], ints[: n + 1], ints[n + 1 : 2 * n + 1], ints[2 * n + 1 : 3 * n + 1],
+        forest, tree, floats[n : 2 * n + 1], wide, floats[2 * n + 1 : b], ints[: n + 1],
+        ints[n + 1 : 2 * n + 1], ints[2 * n + 1 : 3 * n + 1],
         ints[3 * n + 1 : 5 * n + 1], ints[5 * n + 1 : 5 * n + 1 + MOST_BLOCKS], floats[b : b + MOST_BLOCKS],
-        floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], floats[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
-        memory.floats[ETA_AND_RHO:LOCAL_OPTION], floats[b + 3 * MOST_BLOCKS + 1 :],
+        floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], wide_union, floats[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
+        memory.floats[ETA_AND_RHO:LOCAL_OPTION], floats[e + REACHES * P :], floats[e : e + REACHES * P].reshape((REACHES, P)),
     )
 
 

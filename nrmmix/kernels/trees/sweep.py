@@ -13,8 +13,9 @@ from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_integer, log_pos
 from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_SCORED, NEED_ROOM, SIGMA, TUNING, Memory
-from nrmmix.kernels.measure.weights import log_cluster
+from nrmmix.kernels.measure.weights import typical_log_weight
 from nrmmix.kernels.trees import splits
+from nrmmix.kernels.trees.guide_data import GUIDE, fill_log_guide, is_guided, refresh_guide, with_blocks
 from nrmmix.kernels.trees.guide_tree import ORDERS, plant_guide_tree, sample_range, shuffle, without_drawn_cells
 from nrmmix.kernels.trees.guided import WORK_OF_LEVEL, pick
 
@@ -27,12 +28,12 @@ LOWEST_LOG_RHO = -60.0
 
 
 @kernel
-def follow(state, memory):
+def follow(data, state, memory):
     """The guide's constants become those of the chain; where all components of a finite mixture are taken, as if one were not."""
     K = state.num[N_CLUSTERS]
     while K > 1 and state.log_next[K] == -math.inf:
         K -= 1
-    memory.learnt[GUIDE_CLUSTER] = log_cluster(state) + max(state.log_next[K], -100.0)
+    memory.learnt[GUIDE_CLUSTER] = typical_log_weight(data, state) + max(state.log_next[K], -100.0)
     memory.learnt[GUIDE_SIGMA] = state.hyper[SIGMA]
 
 
@@ -42,7 +43,7 @@ def number_of_tree(memory):
 
 
 @kernel
-def plant_by_number(data, state, memory, guide):
+def plant_by_number(wide, state, memory, guide):
     """The guide tree that belongs to the kept number, and the guide at the kept constants."""
     sigma, forest = memory.learnt[GUIDE_SIGMA], guide.forest
     forest.guide[0] = memory.learnt[GUIDE_CLUSTER]
@@ -50,28 +51,33 @@ def plant_by_number(data, state, memory, guide):
     for m in range(2, forest.log_grown.shape[0]):
         forest.log_grown[m] = forest.log_grown[m - 1] + log_pos(m - 1.0 - sigma)
     shuffle(guide.tree.order, number_of_tree(memory))
-    if data.rows.missing.shape[0] > 0:
-        fixed = without_drawn_cells(data, guide.fixed.reshape(data.rows.y.shape))
+    if is_guided(wide):
+        fill_log_guide(wide, state.side)
+    if wide.rows.missing.shape[0] > 0:
+        fixed = without_drawn_cells(wide, guide.fixed.reshape(wide.rows.y.shape))
         memory.ints[splits.LEVELS] = plant_guide_tree(fixed, state.side, state.work, forest, guide.tree)
     else:
-        memory.ints[splits.LEVELS] = plant_guide_tree(data, state.side, state.work, forest, guide.tree)
+        memory.ints[splits.LEVELS] = plant_guide_tree(wide, state.side, state.work, forest, guide.tree)
     memory.ints[splits.PLANTED] = number_of_tree(memory)
 
 
 @entry(MOVE_T)
 def begin(data, state, memory, rng):
     """Part of an iteration: the guide tree is one iteration older, or new; the leaves that local moves will visit."""
-    learnt, guide = memory.learnt, splits.guide_of(memory, state)
+    learnt, guide, wide = memory.learnt, splits.guide_of(memory, state), data
+    if is_guided(data):
+        wide = with_blocks(data, data.guide[GUIDE], data.log_guide)
+        refresh_guide(data, state)
     if learnt[TREE] == 0.0:
         learnt[GUIDE_CLUSTER], learnt[GUIDE_SIGMA] = memory.option[splits.START_CLUSTER], memory.option[splits.START_SIGMA]
     age = int(learnt[TREE]) % AGES
     if learnt[TREE] == 0.0 or age * memory.option[splits.GLOBAL_MOVES] >= memory.option[splits.REFRESH] or age == AGES - 1:
         if state.num[TUNING] != 0:
-            follow(state, memory)
+            follow(data, state, memory)
         learnt[TREE] = float((1 + draw_integer(ORDERS, rng)) * AGES)
     learnt[TREE] += 1.0
     if memory.ints[splits.PLANTED] != number_of_tree(memory):
-        plant_by_number(data, state, memory, guide)
+        plant_by_number(wide, state, memory, guide)
     first, last = 0, guide.tree.order.shape[0]
     for _ in range(int(memory.option[splits.DEPTH])):
         if last - first > 1:
@@ -79,7 +85,7 @@ def begin(data, state, memory, rng):
     memory.ints[splits.FIRST_LEAF], memory.ints[splits.LAST_LEAF], memory.ints[splits.IS_LOCAL] = first, last, 0
     guide.pull[0], guide.pull[1] = memory.option[splits.ETA], learnt[LOG_RHO]
     for k in range(state.num[N_CLUSTERS]):
-        guide.marginal[k] = math.nan
+        guide.marginal[k] = guide.wide[k] = math.nan
     return DONE
 
 
@@ -100,14 +106,16 @@ def tree_guided(data, state, memory, rng):
     if state.num[CURSOR] == 0:
         call_move(int(memory.option[splits.PLANT]), data, state, memory, rng)
         state.num[CURSOR] = 1
-    guide = splits.guide_of(memory, state)
+    guide, wide = splits.guide_of(memory, state), data
+    if is_guided(data):
+        wide = with_blocks(data, data.guide[GUIDE], data.log_guide)
     if memory.ints[splits.IS_LOCAL] == 0:
         while state.num[CURSOR] <= moves:
             if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - splits.MOST_BLOCKS:
                 return NEED_ROOM
             # each move's part in the next tree
             state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[splits.LEVELS] / memory.option[splits.REFRESH])
-            joined = pick(data, state, guide, memory, rng)
+            joined = pick(wide, state, guide, memory, rng)
             adapt(state, memory, guide, joined)
             part = splits.MERGE_PART if joined > 0 else splits.SPLIT_PART
             if joined > 0 or state.size[memory.ints[splits.PICKED]] > 1:

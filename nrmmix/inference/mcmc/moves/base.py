@@ -17,12 +17,13 @@ MOST_COLUMNS = 2**32  # and of its columns of statistics
 
 
 class ScratchSize(NamedTuple):
-    """Scratch that a move needs: floats, integers, columns of statistics, and whether parameters of atoms."""
+    """Scratch that a move needs: floats, integers, columns of statistics, and whether parameters of atoms, and a guide of trees."""
 
     floats: int = 0
     ints: int = 0
     side: int = 0
     theta: bool = False
+    guide: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,10 @@ class Move:
     __str__ = written
 
 
-_ONLY_MIXTURES = "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
-
-
 def only_conjugate_mixtures(model: Specification) -> str:
-    return _ONLY_MIXTURES if model.is_regression else only_conjugate(model)
+    if model.is_regression:
+        return "it moves partitions of mixtures (responses ~ 1), and this is a density regression"
+    return only_conjugate(model)
 
 
 def only_conjugate(model: Specification) -> str:
@@ -89,8 +89,13 @@ def only_conjugate(model: Specification) -> str:
 
 
 def only_with_unions(model: Specification) -> str:
+    """For moves along trees of a mixture."""
+    return only_conjugate_mixtures(model) or only_families_with_unions(model)
+
+
+def only_families_with_unions(model: Specification) -> str:
     """Why clusters of a model cannot be joined, as trees need it; empty where they can."""
-    if why := only_conjugate_mixtures(model):
+    if why := only_conjugate(model):
         return why
     for block, entries in zip(model.blocks.blocks, model.packed.entries, strict=True):
         if entries.combine is None:

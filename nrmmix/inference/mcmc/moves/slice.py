@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from nrmmix.common.messages import count
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import _ONLY_MIXTURES, MOST, Move, ScratchSize
+from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.slice import scratch_size, slice_sampler
 from nrmmix.model.specification import Specification
@@ -25,6 +25,10 @@ class Slice(Move):
     independent given weights and components.  A slice can be so low that more than `max_atoms` atoms would be needed on average, the more
     often the larger sigma, the mass and the number of observations are.  Then the partition stays as it is in that iteration, which is
     exact and counted (`fit.proposals()`).
+
+    In density regression the atoms' locations are drawn as well, and each location has its own bound below which no atom is needed (Foti &
+    Williamson 2012, without an approximation).  With a kernel that reaches everywhere an observation far from its cluster has a slice so
+    low that many atoms are drawn elsewhere.
 
     For every prior that has a random measure (not `GibbsType`) and every family; for `FiniteMixture` all components are drawn.
     Components that are drawn, not integrated out, mix more slowly than `Gibbs` (benchmarks/slice.py), the more so from one cluster.
@@ -58,11 +62,9 @@ class Slice(Move):
         return (float(self.max_atoms),)
 
     def scratch_size(self, model: Specification) -> ScratchSize:
-        return ScratchSize(*scratch_size(model.n_obs, self.max_atoms, model.prior.components))
+        return ScratchSize(*scratch_size(model.n_obs, self.max_atoms, model.prior.components, model.is_regression))
 
     def refusal(self, model: Specification) -> str:
-        if model.is_regression:
-            return _ONLY_MIXTURES
         if not model.prior.has_random_measure:
             return f"it draws the random measure, and {type(model.prior).__name__} has a law of partitions only"
         return ""

@@ -1,4 +1,4 @@
-"""Tree-guided moves of mixtures that are exact."""
+"""Tree-guided moves that are exact."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 
 from nrmmix.common.messages import between, count
 from nrmmix.common.registry import plugin
-from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, ScratchSize, only_with_unions
+from nrmmix.inference.mcmc.moves.base import MOST, MOST_COLUMNS, Move, ScratchSize, only_families_with_unions
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
 from nrmmix.kernels.trees import guide_tree, guided, splits, sweep
+from nrmmix.model.guide import guide_of, size_of
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 
@@ -29,7 +30,8 @@ class TreeGuided(Move):
     After Lee & Choi (2015), whose sampler does not converge to the posterior (see `PublishedTreeGuided`).  Here all trees are
     restrictions of one guide tree, which is made from the data in a random order and never from the partition; so every proposal
     probability is an ordinary function of partitions.  In each iteration there are `global_moves` proposals, then Gibbs on the leaves
-    of a subtree of the guide tree.  For mixtures by every prior, of families whose component parameters are integrated out.
+    of a subtree of the guide tree.  For mixtures and density regressions by every prior, of families whose component parameters are
+    integrated out; so are the locations of a density regression, whose guide tree knows the covariates by a Gaussian beside the families.
 
     `method="tree"` is `nm.Cycle([nm.TreeGuided(global_moves=3, depth=5), nm.Gibbs()], share="work")`, which divides the
     work between global moves and sweeps.
@@ -95,8 +97,10 @@ class TreeGuided(Move):
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         rows = model.packed.rows
-        width = rows.y.shape[1] if rows.missing.shape[0] else 0
-        return ScratchSize(*splits.scratch_size(model.n_obs, model.packed.n_stat, width), side=splits.SIDE)
+        n_stat, _ = size_of(model, True)
+        P, q = (len(model.grid.locations), guide_of(model)[1].shape[1]) if model.grid is not None else (0, 0)
+        width = rows.y.shape[1] + q if rows.missing.shape[0] else 0
+        return ScratchSize(*splits.scratch_size(model.n_obs, n_stat, width, P), side=splits.SIDE, guide=True)
 
     def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
         tree = learnt[sweep.TREE]
@@ -106,10 +110,10 @@ class TreeGuided(Move):
         )
 
     def refusal(self, model: Specification) -> str:
-        return only_with_unions(model)
+        return only_families_with_unions(model)
 
     def complaint(self, model: Specification) -> str:
-        size = 8 * model.n_obs * model.packed.n_stat
+        size = 8 * model.n_obs * size_of(model, True)[0]
         if size > MOST_COLUMNS:
             return (
                 f"the statistics of its trees would take {size / 2**30:.1f} GiB in each chain, and {MOST_COLUMNS / 2**30:g} GiB is the "

@@ -1,0 +1,107 @@
+"""Blocked Gibbs sampler of finite measures: sizes, locations and parameters of all M atoms are drawn, then all labels.
+
+sizes J_m ~ Gamma(mass / M + n_m, tau + A), the location of an atom without observations with probability in proportion to
+R0(p) (tau + A_p)^-(mass / M), and labels with probability in proportion to K(x_i, mu_m) J_m p(y_i | theta_m).  Last, in density regression,
+V_g | J ~ Gamma(n_g, sum_m K(x_g, mu_m) J_m).  In a mixture tau + u is the same for all atoms and cancels (Ishwaran & James 2001; the finite
+sampler of Foti & Williamson 2012).  Missing cells that are drawn count as observed here, and are drawn anew at the end.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.locations import draw_locations
+from nrmmix.kernels.core.special import draw_index, draw_log_gamma, draw_share
+from nrmmix.kernels.core.state import (
+    BAD_ROW,
+    BROKEN,
+    COMPONENTS,
+    DONE,
+    LOG_V_MAX,
+    N_CLUSTERS,
+    N_SCORED,
+    NEED_ROOM,
+    PROPOSED,
+    SIGMA,
+    TAU,
+    TINY,
+)
+from nrmmix.kernels.measure.atoms import shares_of_locations
+from nrmmix.kernels.measure.nrm import recompute_A
+from nrmmix.kernels.measure.weights import has_locations, refresh_caches
+from nrmmix.kernels.moves.atoms import add_densities, draw_atoms, take_labels
+
+
+def scratch_size(n, components):
+    """Logarithms of sizes, and sizes, of atoms; labels, origins and locations of atoms."""
+    return 2 * components, n + 2 * components, 0, True
+
+
+@kernel
+def draw_sizes(data, state, log_sizes, origin, place, rng):
+    """Log sizes of all atoms and, in density regression, their locations: the clusters' first."""
+    sigma, K, shares, total = state.hyper[SIGMA], state.num[N_CLUSTERS], state.plane[0], 0.0
+    if has_locations(state):
+        draw_locations(state, rng)
+        total = shares_of_locations(data, state, shares)
+    for m in range(log_sizes.shape[0]):
+        origin[m] = m
+        log_sizes[m] = draw_log_gamma((state.size[m] if m < K else 0.0) - sigma, rng)
+        if has_locations(state):
+            place[m] = state.location[m] if m < K else draw_share(shares, shares.shape[0], rng.random() * total)
+            log_sizes[m] -= math.log(max(state.hyper[TAU] + state.A[place[m]], TINY))
+
+
+@kernel
+def draw_labels(data, state, log_sizes, place, labels, rng):
+    """The atom of each observation; DONE or BROKEN."""
+    p, M = state.score, log_sizes.shape[0]
+    for i in range(labels.shape[0]):
+        for m in range(M):
+            p[m] = log_sizes[m]
+        if has_locations(state):
+            log_K = state.log_K[data.group[i]]
+            for m in range(M):
+                p[m] += log_K[place[m]]
+        add_densities(data, state, p, M, i)
+        labels[i] = draw_index(p, M, rng.random())
+        if labels[i] < 0:
+            state.num[BAD_ROW] = i
+            return BROKEN
+    state.num[N_SCORED] += labels.shape[0] * M
+    return DONE
+
+
+@kernel
+def draw_v(data, state, sizes, place, rng):
+    for g in range(state.v.shape[0]):
+        rate = 0.0
+        for m in range(sizes.shape[0]):
+            rate += state.K[g, place[m]] * sizes[m]
+        x = draw_log_gamma(data.group_size[g], rng) - math.log(max(rate, TINY))
+        state.v[g] = math.exp(max(-LOG_V_MAX, min(LOG_V_MAX, x)))
+    recompute_A(state)
+    refresh_caches(data, state)
+
+
+@entry(MOVE_T)
+def blocked(data, state, memory, rng):
+    """floats: log sizes and sizes of atoms (2 M,); ints: labels (n,), origins and locations of atoms (2 M,)."""
+    n, M = state.labels.shape[0], data.setup[COMPONENTS]
+    if M > state.size.shape[0] - 3:
+        return NEED_ROOM
+    log_sizes, sizes = memory.floats[:M], memory.floats[M:]
+    labels, origin, place = memory.ints[:n], memory.ints[n : n + M], memory.ints[n + M :]
+    draw_sizes(data, state, log_sizes, origin, place, rng)
+    draw_atoms(data, state, origin, M, rng)
+    if draw_labels(data, state, log_sizes, place, labels, rng) != DONE:
+        return BROKEN
+    memory.tally[PROPOSED] += n
+    take_labels(data, state, memory, labels, origin, M, rng)
+    if has_locations(state):
+        for m in range(M):
+            sizes[m] = math.exp(log_sizes[m])
+        draw_v(data, state, sizes, place, rng)
+    return DONE

@@ -1,0 +1,144 @@
+"""Region sampler of density regression by a Dirichlet process (the spatial normalised gamma process of Rao & Teh 2009), for any kernel.
+
+At sigma = 0 the atoms at location p, the region p, have the total size g_p, a gamma process of shape mass R0(p), so that given locations
+
+    g_p ~ Gamma(mass R0(p) + n_p, tau + A_p),    V_g | g ~ Gamma(n_g, sum_p K(x_g, p) g_p),
+
+n_p observations in region p; and in each region clusters are the tables of a Chinese restaurant of concentration mass R0(p).  One call:
+locations and g are drawn, then the table of each observation, with its region; whole clusters go to other regions with g integrated out;
+then g and v.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.clusters import relocate, score_columns, score_without
+from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.locations import draw_locations
+from nrmmix.kernels.core.special import draw_index, draw_log_gamma, draw_share
+from nrmmix.kernels.core.state import (
+    ACCEPTED,
+    BAD_ROW,
+    BROKEN,
+    CURSOR,
+    DONE,
+    LOG_V_MAX,
+    MASS,
+    N_CLUSTERS,
+    N_MOVED,
+    N_SCORED,
+    NEED_ROOM,
+    PROPOSED,
+    TINY,
+)
+from nrmmix.kernels.measure.nrm import recompute_A
+from nrmmix.kernels.measure.weights import refresh_caches
+from nrmmix.kernels.moves.imputation import redraw_cells
+
+G, LOAD, SHARE, NEW = 0, 1, 2, 3  # rows of the scratch: g_p, n_p, log g_p / (mass R0 + n_p), g_p mass R0 / (mass R0 + n_p)
+ROWS = 4
+
+
+@inlined
+def set_share(data, state, region, p):
+    """After a change of g_p or n_p."""
+    mass = state.hyper[MASS] * data.R0[p]
+    share = region[G, p] / (mass + region[LOAD, p])
+    region[SHARE, p] = math.log(max(share, TINY))
+    region[NEW, p] = mass * share
+
+
+@kernel
+def draw_regions(data, state, region, rng):
+    """g given locations and v."""
+    for p in range(region.shape[1]):
+        region[LOAD, p] = 0.0
+    for k in range(state.num[N_CLUSTERS]):
+        region[LOAD, state.location[k]] += state.size[k]
+    for p in range(region.shape[1]):
+        shape = state.hyper[MASS] * data.R0[p] + region[LOAD, p]
+        region[G, p] = math.exp(draw_log_gamma(shape, rng) - state.log_b[p])
+        set_share(data, state, region, p)
+
+
+@kernel
+def draw_table(data, state, region, i, rng):
+    """Redraw the cluster of observation i, and the location of a new one."""
+    K, k_old, g, p = state.num[N_CLUSTERS], state.labels[i], data.group[i], state.score
+    alone = state.size[k_old] == 1
+    left = state.location[k_old]
+    region[LOAD, left] -= 1.0
+    set_share(data, state, region, left)
+    for k in range(K):
+        at, n = state.location[k], state.size[k]
+        p[k] = state.log_K[g, at] + region[SHARE, at] + state.log_size[n - 1 if k == k_old else n]
+    own = -1 if alone else k_old
+    weight = p[k_old]
+    score_columns(data, state.stat, state.work, p, K, i, own)
+    if own >= 0 and math.isnan(p[own]):
+        p[own] = weight + score_without(data, state, i, own)
+    terms, total = state.plane[0], 0.0
+    for q in range(terms.shape[0]):
+        terms[q] = state.K[g, q] * region[NEW, q]
+        total += terms[q]
+    new = k_old if alone else K  # a singleton's own column stands for the new cluster
+    m = K if alone else K + 1
+    p[new] = math.log(max(total, TINY)) + data.log_prior_predictive[i]
+    state.num[N_SCORED] += m
+    k = draw_index(p, m, rng.random())
+    if k < 0:
+        state.num[BAD_ROW] = i
+        return BROKEN
+    at = draw_share(terms, terms.shape[0], rng.random() * total) if k == new else state.location[k]
+    if k != k_old:
+        relocate(data, state, i, k)
+    state.location[state.labels[i]] = at
+    region[LOAD, at] += 1.0
+    set_share(data, state, region, at)
+    return DONE
+
+
+@kernel
+def draw_v(data, state, region, rng):
+    """v given g, which is then forgotten."""
+    for g in range(state.v.shape[0]):
+        rate = 0.0
+        for p in range(region.shape[1]):
+            rate += state.K[g, p] * region[G, p]
+        x = draw_log_gamma(data.group_size[g], rng) - math.log(max(rate, TINY))
+        state.v[g] = math.exp(max(-LOG_V_MAX, min(LOG_V_MAX, x)))
+    recompute_A(state)
+    refresh_caches(data, state)
+
+
+@entry(MOVE_T)
+def sngp(data, state, memory, rng):
+    """floats: (ROWS P,)."""
+    n, moved = state.labels.shape[0], state.num[N_MOVED]
+    region = memory.floats.reshape((ROWS, state.A.shape[0]))
+    if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+        return NEED_ROOM
+    if state.num[CURSOR] == 0:
+        draw_locations(state, rng)
+        draw_regions(data, state, region, rng)
+    status = DONE
+    for i in range(state.num[CURSOR], n):
+        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+            state.num[CURSOR] = i
+            status = NEED_ROOM
+            break
+        status = draw_table(data, state, region, i, rng)
+        if status != DONE:
+            break
+        redraw_cells(data, state, i, rng)
+    memory.tally[ACCEPTED] += state.num[N_MOVED] - moved
+    if status != DONE:
+        return status
+    state.num[CURSOR] = 0
+    memory.tally[PROPOSED] += n
+    draw_locations(state, rng)
+    draw_regions(data, state, region, rng)
+    draw_v(data, state, region, rng)
+    return DONE

@@ -1,0 +1,58 @@
+"""Data as the guide of trees reads them: in density regression with the covariates beside the responses.
+
+There the guide is a product of the model's families and a Gaussian of known variance for the covariates, one block more.  So unions of
+clusters cost what they cost in a mixture, and the exact weights of locations enter the acceptance ratio alone.  The statistics of the last
+block belong to the columns of a tree-guided move; what the posterior asks of them, scores and marginals, it does not know of.
+"""
+
+from __future__ import annotations
+
+from nrmmix.kernels.core.clusters import empty_column, marginal_column, update_column
+from nrmmix.kernels.core.entry import MARGINAL_T, SCORE_T, call_empty, call_update, entry
+from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.state import DONE, EMPTY, N_CLUSTERS, UPDATE, Data
+
+POSTERIOR, GUIDE = 0, 1  # rows of Data.guide: the last block is silent, or speaks
+
+
+@entry(SCORE_T)
+def score_nothing(rows, stat, work, out, block, K, i, own):
+    return DONE
+
+
+@entry(MARGINAL_T)
+def marginal_of_nothing(rows, stat, block, k):
+    return 0.0
+
+
+@kernel
+def is_guided(data):
+    """Whether there is a guide beside the model: not in a mixture, where the families are the guide."""
+    return data.guide.shape[0] > 0
+
+
+@kernel
+def with_blocks(data, block, log_prior_predictive):
+    return Data(
+        data.rows, block, log_prior_predictive, data.group, data.group_size, data.distance, data.R0, data.hyperprior, data.setup,
+        data.explicit, data.shared, data.log_V, data.guide, data.log_guide,
+    )
+
+
+@kernel
+def refresh_guide(data, state):
+    """The guide's statistics of all clusters, which other moves do not keep."""
+    last = data.guide[POSTERIOR, data.block.shape[0]]
+    for k in range(state.num[N_CLUSTERS]):
+        call_empty(last[EMPTY], data.rows, state.stat, last, k)
+    for i in range(state.labels.shape[0]):
+        call_update(last[UPDATE], data.rows, state.stat, last, state.labels[i], i, 1.0)
+
+
+@kernel
+def fill_log_guide(wide, side):
+    """log p(y_i, x_i) by the guide; the first column of `side` is lost."""
+    for i in range(wide.group.shape[0]):
+        empty_column(wide, side, variable(0))
+        update_column(wide, side, variable(0), i, 1.0)
+        wide.log_guide[i] = marginal_column(wide, side, variable(0))

@@ -1,0 +1,119 @@
+"""Tree-guided moves of density regression, locations integrated out, against quadrature over v on five rows; and wrong ones."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from exact import priors
+from exact.enumeration import KernelJoint, location_posterior, normalised, total_variation
+from exact.priors import Y, kernel_matrix, log_marginal, regression, states
+from support.cover import each_once
+from support.global_moves import GlobalMoves
+
+import nrmmix as nm
+from nrmmix.inference.mcmc.moves import TreeGuided
+from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
+from nrmmix.kernels.trees import guided
+
+CHAINS, DRAWS = 8, 8_000
+MOVES = {
+    "blocks": GlobalMoves(global_moves=3, scan_share=0.0), "scan": GlobalMoves(global_moves=3, scan_share=1.0, scans=2),
+    "both, and Gibbs": TreeGuided(global_moves=3, refresh=1),
+}
+DESIGNS = {
+    "se": ([0.0, 0.0, 1.0, 1.0, 0.0], [0.0, 1.0], nm.SquaredExponential(0.5, locations=[0.0, 1.0])),
+    "box": ([0.0, 0.0, 1.0, 1.0, 1.0], [-0.5, 0.5, 1.5], nm.Box(0.8, locations=[-0.5, 0.5, 1.5])),
+}
+
+
+def setting(design):
+    x, locations, kernel = DESIGNS[design]
+    groups, group = np.unique(x, return_inverse=True)
+    return pd.DataFrame({"x": x, "y": Y[: len(x)]}), kernel_matrix(kernel, groups, locations), group, kernel
+
+
+@cache
+def law_of(design, sigma):
+    _, K, group, _ = setting(design)
+    return location_posterior(KernelJoint(K, group, 1.3, sigma, 161), log_marginal)
+
+
+def compare(fit, exact, limit_at_most=0.09):
+    distance, limit = total_variation(exact, states(fit), deviations=6.0)  # errors of states go together
+    assert limit < limit_at_most, "too few draws to tell"
+    assert distance < limit
+
+
+@pytest.mark.parametrize(("design", "sigma", "move"), each_once(DESIGNS, [0.0, 0.3], MOVES))
+def test_partition_and_locations(design, sigma, move):
+    data, _, _, kernel = setting(design)
+    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
+    fit = regression(data, kernel, prior).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=11)
+    tally = sum(checkpoint.state["tally"][0] for checkpoint in fit.checkpoints)
+    assert (tally[ACCEPTED::TALLY] > 0).all() and (tally[ACCEPTED::TALLY] <= tally[PROPOSED::TALLY]).all()
+    compare(fit, law_of(design, sigma))
+
+
+@pytest.mark.parametrize(("measure", "move"), each_once(priors.MEASURES, MOVES))
+def test_other_measures(measure, move):
+    data, K, group, kernel = priors.setting("se")
+    prior, law = priors.of_measure(K, group, **priors.SPREAD.get(measure, {"points": 161}))[measure]
+    fit = regression(data, kernel, prior).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=5)
+    log_p = priors.with_likelihood(law(), len(data))
+    compare(fit, normalised(list(log_p), list(log_p.values())))
+
+
+def test_a_category_and_a_number():
+    """The guide has a coordinate for each level."""
+    data = pd.DataFrame({"x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"], "y": Y[:4]})
+    kernel = nm.Product({"x": nm.SquaredExponential(0.7), "g": nm.Matching(0.4)})
+    model = nm.Model("y ~ x + g", data, kernel=kernel, prior=nm.DirichletProcess(1.3), family=nm.Gaussian(**priors.FAMILY))
+    fits = [model.fit(method, draws=2 * DRAWS, tune=300, chains=CHAINS, rng=7) for method in (MOVES["blocks"], "gibbs")]
+    means = [fit.draws["n_clusters"].mean(axis=1) for fit in fits]
+    error = np.sqrt(sum(mean.var(ddof=1) / CHAINS for mean in means))
+    assert abs(means[0].mean() - means[1].mean()) < 5 * error
+    assert error < 0.02 * means[1].mean(), "too few draws to tell"
+
+
+def test_goes_on_after_a_stop():
+    """The guide's statistics are no part of a saved chain."""
+    data, _, _, kernel = setting("se")
+    model = regression(data, kernel, nm.NGGP(1.3, 0.3))
+    whole = model.fit("tree", draws=60, tune=30, chains=2, rng=4)
+    parts = model.fit("tree", draws=25, tune=30, chains=2, rng=4).extend(35)
+    np.testing.assert_array_equal(whole.draws["labels"], parts.draws["labels"])
+
+
+# ---- wrong moves
+
+# covariates in the posterior too
+RIGHT, WRONG = "data = with_blocks(data, data.guide[POSTERIOR]", "data = with_blocks(data, data.guide[GUIDE]"
+
+
+@dataclass(frozen=True)
+class Mutant(GlobalMoves):
+    parts: ClassVar = None
+
+    def options(self, model):
+        option = list(super().options(model))
+        option[guided.splits.SPLIT_PART], option[guided.splits.MERGE_PART] = (float(part.address) for part in self.parts)
+        return tuple(option)
+
+
+def test_wrong_moves_are_found(monkeypatch):
+    source = inspect.getsource(guided).replace("from __future__ import annotations", "")
+    assert source.count(RIGHT) == 2
+    space = {"__name__": "wrong", "__file__": "wrong.py"}
+    exec(source.replace(RIGHT, WRONG), space)
+    monkeypatch.setattr(Mutant, "parts", (space["split"], space["merge"]))
+    data, _, _, kernel = setting("se")
+    move = Mutant(global_moves=3, scan_share=0.0)
+    fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(move, draws=DRAWS, tune=500, chains=CHAINS, rng=2)
+    distance, limit = total_variation(law_of("se", 0.3), states(fit), deviations=6.0)
+    assert distance > 1.5 * limit
