@@ -13,6 +13,7 @@ import pytest
 from exact import marginals
 from scipy.sparse import csr_array, issparse
 from scipy.special import gammaln, logsumexp
+from support.cover import by_turns
 
 import nrmmix as nm
 from nrmmix import plots
@@ -106,7 +107,7 @@ def rows_of(fit, data):
 # ---- every method
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", by_turns(ALL, 3, 0))
 def test_tables(fits, data, name):
     fit = fits(name)
     model, new = fit.model, rows_of(fit, data)
@@ -132,7 +133,7 @@ def test_tables(fits, data, name):
     assert fit.model.prior_predictive(2, rng=1).shape == (2 * N, model.n_dim)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", by_turns(ALL, 3, 1))
 def test_reports(fits, name, tmp_path):
     fit = fits(name)
     text = fit.summary().as_text()
@@ -150,7 +151,7 @@ def test_reports(fits, name, tmp_path):
     np.testing.assert_array_equal(again.extend(3).draws["labels"], fit.extend(3).draws["labels"])
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", by_turns(ALL, 3, 2))
 def test_pictures(fits, name):
     from matplotlib import pyplot
 
@@ -212,10 +213,10 @@ def test_probabilities_sum_to_one(fits, fit, name, at):
     assert (found >= 0).all()
 
 
-@pytest.mark.parametrize("name", [
+@pytest.mark.parametrize("name", by_turns([
     "poisson", "exposure", "counts_over_x", "bernoulli", "categorical", "multinomial", "mixed", "regression", "local", "planes",
     "planes_over_x", "lines_over_days", "diagonal", "gaps", "semiconjugate", "one_precision",
-])
+]))
 def test_means_agree_with_replicates(fits, data, name):
     """Every recorded draw is gone through equally often: means vary no more than those of independent replicates."""
     fit, R = fits(name), 1000

@@ -8,6 +8,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
+from support.cover import by_turns
 from support.frequencies import LEAST_P, chi_square
 from support.models import mixture, regression
 from support.states import check_columns, copy_of, point_of, problem_of, restore, started
@@ -127,10 +128,10 @@ def started_gibbs(name):
     return model, *started(model, labels, locations=locations, v=v, R0=rng.dirichlet(np.full(len(data.R0), 3.0)))
 
 
-@pytest.mark.parametrize(("name", "which"), [
+@pytest.mark.parametrize(("name", "which"), by_turns([
     (name, which) for name in GIBBS for which in ("first", "last", "alone", "unassigned")
     if (name, which) != ("one-cluster", "alone")
-])
+], 3))
 def test_gibbs_one_frequencies(name, which):
     model, data, state = started_gibbs(name)
     sizes = state.size[state.labels]

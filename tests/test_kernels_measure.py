@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
+from support.cover import by_turns
 from support.frequencies import LEAST_P, chi_square
 from support.models import mixture, regression
 from support.states import check_columns, copy_of, point_of, problem_of, random_point, restore, started
@@ -294,9 +295,9 @@ def test_slice_v_draws(group):
     check_draws(np.array(draws[::4]), lambda t: naive.log_density_v(problem, point, group, t, without_mass=False), -20, 30)
 
 
-@pytest.mark.parametrize("case", [
+@pytest.mark.parametrize("case", by_turns([
     "mass-dp", "mass-nggp", "sigma", "sigma-mixture", "width", "width-beta",
-])
+]))
 def test_slice_hyper_draws(case):
     model = {
         "mass-dp": lambda: mixture(9, 1, prior=nm.DirichletProcess(nm.Gamma(2, 0.5))),

@@ -13,6 +13,8 @@
 # | `nm.SplitMerge()` | parts a cluster or joins two, by restricted Gibbs scans or sequential allocation | Jain & Neal 2004; Dahl 2003 |
 # | `nm.Slice()` | draws weights and parameters of the random measure, then all labels at once | Griffin & Walker 2011 |
 # | `nm.Permutation()` | puts the data in an order, then draws a whole partition into segments of it by dynamic programming | Liang, Jordan & Taskar 2007 |
+# | `nm.Blocked()` | of a finite mixture: draws weights and parameters of all components, then all labels at once | Ishwaran & James 2001 |
+# | `nm.SNGP()` | of density regression: draws the size of every region of covariates, then tables within regions | Rao & Teh 2009 |
 # | `nm.TreeGuided()` | splits clusters along trees and merges like ones: [Trees](trees.md) | after Lee & Choi 2015 |
 #
 # `nm.PublishedTreeGuided()`, the tree-guided sampler as published, does not leave the posterior as it is; it runs alone and says so.
@@ -40,7 +42,7 @@ print(model.methods()[["moves"]].to_string(max_colwidth=90))
 mcycle = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle())
 print(mcycle.methods()["suits"].to_string())
 try:
-    mcycle.fit("slice")
+    mcycle.fit("permutation")
 except ValueError as error:
     print(error)
 
@@ -130,6 +132,10 @@ for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
 # clusters in place. Take `"tree"` or `"split_merge"` where clusters are far apart or many, or where chains disagree; begin with random
 # projections where the start is bad. [Trees](trees.md) has two examples in which Gibbs chains do not get from one mode to another.
 #
+# ## Density regression
+#
+# DENSITY
+#
 # ## Limits
 #
 # - `nm.Slice()` skips an iteration where more than `max_atoms` atoms would be needed on average, which happens for large sigma, many
@@ -137,6 +143,6 @@ for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
 # - `nm.Permutation()` without a beam takes a time that grows with the square of the number of observations (`dynamic_program="table"`: with its
 #   cube). A beam makes that about linear; moves whose old partition is outside the beam stay, which keeps the sampler exact, but it needs another
 #   move beside it. Without a table, its first few moves may be refused: tuning finds how many clusters to propose, and Gibbs moves beside it help.
-# - Split-merge, permutation and tree-guided moves need parameters that are integrated out, so `nm.SemiconjugateGaussian` runs with Gibbs and
-#   slice sampling.
-# - Density regression has Gibbs sampling and split-merge only.
+# - Split-merge, permutation, tree-guided moves and `nm.SNGP()` need parameters that are integrated out, so `nm.SemiconjugateGaussian` runs
+#   with Gibbs, slice and, for a finite mixture, blocked sampling.
+# - `nm.Permutation()` and searches by trees are for mixtures alone; `nm.SNGP()` is for density regression by a Dirichlet process.

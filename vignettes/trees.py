@@ -206,8 +206,8 @@ print(published.summary().as_text().rsplit("=" * 20, 1)[1].lstrip("="))
 #
 # ## Limits
 #
-# - Searches, starts by trees and `nm.TreeGuided()` are for mixtures by every prior, of families whose component parameters are integrated out
-#   and which can add clusters to one another: not for `nm.SemiconjugateGaussian`, nor for density regression.
+# - Searches, starts by trees and `nm.TreeGuided()` are for every prior, and families whose component parameters are integrated out and which
+#   can add clusters to one another: not for `nm.SemiconjugateGaussian`. Searches and starts by trees are for mixtures alone.
 # - Searches refuse a family whose missing cells are drawn, for they draw nothing; `nm.TreeGuided()` takes it.
 # - `"bhc"` compares all pairs, and takes at most 20,000 rows; the time of a pass of `"ibhc"` grows with the square of the size of the largest
 #   clusters.

@@ -10,7 +10,7 @@ from exact.enumeration import dirichlet_log_eppf, partition_posterior, total_var
 from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from exact.matrix import PRIORS, families
 from scipy.special import gammaln, logsumexp
-from support.cover import each_once
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.entry import MOVE_T, entry
@@ -95,7 +95,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("wrong", by_turns(WRONG, 3))
 def test_wrong_ones_are_found(wrong):
     apart, limit = distance("DP(1)", FULL, WRONG[wrong], draws=3000)
     assert apart > 2 * limit

@@ -11,7 +11,7 @@ import pytest
 from exact.enumeration import KernelJoint, gaussian_log_marginal, normalised, nrm_log_eppf, partition_posterior, partitions
 from scipy import special, stats
 from scipy.special import logsumexp
-from support.cover import each_once
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.jit import allocating
@@ -72,7 +72,7 @@ def compare(by_chain, exact, precision=0.02):
 PRIORS = {"DP": (nm.DirichletProcess(1.3), 0.0), "NGGP": (nm.NGGP(1.3, 0.3), 0.3), "NIG": (nm.NormalizedInverseGaussian(1.3), 0.5)}
 
 
-@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("prior", by_turns(PRIORS, 3, 1))
 def test_mixture_density_and_log_density(prior):
     measure, sigma = PRIORS[prior]
     fit = nm.Model(data=Y[:, None], prior=measure, family=nm.Gaussian(**FAMILY)).fit(draws=500, thin=4, tune=200, chains=16, rng=1)
@@ -186,7 +186,7 @@ def moments(members):
     return centre, centre**2 + psi / ((nu + m - 2) * (r + m))
 
 
-@pytest.mark.parametrize(("sigma", "x_new"), [(0.0, None), (0.3, None), (0.3, (0.0, 1.0))])
+@pytest.mark.parametrize(("sigma", "x_new"), by_turns([(0.0, None), (0.3, None), (0.3, (0.0, 1.0))], 3, 2))
 def test_rows_of_a_replicate_share_the_random_measure(sigma, x_new):
     """The mean product of two new rows: they share a component or have two, by enumeration with both rows added."""
     y, x, locations, width = 2.5 * Y[:3], np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0]), 0.6

@@ -34,7 +34,7 @@ from exact.priors import (
     with_likelihood,
 )
 from scipy.special import logsumexp
-from support.cover import each_once
+from support.cover import by_turns, each_once
 
 import nrmmix as nm
 from nrmmix.kernels.predictive import draw_measure
@@ -110,9 +110,9 @@ def test_weights_sum_to_one_in_every_draw(kernel, prior):
             assert (weights[:, -1] == 0).all()
 
 
-@pytest.mark.parametrize("prior", [
+@pytest.mark.parametrize("prior", by_turns([
     "PY-0.2", "PY-0.6", "PY-negative", "PY-zero", "PY-Dirichlet", "stable", "finite-2", "finite-4", "finite-9",
-])
+]))
 def test_measure_has_the_predictive_weights_as_its_mean(prior):
     """Given a partition normalised weights do not depend on u, and their means are the predictive weights."""
     measure, _ = PRIORS[prior]

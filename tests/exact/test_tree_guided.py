@@ -14,7 +14,7 @@ from exact import matrix
 from exact.enumeration import gaussian_log_marginal, partition_posterior, total_variation, z_score
 from exact.hyperparameters import HYPER, base, hyper_posterior, observations
 from support import finite_mixtures
-from support.cover import each_once
+from support.cover import by_turns, each_once
 from support.global_moves import GlobalMoves, stay
 
 import nrmmix as nm
@@ -246,7 +246,7 @@ class Mutant(TreeGuided):
         return tuple(option)
 
 
-@pytest.mark.parametrize(("wrong", "options"), [
+@pytest.mark.parametrize(("wrong", "options"), by_turns([
     ("", {"global_moves": 2}),
     ("", {"global_moves": 1, "local_moves": True}),
     ("other first picks of a merge are forgotten", {"global_moves": 2}),
@@ -256,7 +256,7 @@ class Mutant(TreeGuided):
     ("rho is adapted for ever", {"global_moves": 3, "eta": 1.0}),
     ("the guide tree follows the partition", {"global_moves": 2, "scan_share": 0.0}),
     ("local moves visit a cluster", {"global_moves": 1, "local_moves": True}),
-])
+], 3))
 def test_wrong_moves_are_found(monkeypatch, wrong, options):
     monkeypatch.setattr(Mutant, "entry", mutants()[2])
     number = 1 + list(WRONG).index(wrong) if wrong else 0

@@ -20,3 +20,11 @@ def each_once(*axes: Iterable[Any]) -> list[Any]:
         pytest.param(*(axis[i] for axis, i in zip(axes, at, strict=True)), marks=() if at in often else pytest.mark.nightly)
         for at in itertools.product(*(range(len(axis)) for axis in axes))
     ]
+
+
+def by_turns(cases: Iterable[Any], of: int = 2, first: int = 0) -> list[Any]:
+    """Cases for `pytest.mark.parametrize`, each a value or a tuple of values: every second, or `of`-th; the others are marked `nightly`."""
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if j % of == first else pytest.mark.nightly)
+        for j, case in enumerate(cases)
+    ]
