@@ -140,7 +140,7 @@ class Model(Specification):
         >>> import nrmmix as nm
         >>> table = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()).methods()
         >>> table.index[table["suits"]].tolist()
-        ['auto', 'gibbs', 'split_merge']
+        ['auto', 'gibbs', 'split_merge', 'slice', 'tree', 'sngp']
         """
         from nrmmix.inference.methods import table
 

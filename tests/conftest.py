@@ -12,18 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiling import compile_ahead, once_for_all
+from support.compiling import once_for_all
 
 EXACT = Path(__file__).parent / "exact"
 
 
-def shares_compilation():
-    return bool(os.environ.get("PYTEST_XDIST_WORKER") and os.environ.get("NUMBA_CACHE_DIR"))
-
-
 def pytest_configure():
     """Processes of pytest-xdist do not compile the same functions twice."""
-    if shares_compilation():
+    if os.environ.get("PYTEST_XDIST_WORKER") and os.environ.get("NUMBA_CACHE_DIR"):
         once_for_all(Path(os.environ["NUMBA_CACHE_DIR"]) / "claims" / os.environ["PYTEST_XDIST_TESTRUNUID"])
 
 
@@ -39,12 +35,6 @@ def pytest_collection_modifyitems(config, items):
     if "nightly" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("nightly")])
         items[:] = [item for item in items if not item.get_closest_marker("nightly")]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def functions_are_compiled():
-    if shares_compilation():
-        compile_ahead(os.environ["PYTEST_XDIST_WORKER"])
 
 
 @pytest.fixture(autouse=True, scope="session")

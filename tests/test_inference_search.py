@@ -316,9 +316,10 @@ def test_starts(init):
     assert len({tuple(start) for start in starts}) == 3
 
 
-@pytest.mark.parametrize("method", CYCLES)
+@pytest.mark.parametrize("method", [name for name in CYCLES if name != "sngp"])
 def test_starts_suit_every_sampler(method):
-    model = model_of(scattered(40))
+    """Of mixtures: starts by trees are for no others."""
+    model = model_of(scattered(40), **({"prior": nm.FiniteMixture(60)} if method == "blocked" else {}))
     for init in STARTS:
         assert model.fit(method, init=init, draws=3, tune=3, chains=1, rng=1).draws["labels"].shape == (1, 3, 40)
     assert set(STARTS) < set(INITS)

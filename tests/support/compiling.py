@@ -1,16 +1,11 @@
 """Of processes that share a cache of numba, such as those of pytest-xdist, one compiles a function; the others wait for what it saves."""
 
 import hashlib
-import importlib
 import os
-import pkgutil
 import time
 from pathlib import Path
 
 from numba.core.caching import Cache
-
-from nrmmix import kernels
-from nrmmix.kernels.core.entry import Entry
 
 PATIENCE = 150.0  # seconds; the one that compiles may have been interrupted
 
@@ -43,13 +38,3 @@ def once_for_all(folder: Path) -> None:
     claims: set[Path] = set()
     folder.mkdir(parents=True, exist_ok=True)
     Cache.load_overload, Cache.save_overload = load_overload, save_overload
-
-
-def compile_ahead(worker: str) -> None:
-    """One of the processes compiles all entry points while the others begin with tests, which would wait for the same functions."""
-    if worker != "gw1":
-        return
-    for found in pkgutil.walk_packages(kernels.__path__, "nrmmix.kernels."):
-        for value in vars(importlib.import_module(found.name)).values():
-            if isinstance(value, Entry):
-                value.address  # noqa: B018
