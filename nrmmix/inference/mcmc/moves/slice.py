@@ -27,8 +27,7 @@ class Slice(Move):
     exact and counted (`fit.proposals()`).
 
     In density regression the atoms' locations are drawn as well, and each location has its own bound below which no atom is needed (Foti &
-    Williamson 2012, without an approximation).  With a kernel that reaches everywhere an observation far from its cluster has a slice so
-    low that many atoms are drawn elsewhere.
+    Williamson 2012, without an approximation).
 
     For every prior that has a random measure (not `GibbsType`) and every family; for `FiniteMixture` all components are drawn.
     Components that are drawn, not integrated out, mix more slowly than `Gibbs` (benchmarks/slice.py), the more so from one cluster.
