@@ -23,9 +23,9 @@ FRESH := cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$$cache" $(BIN)/python
 PYTEST := $(FRESH) -m pytest -q
 
-# Two processes, which share what they compile.
+# Two processes, which share what they compile.  Files in their order, for long tests are in the first folders: short ones fill the end.
 test: lint
-	$(PYTEST) -n 2 --dist loadfile
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder
 
 # Those that need files that do not come with the package, in the folder that NRMMIX_DATA_DIR names.
 test-external: $(STAMP)
