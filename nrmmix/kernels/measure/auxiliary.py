@@ -109,6 +109,15 @@ def update_v(data, state, rng):
 
 
 @kernel
+def draw_v_given_rates(data, state, rate, rng):
+    """V_g ~ Gamma(n_g, rate_g), rate_g the sum of the sizes of all atoms times K(x_g, mu); what is kept is to be refreshed."""
+    for g in range(rate.shape[0]):
+        x = draw_log_gamma(data.group_size[g], rng) - math.log(max(rate[g], TINY))
+        state.v[g] = math.exp(max(-LOG_V_MAX, min(LOG_V_MAX, x)))
+    recompute_A(state)
+
+
+@kernel
 def is_banded(data, state):
     """Whether most of K is 0 outside its bands, so that sums over them are worth what they take to prepare."""
     if is_integrated(data):  # L is no sum over the locations

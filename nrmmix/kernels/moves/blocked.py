@@ -19,7 +19,6 @@ from nrmmix.kernels.core.state import (
     BROKEN,
     COMPONENTS,
     DONE,
-    LOG_V_MAX,
     N_CLUSTERS,
     N_SCORED,
     NEED_ROOM,
@@ -29,7 +28,7 @@ from nrmmix.kernels.core.state import (
     TINY,
 )
 from nrmmix.kernels.measure.atoms import shares_of_locations
-from nrmmix.kernels.measure.nrm import recompute_A
+from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.weights import has_locations, refresh_caches
 from nrmmix.kernels.moves.atoms import add_densities, draw_atoms, take_labels
 
@@ -75,15 +74,12 @@ def draw_labels(data, state, log_sizes, place, labels, rng):
 
 
 @kernel
-def draw_v(data, state, sizes, place, rng):
-    for g in range(state.v.shape[0]):
-        rate = 0.0
+def fill_rates(state, sizes, place, rate):
+    """rate[g] = sum_m K(x_g, mu_m) J_m"""
+    for g in range(rate.shape[0]):
+        rate[g] = 0.0
         for m in range(sizes.shape[0]):
-            rate += state.K[g, place[m]] * sizes[m]
-        x = draw_log_gamma(data.group_size[g], rng) - math.log(max(rate, TINY))
-        state.v[g] = math.exp(max(-LOG_V_MAX, min(LOG_V_MAX, x)))
-    recompute_A(state)
-    refresh_caches(data, state)
+            rate[g] += state.K[g, place[m]] * sizes[m]
 
 
 @entry(MOVE_T)
@@ -103,5 +99,7 @@ def blocked(data, state, memory, rng):
     if has_locations(state):
         for m in range(M):
             sizes[m] = math.exp(log_sizes[m])
-        draw_v(data, state, sizes, place, rng)
+        fill_rates(state, sizes, place, state.carried[0])
+        draw_v_given_rates(data, state, state.carried[0], rng)
+        refresh_caches(data, state)
     return DONE

@@ -24,7 +24,6 @@ from nrmmix.kernels.core.state import (
     BROKEN,
     CURSOR,
     DONE,
-    LOG_V_MAX,
     MASS,
     N_CLUSTERS,
     N_MOVED,
@@ -33,7 +32,7 @@ from nrmmix.kernels.core.state import (
     PROPOSED,
     TINY,
 )
-from nrmmix.kernels.measure.nrm import recompute_A
+from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.weights import refresh_caches
 from nrmmix.kernels.moves.imputation import redraw_cells
 
@@ -101,16 +100,12 @@ def draw_table(data, state, region, i, rng):
 
 
 @kernel
-def draw_v(data, state, region, rng):
-    """v given g, which is then forgotten."""
-    for g in range(state.v.shape[0]):
-        rate = 0.0
+def fill_rates(state, region, rate):
+    """rate[g] = sum_p K(x_g, p) g_p"""
+    for g in range(rate.shape[0]):
+        rate[g] = 0.0
         for p in range(region.shape[1]):
-            rate += state.K[g, p] * region[G, p]
-        x = draw_log_gamma(data.group_size[g], rng) - math.log(max(rate, TINY))
-        state.v[g] = math.exp(max(-LOG_V_MAX, min(LOG_V_MAX, x)))
-    recompute_A(state)
-    refresh_caches(data, state)
+            rate[g] += state.K[g, p] * region[G, p]
 
 
 @entry(MOVE_T)
@@ -140,5 +135,7 @@ def sngp(data, state, memory, rng):
     memory.tally[PROPOSED] += n
     draw_locations(state, rng)
     draw_regions(data, state, region, rng)
-    draw_v(data, state, region, rng)
+    fill_rates(state, region, state.carried[0])
+    draw_v_given_rates(data, state, state.carried[0], rng)
+    refresh_caches(data, state)
     return DONE
