@@ -36,7 +36,7 @@ from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.weights import refresh_caches
 from nrmmix.kernels.moves.imputation import redraw_cells
 
-G, LOAD, SHARE, NEW = 0, 1, 2, 3  # rows of the scratch: g_p, n_p, log g_p / (mass R0 + n_p), g_p mass R0 / (mass R0 + n_p)
+SIZE, LOAD, SHARE, NEW = 0, 1, 2, 3  # rows of the scratch: g_p, n_p, log g_p / (mass R0 + n_p), g_p mass R0 / (mass R0 + n_p)
 ROWS = 4
 
 
@@ -44,7 +44,7 @@ ROWS = 4
 def set_share(data, state, region, p):
     """After a change of g_p or n_p."""
     mass = state.hyper[MASS] * data.R0[p]
-    share = region[G, p] / (mass + region[LOAD, p])
+    share = region[SIZE, p] / (mass + region[LOAD, p])
     region[SHARE, p] = math.log(max(share, TINY))
     region[NEW, p] = mass * share
 
@@ -58,7 +58,7 @@ def draw_regions(data, state, region, rng):
         region[LOAD, state.location[k]] += state.size[k]
     for p in range(region.shape[1]):
         shape = state.hyper[MASS] * data.R0[p] + region[LOAD, p]
-        region[G, p] = math.exp(draw_log_gamma(shape, rng) - state.log_b[p])
+        region[SIZE, p] = math.exp(draw_log_gamma(shape, rng) - state.log_b[p])
         set_share(data, state, region, p)
 
 
@@ -105,7 +105,7 @@ def fill_rates(state, region, rate):
     for g in range(rate.shape[0]):
         rate[g] = 0.0
         for p in range(region.shape[1]):
-            rate[g] += state.K[g, p] * region[G, p]
+            rate[g] += state.K[g, p] * region[SIZE, p]
 
 
 @entry(MOVE_T)
