@@ -48,9 +48,10 @@ bench: $(STAMP)
 docs: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/python -m nrmmix.report.vignette vignettes/*.py --to docs
 
-# Every prior with every family against enumeration, at length: docs/exactness.md.
+# Every prior with every family against enumeration, and samplers of density regression, at length: docs/exactness*.md.
 matrix: $(STAMP)
 	export PYTHONPATH=tests && $(FRESH) -m exact.matrix --to docs/exactness.md
+	export PYTHONPATH=tests && $(FRESH) -m exact.regression_matrix --to docs/exactness_regression.md
 
 # Ranks of true parameters among draws, at length: docs/calibration.md.
 calibration: $(STAMP)

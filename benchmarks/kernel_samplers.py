@@ -1,11 +1,16 @@
 """Samplers of density regression on the settings of Foti & Williamson (2012), each on the same model where it suits one.
 
     [NRMMIX_DATA_DIR=...] python -m benchmarks.kernel_samplers [--splits 2] [--sweeps 4000] [--only motorcycle] [--kernel SE]
+    python -m benchmarks.kernel_samplers --agreement [--sweeps 20000] [--only motorcycle] [--kernel SE]
 
 Held-out log density a row as the log of the mean density over draws and, as the paper has it, the mean of the logs; clusters; integrated
 autocorrelation times of the number of clusters and of the log joint in sweeps; CPU seconds of 100 sweeps; and effective draws a CPU second
 of the number of clusters and of the held-out log density.  Means over splits.  The cosmic microwave background needs the folder of
 wmap_tt_1yr.csv.
+
+With --agreement, the posterior means of the number of clusters, of the mass and of the held-out log density a row of the first split, by
+all samplers of one model from four chains each, with their Monte Carlo errors, and the difference from Gibbs in errors: samplers of
+one posterior agree where they have converged.
 
 The paper's own autocorrelation times, 2,159 to 2,497 of 5,000 draws, are of a number of clusters that was not centred: independent draws
 have about half of the number of draws, as the last line shows.
@@ -14,9 +19,11 @@ have about half of the number of draws, as the last line shows.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +38,9 @@ from nrmmix.posterior.predict.states import log_terms, states_of
 BOX, SE = nm.Box(0.2), nm.SquaredExponential(0.05)
 INFINITE = ("gibbs", "split_merge", "tree", "slice", "sngp")
 FINITE = ("gibbs", "blocked")
-COMPONENTS = 100
+COMPONENTS, CHAINS = 100, 4
+PRIORS = (
+    ("", nm.DirichletProcess(), INFINITE), (f", {COMPONENTS} atoms", nm.FiniteMixture(COMPONENTS, nm.Gamma(1, 1)), FINITE))
 PAPER = {  # log of densities / clusters, of its slice, finite and SNGP samplers
     ("synthetic", "box"): "slice -2.70 / 11.6, finite -2.67 / 43.3, SNGP -2.78 / 11.7",
     ("microwave background", "box"): "slice -0.15 / 14.4, finite -0.22 / 79.1, SNGP -0.41 / 18.2",
@@ -68,8 +77,7 @@ def measure(model: nm.Model, test: pd.DataFrame, method: str, sweeps: int, seed:
     began = time.process_time()
     fit = model.fit(method, draws=sweeps, tune=sweeps // 4, chains=1, cores=1, rng=seed)
     seconds = (time.process_time() - began) / (1.25 * sweeps)
-    rows, y = prediction_rows(fit.model, test), test[model.frame.response_names[0]].to_numpy()[:, None]
-    logs = np.array([logsumexp(terms, axis=1) for terms in log_terms(states_of(fit.posterior, 1000), rows, y)])
+    logs = held_out_logs(fit, test)
     K, joint, held_out = (
         diagnostics.iact(np.asarray(x, float)) for x in (fit.draws["n_clusters"][0], fit.draws["log_joint"][0], logs.mean(axis=1)))
     thinned = sweeps / len(logs)
@@ -77,6 +85,19 @@ def measure(model: nm.Model, test: pd.DataFrame, method: str, sweeps: int, seed:
         float(np.mean(logsumexp(logs, axis=0) - np.log(len(logs)))), float(logs.mean()), float(fit.draws["n_clusters"].mean()), K, joint,
         100 * seconds, 1 / (K * seconds), 1 / (held_out * thinned * seconds),
     ]
+
+
+def held_out_logs(fit: nm.MCMCResult, test: pd.DataFrame, at_most: int = 1000) -> np.ndarray:
+    """Log densities (draws, rows) of held-out rows under draws of the posterior."""
+    rows, y = prediction_rows(fit.model, test), test[fit.model.frame.response_names[0]].to_numpy()[:, None]
+    return np.array([logsumexp(terms, axis=1) for terms in log_terms(states_of(fit.posterior, at_most), rows, y)])
+
+
+def means(model: nm.Model, test: pd.DataFrame, method: str, sweeps: int) -> list[tuple[float, float]]:
+    """Posterior mean and its Monte Carlo error, of K, the mass, and the mean of held-out log densities (thinned: errors of chain means)."""
+    fit = model.fit(method, draws=sweeps // CHAINS, tune=sweeps // CHAINS // 2, chains=CHAINS, cores=1, rng=1)
+    logs = held_out_logs(fit, test).mean(axis=1).reshape(CHAINS, -1)
+    return [(float(x.mean()), float(diagnostics.mcse(x))) for x in (fit.draws["n_clusters"].astype(float), fit.draws["mass"], logs)]
 
 
 def uncentred(sweeps: int = 5000) -> float:
@@ -87,35 +108,59 @@ def uncentred(sweeps: int = 5000) -> float:
     return 0.5 + float(covariance[1:].sum() / covariance[0])
 
 
-def run(splits: int, sweeps: int, only: str | None, of_kernel: str | None) -> None:
-    print(f"means over {splits} splits, {sweeps:,} sweeps after {sweeps // 4:,}; ESS a CPU second")
+def models(only: str | None, of_kernel: str | None) -> Iterator[tuple[str, str, list, Any]]:
+    """Setting, kernel, [(label, method, arguments of the model)] and the pairs of tables."""
     for name, (formula, family, kernels, pairs) in SETTINGS.items():
         if (only and name != only) or (name == "microwave background" and not os.environ.get("NRMMIX_DATA_DIR")):
             continue
         for kernel_name, kernel in kernels.items():
-            if of_kernel and kernel_name != of_kernel:
-                continue
-            print(f"\n{name}, {kernel_name}\n  {'':<22}{'score':>7}{'of logs':>9}{'K':>7}{'tau K':>8}{'tau joint':>11}{'s/100':>8}"
-                  f"{'ESS K':>8}{'ESS score':>11}")
-            for prior, methods in ((nm.DirichletProcess(), INFINITE), (nm.FiniteMixture(COMPONENTS, nm.Gamma(1, 1)), FINITE)):
-                for method in methods:
-                    found = [
-                        measure(nm.Model(formula, train, kernel=kernel, family=family, prior=prior), test, method, sweeps, seed)
-                        for seed, (train, test) in zip(range(splits), pairs(), strict=False)
-                    ]
-                    a, b, c, d, e, f, g, h = np.mean(found, axis=0)
-                    label = method + (f", {COMPONENTS} atoms" if prior.components else "")
-                    print(f"  {label:<22}{a:7.2f}{b:9.2f}{c:7.1f}{d:8.0f}{e:11.0f}{f:8.3f}{g:8.1f}{h:11.1f}", flush=True)
-            if (name, kernel_name) in PAPER:
-                print(f"  the paper: {PAPER[name, kernel_name]}")
+            if not of_kernel or kernel_name == of_kernel:
+                yield name, kernel_name, [
+                    (method + label, method, {"formula": formula, "family": family, "kernel": kernel, "prior": prior})
+                    for label, prior, methods in PRIORS for method in methods
+                ], pairs
+
+
+def run(splits: int, sweeps: int, only: str | None, of_kernel: str | None) -> None:
+    print(f"means over {splits} splits, {sweeps:,} sweeps after {sweeps // 4:,}; ESS a CPU second")
+    for name, kernel_name, cases, pairs in models(only, of_kernel):
+        print(f"\n{name}, {kernel_name}\n  {'':<22}{'score':>7}{'of logs':>9}{'K':>7}{'tau K':>8}{'tau joint':>11}{'s/100':>8}"
+              f"{'ESS K':>8}{'ESS score':>11}")
+        for label, method, model in cases:
+            found = [
+                measure(nm.Model(data=train, **model), test, method, sweeps, seed)
+                for seed, (train, test) in zip(range(splits), pairs(), strict=False)
+            ]
+            a, b, c, d, e, f, g, h = np.mean(found, axis=0)
+            print(f"  {label:<22}{a:7.2f}{b:9.2f}{c:7.1f}{d:8.0f}{e:11.0f}{f:8.3f}{g:8.1f}{h:11.1f}", flush=True)
+        if (name, kernel_name) in PAPER:
+            print(f"  the paper: {PAPER[name, kernel_name]}")
     print(f"\nautocorrelation time of 5,000 independent draws that are not centred: {uncentred():,.0f}")
+
+
+def agreement(sweeps: int, only: str | None, of_kernel: str | None) -> None:
+    print(f"{CHAINS} chains, {sweeps:,} sweeps; posterior mean (Monte Carlo error), and the difference from Gibbs on that prior in errors")
+    for name, kernel_name, cases, pairs in models(only, of_kernel):
+        train, test = next(iter(pairs()))
+        print(f"\n{name}, {kernel_name}\n  {'':<22}{'K':>22}{'mass':>22}{'held-out log density':>24}")
+        for label, method, model in cases:
+            found = means(nm.Model(data=train, **model), test, method, sweeps)
+            if method == "gibbs":
+                reference = found
+            apart = [abs(a - c) / math.hypot(b, d) for (a, b), (c, d) in zip(found, reference, strict=True)]
+            told = "".join(f"{f'{a:.3f} ({b:.3f}) {z:.1f}':>{w}}" for (a, b), z, w in zip(found, apart, (22, 22, 24), strict=True))
+            print(f"  {label:<22}{told}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--splits", type=int, default=2)
-    parser.add_argument("--sweeps", type=int, default=4000)
+    parser.add_argument("--sweeps", type=int)
     parser.add_argument("--only", choices=tuple(SETTINGS))
     parser.add_argument("--kernel", choices=("box", "SE", "widths of atoms"))
+    parser.add_argument("--agreement", action="store_true")
     chosen = parser.parse_args()
-    run(chosen.splits, chosen.sweeps, chosen.only, chosen.kernel)
+    if chosen.agreement:
+        agreement(chosen.sweeps or 20_000, chosen.only, chosen.kernel)
+    else:
+        run(chosen.splits, chosen.sweeps or 4000, chosen.only, chosen.kernel)

@@ -13,6 +13,7 @@ from exact.enumeration import (
     dirichlet_log_eppf,
     gaussian_log_marginal,
     nrm_log_eppf,
+    total_variation,
     urn_log_eppf,
 )
 from scipy.special import gammaln, logsumexp
@@ -122,14 +123,25 @@ def kernel_matrix(kernel, groups, locations):
     return (d < width).astype(float) if isinstance(kernel, nm.Box) else np.exp(-(d**2) / (2 * width**2))
 
 
-def setting(design):
-    x, locations, kernel = DESIGNS[design]
+def setting(design, designs=DESIGNS):
+    """Data, K (G, P), the group of each observation and the kernel of one of `designs`."""
+    x, locations, kernel = designs[design]
     groups, group = np.unique(x, return_inverse=True)
     return pd.DataFrame({"x": x, "y": Y[: len(x)]}), kernel_matrix(kernel, groups, locations), group, kernel
 
 
 def regression(data, kernel, prior):
     return nm.Model("y ~ x", data, kernel=kernel, prior=prior, family=nm.Gaussian(**FAMILY))
+
+
+def nggp(sigma):
+    return nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
+
+
+def compare(fit, exact, limit_at_most=0.07):
+    distance, limit = total_variation(exact, states(fit), deviations=6.0)  # errors of states go together
+    assert limit < limit_at_most, "too few draws to tell"
+    assert distance < limit
 
 
 def states(fit):

@@ -29,24 +29,8 @@ DESIGNS = priors.DESIGNS | {
 }
 
 
-def setting(design):
-    x, locations, kernel = DESIGNS[design]
-    groups, group = np.unique(x, return_inverse=True)
-    return pd.DataFrame({"x": x, "y": Y[: len(x)]}), kernel_matrix(kernel, groups, locations), group, kernel
-
-
-def nggp(sigma):
-    return nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
-
-
 def exact_law(K, group, sigma):
     return location_posterior(KernelJoint(K, group, 1.3, sigma, 161 if K.shape[0] == 2 else 101), log_marginal)
-
-
-def compare(fit, exact, limit_at_most=0.07):
-    distance, limit = total_variation(exact, states(fit), deviations=6.0)  # errors of states go together
-    assert limit < limit_at_most, "too few draws to tell"
-    assert distance < limit
 
 
 @pytest.mark.parametrize(
@@ -55,9 +39,9 @@ def compare(fit, exact, limit_at_most=0.07):
      ("box", "slice", 0.6)],
 )
 def test_partition_and_locations(design, method, sigma):
-    data, K, group, kernel = setting(design)
-    fit = regression(data, kernel, nggp(sigma)).fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=11)
-    compare(fit, exact_law(K, group, sigma))
+    data, K, group, kernel = priors.setting(design, DESIGNS)
+    fit = regression(data, kernel, priors.nggp(sigma)).fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=11)
+    priors.compare(fit, exact_law(K, group, sigma))
 
 
 FINITE = [name for name in priors.MEASURES if name.startswith("finite")]
@@ -69,7 +53,7 @@ def test_other_measures(measure, method):
     prior, law = priors.of_measure(K, group, **priors.SPREAD.get(measure, {"points": 161}))[measure]
     fit = regression(data, kernel, prior).fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=5)
     log_p = priors.with_likelihood(law(), len(data))
-    compare(fit, normalised(list(log_p), list(log_p.values())))
+    priors.compare(fit, normalised(list(log_p), list(log_p.values())))
 
 
 @pytest.mark.parametrize("method", ["slice", "blocked"])
@@ -90,7 +74,7 @@ def test_parameters_that_are_not_integrated_out(method):
         law = normalised(list(log_p), list(log_p.values()))
     data = pd.DataFrame({"x": groups[group], "y": Y[:3]})
     model = nm.Model("y ~ x", data, kernel=nm.SquaredExponential(0.7, locations=locations), prior=prior, family=family)
-    compare(model.fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=3), law)
+    priors.compare(model.fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=3), law)
 
 
 SAMPLED = {
@@ -102,7 +86,7 @@ SAMPLED = {
 @pytest.mark.parametrize("method", SAMPLED)
 def test_sampled_hyperparameters(method):
     """Gibbs draws the same law, width, mass and sigma included."""
-    data, _, _, _ = setting("se")
+    data, _, _, _ = priors.setting("se", DESIGNS)
     built = regression(data, nm.SquaredExponential(nm.LogNormal(-0.5, 0.6), locations=[0.0, 1.0]), SAMPLED[method])
     fits = [built.fit(one, draws=DRAWS, tune=500, chains=CHAINS, rng=7) for one in (method, "gibbs")]
     for name in ("width", "mass", "n_clusters", *(("sigma",) if method == "slice" else ())):
@@ -114,7 +98,7 @@ def test_sampled_hyperparameters(method):
 
 def test_a_finite_measure_approaches_the_infinite_one():
     """The paper's finite sampler is of another prior: with 10 atoms it can be told from a Dirichlet process, with 1,000 it cannot."""
-    data, K, group, kernel = setting("3 locations")
+    data, K, group, kernel = priors.setting("3 locations", DESIGNS)
     exact, distances = exact_law(K, group, 0.0), {}
     for components in (2, 10, 100, 1000):
         draws = 2 * DRAWS if components < 1000 else DRAWS // 2
@@ -127,9 +111,9 @@ def test_a_finite_measure_approaches_the_infinite_one():
 
 @pytest.mark.parametrize("max_atoms", [5, 15])
 def test_calls_that_are_skipped(max_atoms):
-    data, K, group, kernel = setting("se")
+    data, K, group, kernel = priors.setting("se", DESIGNS)
     fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(nm.Slice(max_atoms), draws=DRAWS, tune=500, chains=CHAINS, rng=1)
-    compare(fit, exact_law(K, group, 0.3))
+    priors.compare(fit, exact_law(K, group, 0.3))
     assert fit.proposals()["skipped"].iloc[0] > 0.1 * fit.draws["labels"][..., 0].size
 
 
@@ -173,7 +157,7 @@ def test_wrong_samplers_are_found(monkeypatch, name):
     exec(source.replace(right, wrong).replace("from __future__ import annotations", ""), space)
     monkeypatch.setattr(Wrong, "entry", space[move.entry.__name__])
     monkeypatch.setattr(Wrong, "of", move)
-    data, K, group, kernel = setting("3 groups")
+    data, K, group, kernel = priors.setting("3 groups", DESIGNS)
     if module is blocked:
         prior = nm.FiniteMixture(3, 1.5)
         log_p = priors.FiniteJoint(K, group, 3, 1.5, points=101).posterior(log_marginal)
@@ -189,7 +173,7 @@ def test_wrong_samplers_are_found(monkeypatch, name):
 
 
 def test_refusals():
-    data, _, _, kernel = setting("se")
+    data, _, _, kernel = priors.setting("se", DESIGNS)
     held = nm.SemiconjugateGaussian(mean=(0.0, 1.0), precision=nm.Gamma(2.0, 1.0))
     for prior, family, method, reason in (
         (nm.NGGP(1.0, 0.3), None, "sngp", "an NGGP with sigma=0, and the prior is NGGP"),

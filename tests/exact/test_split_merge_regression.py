@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import pytest
 from exact import priors
 from exact.enumeration import KernelJoint, location_posterior, normalised, total_variation
-from exact.priors import Y, kernel_matrix, log_marginal, regression, states
+from exact.priors import log_marginal, regression, states
 from support.cover import by_turns, each_once
 
 import nrmmix as nm
@@ -24,12 +23,6 @@ MOVES = {
 }
 
 
-def compare(fit, exact, limit_at_most=0.05):
-    distance, limit = total_variation(exact, states(fit), deviations=6.0)  # errors of states go together
-    assert limit < limit_at_most, "too few draws to tell"
-    assert distance < limit
-
-
 # covariate of each observation, locations, kernel
 DESIGNS = priors.DESIGNS | {
     "3 locations": ([0.0, 1.0, 1.0, 0.0], [0.0, 0.4, 1.0], nm.SquaredExponential(0.5, locations=[0.0, 0.4, 1.0])),
@@ -37,19 +30,12 @@ DESIGNS = priors.DESIGNS | {
 }
 
 
-def setting(design):
-    x, locations, kernel = DESIGNS[design]
-    groups, group = np.unique(x, return_inverse=True)
-    return pd.DataFrame({"x": x, "y": Y[: len(x)]}), kernel_matrix(kernel, groups, locations), group, kernel
-
-
 @pytest.mark.parametrize(("design", "sigma", "move"), each_once(DESIGNS, [0.0, 0.3], MOVES))
 def test_partition_and_locations(design, sigma, move):
-    data, K, group, kernel = setting(design)
-    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
-    fit = regression(data, kernel, prior).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=11)
+    data, K, group, kernel = priors.setting(design, DESIGNS)
+    fit = regression(data, kernel, priors.nggp(sigma)).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=11)
     assert fit.proposals()["accepted"].min() > 0
-    compare(fit, location_posterior(KernelJoint(K, group, 1.3, sigma, 161 if K.shape[0] == 2 else 101), log_marginal))
+    priors.compare(fit, location_posterior(KernelJoint(K, group, 1.3, sigma, 161 if K.shape[0] == 2 else 101), log_marginal))
 
 
 @pytest.mark.parametrize(("measure", "move"), each_once(priors.MEASURES, MOVES))
@@ -58,25 +44,24 @@ def test_other_measures(measure, move):
     prior, law = priors.of_measure(K, group, **priors.SPREAD.get(measure, {"points": 161}))[measure]
     fit = priors.regression(data, kernel, prior).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=5)
     log_p = priors.with_likelihood(law(), len(data))
-    compare(fit, normalised(list(log_p), list(log_p.values())))
+    priors.compare(fit, normalised(list(log_p), list(log_p.values())))
 
 
 @pytest.mark.parametrize("move", MOVES)
 def test_widths_of_atoms(move):
-    data, _, group, _ = setting("se")
+    data, _, group, _ = priors.setting("se", DESIGNS)
     d = np.abs(np.subtract.outer([0.0, 1.0], [0.1, 0.8]))
     K = np.stack([np.exp(-(d[:, p] ** 2) / (2 * w**2)) for p in range(2) for w in (0.4, 1.2)], axis=1)
     kernel = nm.SquaredExponential(nm.PerAtom((0.4, 1.2)), locations=[0.1, 0.8])
     fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=3)
-    compare(fit, location_posterior(KernelJoint(K, group, 1.3, 0.3, 161), log_marginal))
+    priors.compare(fit, location_posterior(KernelJoint(K, group, 1.3, 0.3, 161), log_marginal))
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
 def test_in_a_list_with_a_sampled_width(sigma):
     """What `method="split_merge"` stands for and Gibbs alone draw the same law, width included."""
-    data, _, _, _ = setting("se")
-    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
-    built = regression(data, nm.SquaredExponential(nm.LogNormal(-0.5, 0.6), locations=[0.0, 1.0]), prior)
+    data, _, _, _ = priors.setting("se", DESIGNS)
+    built = regression(data, nm.SquaredExponential(nm.LogNormal(-0.5, 0.6), locations=[0.0, 1.0]), priors.nggp(sigma))
     fits = [built.fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=7) for method in ("split_merge", "gibbs")]
     assert fits[0].cycle.moves[0].proposal == "sequential" and fits[0].cycle.moves[0].proposals == 3
     for name in ("width", "n_clusters"):
@@ -108,7 +93,7 @@ def test_wrong_reaches_are_found(monkeypatch, wrong):
     space = dict(vars(split_merge))
     exec(propose + "\n\n" + move, space)
     monkeypatch.setattr(Mutant, "entry", space["split_merge"])
-    data, K, group, kernel = setting("3 groups")  # so narrow a kernel that ratios differ much
+    data, K, group, kernel = priors.setting("3 groups", DESIGNS)  # so narrow a kernel that ratios differ much
     moves = [Mutant(proposals=2, proposal="sequential")]
     fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(moves, draws=2 * DRAWS, tune=500, chains=CHAINS, rng=2)
     exact = location_posterior(KernelJoint(K, group, 1.3, 0.3, 101), log_marginal)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from exact import priors
 from exact.enumeration import KernelJoint, location_posterior, normalised, total_variation
-from exact.priors import Y, kernel_matrix, log_marginal, regression, states
+from exact.priors import Y, log_marginal, regression, states
 from support.cover import each_once
 from support.global_moves import GlobalMoves
 
@@ -32,32 +32,19 @@ DESIGNS = {
 }
 
 
-def setting(design):
-    x, locations, kernel = DESIGNS[design]
-    groups, group = np.unique(x, return_inverse=True)
-    return pd.DataFrame({"x": x, "y": Y[: len(x)]}), kernel_matrix(kernel, groups, locations), group, kernel
-
-
 @cache
 def law_of(design, sigma):
-    _, K, group, _ = setting(design)
+    _, K, group, _ = priors.setting(design, DESIGNS)
     return location_posterior(KernelJoint(K, group, 1.3, sigma, 161), log_marginal)
-
-
-def compare(fit, exact, limit_at_most=0.09):
-    distance, limit = total_variation(exact, states(fit), deviations=6.0)  # errors of states go together
-    assert limit < limit_at_most, "too few draws to tell"
-    assert distance < limit
 
 
 @pytest.mark.parametrize(("design", "sigma", "move"), each_once(DESIGNS, [0.0, 0.3], MOVES))
 def test_partition_and_locations(design, sigma, move):
-    data, _, _, kernel = setting(design)
-    prior = nm.DirichletProcess(1.3) if sigma == 0 else nm.NGGP(1.3, sigma)
-    fit = regression(data, kernel, prior).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=11)
+    data, _, _, kernel = priors.setting(design, DESIGNS)
+    fit = regression(data, kernel, priors.nggp(sigma)).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=11)
     tally = sum(checkpoint.state["tally"][0] for checkpoint in fit.checkpoints)
     assert (tally[ACCEPTED::TALLY] > 0).all() and (tally[ACCEPTED::TALLY] <= tally[PROPOSED::TALLY]).all()
-    compare(fit, law_of(design, sigma))
+    priors.compare(fit, law_of(design, sigma), 0.09)
 
 
 @pytest.mark.parametrize(("measure", "move"), each_once(priors.MEASURES, MOVES))
@@ -66,7 +53,7 @@ def test_other_measures(measure, move):
     prior, law = priors.of_measure(K, group, **priors.SPREAD.get(measure, {"points": 161}))[measure]
     fit = regression(data, kernel, prior).fit(MOVES[move], draws=DRAWS, tune=500, chains=CHAINS, rng=5)
     log_p = priors.with_likelihood(law(), len(data))
-    compare(fit, normalised(list(log_p), list(log_p.values())))
+    priors.compare(fit, normalised(list(log_p), list(log_p.values())), 0.09)
 
 
 def test_a_category_and_a_number():
@@ -83,7 +70,7 @@ def test_a_category_and_a_number():
 
 def test_goes_on_after_a_stop():
     """The guide's statistics are no part of a saved chain."""
-    data, _, _, kernel = setting("se")
+    data, _, _, kernel = priors.setting("se", DESIGNS)
     model = regression(data, kernel, nm.NGGP(1.3, 0.3))
     whole = model.fit("tree", draws=60, tune=30, chains=2, rng=4)
     parts = model.fit("tree", draws=25, tune=30, chains=2, rng=4).extend(35)
@@ -112,7 +99,7 @@ def test_wrong_moves_are_found(monkeypatch):
     space = {"__name__": "wrong", "__file__": "wrong.py"}
     exec(source.replace(RIGHT, WRONG), space)
     monkeypatch.setattr(Mutant, "parts", (space["split"], space["merge"]))
-    data, _, _, kernel = setting("se")
+    data, _, _, kernel = priors.setting("se", DESIGNS)
     move = Mutant(global_moves=3, scan_share=0.0)
     fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(move, draws=DRAWS, tune=500, chains=CHAINS, rng=2)
     distance, limit = total_variation(law_of("se", 0.3), states(fit), deviations=6.0)
