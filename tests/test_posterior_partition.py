@@ -182,6 +182,17 @@ def test_the_estimate_beats_all_draws_and_finds_the_signal(loss, rng):
             assert pt.expected_loss(moved, draws, loss) >= found.expected_loss - 1e-12
 
 
+def test_the_number_of_threads_changes_nothing(rng, monkeypatch):
+    draws = noisy(60, 80, 5, 0.4, rng)
+    estimates, matrices = [], []
+    for cores in (1, 3):
+        monkeypatch.setattr(pt, "available_cores", lambda cores=cores: cores)
+        estimates.append(pt.estimate(draws, rng=3).labels)
+        matrices.append(pt.similarity(draws))
+    np.testing.assert_array_equal(*estimates)
+    np.testing.assert_array_equal(*matrices)
+
+
 def test_more_clusters_than_any_draw_has(rng):
     """Pairs are together in few draws: Binder's loss prefers singletons, beyond the columns that a run begins with."""
     draws = rng.integers(0, 4, (60, 70))

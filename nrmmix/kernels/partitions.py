@@ -54,24 +54,50 @@ def overlaps(order, end, labels, n_clusters, gain, count, out):
 
 
 @kernel
-def coclustering(labels, out):
-    """Share of the rows in which i and j have the same label.  `out` holds zeros."""
-    T, n = labels.shape
-    # A tile of counts and the labels that it needs stay in the first-level cache.
-    for i0 in range(0, n, 16):
-        i1 = min(i0 + 16, n)
-        for j0 in range(0, i1, 256):
-            j1 = min(j0 + 256, i1)
-            for t in range(T):
-                for i in range(i0, i1):
-                    k = labels[t, i]
-                    for j in range(j0, j1):
-                        out[i, j] += np.float32(1.0) if labels[t, j] == k else np.float32(0.0)
-    for i in range(n):
-        for j in range(i + 1):
-            share = np.float32(out[i, j] / T)
-            out[i, j] = share
-            out[j, i] = share
+def group_members(labels, order, end):
+    """order[t, end[t, k]:end[t, k + 1]] are the members of cluster k of row t, ascending.  `end` holds zeros."""
+    for t in range(labels.shape[0]):
+        for i in range(labels.shape[1]):
+            end[t, labels[t, i] + 1] += 1
+        for k in range(1, end.shape[1]):
+            end[t, k] += end[t, k - 1]
+        for i in range(labels.shape[1]):  # end[t, k] runs from the begin of cluster k to that of the next
+            k = labels[t, i]
+            order[t, end[t, k]] = i
+            end[t, k] += 1
+        for k in range(end.shape[1] - 1, 0, -1):
+            end[t, k] = end[t, k - 1]
+        end[t, 0] = 0
+
+
+@kernel
+def coclustering(labels, order, end, first, last, out):
+    """Share of the rows in which i and j <= i have the same label, for observations i in first..last-1.  `out` holds zeros."""
+    T = labels.shape[0]
+    for i0 in range(first, last, 16):  # rows of counts that stay in the cache, and observations that share members of clusters
+        i1 = min(i0 + 16, last)
+        for t in range(T):
+            for i in range(i0, i1):
+                k = labels[t, i]
+                for p in range(end[t, k], end[t, k + 1]):
+                    j = order[t, p]
+                    if j > i:
+                        break
+                    out[i, j] += np.float32(1.0)
+        for i in range(i0, i1):
+            for j in range(i + 1):
+                out[i, j] = np.float32(out[i, j] / T)
+
+
+@kernel
+def mirror(out):
+    """out[j, i] = out[i, j] for j < i, by tiles, whose columns stay in the cache."""
+    n = out.shape[0]
+    for i0 in range(0, n, 64):
+        for j0 in range(0, i0 + 1, 64):
+            for i in range(i0, min(i0 + 64, n)):
+                for j in range(j0, min(j0 + 64, i)):
+                    out[j, i] = out[i, j]
 
 
 # ---- a partition that changes, and its intersections with the draws
@@ -270,10 +296,26 @@ class Search:
             total=total,
         )
 
+    @property
+    def cells(self) -> int:
+        """Of the contingency tables, with as many clusters as are allowed."""
+        return len(self.table.count) * self.limit
+
+    def another(self) -> Search:
+        """A search with tables of its own, and the same draws."""
+        table, new = self.table, Search.__new__(Search)
+        new.limit, new.least = self.limit, self.least
+        changing = ("labels", "number", "size", "score", "count", "value")
+        new.table = table._replace(**{name: np.empty_like(getattr(table, name)) for name in changing})
+        return new
+
     def run(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Labels of the best partition found from `start`, where -1 is an observation that is yet to be allocated."""
+        K = int(start.max()) + 1
+        if K > len(self.table.size):
+            self.table = enlarged(self.table, K)
         empty(self.table)
-        for k in range(int(start.max()) + 1):
+        for k in range(K):
             join(self.table, np.flatnonzero(start == k))
         self._sweep(np.flatnonzero(start < 0), rng)
         everything = np.arange(len(start))

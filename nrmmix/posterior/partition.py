@@ -17,11 +17,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from nrmmix.common.messages import count, one_of
+from nrmmix.common.threads import available_cores, in_threads
 from nrmmix.kernels import partitions as kernels
 from nrmmix.model.frame.labels import canonical
 
@@ -33,6 +35,7 @@ SEARCH_CELLS = 2**26  # of the contingency tables, 12 bytes each
 SCREENING = 100_000_000  # labels read to find the best of the visited partitions
 FEW = 16  # clusters that every run is allowed
 SHOWN = 12  # sizes in the text of a partition
+ROUND = 4  # runs before it is looked whether they agree
 TIE = 1e-10  # losses that differ by less are equal
 
 
@@ -73,7 +76,7 @@ def similarity(labels: Any) -> np.ndarray:
            [0.5, 1. , 0.5],
            [0. , 0.5, 1. ]], dtype=float32)
     """
-    draws, _ = _draws(labels)
+    draws, n_clusters = _draws(labels)
     n = draws.shape[1]
     if n > SIMILARITY_LIMIT:
         raise ValueError(
@@ -81,7 +84,12 @@ def similarity(labels: Any) -> np.ndarray:
             f"{SIMILARITY_LIMIT:,} observations ({4e-9 * SIMILARITY_LIMIT**2:.1f} GB).  Use a subset of the observations."
         )
     out = np.zeros((n, n), np.float32)
-    kernels.coclustering(draws, out)
+    order, end = np.empty_like(draws), np.zeros((len(draws), int(n_clusters.max()) + 2), np.int32)
+    kernels.group_members(draws, order, end)
+    # Observation i has i pairs: bounds of threads by squares.
+    bound = np.unique(np.linspace(0.0, 1.0, 4 * available_cores() + 1) ** 0.5 * n).astype(int)
+    in_threads(lambda ends: kernels.coclustering(draws, order, end, *ends, out), pairwise(bound))
+    kernels.mirror(out)
     return out
 
 
@@ -338,14 +346,15 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     ----------
     labels : array_like of int, (draws, n)
     loss, max_clusters, runs, rng
-        See `MCMCResult.partition`, errors too; half of the runs start from visited partitions.
+        See `MCMCResult.partition`, errors too.  Every other run starts from a visited partition.
 
     Notes
     -----
     Of more than 1,000 draws the search uses 1,000, evenly spaced, and fewer where the tables of clusters against clusters would
-    have more than 2^26 cells (800 MB); the choice among the results of all runs, and `expected_loss`, are by all draws.  Runs
-    allow twice as many clusters as the draws have at most, and no less than 16; the best goes on with more where it has as many
-    as that.  Time is proportional to n times draws times clusters times runs.
+    have more than 2^26 cells (800 MB); the choice among the results of all runs, and `expected_loss`, are by all draws.  Four runs
+    go at a time, in threads, and no more once two of all have the same least loss.  Runs allow twice as many clusters as the draws
+    have at most, and no less than 16; the best goes on with more where it has as many as that.  Time is proportional to n times
+    draws times clusters times runs.
 
     Examples
     --------
@@ -373,11 +382,8 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     visited = rows[rows.max(axis=1) < limit]
     visited = visited[_screen(visited, rows, weight, loss)[: max(runs // 2, 1)]]
     search = kernels.Search(rows, weight, _gain(loss, n), limit)
-    starts = [*visited[: runs // 2]]
-    starts += [np.full(n, -1)] * (runs - len(starts))
-    found = [search.run(start, random) for start in starts]
-    compared = _Compared(*_draws(rows), loss)
-    last = min(found, key=lambda row: np.average(compared.to(row), weights=weight))
+    starts = _alternately(list(visited[: runs // 2]), np.full(n, -1), runs)
+    last, found = _best_of_runs(search, starts, random, _Compared(*_draws(rows), loss), weight)
     while last.max() + 1 == search.limit < largest:
         search.limit = min(4 * search.limit, largest)
         last = search.run(last, random)
@@ -388,6 +394,37 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     losses = np.array([compared.to(row).mean() for row in candidates])
     best = min(np.flatnonzero(losses <= losses.min() + TIE), key=lambda c: candidates[c].max())  # of equal ones the simplest
     return Partition(candidates[best].astype(np.int64), loss, float(losses[best]), np.asarray(labels))
+
+
+def _alternately(visited: list[np.ndarray], unallocated: np.ndarray, runs: int) -> list[np.ndarray]:
+    """Starts of so many runs: visited partitions and none in turn, and none where no more have been visited."""
+    starts = [start for row in visited for start in (row, unallocated)]
+    return [*starts, *[unallocated] * runs][:runs]
+
+
+def _best_of_runs(
+    search: kernels.Search, starts: list[np.ndarray], random: np.random.Generator, compared: _Compared, weight: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The partition of least loss, and all that were found by runs in rounds, until two runs agree on the least loss.
+
+    Runs of a round go in threads, each with random numbers of its own: what is found does not depend on the number of threads.
+    """
+    seeds = random.integers(2**63, size=(len(starts), 2))
+    searches = [search, *(search.another() for _ in range(min(ROUND, available_cores(), SEARCH_CELLS // search.cells) - 1))]
+
+    def run(r: int) -> np.ndarray:
+        own = searches.pop()
+        labels = own.run(starts[r], np.random.default_rng(seeds[r]))
+        searches.append(own)
+        return labels
+
+    found, losses, threads = [], [], len(searches)
+    for first in range(0, len(starts), ROUND):
+        found += in_threads(run, range(first, min(first + ROUND, len(starts))), threads)
+        losses += [np.average(compared.to(row), weights=weight) for row in found[first:]]
+        if np.sum(np.array(losses) <= min(losses) + TIE) > 1:
+            break
+    return found[int(np.argmin(losses))], found
 
 
 def _evenly(length: int, size: int) -> np.ndarray:

@@ -280,7 +280,7 @@ class Result:
         max_clusters : int, optional
             Most clusters that the estimate may have.
         runs : int, default 16
-            Starts of the search.
+            Most starts of the search, which ends sooner where two of them lead to the same least loss.
         rng : int, SeedSequence, Generator or None
             Seed of the search; None follows from the fit's seed, so that the estimate repeats itself.
 
