@@ -6,6 +6,8 @@ within a cluster is the kernel's width, and the prior of their mean spreads over
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from nrmmix.kernels.core import state as layout
@@ -38,8 +40,8 @@ def size_of(model: Specification, with_guide: bool) -> tuple[int, int]:
     return packed.n_stat + own.n_stat, max(packed.n_work, own.n_work)
 
 
-def guided(model: Specification, data: layout.Data) -> layout.Data:
-    """The data of a density regression with covariates beside the responses, and the blocks that read them."""
+def guided(model: Specification, data: layout.Data, entries: Collection[int]) -> layout.Data:
+    """The data of a density regression with covariates beside the responses, and the blocks that read them, with these entry points."""
     own, x = guide_of(model)
     rows, packed = data.rows, model.packed
     first = rows.y.shape[1]
@@ -47,7 +49,7 @@ def guided(model: Specification, data: layout.Data) -> layout.Data:
     block[[layout.FIRST, layout.LAST, layout.INPUT, layout.INPUT_LAST]] = first, first + x.shape[1], first, first
     block[[layout.MEANS, layout.STAT, layout.THETA]] = packed.n_mean, packed.n_stat, packed.n_theta
     block[layout.CONSTANT] = len(rows.constant)
-    block[layout.EMPTY :] = [0 if entry is None else entry.address for entry in own.entries]
+    own.entries.write_addresses(block, entries)
     silent = block.copy()
     silent[layout.SCORE], silent[layout.MARGINAL] = score_nothing.address, marginal_of_nothing.address
     missing = rows.missing

@@ -48,7 +48,7 @@ def log_joint(
         return -math.inf
     explicit = _parameters("theta", theta, (n_clusters, len(model.packed.explicit)))
     shared = _parameters("precision", precision, (len(model.packed.shared),))
-    data, state = arrays_of(model, n_clusters)
+    data, state = arrays_of(model, n_clusters, entries=layout.OF_COLUMNS)
     data.rows.constant[data.shared] = shared
     _impute(model, data, imputed)
     state.hyper[:] = state_hyper

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from nrmmix.kernels.core import state as layout
@@ -11,8 +13,12 @@ from nrmmix.model.priors.hyperpriors import hyper_row
 from nrmmix.model.specification import Specification
 
 
-def data_of(model: Specification) -> layout.Data:
-    """What is constant during a run.  Rows and constants are copies: chains write imputed cells and shared parameters into them."""
+def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES) -> layout.Data:
+    """What is constant during a run.  Rows and constants are copies: chains write imputed cells and shared parameters into them.
+
+    `entries` are the columns of entry points that are filled in, for an address is that of a compiled function, and compiling takes time.
+    Where there are none, arrays are made for their shapes, and no kernel may be called on them.
+    """
     n, packed, grid = model.n_obs, model.packed, model.grid
     if grid is None:
         group, distance = np.zeros(n, np.int64), np.zeros((0, 1, 1))
@@ -21,14 +27,14 @@ def data_of(model: Specification) -> layout.Data:
     G = distance.shape[1]
     return layout.Data(
         rows=packed.own_rows(),
-        block=_block_table(model),
+        block=_block_table(model, entries),
         log_prior_predictive=np.zeros(n),
         group=group,
         group_size=np.bincount(group, minlength=G).astype(float),
         distance=distance,
         R0=np.ones(1) if grid is None else grid.weights.copy(),
         hyperprior=_hyperpriors(model),
-        setup=_setup(model),
+        setup=_setup(model, len(entries) > 0),
         explicit=packed.explicit,
         shared=packed.shared,
         log_V=model.log_V,
@@ -37,14 +43,19 @@ def data_of(model: Specification) -> layout.Data:
     )
 
 
-def _block_table(model: Specification) -> np.ndarray:
+def _block_table(model: Specification, entries: Collection[int]) -> np.ndarray:
     """(blocks, BLOCK): where each block's parts of the arrays begin, and the addresses of its entry points."""
     packed = model.packed
     block = np.zeros((len(packed.table), layout.BLOCK), np.int64)
     block[:, : layout.EMPTY] = packed.table
-    for row, entries in zip(block, packed.entries, strict=True):
-        row[layout.EMPTY :] = [0 if entry is None else entry.address for entry in entries]
+    provide(model, block, entries)
     return block
+
+
+def provide(model: Specification, block: np.ndarray, entries: Collection[int]) -> None:
+    """Fill in the addresses of further entry points, where blocks have them, before a kernel is called that needs them."""
+    for row, those in zip(block, model.packed.entries, strict=True):
+        those.write_addresses(row, entries)
 
 
 def _hyperpriors(model: Specification) -> np.ndarray:
@@ -55,12 +66,12 @@ def _hyperpriors(model: Specification) -> np.ndarray:
     return np.array(rows)
 
 
-def _setup(model: Specification) -> np.ndarray:
+def _setup(model: Specification, is_called: bool) -> np.ndarray:
     entries = model.covariate_entries
     setup = np.zeros(layout.COVARIATES + len(entries), np.int64)
     setup[layout.JOINT_WITH_V] = int(model.has_v)
     setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
-    setup[layout.COVARIATES :] = [entry.address for entry in entries]
+    setup[layout.COVARIATES :] = [entry.address if is_called else 0 for entry in entries]
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     conjugate = model.has_v and model.has_gamma_mass
     densities = {
@@ -70,7 +81,7 @@ def _setup(model: Specification) -> np.ndarray:
         layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, model.is_regression),
     }
     for place, (density, used) in densities.items():  # compiled only where used
-        setup[place] = density.address if used else 0
+        setup[place] = density.address if used and is_called else 0
     return setup
 
 
@@ -121,10 +132,11 @@ def state_of(
 
 
 def arrays_of(
-    model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False
+    model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False,
+    entries: Collection[int] = layout.ENTRIES,
 ) -> tuple[layout.Data, layout.State]:
     """Both at once."""
-    data = data_of(model)
+    data = data_of(model, entries)
     if with_guide and model.is_regression:
-        data = guided(model, data)
+        data = guided(model, data, entries)
     return data, state_of(model, data, n_clusters, n_side, with_theta, with_guide)

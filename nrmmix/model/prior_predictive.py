@@ -15,6 +15,7 @@ from scipy.special import gamma, poch
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, number, shown
 from nrmmix.common.seeds import seed_sequence
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.kernels.core.state import TINY
 from nrmmix.kernels.measure.prior import seat, seat_finite
@@ -136,7 +137,7 @@ def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.Data
     ((399, 1), ['accel_g'], 'draw')
     """
     size, seed = count("draws", draws, 1), seed_sequence(rng)
-    data, state = arrays_of(model, 1)
+    data, state = arrays_of(model, 1, entries=(*layout.OF_COLUMNS, layout.SAMPLE))
     out, totals = Replicates(size, model.frame.index, model), model.blocks.totals(model.frame.response)
     ok = np.flatnonzero(np.broadcast_to(known(totals), model.n_obs))
     with announced():

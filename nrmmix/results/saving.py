@@ -297,7 +297,7 @@ def _checkpoint(
             _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
     state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE, "shared", "imputed")}
     K = state["size"].shape[0]
-    _, like = arrays_of(model, K)
+    _, like = arrays_of(model, K, entries=())
     for name, values in state.items():
         wanted = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}.get(name, getattr(like, name, None))
         shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else wanted.shape

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nrmmix.inference.mcmc.cycle import Cycle, program, scratch
+from nrmmix.inference.mcmc.cycle import Cycle, entries_of, program, scratch
 from nrmmix.inference.mcmc.moves.base import only_with_unions
 from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_start
 from nrmmix.inference.search.grower import first_labels, too_large
@@ -39,7 +39,7 @@ class Record(NamedTuple):
 
     @classmethod
     def room(cls, model: Specification, chains: int, draws: int) -> Record:
-        data, _ = arrays_of(model, 1)
+        data, _ = arrays_of(model, 1, entries=())
         n, P = model.n_obs, data.distance.shape[2]
         return cls(
             np.zeros((chains, draws, n), np.int32),
@@ -120,7 +120,7 @@ class Chain:
 def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
     """A chain that starts from labels, as those of `initial_labels`."""
     n_clusters = int(labels.max(initial=-1)) + 1
-    data, state = arrays_of(model, max(n_clusters, 8), *scratch(cycle, model))
+    data, state = arrays_of(model, max(n_clusters, 8), *scratch(cycle, model), entries=entries_of(cycle))
     check_start(model, data, labels, state.hyper[layout.WIDTH :])
     loop.start(data, state, labels)
     check_rows(model, data)
@@ -144,7 +144,7 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
     nobody = np.full(model.n_obs, -1, np.int64)
     chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
     chain.order = chain.order[:0]
-    _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model))
+    _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model), entries=())
     for name in BY_CLUSTER:
         kept = checkpoint.state[name]
         array = getattr(state, name)

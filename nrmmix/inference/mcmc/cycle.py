@@ -148,6 +148,11 @@ def scratch(cycle: Cycle, model: Specification) -> tuple[int, bool, bool]:
     return max(size.side for size in sizes), any(size.theta for size in sizes), any(size.guide for size in sizes)
 
 
+def entries_of(cycle: Cycle) -> tuple[int, ...]:
+    """Columns of the entry points of families that a chain calls."""
+    return tuple({*layout.OF_COLUMNS, *(column for move in cycle.moves for column in move.calls)})
+
+
 def update_addresses(model: Specification) -> np.ndarray:
     """Entry points of the updates of all else than the partition that the model needs, in their order."""
     sampled = model.sampled

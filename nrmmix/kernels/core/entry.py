@@ -12,11 +12,11 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nrmmix.kernels.core.jit import FAST, JIT
+from nrmmix.kernels.core.jit import FAST, JIT, callback
 from nrmmix.kernels.core.state import Data, Memory, Rows, State
 
 _f8, _i8 = types.float64, types.int64
@@ -92,13 +92,10 @@ class Entry:
             _python_functions[id(self)] = self.function
             return id(self)
         if self._compiled is None:
-            options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": True, "_nrt": False}
+            options: dict[str, Any] = {"forceinline": True, "_nrt": False}
             if self.fast:
                 options["fastmath"] = set(FAST)
-            try:
-                self._compiled = cfunc(self.signature, cache=True, **options)(self.function)
-            except RuntimeError:  # no directory in which a cache could be written
-                self._compiled = cfunc(self.signature, **options)(self.function)
+            self._compiled = callback(self.signature, self.function, **options)
         return self._compiled.address
 
 

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from numba import config, njit
+import os
+from typing import Any
+
+from numba import cfunc, config, njit
+
+try:
+    from nrmmix.kernels.core import backend
+
+    FITS = backend.fits_numba()
+except (ImportError, AttributeError):  # another numba than those that it knows
+    FITS = False
 
 # Reassociation lets sums vectorise.  Never `nnan` or `ninf`: kernels use infinities as values.
 FAST = frozenset({"reassoc", "contract", "arcp", "nsz"})
 
 JIT = not config.DISABLE_JIT
+# Whether machine code is made of roots alone; the variable is for those who want to compare.
+ROOTS_ONLY = FITS and os.environ.get("NRMMIX_COMPILE", "") != "plain"
+COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 def _compiled(function, **options):
+    if JIT and ROOTS_ONLY:
+        return backend.kernel(function, COMMON | options)
     try:
-        return njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        return njit(cache=True, **COMMON, **options)(function)
     except RuntimeError:  # no directory in which a cache could be written
-        return njit(nogil=True, error_model="numpy", **options)(function)
+        return njit(**COMMON, **options)(function)
+
+
+def callback(signature, function, **options):
+    """What has an address at once, compiled or loaded: a numba `CFunc`."""
+    options = COMMON | options | ({"pipeline_class": backend.RootCompiler} if ROOTS_ONLY else {})
+    try:
+        return cfunc(signature, cache=True, **options)(function)
+    except RuntimeError:  # no directory in which a cache could be written
+        return cfunc(signature, **options)(function)
 
 
 def kernel(function):
@@ -43,4 +67,4 @@ def variable(x):
     return x + 0
 
 
-__all__ = ["JIT", "allocating", "fast", "inlined", "kernel", "variable"]
+__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "kernel", "variable"]

@@ -55,6 +55,12 @@ FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5,
 EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
 COMBINE, AFFINITY = 19, 20
 BLOCK = 21
+# What asks for them: every chain, search and prediction; moves that draw the parameters of atoms; trees; expected responses.
+OF_COLUMNS = (EMPTY, UPDATE, SCORE, MARGINAL, ALONE, IMPUTE, REDRAW)
+OF_ATOMS = (SAMPLE, DENSITY)
+OF_UNIONS = (COMBINE, AFFINITY)
+OF_MEANS = (MEAN, MEAN_THETA)
+ENTRIES = tuple(range(EMPTY, BLOCK))
 
 
 class Rows(NamedTuple):

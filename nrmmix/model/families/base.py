@@ -8,7 +8,7 @@ A new family, from outside the package too, is a class derived from `Family`; no
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import positive, row_name
+from nrmmix.kernels.core.state import EMPTY
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import Levels, Totals
@@ -47,6 +48,12 @@ class Entries(NamedTuple):
         """Those of a module that begin with a prefix: all that a family must have, and which of the others."""
         names = [name for name in cls._fields if name not in cls._field_defaults] + list(further)
         return cls(**{name: getattr(kernels, f"{prefix}_{name}") for name in names})
+
+    def write_addresses(self, block: np.ndarray, columns: Collection[int]) -> None:
+        """Those that belong in some columns of a row of `Data.block`; what has no address yet is compiled, or loaded."""
+        for column in columns:
+            entry = self[column - EMPTY]
+            block[column] = 0 if entry is None else entry.address
 
 
 class Counts(NamedTuple):

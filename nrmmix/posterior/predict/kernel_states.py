@@ -19,7 +19,7 @@ from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.model.families.base import Parameter
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.arrays import TOO_FAR
-from nrmmix.model.pack import arrays_of
+from nrmmix.model.pack import arrays_of, provide
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.rows import CovariateWeights
@@ -55,9 +55,11 @@ class DrawnMeasure:
         return share / total[:, None], rest / total
 
     def log_densities(self, points: layout.Data) -> np.ndarray:
+        provide(self.model, points.block, (layout.DENSITY,))
         return predictive.component_densities(points, self.theta, self.model.packed.n_work)
 
     def means(self, points: layout.Data) -> np.ndarray:
+        provide(self.model, points.block, (layout.MEAN_THETA,))
         return predictive.component_means(points, self.theta, self.model.packed.n_mean)
 
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
@@ -69,7 +71,7 @@ class KernelState:
 
     def __init__(self, model: Specification, n_clusters: int):
         self.model = model
-        self.data, self.state = arrays_of(model, n_clusters)
+        self.data, self.state = arrays_of(model, n_clusters, entries=layout.OF_COLUMNS)  # others by `provide`
 
     @property
     def n_clusters(self) -> int:
@@ -107,6 +109,7 @@ class KernelState:
         return predictive.predictive_scores(points, self.state)
 
     def means(self, points: layout.Data) -> np.ndarray:
+        provide(self.model, points.block, (layout.MEAN,))
         return predictive.cluster_means(points, self.state, self.model.packed.n_mean)
 
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
@@ -117,11 +120,13 @@ class KernelState:
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        provide(self.model, self.data.block, (layout.SAMPLE,))
         return predictive.draw_components(self.data, self.state, self.model.packed.n_theta, self.n_clusters, size, rng)
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         """A draw of the random measure."""
         model, rng = self.model, np.random.default_rng(rng)
+        provide(model, self.data.block, (layout.SAMPLE,))
         if not model.prior.has_random_measure:
             return DrawnMeasure(model, self.widths, *self._measure_from_outside(rng))
         if model.prior.tau == 0.0 and not (self.state.A > 0).all():

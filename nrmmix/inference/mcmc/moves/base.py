@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from nrmmix.common.registry import written
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.specification import Specification
 
@@ -35,6 +36,7 @@ class Move:
     entry: ClassVar[Entry]
     exact: ClassVar[bool] = True  # whether it leaves the posterior invariant
     runs_alone: ClassVar[bool] = False  # whether it keeps what other moves would not keep up
+    calls: ClassVar[tuple[int, ...]] = layout.ENTRIES  # which entry points of families its kernel may call: columns of `Data.block`
     kinds: ClassVar[tuple[str, ...]] = ()  # kinds of proposals that are counted; none where every one is accepted
 
     def options(self, model: Specification) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, Move, ScratchSize
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import blocked
 from nrmmix.model.specification import Specification
@@ -32,6 +33,7 @@ class Blocked(Move):
 
     name: ClassVar[str] = "blocked"
     entry: ClassVar[Entry] = blocked.blocked
+    calls: ClassVar[tuple[int, ...]] = layout.OF_ATOMS
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         return ScratchSize(*blocked.scratch_size(model.n_obs, model.prior.components))

@@ -8,6 +8,7 @@ from typing import ClassVar
 from nrmmix.common.messages import count
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import Move, ScratchSize
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
 from nrmmix.model.specification import Specification
@@ -40,6 +41,7 @@ class Gibbs(Move):
 
     name: ClassVar[str] = "gibbs"
     entry: ClassVar[Entry] = gibbs.gibbs
+    calls: ClassVar[tuple[int, ...]] = layout.OF_COLUMNS
 
     subset: int | None = None
 

@@ -10,6 +10,7 @@ import numpy as np
 from nrmmix.common.messages import flag, number, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, MOST_TABLE, Move, ScratchSize, only_conjugate_mixtures
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.permutation import permutation
 from nrmmix.model.specification import Specification
@@ -61,6 +62,7 @@ class Permutation(Move):
 
     name: ClassVar[str] = "permutation"
     entry: ClassVar[Entry] = permutation.permutation
+    calls: ClassVar[tuple[int, ...]] = layout.OF_COLUMNS
     kinds: ClassVar[tuple[str, ...]] = ("partition",)
     dynamic_program: str = "metropolis"
     beam: float | None = None

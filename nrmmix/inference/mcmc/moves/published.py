@@ -8,6 +8,7 @@ from typing import ClassVar
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_unions
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.trees import published, published_trees
 from nrmmix.kernels.trees.forest import SIDE
@@ -65,6 +66,7 @@ class PublishedTreeGuided(Move):
 
     name: ClassVar[str] = "tree_published"
     entry: ClassVar[Entry] = published.published
+    calls: ClassVar[tuple[int, ...]] = layout.OF_UNIONS
     kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     runs_alone: ClassVar[bool] = True
     bias: ClassVar[str] = (

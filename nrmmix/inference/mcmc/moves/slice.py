@@ -8,6 +8,7 @@ from typing import ClassVar
 from nrmmix.common.messages import count
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves.slice import scratch_size, slice_sampler
 from nrmmix.model.specification import Specification
@@ -52,6 +53,7 @@ class Slice(Move):
 
     name: ClassVar[str] = "slice"
     entry: ClassVar[Entry] = slice_sampler
+    calls: ClassVar[tuple[int, ...]] = layout.OF_ATOMS
     max_atoms: int = 10_000
 
     def __post_init__(self) -> None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import Move, ScratchSize, only_conjugate
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import sngp
 from nrmmix.model.specification import Specification
@@ -32,6 +33,7 @@ class SNGP(Move):
 
     name: ClassVar[str] = "sngp"
     entry: ClassVar[Entry] = sngp.sngp
+    calls: ClassVar[tuple[int, ...]] = layout.OF_ATOMS
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         return ScratchSize(floats=sngp.ROWS * len(model.grid.locations) if model.grid is not None else 0)

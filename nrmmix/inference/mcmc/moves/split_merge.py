@@ -8,6 +8,7 @@ from typing import ClassVar
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_conjugate
+from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.measure.weights import REACH
 from nrmmix.kernels.moves import split_merge
@@ -50,6 +51,7 @@ class SplitMerge(Move):
 
     name: ClassVar[str] = "split_merge"
     entry: ClassVar[Entry] = split_merge.split_merge
+    calls: ClassVar[tuple[int, ...]] = layout.OF_COLUMNS
     proposals: int = 1
     scans: int = 5
     proposal: str = "restricted_gibbs"

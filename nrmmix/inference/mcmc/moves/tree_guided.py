@@ -69,6 +69,7 @@ class TreeGuided(Move):
 
     name: ClassVar[str] = "tree"
     entry: ClassVar[Entry] = sweep.tree_guided
+    calls: ClassVar[tuple[int, ...]] = layout.OF_UNIONS
     kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     global_moves: int = 20
     depth: int = 2
@@ -85,7 +86,7 @@ class TreeGuided(Move):
         object.__setattr__(self, "eta", between("eta", self.eta, 0.01, 10.0))
 
     def options(self, model: Specification) -> tuple[float, ...]:
-        _, start = arrays_of(model, 1)
+        _, start = arrays_of(model, 1, entries=())
         mass, sigma, tau = (float(start.hyper[place]) for place in (layout.MASS, layout.SIGMA, layout.TAU))
         # the guide's constants without tuning: u is about n
         log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)

@@ -1,0 +1,179 @@
+"""How kernels become machine code: each root once, with all that it calls, and nothing else.
+
+numba optimises a function, and makes machine code of it and of a wrapper for Python, also where only other compiled functions call it,
+each of which has its code optimised and emitted again.  Here a function that a kernel calls is typed and lowered, and waits as LLVM bitcode
+for roots: kernels that Python calls, and entry points.  A root links all that it reaches, and one pass over the whole makes its machine
+code.  So a kernel is two dispatchers: the one that Python calls, a root, kept in the cache on disk; and its twin `nested`, which other
+compiled functions see by the same name.  A root is made of unoptimised parts, whatever was compiled or loaded before, so that its last bits
+do not depend on that.
+
+Only what is compiled through the decorators of `nrmmix.kernels.core.jit` is made so; numba stays as it is for all else.  What is used of
+numba here is not promised to stay: where `fits_numba` says no, kernels are compiled in numba's own way, which gives the same numbers but
+takes about twice as long.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from numba import types
+from numba.core import codegen
+from numba.core.ccallback import CFunc
+from numba.core.compiler import Compiler
+from numba.core.compiler_lock import require_global_compiler_lock
+from numba.core.cpu import CPUContext
+from numba.core.environment import lookup_environment
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import BaseNativeLowering
+
+UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
+
+
+def fits_numba() -> bool:
+    """Whether numba is as this module knows it (0.68): methods that it overrides or calls, and what those that it relies on read."""
+    library = codegen.JITCodeLibrary
+    parameters = {
+        library.finalize: "self", library._ensure_finalized: "self", library._get_module_for_linking: "self",
+        library._optimize_final_module: "self", library._finalize_final_module: "self", library._raise_if_finalized: "self",
+        library.enable_object_caching: "self", library.__init__: "self codegen name", codegen.CPUCodegen._check_llvm_bugs: "self",
+        codegen.CPUCodegen._module_pass_manager: "self kwargs", codegen.JITCPUCodegen.set_env: "self env_name env",
+        Compiler.compile_extra: "self func", CPUContext.get_executable: "self library fndesc env", CPUContext.subtarget: "self kws",
+        CPUDispatcher.__init__: "self py_func locals targetoptions pipeline_class",
+        CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
+    }
+    reads = {
+        library.finalize: "_linking_libraries _reload_init _final_module link_in _get_module_for_linking _optimize_final_module verify",
+        library._get_module_for_linking: "_ensure_finalized _shared_module _final_module clone linkage",
+        library._optimize_final_module: "_module_pass_manager _recorded_timings record run _final_module",
+        library.add_linking_library: "_ensure_finalized _linking_libraries",
+        BaseNativeLowering.run_pass: "library get_executable insert_user_function targetctx",
+        CPUDispatcher.compile: "_cache load_overload save_overload _compiler overloads",
+    }
+    return all(" ".join(inspect.signature(f).parameters) == wanted for f, wanted in parameters.items()) and all(
+        set(wanted.split()) <= set(inspect.unwrap(f).__code__.co_names) for f, wanted in reads.items()
+    )
+
+
+class Library(codegen.JITCodeLibrary):
+    """The code of one root, or of one nested function."""
+
+    def parts(self, seen: set[Any]) -> Iterator[Any]:
+        """All libraries that this one needs, each once, after those that it needs itself."""
+        for library in self._linking_libraries:
+            if library not in seen:
+                seen.add(library)
+                if isinstance(library, Nested):
+                    yield from library.parts(seen)
+                yield library
+
+    def link_parts(self, module: Any) -> None:
+        for part in reversed(list(self.parts(set()))):  # callers first: LLVM leaves out what nothing asks for yet
+            self._reload_init.update(part._reload_init)
+            module.link_in(part.own_module() if isinstance(part, Nested) else part._get_module_for_linking(), preserve=True)
+
+
+class Root(Library):
+    """What Python or an address calls."""
+
+    counts_references = True
+
+    def finalize(self) -> None:
+        require_global_compiler_lock()
+        self._codegen._check_llvm_bugs()
+        self._raise_if_finalized()
+        self.link_parts(self._final_module)
+        self._check_linked()
+        self._optimize_final_module()
+        self._final_module.verify()
+        self._finalize_final_module()
+        for variable in self._final_module.global_variables:
+            environment = lookup_environment(variable.name) if variable.name.startswith("_ZN08NumbaEnv") else None
+            if environment is not None:
+                self._codegen.set_env(variable.name, environment)
+
+    def _check_linked(self) -> None:
+        """All is there, for LLVM would end the process; and what is called by a pointer that is filled in afterwards stays there."""
+        later = {v.name[len(UNRESOLVED) :] for v in self._final_module.global_variables if v.name.startswith(UNRESOLVED)}
+        for function in self._final_module.functions:
+            if function.is_declaration and function.name.startswith("_ZN"):
+                raise RuntimeError(f"{self.name} was not linked with {function.name}")
+            if function.name in later and not function.is_declaration:
+                function.linkage = "weak_odr"
+
+    def _optimize_final_module(self) -> None:
+        if self.counts_references:
+            super()._optimize_final_module()
+            return
+        passes, builder = self._codegen._module_pass_manager()  # without the cheap pass before it, which is for counting references
+        with self._recorded_timings.record("Module passes (full optimization)", builder):
+            passes.run(self._final_module, builder)
+
+
+class Nested(Library):
+    """A function that waits for roots.  It is never finished, for nobody calls it by an address."""
+
+    _whole: Any = None
+
+    def _ensure_finalized(self) -> None:
+        require_global_compiler_lock()
+
+    def finalize(self) -> None:
+        raise RuntimeError(f"{self.name} has no machine code of its own")
+
+    def own_module(self) -> Any:
+        """Of this function alone."""
+        return super()._get_module_for_linking()
+
+    def _get_module_for_linking(self) -> Any:
+        """Of this function and all that it calls, as a function asks for it that is compiled in numba's own way."""
+        if self._whole is None:
+            self._whole = self.own_module().clone()
+            self.link_parts(self._whole)
+        return self._whole
+
+
+class RootCompiler(Compiler):
+    """numba's passes, with the code going into a `Root`."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        library = Root(self.state.targetctx.codegen(), func.__qualname__)
+        library.counts_references = bool(self.state.flags.nrt)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().compile_extra(func)
+
+
+class NestedCompiler(Compiler):
+    """numba's passes, with the code going into a `Nested`, and nothing made that Python could call."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        context = self.state.targetctx  # this compilation's own copy
+        context.get_executable = lambda library, fndesc, env: {}.__getitem__  # a key for numba, never called
+        self.state.library = Nested(context.codegen(), func.__qualname__)
+        return super().compile_extra(func)
+
+
+class Kernel(CPUDispatcher):
+    """What Python calls; `nested` is what compiled functions call by the same name."""
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, pipeline_class: Any = RootCompiler):
+        super().__init__(py_func, locals, targetoptions, RootCompiler)
+        self.nested = CPUDispatcher(
+            py_func, locals, (targetoptions or {}) | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}, NestedCompiler
+        )
+
+    @property
+    def _numba_type_(self) -> types.Dispatcher:
+        return types.Dispatcher(self.nested)
+
+
+def kernel(function: Callable[..., Any], options: dict[str, Any]) -> Kernel:
+    """As `numba.njit(cache=True, **options)(function)`, without the cache where it has no directory."""
+    made = Kernel(function, None, {"nopython": True, "boundscheck": None} | options)
+    try:
+        made.enable_caching()
+    except RuntimeError:  # no directory in which a cache could be written
+        pass
+    return made
