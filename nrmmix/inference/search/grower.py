@@ -39,7 +39,7 @@ class TreeGrower:
     def __init__(self, model: Specification, with_trees: bool = True) -> None:
         self.model, self.n = model, model.n_obs
         n, m = self.n, self.n if with_trees else 1
-        self.data, self.state = arrays_of(model, 8, SIDE, entries=(*layout.OF_COLUMNS, *layout.OF_UNIONS))
+        self.data, self.state = arrays_of(model, 8, SIDE, entries=(*layout.OF_COLUMNS, layout.COMBINE))
         start(self.data, self.state, np.full(n, -1, np.int64))
         self.forest = Forest(
             *(np.zeros(n + m, np.int64) for _ in range(4)), np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),

@@ -41,6 +41,7 @@ def fits_numba() -> bool:
         codegen.CPUCodegen._module_pass_manager: "self kwargs", codegen.JITCPUCodegen.set_env: "self env_name env",
         Compiler.compile_extra: "self func", CPUContext.get_executable: "self library fndesc env", CPUContext.subtarget: "self kws",
         CPUDispatcher.__init__: "self py_func locals targetoptions pipeline_class",
+        CPUContext.create_cpython_wrapper: "self library fndesc env call_helper release_gil",
         CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
     }
     reads = {
@@ -49,7 +50,7 @@ def fits_numba() -> bool:
         library._optimize_final_module: "_module_pass_manager _recorded_timings record run _final_module",
         library.add_linking_library: "_ensure_finalized _linking_libraries",
         BaseNativeLowering.run_pass: "library get_executable insert_user_function targetctx",
-        CPUDispatcher.compile: "_cache load_overload save_overload _compiler overloads",
+        CPUDispatcher.compile: "_cache load_overload save_overload _compiler compile overloads",
     }
     return all(" ".join(inspect.signature(f).parameters) == wanted for f, wanted in parameters.items()) and all(
         set(wanted.split()) <= set(inspect.unwrap(f).__code__.co_names) for f, wanted in reads.items()
@@ -77,7 +78,14 @@ class Library(codegen.JITCodeLibrary):
 class Root(Library):
     """What Python or an address calls."""
 
-    counts_references = True
+    counts_references = False
+
+    @classmethod
+    def empty(cls, context: Any, name: str, counts_references: bool) -> Root:
+        made = cls(context.codegen(), name)
+        made.counts_references = counts_references
+        made.enable_object_caching()
+        return made
 
     def finalize(self) -> None:
         require_global_compiler_lock()
@@ -117,10 +125,10 @@ class Nested(Library):
     _whole: Any = None
 
     def _ensure_finalized(self) -> None:
-        require_global_compiler_lock()
+        """It can be linked as it is."""
 
-    def finalize(self) -> None:
-        raise RuntimeError(f"{self.name} has no machine code of its own")
+    def get_pointer_to_function(self, name: str) -> int:
+        raise RuntimeError(f"{name} has no machine code of its own")
 
     def own_module(self) -> Any:
         """Of this function alone."""
@@ -134,14 +142,12 @@ class Nested(Library):
         return self._whole
 
 
-class RootCompiler(Compiler):
-    """numba's passes, with the code going into a `Root`."""
+
+class EntryCompiler(Compiler):
+    """numba's passes for what has an address, with the code going into a `Root`."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        library = Root(self.state.targetctx.codegen(), func.__qualname__)
-        library.counts_references = bool(self.state.flags.nrt)
-        library.enable_object_caching()
-        self.state.library = library
+        self.state.library = Root.empty(self.state.targetctx, func.__qualname__, bool(self.state.flags.nrt))
         return super().compile_extra(func)
 
 
@@ -158,15 +164,31 @@ class NestedCompiler(Compiler):
 class Kernel(CPUDispatcher):
     """What Python calls; `nested` is what compiled functions call by the same name."""
 
-    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, pipeline_class: Any = RootCompiler):
-        super().__init__(py_func, locals, targetoptions, RootCompiler)
-        self.nested = CPUDispatcher(
-            py_func, locals, (targetoptions or {}) | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}, NestedCompiler
-        )
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, pipeline_class: Any = NestedCompiler):
+        super().__init__(py_func, locals, targetoptions, pipeline_class)
+        without = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+        self.nested = CPUDispatcher(py_func, locals, (targetoptions or {}) | without, pipeline_class)
+        self._compiler.compile = self._wrapped
+
+    def _wrapped(self, args: tuple[Any, ...], return_type: Any) -> Any:
+        """The nested function behind a wrapper for Python."""
+        self.nested.compile(args)
+        inner = self.nested.overloads[args]
+        context, function = inner.target_context, inner.fndesc
+        library = Root.empty(context, function.qualname, bool(self.targetoptions.get("_nrt", True)))
+        library.add_linking_library(inner.library)
+        context.create_cpython_wrapper(library, function, inner.environment, inner.call_helper, bool(self.targetoptions.get("nogil")))
+        entry_point = self.targetctx.get_executable(library, function, inner.environment)
+        return inner._replace(library=library, entry_point=entry_point, metadata=None)
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
         return types.Dispatcher(self.nested)
+
+    @property
+    def signatures(self) -> list[Any]:
+        """By which it has been compiled, for Python or for other kernels."""
+        return list(dict.fromkeys([*self.overloads, *self.nested.overloads]))
 
 
 def kernel(function: Callable[..., Any], options: dict[str, Any]) -> Kernel:

@@ -66,7 +66,7 @@ class PublishedTreeGuided(Move):
 
     name: ClassVar[str] = "tree_published"
     entry: ClassVar[Entry] = published.published
-    calls: ClassVar[tuple[int, ...]] = layout.OF_UNIONS
+    calls: ClassVar[tuple[int, ...]] = (layout.COMBINE,)
     kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     runs_alone: ClassVar[bool] = True
     bias: ClassVar[str] = (

@@ -33,7 +33,7 @@ class SNGP(Move):
 
     name: ClassVar[str] = "sngp"
     entry: ClassVar[Entry] = sngp.sngp
-    calls: ClassVar[tuple[int, ...]] = layout.OF_ATOMS
+    calls: ClassVar[tuple[int, ...]] = layout.OF_COLUMNS
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         return ScratchSize(floats=sngp.ROWS * len(model.grid.locations) if model.grid is not None else 0)

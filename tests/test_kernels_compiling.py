@@ -1,0 +1,228 @@
+"""How kernels are compiled: machine code of roots alone, and only what a run calls."""
+
+import importlib
+import pkgutil
+import types
+from itertools import chain
+
+import numba
+import numpy as np
+import pytest
+from support.processes import subprocess_of
+
+import nrmmix as nm
+from nrmmix.inference.mcmc.moves.base import Move
+from nrmmix.kernels.core import entry, jit
+from nrmmix.kernels.core import state as layout
+from nrmmix.model.pack import arrays_of
+
+compiled = pytest.mark.skipif(not jit.JIT, reason="nothing is compiled")
+COLUMNS = {
+    getattr(entry, f"call_{name}"): columns
+    for name, columns in {
+        "empty": {layout.EMPTY}, "update": {layout.UPDATE}, "score": {layout.SCORE}, "marginal": {layout.MARGINAL},
+        "sample": {layout.SAMPLE}, "density": {layout.DENSITY}, "mean": set(layout.OF_MEANS), "alone": {layout.ALONE},
+        "impute": {layout.IMPUTE}, "redraw": {layout.REDRAW}, "combine": {layout.COMBINE}, "affinity": {layout.AFFINITY},
+    }.items()
+}
+
+
+# ---- roots
+
+
+@jit.kernel
+def doubled(x):
+    return x + x
+
+
+@jit.kernel
+def one_more_than_doubled(x):
+    return doubled(x) + 1.0
+
+
+@jit.kernel
+def factorial(n):
+    return 1.0 if n <= 1 else n * factorial(n - 1)
+
+
+@jit.kernel
+def two_factorials(n):
+    return factorial(n) + factorial(n + 1)
+
+
+@numba.njit
+def by_numba(x):
+    return one_more_than_doubled(x) * 2.0
+
+
+@numba.njit
+def given(f, x):
+    return f(x)
+
+
+@jit.allocating
+def ones(n):
+    return np.ones(n)
+
+
+@jit.allocating
+def three_more(n):
+    return ones(n) + 3.0
+
+
+@compiled
+def test_numba_is_as_the_backend_knows_it():
+    """Where not, kernels are compiled in numba's own way, which takes twice as long: time to look at `kernels/core/backend.py`."""
+    assert jit.FITS
+
+
+@compiled
+def test_kernels_are_called_from_everywhere():
+    assert one_more_than_doubled(4.0) == 9.0
+    assert doubled(4.0) == 8.0 and doubled(4) == 8  # after it was compiled for another one, and with another type
+    assert by_numba(4.0) == 18.0
+    assert given(one_more_than_doubled, 1.0) == 3.0
+    assert factorial(5) == 120.0 and two_factorials(4) == 144.0
+    assert three_more(2).tolist() == [4.0, 4.0] and ones(2).tolist() == [1.0, 1.0]
+
+
+@compiled
+@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
+def test_a_nested_function_has_no_machine_code():
+    one_more_than_doubled(4.0)
+    (result,) = one_more_than_doubled.overloads.values()
+    names = [function.name for function in result.library.get_defined_functions()]
+    assert not [name for name in names if "15doubled" in name or "7doubled" in name], names
+    assert set(doubled.nested.overloads) <= set(doubled.signatures)
+    with pytest.raises(RuntimeError, match="no machine code of its own"):
+        next(iter(doubled.nested.overloads.values())).library.get_pointer_to_function("doubled")
+
+
+KERNELS = """
+import sys
+import numba.core.event as event
+from nrmmix.kernels.core import jit
+
+@jit.kernel
+def power(x, n):
+    return 1.0 if n == 0 else x * power(x, n - 1)
+
+@jit.fast
+def polynomial(coefficients, x):
+    total = 0.0
+    for n in range(coefficients.shape[0]):
+        total += coefficients[n] * power(x, n)
+    return total
+
+if __name__ == "__main__":
+    import numpy as np
+    assert jit.ROOTS_ONLY == (sys.argv[1] == "roots")
+    with event.install_recorder("numba:compile") as recorder:
+        print(polynomial(np.linspace(0.1, 0.7, 9), 1.1).hex(), end=" ")
+    print(len(recorder.buffer))
+"""
+
+
+@compiled
+def test_another_process_finds_all_on_disk(tmp_path):
+    """In either way, and with the same numbers."""
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+
+    def result(way):
+        cache = str(tmp_path / way)
+        return subprocess_of(f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')", way,
+                             NRMMIX_COMPILE=way, NUMBA_CACHE_DIR=cache).split()
+
+    number, events = result("roots")
+    assert int(events) > 0
+    assert result("roots") == [number, "0"]
+    assert result("plain")[0] == number
+
+
+# ---- entry points
+
+MOVES = [move for move in Move.__subclasses__() if move.__module__.startswith("nrmmix.")]
+
+
+def constituents(function):
+    """Objects that a function names, with those that functions within it name: globals, attributes of modules, and cells."""
+    codes, names = [function.__code__], set()
+    for code in codes:
+        names |= set(code.co_names)
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    for value in [*(function.__globals__[name] for name in names if name in function.__globals__), *cells]:
+        if isinstance(value, types.ModuleType):
+            yield from (vars(value)[name] for name in names if name in vars(value))
+        else:
+            yield value
+
+
+def plain(value):
+    """The Python function of what is compiled, or may be."""
+    value = value.function if isinstance(value, entry.Entry) else getattr(value, "py_func", value)
+    return value if isinstance(value, types.FunctionType) else None
+
+
+def called(functions):
+    """Columns of `Data.block` whose entry points may be called by functions and by all that they call in `nrmmix.kernels`."""
+    found, todo, seen = set(), list(functions), set()
+    while todo:
+        function = todo.pop()
+        for value in constituents(function):
+            if getattr(value, "__hash__", None) is None or value in seen:
+                continue
+            seen.add(value)
+            found |= COLUMNS.get(value, set())
+            if (inner := plain(value)) and inner.__module__.startswith("nrmmix.kernels"):
+                todo.append(inner)
+    return found
+
+
+def functions_of(module):
+    """Those of a module, and methods of its classes."""
+    own = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
+    methods = chain.from_iterable(vars(value).values() for value in own if isinstance(value, type))
+    for value in chain(own, methods):
+        value = getattr(value, "__func__", getattr(value, "fget", value))
+        if isinstance(value, types.FunctionType):
+            yield value
+
+
+@compiled
+@pytest.mark.parametrize("move", MOVES, ids=lambda move: move.name)
+def test_moves_name_the_entry_points_that_they_call(move):
+    """An address that is not filled in and called would end the process."""
+    found = called([move.entry.function, *functions_of(importlib.import_module(move.__module__))])
+    assert found <= {*layout.OF_COLUMNS, *move.calls}
+    assert set(move.calls) <= {*layout.OF_COLUMNS, *found}  # and no others
+
+
+FILLED_IN = {  # beside those of columns, by the modules that call kernels which call entry points
+    "nrmmix.inference.search.grower": {layout.COMBINE}, "nrmmix.model.prior_predictive": {layout.SAMPLE},
+    "nrmmix.posterior.predict.kernel_states": {*layout.OF_ATOMS, *layout.OF_MEANS},
+}
+
+
+@compiled
+def test_what_calls_kernels_has_their_entry_points_filled_in():
+    callers = {}
+    for module in pkgutil.walk_packages(nm.__path__, "nrmmix."):
+        if module.name.startswith(("nrmmix.kernels", "nrmmix.inference.mcmc.moves", "nrmmix.__main__")):
+            continue
+        found = called(functions_of(importlib.import_module(module.name)))
+        if found - set(layout.OF_COLUMNS):
+            callers[module.name] = found - set(layout.OF_COLUMNS)
+    assert callers == FILLED_IN
+
+
+@compiled
+def test_entry_points_of_predictions_wait_for_predictions():
+    model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
+    data, _ = arrays_of(model, 1, entries=layout.OF_COLUMNS)
+    block = data.block[0]
+    assert (block[[layout.EMPTY, layout.UPDATE, layout.SCORE, layout.MARGINAL]] != 0).all()
+    assert not block[[*layout.OF_ATOMS, *layout.OF_UNIONS, *layout.OF_MEANS]].any()
+    everything, _ = arrays_of(model, 1)
+    assert (everything.block[0, layout.EMPTY : layout.ALONE] != 0).all()
