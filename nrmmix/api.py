@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from nrmmix.common.compiling import expect_longer
 from nrmmix.common.interrupts import interrupts_delayed
+from nrmmix.kernels.core import jit
 from nrmmix.model.specification import Specification
 
 if TYPE_CHECKING:
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
     from nrmmix.results.mcmc import MCMCResult
     from nrmmix.results.search import SearchResult
+
+if jit.JIT and not jit.FITS:
+    expect_longer("numba is not a version whose passes nrmmix can shorten; 0.68 is")
 
 
 class Model(Specification):

@@ -9,9 +9,9 @@ import pytest
 import nrmmix as nm
 
 NAMES = [
-    "burn_in", "default_discrete", "default_regression", "default_scale", "density_regression", "dynamic_mixture", "families", "floor",
-    "galaxy", "gaussian_processes", "gibbs", "kernel_samplers", "microwave_background", "motorcycle", "published_bias",
-    "regression_sizes", "slice", "split_merge", "startup",
+    "burn_in", "cold_start", "default_discrete", "default_regression", "default_scale", "density_regression", "dynamic_mixture", "families",
+    "floor", "galaxy", "gaussian_processes", "gibbs", "kernel_samplers", "microwave_background", "motorcycle", "published_bias",
+    "regression_sizes", "slice", "split_merge",
 ]
 
 

@@ -11,14 +11,14 @@ from numba.core import event
 
 
 class _Announcer(event.Listener):
-    """Says so once in a process."""
+    """Says so once in a process, with a `caution` where there is one."""
 
-    said = False
+    said, caution = False, ""
 
     def on_start(self, _event: Any) -> None:
         if not self.said:
             self.said = True
-            sys.stderr.write("nrmmix: compiling kernels; later runs find them on disk ...\n")
+            sys.stderr.write(f"nrmmix: compiling kernels{self.caution}; later runs find them on disk ...\n")
             sys.stderr.flush()
 
     def on_end(self, _event: Any) -> None:
@@ -26,6 +26,11 @@ class _Announcer(event.Listener):
 
 
 _ANNOUNCER = _Announcer()
+
+
+def expect_longer(reason: str) -> None:
+    """Compiling takes longer on this machine than it should, and who is told of it is told why."""
+    _ANNOUNCER.caution = f" (slowly: {reason})"
 
 
 @contextmanager

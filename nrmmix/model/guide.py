@@ -49,7 +49,7 @@ def guided(model: Specification, data: layout.Data, entries: Collection[int]) ->
     block[[layout.FIRST, layout.LAST, layout.INPUT, layout.INPUT_LAST]] = first, first + x.shape[1], first, first
     block[[layout.MEANS, layout.STAT, layout.THETA]] = packed.n_mean, packed.n_stat, packed.n_theta
     block[layout.CONSTANT] = len(rows.constant)
-    own.entries.write_addresses(block, entries)
+    block[list(entries)] = own.entries.addresses([column - layout.EMPTY for column in entries])
     silent = block.copy()
     silent[layout.SCORE], silent[layout.MARGINAL] = score_nothing.address, marginal_of_nothing.address
     missing = rows.missing

@@ -55,7 +55,7 @@ def _block_table(model: Specification, entries: Collection[int]) -> np.ndarray:
 def provide(model: Specification, block: np.ndarray, entries: Collection[int]) -> None:
     """Fill in the addresses of further entry points, where blocks have them, before a kernel is called that needs them."""
     for row, those in zip(block, model.packed.entries, strict=True):
-        those.write_addresses(row, entries)
+        row[list(entries)] = those.addresses([column - layout.EMPTY for column in entries])
 
 
 def _hyperpriors(model: Specification) -> np.ndarray:

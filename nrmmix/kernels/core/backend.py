@@ -14,7 +14,6 @@ takes about twice as long.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,9 +51,11 @@ def fits_numba() -> bool:
         BaseNativeLowering.run_pass: "library get_executable insert_user_function targetctx",
         CPUDispatcher.compile: "_cache load_overload save_overload _compiler compile overloads",
     }
-    return all(" ".join(inspect.signature(f).parameters) == wanted for f, wanted in parameters.items()) and all(
-        set(wanted.split()) <= set(inspect.unwrap(f).__code__.co_names) for f, wanted in reads.items()
-    )
+    codes = {function: getattr(function, "__wrapped__", function).__code__ for function in (*parameters, *reads)}
+    return all(
+        codes[function].co_varnames[: len(names.split())] == tuple(names.split()) and codes[function].co_argcount <= len(names.split())
+        for function, names in parameters.items()
+    ) and all(set(names.split()) <= set(codes[function].co_names) for function, names in reads.items())
 
 
 class Library(codegen.JITCodeLibrary):

@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import positive, row_name
-from nrmmix.kernels.core.state import EMPTY
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import Levels, Totals
@@ -49,11 +48,9 @@ class Entries(NamedTuple):
         names = [name for name in cls._fields if name not in cls._field_defaults] + list(further)
         return cls(**{name: getattr(kernels, f"{prefix}_{name}") for name in names})
 
-    def write_addresses(self, block: np.ndarray, columns: Collection[int]) -> None:
-        """Those that belong in some columns of a row of `Data.block`; what has no address yet is compiled, or loaded."""
-        for column in columns:
-            entry = self[column - EMPTY]
-            block[column] = 0 if entry is None else entry.address
+    def addresses(self, which: Collection[int]) -> list[int]:
+        """Of those at some places, 0 where there is none; what has no address yet is compiled, or loaded."""
+        return [0 if self[place] is None else self[place].address for place in which]
 
 
 class Counts(NamedTuple):

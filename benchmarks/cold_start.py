@@ -1,0 +1,66 @@
+"""The first fit on a machine, with nothing compiled, and the first fit of a process, with all compiled: CPU time and wall clock.
+
+Beside ours stands numba's own way, in which every nested function becomes machine code too.  `python -m benchmarks.cold_start ours` leaves
+that out.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+CODE = """
+import time
+clock = lambda: (time.process_time(), time.perf_counter())
+begun = clock()
+import warnings
+import nrmmix as nm
+warnings.simplefilter("ignore")
+imported = clock()
+{fit}
+first = clock()
+{fit}
+again = clock()
+print(*(b - a for pair in ((begun, imported), (imported, first), (first, again)) for a, b in zip(*pair)))
+"""
+RUN = "draws=200, tune=200, rng=1, progress=False"
+FITS = {
+    "faithful by Gibbs": f'nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="gibbs", {RUN})',
+    "faithful by auto": f'nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), {RUN})',
+    "mcycle": f'fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), {RUN})',
+    "mcycle, plot": f'nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), {RUN}).plot()',
+}
+
+
+def measure(fit: str, cache: str, way: str) -> list[float]:
+    """CPU seconds and wall clock of the import, of a first fit, and of a later one, in a fresh process."""
+    environment = {"NUMBA_CACHE_DIR": cache, "NRMMIX_COMPILE": way, "MPLBACKEND": "Agg"}
+    out = subprocess.run(
+        [sys.executable, "-c", CODE.format(fit=fit)], check=True, capture_output=True, text=True, env=os.environ | environment
+    )
+    return [float(number) for number in out.stdout.split()]
+
+
+def run(ways: tuple[str, ...] = ("plain", "roots")) -> None:
+    print("The first fit, 200 + 200 iterations of 4 chains: CPU s (wall)")
+    for name, fit in FITS.items():
+        total = {}
+        for way in ways:
+            with tempfile.TemporaryDirectory() as cache:
+                _, _, cold, cold_wall, later, _ = measure(fit, cache, way)
+                cpu, wall, warm, warm_wall, _, _ = measure(fit, cache, way)
+                size = sum(path.stat().st_size for path in Path(cache).rglob("*") if path.is_file())
+            total[way] = cold
+            print(
+                f"  {name:18s} {'ours' if way == 'roots' else 'numba':5s} nothing compiled {cold:6.1f} ({cold_wall:6.1f})   all compiled "
+                f"{warm:5.2f} ({warm_wall:5.2f}), import {cpu:.2f} ({wall:.2f}), later fits {later:.2f}   cache {size / 2**20:.1f} MiB"
+            )
+        if len(ways) == 2:
+            print(f"  {name:18s} ratio {total['plain'] / total['roots']:.2f}")
+
+
+if __name__ == "__main__":
+    run(("roots",) if sys.argv[1:] == ["ours"] else ("plain", "roots"))
