@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -12,6 +13,8 @@ from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
+from nrmmix.model.families.blocks import PackedBlocks
+from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.formula import ModelFrame, model_frame, numeric_design
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, Matching, Product, SquaredExponential
 from nrmmix.model.priors.grid import Grid
@@ -74,7 +77,19 @@ class Specification:
             self._check_reach(self.frame.covariates, self.frame.index)
         elif kernel is not None:
             raise ValueError("kernel is given but the formula has no covariates; write `response ~ covariate`.")
-        self.packed = self.blocks.pack(self.frame.response, self.frame.inputs)
+
+    @cached_property
+    def packed(self) -> PackedBlocks:
+        """Rows and families as kernels read them, their tables for as many rows; made when first asked for."""
+        return self.blocks.pack(self.frame.response, self.frame.inputs)
+
+    def exponential(self) -> Stacked:
+        """The natural sides of the families; a NotExponential, in words, where one has none."""
+        return self.blocks.exponential(self.frame.response)
+
+    def statistics(self, side: Stacked) -> Statistics:
+        """The fitted rows, ready to be turned into statistics."""
+        return self.blocks.statistics(side, self.frame.response, self.frame.inputs)
 
     @property
     def n_obs(self) -> int:

@@ -18,6 +18,7 @@ import pandas as pd
 
 from nrmmix.common.messages import positive, row_name
 from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.exponential.base import Exponential, NotExponential
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import Levels, Totals
 
@@ -172,6 +173,13 @@ class Family:
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         """Constants, tables that serve the data's responses (n, d) and inputs (n, e), and entry points."""
         raise NotImplementedError
+
+    def exponential(self, y: Any) -> Exponential:
+        """The natural side, for responses y (n, d), which say what is missing; a NotExponential, in words, where there is none.
+
+        Variational inference alone needs it.
+        """
+        raise NotExponential(f"{type(self).__name__} components have no natural side that is integrated out in closed form")
 
     def means(self, values: np.ndarray) -> np.ndarray:
         """Means (..., n_mean) that the kernels' entries wrote, in the units of the responses."""

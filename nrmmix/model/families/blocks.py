@@ -12,6 +12,7 @@ from nrmmix.common.messages import did_you_mean
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.formula import ModelFrame
 
 
@@ -209,6 +210,17 @@ class Blocks:
             _joined(indptr, np.int64), _joined(indices, np.int64), _joined(counts, np.float64), np.zeros(0),
         )
         return rows, table
+
+    # ---- arrays for variational inference
+
+    def exponential(self, response: Any) -> Stacked:
+        """The natural sides of all families; a NotExponential, in words, where one has none."""
+        return Stacked([block.family.exponential(_columns(response, block.columns)) for block in self.blocks])
+
+    def statistics(self, side: Stacked, response: Any, inputs: np.ndarray) -> Statistics:
+        """Responses (n, d) and inputs (n, e) as rows of statistics."""
+        observed = [block.family.observe(_columns(response, block.columns)) for block in self.blocks]
+        return side.rows([part.y if part.counts is None else part.counts for part in observed], self.observe_inputs(inputs))
 
     def log_coefficient(self, response: Any) -> np.ndarray | float:
         """Constants (n,) that scores leave out and log densities have."""

@@ -15,6 +15,7 @@ from nrmmix.kernels.families import categorical, poisson, rising
 from nrmmix.model.families import distributions as laws
 from nrmmix.model.families.base import Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.exponential import DirichletSide, Exponential, PoissonSide
 from nrmmix.model.frame.arrays import LARGEST
 from nrmmix.model.frame.tables import COUNT_BOUND, Levels, Totals
 
@@ -130,6 +131,9 @@ class Poisson(Family):
     def observe(self, y: Any) -> Observed:
         return Observed(_whole(y, self.names, "Poisson", np.full(len(self.names), COUNT_BOUND)))
 
+    def exponential(self, y: Any) -> Exponential:
+        return PoissonSide(self.shape, self.rate, self.exposure is not None, bool(np.isnan(y).any()))
+
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d = len(self.shape)
         reach = rising.reach(self.shape, np.nansum(y, axis=0))
@@ -182,6 +186,9 @@ class _Levels(Family):
 
     def observe(self, y: Any) -> Observed:
         return Observed(_whole(y, self.names, type(self).__name__, [len(own) for own in self._concentrations()]))
+
+    def exponential(self, y: Any) -> Exponential:
+        return DirichletSide(self._concentrations(), is_multinomial=False)
 
     def _packed(self, n_mean: int, mean: Any, mean_theta: Any) -> Packed:
         alpha, starts = self._concentrations(), self._starts()

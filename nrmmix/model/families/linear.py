@@ -16,6 +16,8 @@ from scipy.special import gammaln
 from nrmmix.kernels.families import matrix_regression, regression
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
+from nrmmix.model.families.exponential import Exponential, RegressionSide
+from nrmmix.model.families.exponential.base import whole_if_missing
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,9 @@ class Linear:
 
     def pack(self, n: int) -> Packed:
         """What of log p(y_c) depends on the size of c alone, by size."""
+        raise NotImplementedError
+
+    def exponential(self, y: np.ndarray) -> Exponential:
         raise NotImplementedError
 
     def means(self, values: np.ndarray) -> np.ndarray:
@@ -113,6 +118,10 @@ class OneResponse(Linear):
         entries = Entries.named(regression, "regression", "combine")
         constants = np.concatenate([[self.nu, -math.log(self._unit)], g, marginal])
         return Packed(constants, regression.n_stat(q), regression.n_theta(q), regression.n_work(q), 1, entries)
+
+    def exponential(self, y: np.ndarray) -> Exponential:
+        g = self.factor @ (self.b - self.level * self.constant) / self._unit
+        return whole_if_missing(RegressionSide(self.nu, g[:, None], math.log(self._unit)), y)
 
     def means(self, values: np.ndarray) -> np.ndarray:
         return self.level + self._unit * values
@@ -190,6 +199,10 @@ class SeveralResponses(Linear):
         entries = Entries.named(k, "matrix_regression", "combine")
         constants = np.concatenate([[self.nu, -log_unit], G.ravel(), marginal])
         return Packed(constants, k.n_stat(q, d), k.n_theta(q, d), k.n_work(q, d), d, entries)
+
+    def exponential(self, y: np.ndarray) -> Exponential:
+        G = np.linalg.solve(self._root, (self.factor @ (self.b - np.outer(self.constant, self.level))).T).T
+        return whole_if_missing(RegressionSide(self.nu, G, float(np.log(np.diag(self._root)).sum())), y)
 
     def means(self, values: np.ndarray) -> np.ndarray:
         return self.level + values @ self._root.T

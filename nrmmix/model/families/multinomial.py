@@ -13,6 +13,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
 from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.exponential import DirichletSide, Exponential
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, Levels, Totals
 
 LONGEST_TABLE = 2**20  # counts of one word beyond which no table of log rising factorials is made
@@ -103,6 +104,9 @@ class Multinomial(Family):
 
     def observe(self, y: Any) -> Observed:
         return Observed(np.zeros((y.shape[0], 0)), self._sparse(y)[0])
+
+    def exponential(self, y: Any) -> Exponential:
+        return DirichletSide([self.concentration], is_multinomial=True)
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         counts, _ = self._sparse(y)

@@ -12,6 +12,7 @@ import numpy as np
 from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, RowError, none_or_positive, numbers, shaped
 from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.linear import Linear, OneResponse, SeveralResponses
 from nrmmix.model.frame.tables import Levels, Totals
 
@@ -180,6 +181,9 @@ class Regression(Family):
     def coefficients(self, g: np.ndarray) -> np.ndarray:
         """Coefficients in the units of the data of those of the kernels: (q, ...), of several responses (q, d, ...)."""
         return self.resolved.coefficients(g)
+
+    def exponential(self, y: Any) -> Exponential:
+        return self.resolved.exponential(y)
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         return self.resolved.pack(len(y))

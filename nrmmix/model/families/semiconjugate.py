@@ -15,6 +15,7 @@ from nrmmix.kernels.families import semiconjugate
 from nrmmix.kernels.families.semiconjugate import KNOWN, OWN, SHARED
 from nrmmix.model.families.base import Entries, Family, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, NormalGamma
+from nrmmix.model.families.exponential import Exponential, NotExponential
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import Totals
 from nrmmix.model.priors.hyperpriors import Gamma
@@ -138,6 +139,11 @@ class SemiconjugateGaussian(Family):
         """Shape and rate (d,) of the precisions; infinite where they are known."""
         shape, rate = ([getattr(one, name, math.inf) for one in self.precision] for name in ("shape", "rate"))
         return np.array(shape), np.array(rate)
+
+    def exponential(self, y: Any) -> Exponential:
+        raise NotExponential(
+            "means and precisions of SemiconjugateGaussian components are held and drawn, not integrated out; use nm.Gaussian()"
+        )
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d, kind = self.dim, self._kind

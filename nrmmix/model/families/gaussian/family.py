@@ -11,6 +11,7 @@ import numpy as np
 from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
 from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
 from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, KnownCovarianceWithGaps
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
@@ -257,6 +258,9 @@ class Gaussian(Family):
 
     def cells(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
         return values * self.resolved.spread[which] + self.resolved.centre[which]
+
+    def exponential(self, y: Any) -> Exponential:
+        return self.resolved.exponential(y)
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         return self.resolved.pack(len(y))

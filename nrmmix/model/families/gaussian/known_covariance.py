@@ -12,6 +12,7 @@ from nrmmix.kernels.families.gaussian import known_covariance as kernels
 from nrmmix.kernels.families.gaussian import known_missing
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal
+from nrmmix.model.families.exponential import Exponential, KnownCovarianceSide, NotExponential
 from nrmmix.model.families.gaussian.conjugate_prior import ConjugatePrior
 
 
@@ -55,6 +56,10 @@ class KnownCovariance(ConjugatePrior):
             constant.append(self.factor.ravel())
         entries = Entries.named(kernels, "known", "combine")
         return Packed(np.concatenate(constant), kernels.n_stat(d, own), d, kernels.n_work(d, self.is_full), d, entries)
+
+    def exponential(self, y: np.ndarray) -> Exponential:
+        own = self.incomplete and not self.is_full
+        return KnownCovarianceSide(self.r, np.log(self.spread) + np.log(np.diag(self.factor)), own)
 
     def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
         """Posterior means of the component means and variances as shares of S_jj, (k, d) each."""
@@ -104,6 +109,12 @@ class KnownCovarianceWithGaps(KnownCovariance):
         entries = Entries.named(known_missing, "missing", "combine")
         constant = np.concatenate([[self.r], np.log(self.spread), correlations.ravel(), [log_det - d * math.log(self.r)]])
         return Packed(constant, known_missing.n_stat(d), d, known_missing.n_work(d), d, entries)
+
+    def exponential(self, y: np.ndarray) -> Exponential:
+        raise NotExponential(
+            "cells of responses with a full known covariance are missing, and rows then have precisions of their own; use "
+            'covariance="diagonal", or missing="drop"'
+        )
 
     def _posterior(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
         first, d = known_missing.MEAN, self.dim

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from nrmmix.kernels.families.gaussian import normal_gamma as kernels
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
+from nrmmix.model.families.exponential import Exponential, NormalGammaSide
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
 
 
@@ -31,6 +32,9 @@ class NormalGamma(ConjugatePrior):
         constant = np.concatenate([[r, nu, self.bound, n + 2.0, float(self.incomplete)], predictive, marginal, np.log(self.spread)])
         entries = Entries.named(kernels, "normal_gamma", "combine")
         return Packed(constant, kernels.n_stat(d, self.incomplete), kernels.n_theta(d), kernels.N_WORK, d, entries)
+
+    def exponential(self, y: np.ndarray) -> Exponential:
+        return NormalGammaSide(self.r, self.nu, np.log(self.spread), self.r == KNOWN, self.incomplete)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Location, Psi_n in squared units, degrees of freedom and r_n, (k, d) each."""

@@ -14,7 +14,14 @@ from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
+from nrmmix.model.families.exponential import Exponential, NormalWishartSide, NotExponential
+from nrmmix.model.families.exponential.base import whole_if_missing
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
+
+
+def log_multigamma(a: np.ndarray, d: int) -> np.ndarray:
+    """Logs (n,) of the multivariate gamma function of d dimensions at a (n,): what SciPy's gives one by one, to the bit."""
+    return 0.25 * d * (d - 1) * np.log(np.pi) + gammaln(a[:, None] - np.arange(d) / 2.0).sum(axis=1)
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class NormalWishart(ConjugatePrior):
             gammaln((df + d) / 2) - gammaln(df / 2) + 0.5 * d * (np.log(r_n) - np.log1p(r_n) - math.log(math.pi)) - log_spread.sum()
         )
         marginal = (
-            np.array([multigammaln((nu + s) / 2, d) for s in size]) - multigammaln(nu / 2, d) + nu * np.log(np.diag(factor)).sum()
+            log_multigamma((nu + size) / 2, d) - multigammaln(nu / 2, d) + nu * np.log(np.diag(factor)).sum()
             + 0.5 * d * (math.log(r) - np.log(r_n) - size * math.log(math.pi)) - size * log_spread.sum()
         )
         packed = factor[np.tril_indices(d)]
@@ -57,6 +64,17 @@ class NormalWishart(ConjugatePrior):
         entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
         entries = entries._replace(affinity=gaussian_affinity if d <= kernels.MOST else None)
         return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries)
+
+    def exponential(self, y: np.ndarray) -> Exponential:
+        gaps = np.isnan(y)
+        if (gaps.any(axis=1) & ~gaps.all(axis=1)).any():
+            raise NotExponential(
+                "cells of responses with a full covariance are missing, which chains draw and for which there is no closed form; use "
+                'covariance="diagonal", or missing="drop"'
+            )
+        correlations = self.scale / np.outer(self.spread, self.spread)
+        side = NormalWishartSide(self.r, self.nu, correlations, float(np.log(self.spread).sum()), self.r == KNOWN)
+        return whole_if_missing(side, y)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of each response location (k, d) and diagonal of Psi_n (k, d); degrees of freedom and r_n (k,)."""

@@ -1,0 +1,131 @@
+"""What the natural side of a family offers.
+
+Arrays over components have the component first, arrays over rows the row last: then the scores of a block of rows under all components
+are one product, eta (K, S) times statistics (S, rows), and the statistics of the components another, whatever the family.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+
+class NotExponential(ValueError):
+    """A family, or what is missing of its data, has no natural side; the message says why."""
+
+
+class Exponential:
+    """Base of the natural sides: an exponential family with its conjugate prior, all hyperparameters numbers.
+
+    Counts N (K,) and statistics s (K, S) are those of the data, fractional ones too; the prior is added here.  Rows are in the coordinates
+    of the kernels.
+    """
+
+    is_sparse: ClassVar[bool] = False  # whether statistics are rows of a CSR matrix
+    n_stat: int  # S
+    n_column: int  # rows of the kernels' statistics
+
+    def rows(self, y: np.ndarray, inputs: np.ndarray) -> Any:
+        """What `fill` takes, from responses (n, d) and inputs (n, e) in the coordinates of the kernels: (c, n), or CSR (n, S)."""
+        return np.ascontiguousarray(y.T)
+
+    def fill(self, rows: np.ndarray, out: np.ndarray) -> None:
+        """Statistics (S, b) of rows (c, b); families whose statistics are sparse do without."""
+        raise NotImplementedError
+
+    def log_h(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        """(n,) log h of responses and inputs in the coordinates of the kernels, densities in the units of the responses."""
+        raise NotImplementedError
+
+    def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """(K,) log Z(prior + s) - log Z(prior); with log h of the rows the log marginal likelihood of whole ones."""
+        raise NotImplementedError
+
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """E[eta] (K, S) and E[a] (K,) under the posterior given N and s, which are d log_z / ds and -d log_z / dN; and log_z."""
+        raise NotImplementedError
+
+    def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """(n_column, K): kernel statistics of such components; what scores and draws do not read is NaN."""
+        raise NotImplementedError
+
+    def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """(K,) share of the sums of squares that is left where those of means are taken away: what is near 1e-16 is rounding."""
+        return np.ones(len(N))
+
+
+class WholeRows(Exponential):
+    """A family of which some rows have no response at all: they count for nothing.
+
+    Of these the statistics are 0, and so is a last one, which is 1 for all others: it counts in the place of N.
+    """
+
+    def __init__(self, of: Exponential):
+        self.of = of
+        self.n_stat, self.n_column = of.n_stat + 1, of.n_column
+
+    def rows(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        here = ~np.isnan(y).all(axis=1)
+        rows = self.of.rows(np.where(here[:, None], y, 0.0), inputs)
+        return np.concatenate([rows, here[None].astype(float)])
+
+    def fill(self, rows: np.ndarray, out: np.ndarray) -> None:
+        self.of.fill(rows[:-1], out[:-1])
+        out[:-1] *= rows[-1]
+        out[-1] = rows[-1]
+
+    def log_h(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+        here = ~np.isnan(y).all(axis=1)
+        return np.where(here, self.of.log_h(np.where(here[:, None], y, 0.0), inputs), 0.0)
+
+    def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return self.of.log_z(s[:, -1], s[:, :-1])
+
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        eta, a, log_z = self.of.expectations(s[:, -1], s[:, :-1])
+        return np.column_stack([eta, -a]), np.zeros(len(N)), log_z
+
+    def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return self.of.columns(s[:, -1], s[:, :-1])
+
+    def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return self.of.digits_left(s[:, -1], s[:, :-1])
+
+
+def whole_if_missing(side: Exponential, y: np.ndarray) -> Exponential:
+    """The side itself, or where some rows of y (n, d) have no response the one that leaves these out."""
+    return WholeRows(side) if np.isnan(y).any() else side
+
+
+# ---- symmetric matrices as their upper triangles, row by row
+
+def products(rows: np.ndarray, out: np.ndarray) -> None:
+    """x_i x_j, i <= j, of rows (d, b) into out (d (d + 1) / 2, b)."""
+    place, d = 0, len(rows)
+    for i in range(d):
+        np.multiply(rows[i:], rows[i], out=out[place : place + d - i])
+        place += d - i
+
+
+def symmetric(packed: np.ndarray, d: int) -> np.ndarray:
+    """(K, d, d) from upper triangles (K, d (d + 1) / 2)."""
+    out = np.empty((len(packed), d, d))
+    i, j = np.triu_indices(d)
+    out[:, i, j] = packed
+    out[:, j, i] = packed
+    return out
+
+
+def natural(matrix: np.ndarray) -> np.ndarray:
+    """Upper triangles (K, d (d + 1) / 2) by which products x_i x_j are multiplied in -x'Mx/2, from matrices M (K, d, d)."""
+    i, j = np.triu_indices(matrix.shape[1])
+    return matrix[:, i, j] * np.where(i == j, -0.5, -1.0)
+
+
+def factor_rows(L: np.ndarray) -> np.ndarray:
+    """(d (d + 1) / 2, K): factors (K, d, d) as kernels keep them, packed by rows, diagonals as reciprocals."""
+    i, j = np.tril_indices(L.shape[1])
+    packed = L[:, i, j].T.copy()
+    packed[i == j] = 1.0 / packed[i == j]
+    return packed

@@ -1,0 +1,138 @@
+"""The natural sides of all blocks of a model as one, and rows of data as its statistics, block by block of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from nrmmix.model.families.exponential.base import Exponential
+
+BLOCK = 1024  # rows whose statistics are held at once: they stay in the cache
+
+
+class Features(NamedTuple):
+    """Statistics of some rows: dense ones (S', b), then sparse ones, CSR (b, S - S'); None where there are none."""
+
+    dense: np.ndarray | None
+    sparse: Any
+
+    def scores(self, eta: np.ndarray) -> np.ndarray:
+        """eta (K, S) times the statistics: (K, b)."""
+        if self.sparse is None:
+            return eta @ self.dense
+        first = 0 if self.dense is None else len(self.dense)
+        out = np.ascontiguousarray((self.sparse @ np.ascontiguousarray(eta[:, first:].T)).T)
+        if self.dense is not None:
+            out += eta[:, :first] @ self.dense
+        return out
+
+    def totals(self, weights: np.ndarray) -> np.ndarray:
+        """Sums (K, S) of the statistics by weights (K, b)."""
+        if self.sparse is None:
+            return weights @ self.dense.T
+        of_sparse = (self.sparse.T @ np.ascontiguousarray(weights.T)).T
+        return of_sparse if self.dense is None else np.hstack([weights @ self.dense.T, of_sparse])
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Rows of data, ready to be turned into statistics."""
+
+    side: Stacked
+    parts: tuple[tuple[Exponential, slice, slice], ...]  # of each dense side its rows of `dense`, and its statistics
+    dense: np.ndarray  # (C, n) what the dense sides fill their statistics from
+    sparse: Any  # CSR (n, S - S'); None where no side is sparse
+    log_h: np.ndarray  # (n,)
+
+    @property
+    def n(self) -> int:
+        return len(self.log_h)
+
+    def take(self, rows: Any) -> Statistics:
+        """Some of the rows."""
+        return Statistics(
+            self.side, self.parts, np.ascontiguousarray(self.dense[:, rows]), None if self.sparse is None else self.sparse[rows], self.log_h[rows],
+        )
+
+    def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, Features]]:
+        """Blocks of rows from the first to before the last; what one holds is lost with the next."""
+        buffer = np.empty((self.side.n_dense, min(BLOCK, max(last - first, 1))))
+        for start in range(first, last, BLOCK):
+            stop = min(start + BLOCK, last)
+            yield start, stop, self._features(start, stop, buffer)
+
+    def whole(self) -> Features:
+        """All rows at once, for samples that are gone through many times."""
+        return self._features(0, self.n, np.empty((self.side.n_dense, self.n)))
+
+    def _features(self, start: int, stop: int, buffer: np.ndarray) -> Features:
+        dense = None
+        if self.side.n_dense:
+            dense = buffer[:, : stop - start]
+            for side, row, stat in self.parts:
+                side.fill(self.dense[row, start:stop], dense[stat])
+        return Features(dense, None if self.sparse is None else self.sparse[start:stop])
+
+    def total(self) -> np.ndarray:
+        """(S,) sums over all rows."""
+        out = np.zeros(self.side.n_stat)
+        for start, stop, features in self.blocks(0, self.n):
+            out += features.totals(np.ones((1, stop - start)))[0]
+        return out
+
+
+class Stacked:
+    """Several natural sides as one: their statistics end to end, those that are sparse behind the others.
+
+    `log_z`, `expectations` and `digits_left` are as of `Exponential`.
+    """
+
+    def __init__(self, sides: Sequence[Exponential]):
+        self.sides = tuple(sides)
+        order = sorted(range(len(sides)), key=lambda b: sides[b].is_sparse)
+        self.stat: list[slice] = [slice(0)] * len(sides)  # places of each block's statistics
+        first = 0
+        for b in order:
+            self.stat[b] = slice(first, first + sides[b].n_stat)
+            first += sides[b].n_stat
+        self.n_stat = first
+        self.n_dense = sum(side.n_stat for side in sides if not side.is_sparse)
+
+    def rows(self, observed: Sequence[Any], inputs: Sequence[np.ndarray]) -> Statistics:
+        """Rows from each block's responses and inputs in the coordinates of the kernels."""
+        dense, of_sparse, parts, first = [], [], [], 0
+        log_h: Any = 0.0
+        for b, (side, y, x) in enumerate(zip(self.sides, observed, inputs, strict=True)):
+            rows = side.rows(y, x)
+            log_h = log_h + side.log_h(y, x)
+            if side.is_sparse:
+                of_sparse.append(rows)
+                continue
+            dense.append(rows)
+            parts.append((side, slice(first, first + len(rows)), self.stat[b]))
+            first += len(rows)
+        together = sparse.csr_array(sparse.hstack(of_sparse)) if len(of_sparse) > 1 else of_sparse[0] if of_sparse else None
+        beside = dense[0] if len(dense) == 1 else np.concatenate([*dense, np.zeros((0, len(log_h)))])
+        return Statistics(self, tuple(parts), beside, together, log_h)
+
+    def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return sum(side.log_z(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True))
+
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        eta, a, log_z = np.empty(s.shape), np.zeros(len(N)), np.zeros(len(N))
+        for side, own in zip(self.sides, self.stat, strict=True):
+            eta[:, own], of_side, z = side.expectations(N, s[:, own])
+            a += of_side
+            log_z += z
+        return eta, a, log_z
+
+    def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """(n_stat of the kernels, K): the blocks' columns, one below the other in the order of the blocks."""
+        return np.concatenate([side.columns(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)])
+
+    def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return np.min([side.digits_left(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)], axis=0)
