@@ -1,0 +1,148 @@
+"""Stick-breaking weights of a Dirichlet process and its mass, given expected counts of components: one factor q(v, mass).
+
+Given expected counts N_1, ..., N_K in the order of the sticks, N_>k those after k, the best q(v, mass) is proportional to
+
+    p(mass) prod_k mass v_k^N_k (1 - v_k)^(mass - 1 + N_>k).
+
+With the sticks integrated out what is left is one dimension, the mass: a sum over nodes of its logarithm.  A fixed mass is one node.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln
+
+from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal
+
+NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
+STEP = 0.25  # at most, of the trapezoid: its error is below exp(-pi^2 / STEP)
+LOWEST, HIGHEST = -600.0, 300.0  # of the log mass
+
+
+class Sticks:
+    """q(v, mass) given expected counts N (K,), none negative, in the order of the sticks.
+
+    The density of the log mass is log-concave for a gamma and a log-normal prior: nodes are found outwards from its mode.
+
+    Parameters
+    ----------
+    mass : float, Gamma or LogNormal
+        Of the Dirichlet process.
+    counts : ndarray, (K,)
+
+    Attributes
+    ----------
+    log_evidence : float
+        log of the integral of p(mass) p(v | mass) prod_k v_k^N_k (1 - v_k)^N_>k over sticks and mass: the part of the bound that the counts
+        have.
+    nodes, shares : ndarray, (nodes,)
+        Values of the mass and their probabilities.
+    """
+
+    def __init__(self, mass: Hyperparameter, counts: np.ndarray):
+        self.mass, self.counts = mass, counts
+        self.tail = np.cumsum(counts[::-1])[::-1]  # N_>=k
+        own = gammaln(1.0 + counts).sum()
+        if not isinstance(mass, (Gamma, LogNormal)):
+            self.nodes, self.shares = np.array([float(mass)]), np.ones(1)
+            self.log_evidence = float(own + self._log_likelihood(np.log(self.nodes))[0])
+            return
+        log_mass, weight = self._nodes()
+        f = self._log_density(log_mass)
+        top = f.max()
+        p = weight * np.exp(f - top)
+        self.nodes, self.shares = np.exp(log_mass), p / p.sum()
+        self.log_evidence = float(own + top + math.log(p.sum()))
+
+    def _log_likelihood(self, u: np.ndarray) -> np.ndarray:
+        """log of prod_k mass Gamma(mass + N_>k) / Gamma(1 + mass + N_>=k) at log masses u."""
+        a = np.exp(u)
+        ends = betaln(a, self.tail[0]) - gammaln(self.tail[0])  # log Gamma(a) - log Gamma(a + N), for large a too
+        return len(self.tail) * u - np.log(a[:, None] + self.tail).sum(axis=1) + ends
+
+    def _log_density(self, u: np.ndarray) -> np.ndarray:
+        """log of likelihood times the prior density of u."""
+        prior = self.mass
+        if isinstance(prior, LogNormal):
+            of_prior = -0.5 * ((u - prior.mu) / prior.sd) ** 2 - math.log(prior.sd * math.sqrt(2.0 * math.pi))
+        else:
+            of_prior = prior.shape * u - prior.rate * np.exp(u) + prior.shape * math.log(prior.rate) - math.lgamma(prior.shape)
+        return of_prior + self._log_likelihood(u)
+
+    def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Log masses and weights of the trapezoid."""
+        low, high = LOWEST, HIGHEST
+        for _ in range(7):  # of a concave function the largest value on a grid has the mode beside it
+            grid = np.linspace(low, high, 25)
+            best = int(np.argmax(self._log_density(grid)))
+            low, high = grid[max(best - 1, 0)], grid[min(best + 1, 24)]
+        mode = grid[best]
+        near = mode + 0.02 * np.array([-1.0, 0.0, 1.0])
+        f = self._log_density(near)
+        curvature = max(-(f[0] - 2.0 * f[1] + f[2]) / 0.02**2, 1e-6)
+        step = min(STEP, 0.4 / math.sqrt(curvature))
+        right = self._reach(mode, f[1], step, 1.0)
+        # far to the left the density is an exponential: the rest of its sum is a geometric series
+        positive = self.tail[self.tail > 0]
+        straight = math.log(min(positive.min(initial=1.0), 1.0)) - 40.0
+        left = self._reach(mode, f[1], step, -1.0, max(LOWEST, straight))
+        u = mode + step * np.arange(-left, right + 1)
+        weight = np.full(len(u), step)
+        first, second = self._log_density(u[:2])
+        if second > first > f[1] - NEGLIGIBLE:
+            weight[0] += step / math.expm1(second - first)
+        return u, weight
+
+    def _reach(self, mode: float, top: float, step: float, side: float, least: float = LOWEST) -> int:
+        """Steps from the mode to where the density is negligible, or to an end."""
+        most = int((mode - least) / step) if side < 0 else int((HIGHEST - mode) / step)
+        ahead, at = 1, 0
+        while at < most:
+            at = min(ahead, most)
+            if self._log_density(np.array([mode + side * step * at]))[0] < top - NEGLIGIBLE:
+                break
+            ahead *= 2
+        low = at // 2
+        while at - low > 4:
+            middle = (at + low) // 2
+            if self._log_density(np.array([mode + side * step * middle]))[0] < top - NEGLIGIBLE:
+                at = middle
+            else:
+                low = middle
+        return max(at, 1)
+
+    @cached_property
+    def _sizes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each node and stick the sum of the parameters of its beta law, the second of them, and the masses (nodes, 1)."""
+        a = self.nodes[:, None]
+        return 1.0 + a + self.tail, a + (self.tail - self.counts), a
+
+    @property
+    def expected_log_weights(self) -> np.ndarray:
+        """E log w_k (K,) of the weights w_k = v_k prod_l<k (1 - v_l)."""
+        both, rest, _ = self._sizes
+        total = self.shares @ digamma(both)
+        further = self.shares @ digamma(rest[:, :-1]) - total[:-1]
+        return digamma(1.0 + self.counts) - total + np.concatenate([[0.0], np.cumsum(further)])
+
+    @property
+    def expected_weights(self) -> tuple[np.ndarray, float]:
+        """E w_k (K,), and what is expected to be left for further components."""
+        both, rest, _ = self._sizes
+        left = np.cumprod(rest / both, axis=1)
+        before = np.hstack([np.ones((len(left), 1)), left[:, :-1]])
+        return self.shares @ ((1.0 + self.counts) / both * before), float(self.shares @ left[:, -1])
+
+    @property
+    def expected_mass(self) -> float:
+        return float(self.shares @ self.nodes)
+
+    def draw(self, rng: np.random.Generator) -> tuple[np.ndarray, float, float]:
+        """Weights (K,) drawn from q, what is left, and the mass of what is left."""
+        a = float(self.nodes[min(int(np.searchsorted(np.cumsum(self.shares), rng.random())), len(self.nodes) - 1)])
+        v = rng.beta(1.0 + self.counts, a + (self.tail - self.counts))
+        left = np.cumprod(1.0 - v)
+        return v * np.concatenate([[1.0], left[:-1]]), float(left[-1]), a
