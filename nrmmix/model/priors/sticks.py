@@ -20,6 +20,7 @@ from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal
 NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 STEP = 0.25  # at most, of the trapezoid: its error is below exp(-pi^2 / STEP)
 LOWEST, HIGHEST = -600.0, 300.0  # of the log mass
+GRID, AT_ONCE = 61, 32  # points of a grid, and nodes that are looked at together
 
 
 class Sticks:
@@ -50,8 +51,7 @@ class Sticks:
             self.nodes, self.shares = np.array([float(mass)]), np.ones(1)
             self.log_evidence = float(own + self._log_likelihood(np.log(self.nodes))[0])
             return
-        log_mass, weight = self._nodes()
-        f = self._log_density(log_mass)
+        log_mass, f, weight = self._nodes()
         top = f.max()
         p = weight * np.exp(f - top)
         self.nodes, self.shares = np.exp(log_mass), p / p.sum()
@@ -72,47 +72,38 @@ class Sticks:
             of_prior = prior.shape * u - prior.rate * np.exp(u) + prior.shape * math.log(prior.rate) - math.lgamma(prior.shape)
         return of_prior + self._log_likelihood(u)
 
-    def _nodes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Log masses and weights of the trapezoid."""
+    def _nodes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Log masses, their log densities and the weights of the trapezoid."""
         low, high = LOWEST, HIGHEST
-        for _ in range(7):  # of a concave function the largest value on a grid has the mode beside it
-            grid = np.linspace(low, high, 25)
-            best = int(np.argmax(self._log_density(grid)))
-            low, high = grid[max(best - 1, 0)], grid[min(best + 1, 24)]
-        mode = grid[best]
-        near = mode + 0.02 * np.array([-1.0, 0.0, 1.0])
-        f = self._log_density(near)
-        curvature = max(-(f[0] - 2.0 * f[1] + f[2]) / 0.02**2, 1e-6)
+        for _ in range(4):  # of a concave function the largest value on a grid has the mode beside it
+            grid = np.linspace(low, high, GRID)
+            f = self._log_density(grid)
+            best = min(max(int(np.argmax(f)), 1), GRID - 2)
+            low, high = grid[best - 1], grid[best + 1]
+        mode, top = grid[best], f[best]
+        curvature = max(-(f[best - 1] - 2.0 * top + f[best + 1]) / (grid[1] - grid[0]) ** 2, 1e-6)
         step = min(STEP, 0.4 / math.sqrt(curvature))
-        right = self._reach(mode, f[1], step, 1.0)
         # far to the left the density is an exponential: the rest of its sum is a geometric series
         positive = self.tail[self.tail > 0]
-        straight = math.log(min(positive.min(initial=1.0), 1.0)) - 40.0
-        left = self._reach(mode, f[1], step, -1.0, max(LOWEST, straight))
-        u = mode + step * np.arange(-left, right + 1)
+        straight = max(LOWEST, math.log(min(positive.min(initial=1.0), 1.0)) - 40.0)
+        left_u, left_f = self._outwards(mode, top, -step, int((mode - straight) / step))
+        right_u, right_f = self._outwards(mode, top, step, int((HIGHEST - mode) / step))
+        u = np.concatenate([left_u[::-1], [mode], right_u])
+        f = np.concatenate([left_f[::-1], [top], right_f])
         weight = np.full(len(u), step)
-        first, second = self._log_density(u[:2])
-        if second > first > f[1] - NEGLIGIBLE:
-            weight[0] += step / math.expm1(second - first)
-        return u, weight
+        if f[0] > top - NEGLIGIBLE and f[1] > f[0]:
+            weight[0] += step / math.expm1(f[1] - f[0])
+        return u, f, weight
 
-    def _reach(self, mode: float, top: float, step: float, side: float, least: float = LOWEST) -> int:
-        """Steps from the mode to where the density is negligible, or to an end."""
-        most = int((mode - least) / step) if side < 0 else int((HIGHEST - mode) / step)
-        ahead, at = 1, 0
-        while at < most:
-            at = min(ahead, most)
-            if self._log_density(np.array([mode + side * step * at]))[0] < top - NEGLIGIBLE:
+    def _outwards(self, mode: float, top: float, step: float, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Log masses by steps from the mode to where the density is negligible, or to the last, and their log densities."""
+        u, f = [np.zeros(0)], [np.zeros(0)]
+        for first in range(0, most, AT_ONCE):
+            u.append(mode + step * np.arange(first + 1, min(first + AT_ONCE, most) + 1))
+            f.append(self._log_density(u[-1]))
+            if f[-1][-1] < top - NEGLIGIBLE:
                 break
-            ahead *= 2
-        low = at // 2
-        while at - low > 4:
-            middle = (at + low) // 2
-            if self._log_density(np.array([mode + side * step * middle]))[0] < top - NEGLIGIBLE:
-                at = middle
-            else:
-                low = middle
-        return max(at, 1)
+        return np.concatenate(u), np.concatenate(f)
 
     @cached_property
     def _sizes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
