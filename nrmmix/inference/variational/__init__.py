@@ -1,0 +1,1 @@
+"""Variational inference for Dirichlet process mixtures (Hughes & Sudderth 2013)."""

@@ -1,0 +1,114 @@
+"""Births: fresh fits to rows collected from one component, adopted in its place.
+
+A fresh fit starts from many components, waits some passes before its first merges, as blurred components look alike, and is screened by
+its bound on the sample.  Fits with few components and rows fail in vain and leave several clusters in one: before a fit ends, each
+component is tried once more at length (`THOROUGH`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from nrmmix.inference.variational.memory import Batches, Memory
+from nrmmix.inference.variational.start import seeded
+
+LEAST_SHARE = 0.1  # probability from which on a row is collected
+FEWEST_ROWS = 20
+CHANGED = 0.25  # by so much of its count a component has changed, and is tried again
+
+
+@dataclass(frozen=True)
+class Creation:
+    """How thorough fresh fits are."""
+
+    components: int  # that they start from
+    rows: int  # of a sample, at most
+    wait: int  # passes before the first merges
+    passes: int  # after these, at most
+
+
+FIRST = Creation(components=10, rows=10_000, wait=8, passes=25)  # from the one component of all rows
+QUICK = Creation(components=10, rows=4000, wait=8, passes=25)
+THOROUGH = Creation(components=40, rows=10_000, wait=8, passes=25)
+TARGETS = 8  # of a pass
+
+
+class Fresh(NamedTuple):
+    """Components of a fresh fit, and what they raise the bound of the sample by, against one component."""
+
+    N: np.ndarray
+    s: np.ndarray
+    gain: float
+
+
+class Collector:
+    """Rows of some components, spread over the batches, and the probabilities with which they are in them."""
+
+    def __init__(self, memory: Memory, targets: list[int], most: int, rng: np.random.Generator):
+        self.targets, self.most, self.rng = targets, most, rng
+        self.share = {t: 1.5 * most / max(memory.factors.N[t], float(most)) for t in targets}  # of a block's rows, at most
+        self.rows: dict[int, list[np.ndarray]] = {t: [] for t in targets}
+        self.r: dict[int, list[np.ndarray]] = {t: [] for t in targets}
+
+    def __call__(self, first: int, r: np.ndarray) -> None:
+        for t in self.targets:
+            if sum(map(len, self.rows[t])) >= self.most:
+                continue
+            rows = np.flatnonzero(r[t] > LEAST_SHARE)
+            most = max(math.ceil(self.share[t] * r.shape[1]), 1)
+            if len(rows) > most:
+                rows = np.sort(self.rng.choice(rows, most, replace=False))
+            self.rows[t].append(first + rows)
+            self.r[t].append(r[t, rows])
+
+    def sample(self, target: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows in their order, and probabilities."""
+        if not self.rows[target]:
+            return np.zeros(0, np.int64), np.zeros(0)
+        rows, r = np.concatenate(self.rows[target])[: self.most], np.concatenate(self.r[target])[: self.most]
+        order = np.argsort(rows)
+        return rows[order], r[order]
+
+
+class Targets:
+    """Which components are tried: the largest first, those that failed rest until they have changed."""
+
+    def __init__(self) -> None:
+        self.failed: dict[int, float] = {}  # names, and counts then
+
+    def choose(self, memory: Memory) -> list[int]:
+        least = max(float(FEWEST_ROWS), 2.0 * math.sqrt(memory.side.n_stat))
+        found = []
+        for k in np.argsort(-memory.factors.N, kind="stable"):
+            N, then = memory.factors.N[k], self.failed.get(memory.ids[k])
+            if N > least and (then is None or abs(N - then) > CHANGED * then):
+                found.append(int(k))
+        return found[:TARGETS]
+
+    def fail(self, memory: Memory, target: int) -> None:
+        self.failed[memory.ids[target]] = float(memory.factors.N[target])
+
+
+def sample_of(memory: Memory, rows: np.ndarray, weight: np.ndarray | None) -> Batches:
+    return Batches(memory.batches.rows.take(rows), min(max(len(rows) // 500, 1), 8), keep=True, weight=weight)
+
+
+def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np.random.Generator) -> Memory:
+    """The memory of a fresh fit to a sample."""
+    N, s = seeded(sample.rows, creation.components, rng, how)
+    scale = sample.size / sample.rows.n
+    fresh = Memory(memory.side, memory.mass, sample)
+    fresh.start(N * scale, s * scale)
+    return fresh
+
+
+def against_one(fresh: Memory) -> Fresh:
+    """What a fresh fit has found."""
+    N, s = fresh.factors.N, fresh.factors.s
+    one = Memory(fresh.side, fresh.mass, fresh.batches)
+    one.start(N.sum(keepdims=True), s.sum(axis=0, keepdims=True))
+    return Fresh(N, s, fresh.bound() - one.bound())  # one component has no entropy

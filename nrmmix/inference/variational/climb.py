@@ -1,0 +1,172 @@
+"""Coordinate ascent in passes over the batches, with merges and births: full variational inference is that of one batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from nrmmix.inference.variational import births, merges
+from nrmmix.inference.variational.memory import Batches, Memory, Snapshot, visit
+
+WITHIN_SAMPLES = 1e-4  # nats a row: the tolerance of fresh fits
+LEAST_COUNT = 0.5  # rows that a component must be expected to have to be counted
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a climb does beside coordinate ascent, and when it stops."""
+
+    passes: int
+    tol: float  # least gain of a pass in nats a row
+    merges: bool = False
+    greedy: bool = False  # merges by the bound of one batch
+    births: bool = False
+    start: str = "k-means++"  # of fresh fits
+
+
+class Pass(NamedTuple):
+    """What is known at the end of a pass."""
+
+    number: int
+    n_components: int
+    n_clusters: int  # of these, with half a row or more
+    bound: float
+    merged: int
+    born: int  # components put in the place of others at its end
+
+
+Report = Callable[[Pass, Memory], None]
+
+
+class Climb:
+    """A memory on its way up."""
+
+    def __init__(self, memory: Memory, settings: Settings, rng: np.random.Generator, is_sample: bool = False):
+        self.memory, self.settings, self.rng, self.is_sample = memory, settings, rng, is_sample
+        self.creation, self.targets = births.QUICK, births.Targets()
+        self.is_thorough = is_sample  # samples are not gone through again
+        self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before the births of the last pass
+        self.number, self.has_converged = 0, False
+
+    # ---- one pass
+
+    def one_pass(self, pairs: np.ndarray | None = None, collector: births.Collector | None = None) -> tuple[np.ndarray, int]:
+        """Visit every batch; by how much less the entropy of each pair as one is in each batch (B, P), and greedy merges made."""
+        memory, B = self.memory, len(self.memory.batches.bounds)
+        lost, merged = np.zeros((B, 0 if pairs is None else len(pairs))), 0
+        for b in self.rng.permutation(B) if B > 1 else [0]:
+            if self.settings.greedy:
+                pairs = merges.candidates(memory, math.inf)
+            found = visit(memory.batches, b, memory.factors, pairs, collector)
+            memory.replace(b, found)
+            if pairs is not None and len(pairs):
+                own = found.H[pairs[:, 0]] + found.H[pairs[:, 1]] - found.H_pairs
+                if self.settings.greedy:
+                    merged += merges.merge_by_batch(memory, b, pairs, own)
+                else:
+                    lost[b] = own
+        memory.is_exact = not merged
+        memory.total()
+        self.number += 1
+        return lost, merged
+
+    # ---- the way up
+
+    def run(self, report: Report | None = None) -> None:
+        """Passes until one gains less than the tolerance and nothing else is left to try, or there are no more."""
+        memory, settings = self.memory, self.settings
+        last, most = -math.inf, self.number + settings.passes
+        while self.number < most and not self.has_converged:
+            made = self.step()
+            if report is not None:
+                report(made, memory)
+            little = made.bound - last <= settings.tol * memory.batches.size
+            last = made.bound if not made.born else -math.inf
+            if little and not made.merged and not made.born and memory.is_exact:
+                self.has_converged = not self._more_to_try()
+
+    def step(self) -> Pass:
+        """A pass, what merges it allows, and births."""
+        memory, settings = self.memory, self.settings
+        pairs = merges.candidates(memory) if settings.merges and not settings.greedy else None
+        chosen = self.targets.choose(memory) if settings.births and memory.is_exact and self.adopted is None else []
+        creation = births.FIRST if memory.n_components == 1 else self.creation
+        collector = births.Collector(memory, chosen, creation.rows, self.rng) if chosen else None
+        lost, merged = self.one_pass(pairs, collector)
+        names = list(memory.ids)
+        if pairs is not None:
+            merged += merges.merge(memory, pairs, lost)
+        if self.adopted is not None:
+            self._keep_or_undo()
+        bound, clusters = memory.bound(), int((memory.factors.N >= LEAST_COUNT).sum())
+        born = 0
+        if collector is not None and memory.is_exact:
+            of_names = {names[t]: collector.sample(t) for t in chosen}
+            born = self._births({memory.ids.index(name): own for name, own in of_names.items() if name in memory.ids}, creation)
+        components = memory.n_components
+        if not born:
+            memory.drop_empty()
+            memory.sort()
+            bound, components = memory.bound(), memory.n_components
+        return Pass(self.number, components, clusters, bound, merged, born)
+
+    def _more_to_try(self) -> bool:
+        """Whether births are left to be tried; once nothing is, every component is tried once more at length."""
+        if not self.settings.births:
+            return False
+        if self.targets.choose(self.memory):
+            return True
+        if self.is_thorough:
+            return False
+        self.is_thorough, self.creation = True, births.THOROUGH
+        self.targets.failed.clear()
+        return bool(self.targets.choose(self.memory))
+
+    # ---- births
+
+    def _births(self, samples: dict[int, tuple[np.ndarray, np.ndarray]], creation: births.Creation) -> int:
+        """Fresh fits in the place of components that they win against; how many components more there are."""
+        memory, is_first = self.memory, self.memory.n_components == 1
+        before, made = memory.bound(), {}
+        for target, (rows, r) in samples.items():
+            found = None
+            if len(rows) >= births.FEWEST_ROWS:
+                found = self._fresh(births.sample_of(memory, rows, None if is_first else r), creation, is_first)
+            if found is None or len(found.N) < 2 or found.gain <= 0:
+                self.targets.fail(memory, target)
+            else:
+                made[memory.ids[target]] = found
+        if not made:
+            return 0
+        kept, changed = memory.snapshot(), []
+        for name, found in made.items():
+            target = memory.ids.index(name)
+            changed.append((name, float(memory.factors.N[target])))
+            memory.put_in_place(target, found.N, found.s)
+        memory.sort()
+        self.adopted = (before, kept, changed)
+        return sum(len(found.N) - 1 for found in made.values())
+
+    def _fresh(self, sample: Batches, creation: births.Creation, with_births: bool) -> births.Fresh:
+        """A fit to a sample from many components."""
+        settings = Settings(creation.passes, WITHIN_SAMPLES, merges=True, start=self.settings.start)
+        fresh = Climb(births.begin(self.memory, sample, creation, settings.start, self.rng), settings, self.rng, is_sample=True)
+        for _ in range(creation.wait):
+            fresh.one_pass()
+        fresh.run()
+        if with_births and not self.is_sample and fresh.memory.n_components > 1:
+            further = Climb(fresh.memory, Settings(60, WITHIN_SAMPLES, merges=True, births=True, start=settings.start), self.rng, True)
+            further.run()
+        return births.against_one(fresh.memory)
+
+    def _keep_or_undo(self) -> None:
+        """After the pass that makes births true: as it was before, where the bound is lower now."""
+        before, kept, changed = self.adopted
+        self.adopted = None
+        if self.memory.bound() < before:
+            self.memory.restore(kept)
+            self.targets.failed.update(changed)

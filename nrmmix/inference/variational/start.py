@@ -1,0 +1,60 @@
+"""Where variational fits start: counts and statistics of components, from seeds among the rows, labels, or an earlier fit."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from nrmmix.model.families.exponential import Statistics
+
+SEED_ROWS = 2000  # rows that seeds are chosen among
+SHARE = 0.02  # of the rows of a component that count for the overall mean in its seed, so that it is a proper component
+CUT = 0.99  # quantile of the distances beyond which they count alike: outliers are no seeds
+STARTS = ("k-means++", "random")
+
+
+def seeded(rows: Statistics, K: int, rng: np.random.Generator, how: str) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and statistics of K components, each about one row.
+
+    "k-means++": rows that are unlikely under the components so far are preferred, by the difference of their log densities: the
+    divergence of the family; "random": any rows.
+    """
+    n = rows.n
+    sample = rows if n <= SEED_ROWS else rows.take(np.sort(rng.choice(n, SEED_ROWS, replace=False)))
+    features, K = sample.whole(), min(K, sample.n)
+    mean = features.totals(np.full((1, sample.n), 1.0 / sample.n))[0]
+    weight = max(1.0, SHARE * n / K)
+    best, at = None, int(rng.integers(sample.n))
+    s, taken = np.empty((K, len(mean))), np.zeros(sample.n, bool)
+    for k in range(K):
+        taken[at] = True
+        row = _row(features, at)
+        s[k] = row + 0.5 * weight * (mean + row)
+        gap = np.zeros(sample.n)
+        if how == "k-means++":
+            eta, a, _ = rows.side.expectations(np.array([1.0 + weight]), s[k : k + 1])
+            score = features.scores(eta)[0] - a[0] + sample.log_h
+            best = score if best is None else np.maximum(best, score)
+            gap = best.max() - best
+            gap = np.minimum(gap, np.quantile(gap, CUT))
+        gap = np.where(taken, 0.0, gap)
+        if not gap.sum() > 0:
+            gap = ~taken * 1.0
+        at = int(rng.choice(sample.n, p=gap / gap.sum())) if gap.sum() > 0 else at
+    return np.full(K, n / K), s * (n / K) / (1.0 + weight)
+
+
+def _row(features: object, at: int) -> np.ndarray:
+    parts = [] if features.dense is None else [features.dense[:, at]]
+    if features.sparse is not None:
+        parts.append(sparse.csr_array(features.sparse)[[at]].toarray()[0])
+    return np.concatenate(parts)
+
+
+def of_labels(rows: Statistics, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts and statistics of the clusters 0, ..., K - 1 of a partition."""
+    K = int(labels.max()) + 1
+    s = np.zeros((K, rows.side.n_stat))
+    for start, stop, features in rows.blocks(0, rows.n):
+        s += features.totals(np.eye(K)[:, labels[start:stop]])
+    return np.bincount(labels, minlength=K).astype(float), s

@@ -1,0 +1,107 @@
+"""The factors of a variational posterior, and what follows from them for blocks of rows.
+
+q(z) q(phi) q(v, mass): the parameters phi_k of component k have the posterior law given an expected count N_k and expected statistics s_k,
+sticks and mass the best law given the counts; a row's component then has probabilities r_k in proportion to
+exp(E log w_k + E log p(x | phi_k)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from nrmmix.model.families.exponential import Features, Stacked, Statistics
+from nrmmix.model.priors.hyperpriors import Hyperparameter
+from nrmmix.model.priors.sticks import Sticks
+from nrmmix.model.specification import Specification
+
+TINY = 1e-300
+
+
+class Local(NamedTuple):
+    """What a block of b rows says under given factors; with weights of the rows, each row counts so often."""
+
+    r: np.ndarray  # (K, b) probabilities of the components, times the weights
+    N: np.ndarray  # (K,) sums of r
+    s: np.ndarray  # (K, S) statistics
+    H: np.ndarray  # (K,) entropies, sums of -r log r
+    H_pairs: np.ndarray  # (pairs,) entropies of pairs of components as one
+
+
+def local_step(
+    features: Features, eta: np.ndarray, const: np.ndarray, pairs: np.ndarray | None = None, weight: np.ndarray | None = None
+) -> Local:
+    """Probabilities of the components for a block of rows, and their sums: two products, whatever the family.
+
+    `eta` (K, S) and `const` (K,) are those of `Factors`, `pairs` (pairs, 2) numbers of components, `weight` (b,).
+    """
+    score = features.scores(eta)
+    score += const[:, None]
+    score -= score.max(axis=0)
+    r = np.exp(score)
+    total = r.sum(axis=0)
+    r *= 1.0 / total if weight is None else weight / total
+    H = r @ np.log(total) - np.einsum("kn,kn->k", r, score)
+    return Local(r, r.sum(axis=1), features.totals(r), H, _pair_entropies(r, pairs, weight))
+
+
+def _pair_entropies(r: np.ndarray, pairs: np.ndarray | None, weight: np.ndarray | None) -> np.ndarray:
+    """Sums of -(r_a + r_b) log(r_a + r_b), where r is times a weight less (r_a + r_b) times its log."""
+    if pairs is None or not len(pairs):
+        return np.zeros(0)
+    both = r[pairs[:, 0]]
+    both += r[pairs[:, 1]]
+    H = -np.einsum("pn,pn->p", both, np.log(both + TINY))
+    return H if weight is None else H + both @ np.log(weight)
+
+
+class Factors:
+    """The best q(phi) q(v, mass) given expected counts N (K,) and statistics s (K, S), components in the order of their sticks.
+
+    Attributes
+    ----------
+    N, s
+    eta, const : ndarray, (K, S) and (K,)
+        E log w_k + E log p(x | phi_k) = const_k + eta_k'T(x) + log h(x).
+    log_z : ndarray, (K,)
+        log normalisers of q(phi_k), less that of the prior.
+    sticks : Sticks
+    """
+
+    def __init__(self, side: Stacked, mass: Hyperparameter, N: np.ndarray, s: np.ndarray):
+        self.N, self.s = np.maximum(N, 0.0), s
+        self.eta, a, self.log_z = side.expectations(self.N, s)
+        self.sticks = Sticks(mass, self.N)
+        self.const = self.sticks.expected_log_weights - a
+
+    @property
+    def n_components(self) -> int:
+        return len(self.N)
+
+    @property
+    def log_evidence(self) -> float:
+        """The bound but for entropies and log h of the rows."""
+        return float(self.log_z.sum() + self.sticks.log_evidence)
+
+
+class FactorPosterior(NamedTuple):
+    """What predictions are made from where q stands for the posterior: the counterpart of `nrmmix.posterior.draws.Posterior`."""
+
+    specification: Specification
+    factors: Factors
+    rows: Statistics  # those that were fitted
+    seed: int
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Blocks of the fitted rows, and the probabilities (K, b) of the components there."""
+        for start, stop, features in self.rows.blocks(0, self.rows.n):
+            yield slice(start, stop), local_step(features, self.factors.eta, self.factors.const).r
+
+    def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of each fitted row its most probable component (n,) int32, and the probability of that (n,)."""
+        component, probability = np.empty(self.rows.n, np.int32), np.empty(self.rows.n)
+        for some, r in self.blocks():
+            component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
+        return component, probability
