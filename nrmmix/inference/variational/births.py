@@ -31,9 +31,9 @@ class Creation:
     passes: int  # after these, at most
 
 
-FIRST = Creation(components=10, rows=10_000, wait=8, passes=25)  # from the one component of all rows
-QUICK = Creation(components=10, rows=4000, wait=8, passes=25)
-THOROUGH = Creation(components=40, rows=10_000, wait=8, passes=25)
+FIRST = Creation(components=10, rows=10_000, wait=4, passes=25)  # from the one component of all rows
+QUICK = Creation(components=10, rows=4000, wait=4, passes=25)
+THOROUGH = Creation(components=40, rows=10_000, wait=4, passes=25)
 TARGETS = 8  # of a pass
 
 
@@ -94,7 +94,9 @@ class Targets:
 
 
 def sample_of(memory: Memory, rows: np.ndarray, weight: np.ndarray | None) -> Batches:
-    return Batches(memory.batches.rows.take(rows), min(max(len(rows) // 500, 1), 8), keep=True, weight=weight)
+    """Rows of a sample, in so many batches that new factors after each of them do not take longer than the rows."""
+    batches = len(rows) // max(500, 16 * memory.side.n_stat)
+    return Batches(memory.batches.rows.take(rows), min(max(batches, 1), 8), keep=True, weight=weight)
 
 
 def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np.random.Generator) -> Memory:

@@ -13,6 +13,7 @@ from nrmmix.inference.variational import births, merges
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot, visit
 
 WITHIN_SAMPLES = 1e-4  # nats a row: the tolerance of fresh fits
+SETTLED = 1e-4  # nats a row: a pass that gains less is time to look for further births
 LEAST_COUNT = 0.5  # rows that a component must be expected to have to be counted
 
 
@@ -24,6 +25,7 @@ class Settings:
     tol: float  # least gain of a pass in nats a row
     merges: bool = False
     greedy: bool = False  # merges by the bound of one batch
+    chains: bool = False  # merges of what has been merged in the same pass, all pairs looked at
     births: bool = False
     start: str = "k-means++"  # of fresh fits
 
@@ -48,6 +50,7 @@ class Climb:
     def __init__(self, memory: Memory, settings: Settings, rng: np.random.Generator, is_sample: bool = False):
         self.memory, self.settings, self.rng, self.is_sample = memory, settings, rng, is_sample
         self.creation, self.targets = births.QUICK, births.Targets()
+        self.resting = merges.Resting()
         self.is_thorough = is_sample  # samples are not gone through again
         self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before the births of the last pass
         self.number, self.has_converged = 0, False
@@ -60,7 +63,7 @@ class Climb:
         lost, merged = np.zeros((B, 0 if pairs is None else len(pairs))), 0
         for b in self.rng.permutation(B) if B > 1 else [0]:
             if self.settings.greedy:
-                pairs = merges.candidates(memory, math.inf)
+                pairs = merges.candidates(memory)
             found = visit(memory.batches, b, memory.factors, pairs, collector)
             memory.replace(b, found)
             if pairs is not None and len(pairs):
@@ -84,22 +87,30 @@ class Climb:
             made = self.step()
             if report is not None:
                 report(made, memory)
-            little = made.bound - last <= settings.tol * memory.batches.size
+            gain = (made.bound - last) / memory.batches.size
             last = made.bound if not made.born else -math.inf
-            if little and not made.merged and not made.born and memory.is_exact:
-                self.has_converged = not self._more_to_try()
+            if made.merged or made.born or not memory.is_exact or gain > max(settings.tol, SETTLED):
+                continue
+            self.has_converged = not self._more_to_try() and gain <= settings.tol
 
     def step(self) -> Pass:
         """A pass, what merges it allows, and births."""
         memory, settings = self.memory, self.settings
-        pairs = merges.candidates(memory) if settings.merges and not settings.greedy else None
+        pairs = None
+        if settings.merges and not settings.greedy:
+            every = np.stack(np.triu_indices(memory.n_components, 1), axis=1)
+            pairs = every if settings.chains else merges.candidates(memory, self.resting, self.number)
         chosen = self.targets.choose(memory) if settings.births and memory.is_exact and self.adopted is None else []
         creation = births.FIRST if memory.n_components == 1 else self.creation
         collector = births.Collector(memory, chosen, creation.rows, self.rng) if chosen else None
         lost, merged = self.one_pass(pairs, collector)
         names = list(memory.ids)
-        if pairs is not None:
-            merged += merges.merge(memory, pairs, lost)
+        if pairs is not None and settings.chains:
+            of_pairs = np.zeros((memory.n_components, memory.n_components))
+            of_pairs[pairs[:, 0], pairs[:, 1]] = of_pairs[pairs[:, 1], pairs[:, 0]] = lost.sum(axis=0)
+            merged += merges.merge_chains(memory, of_pairs)
+        elif pairs is not None:
+            merged += merges.merge(memory, pairs, lost, self.resting, self.number)
         if self.adopted is not None:
             self._keep_or_undo()
         bound, clusters = memory.bound(), int((memory.factors.N >= LEAST_COUNT).sum())
@@ -146,14 +157,16 @@ class Climb:
         for name, found in made.items():
             target = memory.ids.index(name)
             changed.append((name, float(memory.factors.N[target])))
-            memory.put_in_place(target, found.N, found.s)
+            born = memory.put_in_place(target, found.N, found.s)
+            if is_first:  # they have been tried on the sample
+                self.targets.failed.update((one, float(memory.factors.N[memory.ids.index(one)])) for one in born)
         memory.sort()
         self.adopted = (before, kept, changed)
         return sum(len(found.N) - 1 for found in made.values())
 
     def _fresh(self, sample: Batches, creation: births.Creation, with_births: bool) -> births.Fresh:
         """A fit to a sample from many components."""
-        settings = Settings(creation.passes, WITHIN_SAMPLES, merges=True, start=self.settings.start)
+        settings = Settings(creation.passes, WITHIN_SAMPLES, merges=True, chains=True, start=self.settings.start)
         fresh = Climb(births.begin(self.memory, sample, creation, settings.start, self.rng), settings, self.rng, is_sample=True)
         for _ in range(creation.wait):
             fresh.one_pass()

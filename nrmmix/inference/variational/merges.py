@@ -17,29 +17,54 @@ from nrmmix.posterior.factors import Factors
 
 SLACK = 1.0  # nats: the screen takes the mass at its mean
 PAIRS_EACH = 5  # candidates of a pass, for each component
+FAR, REST = 1.5, 8  # pairs that lose so many times what they gain rest for so many passes
 
 
 def gain_without_entropy(memory: Memory, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """What joining b into the place of a, a < b, adds to the bound, entropies left out and the mass at its mean; for arrays of pairs."""
     now = memory.factors
-    N, alpha = now.N, now.sticks.expected_mass
-    of_parameters = memory.side.log_z(N[a] + N[b], now.s[a] + now.s[b]) - now.log_z[a] - now.log_z[b]
+    joined = memory.side.log_z(now.N[a] + now.N[b], now.s[a] + now.s[b])
+    return joined - now.log_z[a] - now.log_z[b] + _gain_of_sticks(now.N, now.sticks.expected_mass, a, b)
+
+
+def _gain_of_sticks(N: np.ndarray, mass: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What of that is due to the counts N, in the order of the sticks."""
+    tail = np.cumsum(N[::-1])[::-1]
     own = gammaln(1 + N[a] + N[b]) - gammaln(1 + N[a]) - gammaln(1 + N[b])
     # N_b moves forward to place a: the tails of places in between are smaller by it, and the term of place b is gone
-    logs, place = np.log(alpha + now.sticks.tail), np.arange(len(N))
+    logs, place = np.log(mass + tail), np.arange(len(N))
     between = (place > a[:, None]) & (place < b[:, None])
-    shorter = np.log(np.where(between, alpha + now.sticks.tail - N[b][:, None], 1.0)).sum(axis=1)
-    return of_parameters + own - math.log(alpha) + logs[b] + np.where(between, logs, 0.0).sum(axis=1) - shorter
+    shorter = np.log(np.where(between, mass + tail - N[b][:, None], 1.0)).sum(axis=1)
+    return own - math.log(mass) + logs[b] + np.where(between, logs, 0.0).sum(axis=1) - shorter
 
 
-def candidates(memory: Memory, slack: float = SLACK) -> np.ndarray:
-    """Pairs (P, 2) of places a < b whose merge may raise the bound, the most promising first."""
+class Resting:
+    """Pairs of components, by their names, that were far from a merge: they are left out for some passes."""
+
+    def __init__(self) -> None:
+        self.until: dict[tuple[int, int], int] = {}
+
+    def awake(self, names: np.ndarray, number: int) -> np.ndarray:
+        """Which of the pairs (P, 2) are to be looked at in the pass of a number."""
+        return np.array([self.until.get((a, b) if a < b else (b, a), 0) <= number for a, b in names.tolist()], bool)
+
+    def note(self, names: np.ndarray, gain: np.ndarray, lost: np.ndarray, number: int) -> None:
+        for (a, b), far in zip(names.tolist(), lost > FAR * gain + SLACK, strict=True):
+            if far:
+                self.until[(a, b) if a < b else (b, a)] = number + REST
+
+
+def candidates(memory: Memory, resting: Resting | None = None, number: int = 0) -> np.ndarray:
+    """Pairs (P, 2) of places a < b whose merge may raise the bound, the most promising first; without `resting` any pairs."""
     K = memory.n_components
     a, b = np.triu_indices(K, 1)
     if not len(a):
         return np.zeros((0, 2), np.int64)
+    if resting is not None:
+        awake = resting.awake(np.array(memory.ids)[np.stack([a, b], axis=1)], number)
+        a, b = a[awake], b[awake]
     gain = gain_without_entropy(memory, a, b)
-    some = np.flatnonzero(gain > -slack)
+    some = np.flatnonzero(gain > (-SLACK if resting is not None else -math.inf))
     some = some[np.argsort(-gain[some], kind="stable")][: PAIRS_EACH * K]
     return np.stack([a[some], b[some]], axis=1)
 
@@ -55,7 +80,7 @@ def bound_after(memory: Memory, a: int, b: int, lost: float) -> float:
     return memory.bound() + float(change) - lost
 
 
-def merge(memory: Memory, pairs: np.ndarray, lost: np.ndarray) -> int:
+def merge(memory: Memory, pairs: np.ndarray, lost: np.ndarray, resting: Resting, number: int) -> int:
     """Join pairs that raise the bound, the best first, no component twice: of three as one the entropy is not known.  How many.
 
     `lost` (B, P) is by how much less the entropy of each pair as one is in each batch.
@@ -63,7 +88,9 @@ def merge(memory: Memory, pairs: np.ndarray, lost: np.ndarray) -> int:
     if not len(pairs):
         return 0
     ids = np.array(memory.ids)[pairs]
-    gain = gain_without_entropy(memory, *pairs.T) - lost.sum(axis=0)
+    gain = gain_without_entropy(memory, *pairs.T)
+    resting.note(ids, gain, lost.sum(axis=0), number)
+    gain -= lost.sum(axis=0)
     used: set[int] = set()
     for p in np.argsort(-gain, kind="stable"):
         if gain[p] < -SLACK:
@@ -75,6 +102,46 @@ def merge(memory: Memory, pairs: np.ndarray, lost: np.ndarray) -> int:
             memory.join(a, b, lost[:, p])
             used |= {*ids[p]}
     return len(used) // 2
+
+
+def merge_chains(memory: Memory, lost: np.ndarray) -> int:
+    """Join components as long as that raises the bound, those too that have been joined already.  How many.
+
+    `lost` (K, K) says by how much less the entropy of each pair as one is.  That of a and b as one with c is lost by no more than those of a
+    with c and of b with c together, which is what is taken off here: until the next pass the bound is what it is at least.
+    """
+    now, H = memory.factors, memory.H.copy()
+    N, s, log_z, mass = now.N.copy(), now.s.copy(), now.log_z.copy(), now.sticks.expected_mass
+    alive = np.arange(len(N))
+    joined = np.full(lost.shape, -np.inf)  # log_z of pairs
+    a, b = np.triu_indices(len(N), 1)
+    joined[a, b] = memory.side.log_z(N[a] + N[b], s[a] + s[b])
+    bound = now.sticks.log_evidence
+    while len(alive) > 1:
+        i, j = np.triu_indices(len(alive), 1)
+        a, b = alive[i], alive[j]
+        gain = joined[a, b] - log_z[a] - log_z[b] - lost[a, b] + _gain_of_sticks(N[alive], mass, i, j)
+        best = int(np.argmax(gain))
+        a, b = a[best], b[best]
+        left = alive[alive != b]
+        N[a] += N[b]
+        after = Sticks(memory.mass, N[left]).log_evidence
+        if joined[a, b] - log_z[a] - log_z[b] - lost[a, b] + after - bound < 0:
+            N[a] -= N[b]
+            break
+        share = H[:, a] + H[:, b]
+        H[:, a] = share * (1.0 - lost[a, b] / share.sum() if lost[a, b] < share.sum() else 0.0)
+        memory.N[:, a] += memory.N[:, b]
+        memory.s[:, a] += memory.s[:, b]
+        s[a] += s[b]
+        lost[a] += lost[b]
+        lost[:, a] = lost[a]
+        log_z[a], bound, alive = joined[a, b], after, left
+        others = left[left != a]
+        joined[np.minimum(a, others), np.maximum(a, others)] = memory.side.log_z(N[a] + N[others], s[a] + s[others])
+    memory.H = H
+    memory.take(alive)
+    return len(N) - len(alive)
 
 
 def merge_by_batch(memory: Memory, b: int, pairs: np.ndarray, lost: np.ndarray) -> int:

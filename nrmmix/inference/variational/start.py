@@ -7,7 +7,7 @@ from scipy import sparse
 
 from nrmmix.model.families.exponential import Statistics
 
-SEED_ROWS = 2000  # rows that seeds are chosen among
+SEED_ROWS = 1000  # rows that seeds are chosen among
 SHARE = 0.02  # of the rows of a component that count for the overall mean in its seed, so that it is a proper component
 CUT = 0.99  # quantile of the distances beyond which they count alike: outliers are no seeds
 STARTS = ("k-means++", "random")

@@ -6,9 +6,13 @@ are one product, eta (K, S) times statistics (S, rows), and the statistics of th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg.lapack import dpotri
+
+LARGE = 6  # dimensions from which on SciPy's inverses of single matrices win over NumPy's of many
 
 
 class NotExponential(ValueError):
@@ -108,19 +112,44 @@ def products(rows: np.ndarray, out: np.ndarray) -> None:
         place += d - i
 
 
+@lru_cache(64)
+def upper(d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows and columns of an upper triangle, row by row, and by what its cells are multiplied in -x'Mx/2."""
+    i, j = np.triu_indices(d)
+    return i, j, np.where(i == j, -0.5, -1.0)
+
+
+@lru_cache(64)
+def packed_places(d: int) -> np.ndarray:
+    """(d, d): where each cell of a symmetric matrix is in its upper triangle."""
+    places = np.empty((d, d), np.int64)
+    i, j, _ = upper(d)
+    places[i, j] = places[j, i] = np.arange(len(i))
+    return places
+
+
 def symmetric(packed: np.ndarray, d: int) -> np.ndarray:
     """(K, d, d) from upper triangles (K, d (d + 1) / 2)."""
-    out = np.empty((len(packed), d, d))
-    i, j = np.triu_indices(d)
-    out[:, i, j] = packed
-    out[:, j, i] = packed
-    return out
+    return packed.take(packed_places(d), axis=1)
 
 
 def natural(matrix: np.ndarray) -> np.ndarray:
     """Upper triangles (K, d (d + 1) / 2) by which products x_i x_j are multiplied in -x'Mx/2, from matrices M (K, d, d)."""
-    i, j = np.triu_indices(matrix.shape[1])
-    return matrix[:, i, j] * np.where(i == j, -0.5, -1.0)
+    i, j, factor = upper(matrix.shape[1])
+    return matrix[:, i, j] * factor
+
+
+def inverses(L: np.ndarray) -> np.ndarray:
+    """(K, d, d) inverses of L L' from the lower factors L; of large matrices one by one, which is faster."""
+    if L.shape[1] < LARGE:
+        root = np.linalg.inv(L)
+        return np.swapaxes(root, 1, 2) @ root
+    out = np.empty_like(L)
+    for one, inverse in zip(L, out, strict=True):
+        # in column order the rows of L are columns of an upper factor, and so is what comes back
+        inverse[:] = dpotri(one.T, lower=0)[0]
+    i, j, _ = upper(L.shape[1])
+    return symmetric(out[:, i, j], L.shape[1])
 
 
 def factor_rows(L: np.ndarray) -> np.ndarray:

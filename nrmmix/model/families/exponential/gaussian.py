@@ -10,7 +10,7 @@ from scipy.special import digamma, gammaln
 from nrmmix.kernels.families.gaussian import known_covariance as kernels_of_known
 from nrmmix.kernels.families.gaussian import normal_gamma as kernels_of_diagonal
 from nrmmix.kernels.families.gaussian import normal_wishart as kernels_of_full
-from nrmmix.model.families.exponential.base import Exponential, factor_rows, natural, products, symmetric
+from nrmmix.model.families.exponential.base import Exponential, factor_rows, inverses, natural, products, symmetric
 
 LOG_PI, LOG_TWO_PI = math.log(math.pi), math.log(2.0 * math.pi)
 
@@ -28,8 +28,7 @@ class Wishart:
 
     def mean(self) -> np.ndarray:
         """E Lambda (K, d, d)."""
-        inverse = np.linalg.inv(self.factor)
-        return self.nu[:, None, None] * (np.swapaxes(inverse, 1, 2) @ inverse)
+        return self.nu[:, None, None] * inverses(self.factor)
 
     def mean_log_det(self) -> np.ndarray:
         return digamma(self.halves).sum(axis=1) + self.halves.shape[1] * math.log(2.0) - self.log_det

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.kernels.families import matrix_regression, regression
-from nrmmix.model.families.exponential.base import Exponential, factor_rows, natural, products, symmetric
+from nrmmix.model.families.exponential.base import Exponential, factor_rows, inverses, natural, products, symmetric
 from nrmmix.model.families.exponential.gaussian import LOG_PI, LOG_TWO_PI, Wishart
 
 
@@ -66,8 +66,7 @@ class RegressionSide(Exponential):
         wishart = Wishart(self.nu + N, S)
         precision = wishart.mean()
         cross = G @ precision
-        root = np.linalg.inv(L)
-        of_inputs = d * (np.swapaxes(root, 1, 2) @ root) + cross @ np.swapaxes(G, 1, 2)
+        of_inputs = d * inverses(L) + cross @ np.swapaxes(G, 1, 2)
         eta = np.hstack([natural(precision), cross.reshape(K, q * d), natural(of_inputs)])
         return eta, -0.5 * wishart.mean_log_det(), self._log_z(L, wishart)
 
