@@ -39,6 +39,7 @@ FIT_EXAMPLES = """examples:
   nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful
   nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.1 --seed 1 --plot mcycle.png
   nrmmix fit "y ~ x" --data measurements.csv --prior nggp --draws 5000 --thin 2 --save fit.npz --report fit.html
+  nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --method memoized_vb --seed 1
   nrmmix fit "age + visits ~ 1" --data patients.csv --family gaussian=age poisson=visits --missing marginalize
 """
 SUMMARY_EXAMPLES = """examples:
@@ -142,7 +143,7 @@ def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
 
 def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     with interrupts_delayed():
-        from nrmmix.inference.methods import CYCLES, SEARCHES
+        from nrmmix.inference.methods import CYCLES, SEARCHES, VARIATIONAL
 
     fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, a tilde, 1 (a mixture) or covariates: "y ~ x"')
     fit.add_argument("--data", required=True, metavar="NAME|FILE.csv", help="a data set of `nrmmix datasets`, or a csv file")
@@ -163,7 +164,7 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--method", default="auto", metavar="NAME",
         help=f"auto (the default), {', '.join(f'{name} (not exact)' if one.bias else name for name, one in CYCLES.items())}; "
-        f"{' and '.join(SEARCHES)} search for one partition",
+        f"{' and '.join(SEARCHES)} search for one partition; {', '.join(VARIATIONAL)} are variational",
     )
     for name, text in (("draws", "draws to keep in each chain"), ("tune", "iterations before the first draw"), ("chains", "chains")):
         run.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {RUN[name]})")
@@ -186,7 +187,7 @@ def _fit(options: argparse.Namespace) -> int:
     saved = None if options.save is None else files.target(options.save, ".npz", "a saved fit")
     page = None if options.report is None else files.target(options.report, ".html", "a report")
     seed = _seed(options)
-    from nrmmix.inference.methods import SEARCHES
+    from nrmmix.inference.methods import SEARCHES, VARIATIONAL
 
     for name in ("save", "report"):
         if options.method in SEARCHES and getattr(options, name) is not None:
@@ -194,11 +195,13 @@ def _fit(options: argparse.Namespace) -> int:
     with _warnings_said():
         model = _model(options)
         given = {name: getattr(options, name) for name in ("draws", "tune", "chains", "thin") if getattr(options, name) is not None}
-        if options.method not in SEARCHES:
+        if options.method not in SEARCHES and options.method not in VARIATIONAL:
             given = RUN | {"thin": max(1, min(THIN, ROWS // model.n_obs))} | given
         result = model.fit(options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given)
         if result.interrupted and options.method in SEARCHES:
             _say(f"stopped early; the best of {len(result.bounds)} passes is kept")
+        elif result.interrupted and options.method in VARIATIONAL:
+            _say(f"stopped early; what {len(result.passes)} passes have found is kept")
         elif result.interrupted:
             _say(f"stopped early; {result.draws.n_draws} of {given['draws']} draws of each chain are kept")
         if saved is not None:

@@ -32,12 +32,12 @@ FACES = {"results"}
 KNOW_STATE = (
     "nrmmix.model.pack", "nrmmix.model.guide", "nrmmix.model.families.blocks", "nrmmix.model.log_joint", "nrmmix.model.prior_predictive",
     "nrmmix.model.priors",  # kinds of measures and of hyperpriors have their numbers there
-    "nrmmix.posterior.predict.kernel_states",
+    "nrmmix.posterior.predict.kernel_states", "nrmmix.posterior.predict.factor_states",
     "nrmmix.inference.mcmc", "nrmmix.inference.search.grower", "nrmmix.inference.search.run",
     "nrmmix.results.saving", "nrmmix.extending",
 )
 # Of what reads states of the posterior, who may call kernels at all.
-CALL_KERNELS = {"nrmmix.posterior.predict.kernel_states", "nrmmix.results.saving"}
+CALL_KERNELS = {"nrmmix.posterior.predict.kernel_states", "nrmmix.posterior.predict.factor_states", "nrmmix.results.saving"}
 LONGEST, ENTRIES = 500, 10  # lines of a module, entries of a folder
 
 

@@ -12,6 +12,7 @@ from nrmmix.inference.mcmc.cycle import Cycle
 from nrmmix.inference.mcmc.moves import SNGP, Blocked, Gibbs, Move, Permutation, PublishedTreeGuided, Slice, SplitMerge, TreeGuided
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
+from nrmmix.inference.variational.options import VB, MemoizedVB, StochasticVB, Variational
 from nrmmix.model.specification import Specification
 
 CYCLES: dict[str, Cycle] = {
@@ -27,8 +28,9 @@ CYCLES: dict[str, Cycle] = {
 # where a name means other moves for density regression
 OF_REGRESSION: dict[str, Cycle] = {"split_merge": Cycle((SplitMerge(proposals=3, proposal="sequential"), Gibbs()))}
 SEARCHES: dict[str, Search] = {"bhc": BHC(), "ibhc": IBHC()}
+VARIATIONAL: dict[str, Variational] = {"vb": VB(), "stochastic_vb": StochasticVB(), "memoized_vb": MemoizedVB()}
 # "auto" is one of them, by `choose`.
-METHODS: dict[str, Method] = CYCLES | SEARCHES
+METHODS: dict[str, Method] = CYCLES | SEARCHES | VARIATIONAL
 NAMES = ("auto", *METHODS)
 
 TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
@@ -80,8 +82,10 @@ def named(method: Any) -> tuple[str, Method]:
     if isinstance(method, (list, tuple)):
         if any(isinstance(one, Search) for one in method):
             raise ValueError('a search runs alone, not in a list of moves: method=nm.IBHC(); chains can start from one, init="ibhc".')
+        if any(isinstance(one, Variational) for one in method):
+            raise ValueError("variational inference runs alone, not in a list of moves: method=nm.MemoizedVB().")
         return named(Cycle(tuple(method)))
-    if isinstance(method, type) and issubclass(method, Search):
+    if isinstance(method, type) and issubclass(method, (Search, Variational)):
         raise ValueError(f"method is the class {method.__name__}; make an object of it, nm.{method.__name__}().")
     if isinstance(method, type) and issubclass(method, Move):
         raise ValueError(f"method must be a name or a move such as nm.Gibbs(), not the class {method.__name__}; make an object of it.")

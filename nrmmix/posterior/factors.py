@@ -93,6 +93,7 @@ class FactorPosterior(NamedTuple):
     factors: Factors
     rows: Statistics  # those that were fitted
     seed: int
+    draws: int = 1  # of the random measure, for bands
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Blocks of the fitted rows, and the probabilities (K, b) of the components there."""

@@ -13,6 +13,7 @@ from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import converged, smallest_ess
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.variational import VariationalResult
 
 LEAST_DRAWS, RELIABLE = 50, 0.7  # of Pareto smoothing, and the shape up to which it is reliable (Vehtari et al. 2024)
 
@@ -53,6 +54,18 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
         "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
         "mean_log_density": fit.log_density().mean(), "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
         "seconds": fit.seconds, "converged": converged(table) and fit.evidence.clean,
+    }])
+
+
+def variational_glance(fit: VariationalResult) -> pd.DataFrame:
+    """The whole fit in one row; see `VariationalResult.glance`."""
+    model = fit.model
+    return pd.DataFrame([{
+        "formula": model.formula, "prior": str(model.prior),
+        "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
+        "n_obs": model.n_obs, "n_responses": model.n_dim, "n_clusters": fit.n_clusters, "n_components": fit.n_components, "elbo": fit.elbo,
+        "mass": fit.factors.sticks.expected_mass, "mean_log_density": fit.log_density().mean(), "n_passes": len(fit.passes),
+        "seconds": fit.seconds, "seed": fit.seed, "converged": fit.has_converged,
     }])
 
 

@@ -11,23 +11,25 @@ from datetime import datetime
 from html import escape
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nrmmix import plots
 from nrmmix.common import files
 from nrmmix.common.messages import listed
-from nrmmix.common.registry import arguments_of, default_of, is_own, plugin_of
+from nrmmix.common.registry import arguments_of, code, default_of, is_own, plugin_of
 from nrmmix.inference.methods import code_of
 from nrmmix.model.families import Family
 from nrmmix.model.priors.covariate_kernels import CovariateKernel
 from nrmmix.model.priors.measures import Prior
 from nrmmix.plots.kinds import KINDS
+from nrmmix.plots.methods import variational
 from nrmmix.posterior.convergence import converged, verdict
 from nrmmix.report.frames import quantities
-from nrmmix.report.summary import summary
+from nrmmix.report.summary import variational_verdict
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.variational import VariationalResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +56,7 @@ img { max-width: 100%; height: auto; }
 @media print { nav { display: none; } figure { break-inside: avoid; } .nrmmix { font-size: 0.75rem; } }"""
 
 
-def write(fit: MCMCResult, path: Any) -> Path:
+def write(fit: MCMCResult | VariationalResult, path: Any) -> Path:
     """Write a report as one HTML file; see `MCMCResult.report`."""
     where = files.target(path, ".html", "a report")
     page = _page(fit).encode()
@@ -63,14 +65,30 @@ def write(fit: MCMCResult, path: Any) -> Path:
     return where
 
 
-def _page(fit: MCMCResult) -> str:
-    model, numbers = fit.model, quantities(fit)
+class _Parts(NamedTuple):
+    """What the page of a fit says."""
+
+    verdict: str
+    is_good: bool
+    kinds: tuple[str, ...]
+    code: str
+
+
+def _parts(fit: MCMCResult | VariationalResult) -> _Parts:
+    if isinstance(fit, VariationalResult):
+        return _Parts(variational_verdict(fit), fit.has_converged and not fit.interrupted, variational.available(fit), reproduce(fit))
+    numbers = quantities(fit)
+    said = verdict(fit.evidence, numbers, fit.curve_diagnostics())
+    return _Parts(said, converged(numbers) and fit.evidence.clean, plots.available(fit.model), reproduce(fit))
+
+
+def _page(fit: MCMCResult | VariationalResult) -> str:
+    model, parts = fit.model, _parts(fit)
     title = escape(f"{model.title}: {model.formula or listed(model.frame.response_names)}")
-    kinds = plots.available(model)
     fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
-    pictures = "\n".join(_picture(fit, kind) for kind in kinds)
-    state = "good" if converged(numbers) and fit.evidence.clean else "doubtful"
-    links = ", ".join(f'<a href="#{kind}">{_heading(kind)}</a>' for kind in kinds)
+    pictures = "\n".join(_picture(fit, kind) for kind in parts.kinds)
+    state = "good" if parts.is_good else "doubtful"
+    links = ", ".join(f'<a href="#{kind}">{_heading(kind)}</a>' for kind in parts.kinds)
     return f"""\
 <!DOCTYPE html>
 <html lang="en">
@@ -85,7 +103,7 @@ def _page(fit: MCMCResult) -> str:
 <body>
 <header>
 <h1>{title}</h1>
-<p class="verdict {state}"><strong>{escape(verdict(fit.evidence, numbers, fit.curve_diagnostics()))}</strong></p>
+<p class="verdict {state}"><strong>{escape(parts.verdict)}</strong></p>
 </header>
 <nav aria-label="Contents">
 <ul>
@@ -102,7 +120,7 @@ def _page(fit: MCMCResult) -> str:
 </section>
 <section id="summary">
 <h2>Summary</h2>
-{summary(fit).as_html()}
+{fit.summary().as_html()}
 </section>
 <section id="pictures">
 <h2>Pictures</h2>
@@ -110,7 +128,7 @@ def _page(fit: MCMCResult) -> str:
 </section>
 <section id="run">
 <h2>How it was run</h2>
-{_run(fit)}
+{_run(fit, parts.code)}
 </section>
 </main>
 </body>
@@ -121,7 +139,7 @@ def _page(fit: MCMCResult) -> str:
 # ------------------------------------------------------------------------------------------------- pictures
 
 
-def _picture(fit: MCMCResult, kind: str) -> str:
+def _picture(fit: MCMCResult | VariationalResult, kind: str) -> str:
     """A figure with the first sentences of the plot function's description; the reason where there is none for these data."""
     name = _heading(kind)
     heading = f'<h3 id="{kind}">{name[0].upper()}{name[1:]}</h3>'
@@ -132,7 +150,8 @@ def _picture(fit: MCMCResult, kind: str) -> str:
             width, height = (round(float(size)) for size in figure.get_size_inches() * DPI)
     except ValueError as error:
         return f"{heading}\n<p>Not drawn: {escape(str(error))}</p>"
-    caption = escape(" ".join((KINDS[kind].draw.__doc__ or name).split("\n\n")[0].split()))
+    text = variational.description(kind) if isinstance(fit, VariationalResult) else KINDS[kind].draw.__doc__ or name
+    caption = escape(" ".join(text.split("\n\n")[0].split()))
     coded = base64.b64encode(data.getvalue()).decode()
     return (
         f'{heading}\n<figure>\n<img alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">\n'
@@ -145,7 +164,7 @@ def _heading(kind: str) -> str:
 
 
 @contextmanager
-def _figure(fit: MCMCResult, kind: str) -> Iterator[Figure]:
+def _figure(fit: MCMCResult | VariationalResult, kind: str) -> Iterator[Figure]:
     """A plot's figure, closed afterwards; the figures of the user, and the one that is current, stay as they are."""
     from matplotlib import pyplot
 
@@ -162,7 +181,7 @@ def _figure(fit: MCMCResult, kind: str) -> Iterator[Figure]:
 # ------------------------------------------------------------------------------------------- how it was run
 
 
-def _run(fit: MCMCResult) -> str:
+def _run(fit: MCMCResult | VariationalResult, call: str) -> str:
     from nrmmix import __version__
 
     versions = {"nrmmix": __version__, "Python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
@@ -173,11 +192,11 @@ def _run(fit: MCMCResult) -> str:
     listed = "\n".join(f"<dt><strong>{name}</strong></dt><dd>{escape(text)}</dd>" for name, text in rows.items())
     return (
         f"<dl>\n{listed}\n</dl>\n<p>On the same data, the same machine and with the same versions this draws the same again (if starting "
-        f"labels were given as <code>init</code>, give them too):</p>\n<pre>{escape(reproduce(fit))}</pre>"
+        f"labels were given as <code>init</code>, give them too):</p>\n<pre>{escape(call)}</pre>"
     )
 
 
-def reproduce(fit: MCMCResult) -> str:
+def reproduce(fit: MCMCResult | VariationalResult) -> str:
     """Python code that fits the same model to `data` and draws the same again; hyperparameters are the numbers that were used.
 
     Examples
@@ -203,6 +222,8 @@ def reproduce(fit: MCMCResult) -> str:
     if not model.frame.is_sparse and np.isnan(model.frame.response).any():
         arguments.append("missing='marginalize'")
     lines = "\n".join(f"    {argument}," for argument in arguments)
+    if isinstance(fit, VariationalResult):
+        return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({code(fit.options)}, rng={fit.seed})"
     run = f"draws={fit.draws.n_draws}, tune={fit.tune}, thin={fit.thin}, chains={fit.draws.n_chains}, rng={fit.seed}"
     return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({code_of(fit.method, fit.cycle)}, {run})"
 

@@ -17,8 +17,10 @@ from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
+from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
+from nrmmix.results.variational import VariationalResult
 
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
@@ -72,9 +74,36 @@ def search_summary(fit: SearchResult) -> Report:
     return Report(tables, [note], WIDTH)
 
 
+def variational_summary(fit: VariationalResult) -> Report:
+    """Tables of the model, the passes and the clusters; see `VariationalResult.summary`."""
+    found = clusters(fit)
+    tables = [
+        _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *_cluster_tables(found, WIDTH),
+        *_word_tables(found, WIDTH),
+    ]
+    note = (
+        "Clusters: rows by their most probable components. Stability: the mean probability of the members under q. Parameters: posterior mean "
+        "± standard deviation given this partition."
+    )
+    if found.n_left_out:
+        note += f" {found.n_left_out} parameters more are not shown."
+    return Report(tables, [note, variational_verdict(fit)], WIDTH)
+
+
+def variational_verdict(fit: VariationalResult) -> str:
+    """Whether the bound has settled, and what it is."""
+    if fit.interrupted:
+        state = "Stopped before it had converged: it is as after the last whole pass."
+    elif fit.has_converged:
+        state = "Converged to a local optimum of the bound; another start, rng=, may lead to another, and the higher bound is the better fit."
+    else:
+        state = "The passes were over before the bound had settled; give more, passes=."
+    return f"{state} Variational inference, not samples: bands take the division of the rows for given, and are narrower than those of chains."
+
+
 # -------------------------------------------------------------------------------------------------- the tables
 
-def _model_table(fit: MCMCResult | SearchResult, width: int) -> Table:
+def _model_table(fit: Result, width: int) -> Table:
     model, frame = fit.model, fit.model.frame
     rows = [
         ("Formula:", model.formula or "(every column is a response)"),
@@ -85,7 +114,7 @@ def _model_table(fit: MCMCResult | SearchResult, width: int) -> Table:
     return _pairs(rows, width, model.title)
 
 
-def _prior_table(fit: MCMCResult | SearchResult, width: int) -> Table:
+def _prior_table(fit: Result, width: int) -> Table:
     model = fit.model
     rows = [("Measure:", f"{model.prior} ({model.prior.title})")]
     rows += [(f"{label.capitalize()}:" if label else "", text) for label, text in model.blocks.describe()]
@@ -127,6 +156,18 @@ def _search_table(fit: SearchResult, width: int) -> Table:
     pairs += [("", "")] * (-len(pairs) % 3)
     cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
     return _three_pairs(cells, (13, 8, 12), width)
+
+
+def _pass_table(fit: VariationalResult, width: int) -> Table:
+    used, rows = fit.model.n_obs, len(fit.model.frame.used)
+    pairs = [
+        ("Observations:", used), ("Method:", fit.method), ("Lower bound:", f"{fit.elbo:.2f}"),
+        ("Dropped rows:", rows - used), ("Passes:", len(fit.passes)), ("Converged:", "yes" if fit.has_converged else "no"),
+        ("Clusters:", fit.n_clusters), ("Components:", fit.n_components), ("Interrupted:", "yes" if fit.interrupted else "no"),
+        ("Seconds:", f"{fit.seconds:.2f}"), ("E[mass]:", f"{fit.factors.sticks.expected_mass:.4g}"), ("", ""),
+    ]
+    cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
+    return _three_pairs(cells, (13, 11, 12), width)
 
 
 def _three_pairs(cells: Sequence[Sequence[object]], keys: tuple[int, int, int], width: int) -> Table:

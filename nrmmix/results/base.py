@@ -10,6 +10,7 @@ import pandas as pd
 
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
+from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.partition import Partition
 
 if TYPE_CHECKING:
@@ -17,21 +18,26 @@ if TYPE_CHECKING:
 
 
 class Result:
-    """Base of the results of fits: what was fitted, draws of its posterior, and the entropy of the random numbers.
+    """Base of the results of fits: what was fitted, and the entropy of the random numbers.
 
-    Those of predictions and searches follow from the seed where they are given none.
+    Those of predictions and searches follow from the seed where they are given none.  Most have draws of the posterior; one that has none
+    says what predictions are made from, and which partition is its estimate.
     """
 
-    def __init__(self, model: Specification, draws: Draws, seed: int) -> None:
-        self.model, self.draws, self.seed = model, draws, seed
+    draws: Draws
+
+    def __init__(self, model: Specification, seed: int, draws: Draws | None = None) -> None:
+        self.model, self.seed = model, seed
+        if draws is not None:
+            self.draws = draws
         self._partitions: dict[tuple[Any, ...], Partition] = {}
 
     @property
-    def posterior(self) -> Posterior:
-        """What predictions are made from: the specification, the draws and the seed."""
+    def posterior(self) -> Posterior | FactorPosterior:
+        """What predictions are made from: the specification, the draws or factors, and the seed."""
         return Posterior(self.model, self.draws, self.seed)
 
-    def _averaged(self, kind: str, draws: int) -> Posterior:
+    def _averaged(self, kind: str, draws: int) -> Posterior | FactorPosterior:
         """What a prediction averages over, of which it takes so many draws."""
         return self.posterior
 

@@ -58,7 +58,7 @@ class MCMCResult(Result):
     """
 
     def __init__(self, model: Specification, run: Run) -> None:
-        super().__init__(model, run.draws, run.seed)
+        super().__init__(model, run.seed, run.draws)
         self._run = run
         self.method, self.cycle, self.tune, self.thin = run.method, run.cycle, run.tune, run.thin
         self.seconds, self.interrupted = run.seconds, run.interrupted

@@ -87,7 +87,7 @@ class SearchResult(Result):
         if model.has_u:
             values.setdefault("u", 1.0)
         one = {name: np.full((1, 1), value) for name, value in values.items()} | {"labels": found.labels.astype(np.int32)[None, None]}
-        super().__init__(model, Draws(one), seed)
+        super().__init__(model, seed, Draws(one))
 
     # ---- given the partition
 
@@ -149,7 +149,7 @@ class SearchResult(Result):
 
         See Also
         --------
-        nrmmix.plots.trees.dendrogram : the tree, with its options.
+        nrmmix.plots.methods.trees.dendrogram : the tree, with its options.
 
         Examples
         --------
@@ -161,7 +161,7 @@ class SearchResult(Result):
         """
         from nrmmix.common.messages import known_name
         from nrmmix.plots import plot
-        from nrmmix.plots.trees import dendrogram
+        from nrmmix.plots.methods.trees import dendrogram
 
         kind = PICTURES[0] if kind is None else kind
         known_name("kind of plot of a search", kind, PICTURES)

@@ -11,6 +11,7 @@ import numpy as np
 
 from nrmmix.inference.variational import births, merges
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot, visit
+from nrmmix.posterior.factors import Factors
 
 WITHIN_SAMPLES = 1e-4  # nats a row: the tolerance of fresh fits
 SETTLED = 1e-4  # nats a row: a pass that gains less is time to look for further births
@@ -41,7 +42,7 @@ class Pass(NamedTuple):
     born: int  # components put in the place of others at its end
 
 
-Report = Callable[[Pass, Memory], None]
+Report = Callable[[Pass], None]
 
 
 class Climb:
@@ -54,6 +55,7 @@ class Climb:
         self.is_thorough = is_sample  # samples are not gone through again
         self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before the births of the last pass
         self.number, self.has_converged = 0, False
+        self.kept: tuple[Factors, float] | None = None  # as of the last pass whose bound is exact
 
     # ---- one pass
 
@@ -86,7 +88,7 @@ class Climb:
         while self.number < most and not self.has_converged:
             made = self.step()
             if report is not None:
-                report(made, memory)
+                report(made)
             gain = (made.bound - last) / memory.batches.size
             last = made.bound if not made.born else -math.inf
             if made.merged or made.born or not memory.is_exact or gain > max(settings.tol, SETTLED):
@@ -113,16 +115,16 @@ class Climb:
             merged += merges.merge(memory, pairs, lost, self.resting, self.number)
         if self.adopted is not None:
             self._keep_or_undo()
-        bound, clusters = memory.bound(), int((memory.factors.N >= LEAST_COUNT).sum())
+        if memory.is_exact:
+            memory.drop_empty()
+            memory.sort()
+            self.kept = memory.factors, memory.bound()
+        bound = memory.bound() if memory.is_exact else math.nan
+        components, clusters = memory.n_components, int((memory.factors.N >= LEAST_COUNT).sum())
         born = 0
         if collector is not None and memory.is_exact:
             of_names = {names[t]: collector.sample(t) for t in chosen}
             born = self._births({memory.ids.index(name): own for name, own in of_names.items() if name in memory.ids}, creation)
-        components = memory.n_components
-        if not born:
-            memory.drop_empty()
-            memory.sort()
-            bound, components = memory.bound(), memory.n_components
         return Pass(self.number, components, clusters, bound, merged, born)
 
     def _more_to_try(self) -> bool:

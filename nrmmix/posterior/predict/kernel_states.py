@@ -66,6 +66,11 @@ class DrawnMeasure:
         return self.model.blocks.component_distributions(self.theta, inputs, self.model.packed)
 
 
+def unseen_level(n: int) -> float:
+    """Observations, of n, below which unseen atoms enter by their mean."""
+    return min(max(SMALLEST_JUMP, 1e-4 * n), 1.0)
+
+
 class KernelState:
     """Kernel arrays with room for some clusters and a new one; once they are filled, a `states.PosteriorState`."""
 
@@ -134,7 +139,7 @@ class KernelState:
                 f"in a draw a location of {model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
                 "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."
             )
-        level = min(max(SMALLEST_JUMP, 1e-4 * model.n_obs), 1.0)
+        level = unseen_level(model.n_obs)
         return DrawnMeasure(model, self.widths, *predictive.draw_measure(self.data, self.state, model.packed.n_theta, level, rng))
 
     def _measure_from_outside(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -182,6 +187,19 @@ class RecordedDraws:
         labels = self._flat["labels"]
         return (labels[t] for t in self.chosen)
 
+    def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
+        for labels in self.partitions():
+            counts = _overlaps(labels, estimate)
+            yield counts / counts.sum(axis=1, keepdims=True)
+
+    def company(self, estimate: np.ndarray) -> np.ndarray:
+        alone, total = np.bincount(estimate)[estimate] == 1, np.zeros(len(estimate))
+        for labels in self.partitions():
+            counts = _overlaps(labels, estimate)
+            together, others = counts[labels, estimate] - 1, counts.sum(axis=1)[labels] - 1
+            total += np.where(others > 0, together / np.maximum(others, 1), alone)
+        return total / len(self)
+
     def _load(self, t: int) -> None:
         """Make the state that of a draw: parameters and cells that were drawn with it first, from which the statistics follow."""
         model, flat, data, state = self.model, self._flat, self._kernel_state.data, self._kernel_state.state
@@ -198,6 +216,12 @@ class RecordedDraws:
             frame = model.frame
             data.rows.y[:] = model.blocks.completed(frame.response, flat["imputed"][t], frame.inputs, model.packed)
         predictive.load_draw(data, state, flat["labels"][t], location, A, hyper)
+
+
+def _overlaps(labels: np.ndarray, estimate: np.ndarray) -> np.ndarray:
+    """(K, C): members of each cluster of a draw that lie in each cluster of the estimate."""
+    K, C = int(labels.max()) + 1, int(estimate.max()) + 1
+    return np.bincount(labels.astype(np.int64) * C + estimate, minlength=K * C).reshape(K, C)
 
 
 def clusters_of(model: Specification, labels: np.ndarray) -> KernelState:

@@ -26,13 +26,7 @@ NEW = -1  # label of a cluster that the estimate does not have
 
 def of_training_rows(states: States, estimate: np.ndarray) -> pd.DataFrame:
     """Labels of the estimate, and the probability that each row belongs where it is."""
-    alone = np.bincount(estimate)[estimate] == 1
-    total = np.zeros(len(estimate))
-    for labels in states.partitions():
-        counts = _counts(labels, estimate)
-        together, others = counts[labels, estimate] - 1, counts.sum(axis=1)[labels] - 1
-        total += np.where(others > 0, together / np.maximum(others, 1), alone)
-    return _frame(estimate, total / len(states), states.model.frame.index)
+    return _frame(estimate, states.company(estimate), states.model.frame.index)
 
 
 def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> pd.DataFrame:
@@ -48,23 +42,16 @@ def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) 
         some = ok[part]
         total, top = np.zeros((len(some), C + 1)), np.full((len(some), 1), -np.inf)
         with rows_of(rows.index, some):
-            for labels, terms in zip(states.partitions(), log_terms(states, rows.take(some), y[some]), strict=True):
+            for shares, terms in zip(states.shares_in(estimate), log_terms(states, rows.take(some), y[some]), strict=True):
                 higher = np.maximum(top, terms.max(axis=1, keepdims=True))
                 total *= np.exp(top - higher)
                 p, top = np.exp(terms - higher), higher
-                counts = _counts(labels, estimate)
-                total[:, :C] += p[:, :-1] @ (counts / counts.sum(axis=1, keepdims=True))
+                total[:, :C] += p[:, :-1] @ shares
                 total[:, C] += p[:, -1]
         best = total.argmax(axis=1)
         cluster[some] = np.where(best < C, best, NEW)
         probability[some] = total.max(axis=1) / total.sum(axis=1)
     return _frame(cluster, probability, rows.index)
-
-
-def _counts(labels: np.ndarray, estimate: np.ndarray) -> np.ndarray:
-    """(K, C): members of each cluster of a draw that lie in each cluster of the estimate."""
-    K, C = int(labels.max()) + 1, int(estimate.max()) + 1
-    return np.bincount(labels.astype(np.int64) * C + estimate, minlength=K * C).reshape(K, C)
 
 
 def _frame(cluster: np.ndarray, probability: np.ndarray, index: pd.Index) -> pd.DataFrame:

@@ -19,6 +19,8 @@ import numpy as np
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.predict.factor_states import FactorDraws
 from nrmmix.posterior.predict.kernel_states import RecordedDraws
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
 
@@ -102,13 +104,16 @@ class States(Protocol):
         Without responses (None) points are rows of inputs, for means.
         """
 
-    def partitions(self) -> Iterator[np.ndarray]:
-        """Of each state the clusters (n,) of the fitted rows, numbered 0, ..., K - 1, none of them empty; no state is loaded for that."""
+    def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
+        """Of each state (K, C): the shares of its clusters that lie in the clusters 0, ..., C - 1 of a partition (n,) of the fitted rows."""
+
+    def company(self, estimate: np.ndarray) -> np.ndarray:
+        """(n,) how surely each fitted row is in its cluster of a partition: mean share of its companions that are there with it."""
 
 
-def states_of(posterior: Posterior, limit: int | None) -> States:
+def states_of(posterior: Posterior | FactorPosterior, limit: int | None) -> States:
     """The states of a posterior, evenly spread over them where there are more than `limit`; None for all."""
-    return RecordedDraws(posterior, limit)
+    return FactorDraws(posterior, limit) if isinstance(posterior, FactorPosterior) else RecordedDraws(posterior, limit)
 
 
 def log_terms(states: States, rows: PredictionRows, y: np.ndarray) -> Iterator[np.ndarray]:

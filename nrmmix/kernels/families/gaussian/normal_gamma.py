@@ -177,6 +177,15 @@ def _score(y, stat, work, out, s, first, d, K, i, bound):
         out[k] += c[k] - h[k] * total[k]
 
 
+@kernel
+def _predictive(rows, o, n):
+    """The table's entry; of counts that are fractions, which variational fits have, what it would be."""
+    if n == math.floor(n):
+        return rows.constant[o + TABLES + int(n)]
+    nu_n, r_n = rows.constant[o + NU] + n, rows.constant[o + R] + n
+    return math.lgamma(0.5 * (nu_n + 1.0)) - math.lgamma(0.5 * nu_n) + 0.5 * (math.log(r_n / (r_n + 1.0)) - math.log(math.pi))
+
+
 @fast
 def _score_cells(rows, stat, out, block, K, i):
     """The same cell by cell, missing cells left out."""
@@ -199,7 +208,7 @@ def _score_cells(rows, stat, out, block, K, i):
         else:
             psi, log_spread = stat[s + MEAN + 2 * d + j], rows.constant[spreads + j]
             for k in range(K):
-                out[k] += rows.constant[o + TABLES + int(n[k])] - log_spread - 0.5 * log_pos(psi[k])
+                out[k] += _predictive(rows, o, n[k]) - log_spread - 0.5 * log_pos(psi[k])
 
 
 @kernel

@@ -1,0 +1,222 @@
+"""Variational methods and their options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from nrmmix.common.messages import count, flag, number, positive
+from nrmmix.common.registry import plugin, written
+from nrmmix.inference.method import Method
+from nrmmix.model.families.exponential import NotExponential
+from nrmmix.model.priors.measures import DirichletProcess
+
+if TYPE_CHECKING:
+    from nrmmix.inference.variational.run import VariationalOutcome
+    from nrmmix.model.specification import Specification
+
+COMPONENTS = 25  # unless there are fewer rows
+MOST = 10**6
+
+
+@dataclass(frozen=True)
+class Variational(Method):
+    """What the variational methods have in common."""
+
+    name: ClassVar[str]
+    accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
+    why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, self.checked(one.name, getattr(self, one.name)))
+
+    @staticmethod
+    def checked(name: str, value: Any) -> Any:
+        """An option in its range."""
+        if name in ("components", "batches", "passes"):
+            return None if value is None and name != "passes" else count(name, value, 1, MOST)
+        if name == "kappa":
+            if not 0.5 < number(value) <= 1:
+                raise ValueError(f"kappa must be greater than 0.5 and at most 1, so that steps neither end too soon nor last, not {value!r}.")
+            return float(value)
+        if name == "merges" and value == "greedy":
+            return value
+        return flag(name, value) if name in ("births", "merges") else positive(name, value)
+
+    def refusal(self, model: Specification) -> str:
+        if model.is_regression:
+            return f"nm.{self} is for mixtures, `responses ~ 1`: with covariate kernels the weights of components have no factor in closed form"
+        if not isinstance(model.prior, DirichletProcess):
+            return (
+                f"nm.{self} needs nm.DirichletProcess(), whose sticks are independent beta variables; those of "
+                f"{type(model.prior).__name__} are not, and have no factor in closed form"
+            )
+        try:
+            model.exponential()
+        except NotExponential as why:
+            return f"nm.{self}: {why}"
+        return ""
+
+    def check(self, model: Specification) -> None:
+        """A ValueError if an option does not fit the data."""
+        for name in ("components", "batches"):
+            value = getattr(self, name, None)
+            if value is not None and value > model.n_obs:
+                each = "one row" if name == "batches" else "a row that it starts from"
+                raise ValueError(f"nm.{self}: {name}={value} for {model.n_obs} rows; each has {each} at least: give {name}={model.n_obs} or less.")
+
+    def run(self, model: Specification, name: str, **arguments: Any) -> VariationalOutcome:
+        from nrmmix.inference.variational.run import run_variational
+
+        return run_variational(model, self, name, **arguments)
+
+    __str__ = written
+
+
+@plugin
+@dataclass(frozen=True)
+class VB(Variational):
+    """Variational inference on all rows at once, for Dirichlet process mixtures.
+
+    Coordinate ascent of the evidence lower bound: each pass gives every row probabilities of the components, then every component, and the
+    sticks with the mass, the law that is best given these.  The bound never falls, and has all constants: fits with different numbers of
+    components can be compared by it.
+
+    Parameters
+    ----------
+    components : int, optional
+        Components to start from; default 25, or as many as rows where these are fewer.
+    passes : int, default 500
+        Passes over the rows, at most.
+    tol : float, default 1e-6
+        Stop where a pass raises the bound by less, in nats a row.
+    merges : bool, default False
+        Join two components after a pass where that raises the bound.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range.
+
+    Notes
+    -----
+    `fit(init=)` is "k-means++", the default, seeds far from each other in the divergence of the family; "random", any rows; labels of the
+    rows used; or an earlier fit of the same rows, whose clusters it starts from.  Which bound is reached depends on the start.
+
+    References
+    ----------
+    Blei & Jordan (2006), Variational inference for Dirichlet process mixtures, Bayesian Analysis 1.  Unlike there sticks and mass are one
+    factor, which bounds the evidence more tightly.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method=nm.VB(components=10, merges=True), rng=1)
+    >>> fit.n_clusters
+    2
+    """
+
+    name: ClassVar[str] = "vb"
+    components: int | None = None
+    passes: int = 500
+    tol: float = 1e-6
+    merges: bool = False
+
+
+@plugin
+@dataclass(frozen=True)
+class StochasticVB(Variational):
+    """Stochastic variational inference (Hoffman, Blei, Wang & Paisley 2013), for Dirichlet process mixtures.
+
+    After each batch the statistics of the components go a step towards those of the batch, taken for all rows: step t has size
+    (t + delay)^-kappa.  The bound of the passes is an estimate; after the last the rows are visited once more with the components as they
+    are, which makes the bound of the result exact.
+
+    Parameters
+    ----------
+    components : int, optional
+        Default 25, or as many as rows where these are fewer.
+    batches : int, optional
+        Default one for each 1,024 rows, at most 100.
+    passes : int, default 50
+    kappa : float, default 0.6
+        Greater than 0.5, at most 1.
+    delay : float, default 1.0
+        Greater than 0.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range.
+
+    See Also
+    --------
+    VB : where it starts.
+    MemoizedVB : batches without a step size, with an exact bound.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method=nm.StochasticVB(batches=4), rng=1)
+    >>> fit.n_clusters > 1
+    True
+    """
+
+    name: ClassVar[str] = "stochastic_vb"
+    components: int | None = None
+    batches: int | None = None
+    passes: int = 50
+    kappa: float = 0.6
+    delay: float = 1.0
+
+
+@plugin
+@dataclass(frozen=True)
+class MemoizedVB(Variational):
+    """Memoized variational inference with births and merges (Hughes & Sudderth 2013), for Dirichlet process mixtures.
+
+    The components are updated after each batch of rows, of which the statistics of the last visit are remembered: the bound is exact after
+    every batch and never falls.  Merges are accepted where they raise the bound.  Births are fresh fits to rows of one component,
+    adopted in its place, and undone if the bound is lower after the pass and its merges; before the fit ends every component is tried
+    once more at length.  So the number of components is found, from one on.
+
+    Parameters
+    ----------
+    components : int, optional
+        Components to start from; default 1 with births, otherwise 25, or as many as rows where these are fewer.
+    batches : int, optional
+        Default one for each 1,024 rows, at most 20.
+    passes : int, default 100
+        Passes over the rows, at most.
+    births : bool, default True
+    merges : bool or "greedy", default True
+        "greedy" accepts merges that raise the bound of one batch alone: the GreedyMerge of the paper, which is there to be compared with
+        and removes structure where batches are small.
+    tol : float, default 1e-6
+        Stop where a pass raises the bound by less, in nats a row, and nothing else is left to try.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of range.
+
+    See Also
+    --------
+    VB : where it starts.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="memoized_vb", rng=1)
+    >>> fit.n_clusters
+    2
+    """
+
+    name: ClassVar[str] = "memoized_vb"
+    components: int | None = None
+    batches: int | None = None
+    passes: int = 100
+    births: bool = True
+    merges: bool | str = True
+    tol: float = 1e-6

@@ -1,0 +1,156 @@
+"""How a variational fit is run: its start, the passes, and what is kept when it is stopped."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nrmmix.common.messages import did_you_mean, quoted, seconds
+from nrmmix.common.progress import Progress
+from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.warnings import warn
+from nrmmix.inference.variational.climb import Climb, Pass, Settings
+from nrmmix.inference.variational.memory import Batches, Memory
+from nrmmix.inference.variational.options import COMPONENTS, MemoizedVB, StochasticVB, Variational
+from nrmmix.inference.variational.start import STARTS, of_labels, seeded
+from nrmmix.inference.variational.stochastic import Descent
+from nrmmix.model.families.exponential import Statistics
+from nrmmix.model.frame.arrays import TOO_FAR
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.factors import Factors
+
+ROWS_EACH = 1024  # of a batch, by default
+MOST_BATCHES = {"memoized_vb": 20, "stochastic_vb": 100}
+WARM_ROWS, WARM_PASSES = 10_000, 10  # of a sample that components from seeds are fitted to before all rows are visited
+DIGITS = 1e-10  # share of sums of squares below which they have cancelled
+LOST = (
+    "sums of squares and squares of means have cancelled: components lie so far from the prior mean, or the prior's scale is so small against "
+    "the data, that variances are lost in rounding; centre the responses, or give a larger scale=."
+)
+
+
+class VariationalOutcome(NamedTuple):
+    """What a variational fit gives back: the factors by their counts and statistics."""
+
+    method: Variational
+    name: str
+    rows: Statistics
+    factors: Factors
+    elbo: float
+    passes: list[Pass]
+    has_converged: bool
+    seed: int
+    seconds: float
+    interrupted: bool
+
+
+class _Stopped(Exception):
+    """The time limit is over."""
+
+
+def run_variational(
+    model: Specification, method: Variational, name: str, *, init: Any, rng: Any, progress: bool | None, time_limit: float | None
+) -> VariationalOutcome:
+    """Run a variational method on a model; see `Model.fit`.  A ValueError if an argument is out of range."""
+    method.check(model)
+    limit = seconds("time_limit", time_limit)
+    start = _start_of(init, model)
+    seeds = seed_sequence(rng)
+    random = np.random.default_rng(seeds.spawn(1)[0])
+    started, passes = time.perf_counter(), []
+    side = model.exponential()
+    rows = model.statistics(side)
+    _check_rows(rows, model)
+    climb, interrupted = None, False
+    with Progress(progress) as line:
+
+        def report(made: Pass) -> None:
+            passes.append(made)
+            line.update(f"pass {made.number}, {made.n_clusters} clusters, bound {made.bound:.2f}", made.number / method.passes)
+            if limit is not None and time.perf_counter() - started > limit:
+                raise _Stopped
+
+        try:
+            climb = _climb(model, method, rows, start, random)
+            climb.run(report)
+        except (_Stopped, KeyboardInterrupt) as stopped:
+            interrupted = True
+            if climb is None or climb.kept is None:
+                if isinstance(stopped, KeyboardInterrupt):
+                    raise KeyboardInterrupt("stopped before the first pass over the rows was finished") from None
+                raise TimeoutError("time_limit was over before the first pass over the rows was finished; give more seconds.") from None
+        except np.linalg.LinAlgError:
+            raise FloatingPointError(LOST) from None
+    factors, bound = climb.kept
+    if not math.isfinite(bound):
+        raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
+    if side.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
+        warn(f"the bound and the components are not to be trusted: {LOST}")
+    return VariationalOutcome(
+        method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), time.perf_counter() - started, interrupted,
+    )
+
+
+def _check_rows(rows: Statistics, model: Specification) -> None:
+    far = (np.abs(rows.dense) > TOO_FAR).any(axis=0)
+    if far.any():
+        label = model.frame.index[int(np.flatnonzero(far)[0])]
+        raise ValueError(f"row {label!r} lies more than {TOO_FAR:g} prior standard deviations out; correct it, or widen the prior.")
+
+
+def _start_of(init: Any, model: Specification) -> str | np.ndarray:
+    """A name of a start, or labels 0, ..., K - 1 of the rows used."""
+    n = model.n_obs
+    if isinstance(init, str):
+        if init == "sequential":  # the default of `Model.fit`, which belongs to chains
+            return STARTS[0]
+        if init not in STARTS:
+            raise ValueError(
+                f"init must be {quoted(STARTS)}, labels or a fit of the same rows, not {init!r}{did_you_mean(init, STARTS)}"
+            )
+        return init
+    labels = np.asarray(init.partition().labels if hasattr(init, "partition") else init)
+    if labels.shape != (n,):
+        what = "the fit given as init has" if hasattr(init, "partition") else "init holds"
+        raise ValueError(f"{what} labels of shape {labels.shape}; there are {n} rows: give one label for each.")
+    if labels.dtype.kind not in "iub":
+        raise ValueError(f"init must hold whole numbers, one label a row, not {labels.dtype} values.")
+    return np.unique(labels, return_inverse=True)[1].reshape(-1)
+
+
+def _climb(
+    model: Specification, method: Variational, rows: Statistics, start: str | np.ndarray, rng: np.random.Generator
+) -> Climb | Descent:
+    """A fit at its start."""
+    side, mass, n = rows.side, model.prior.mass, rows.n
+    memoized = isinstance(method, MemoizedVB)
+    births = memoized and method.births
+    batches = 1
+    if memoized or isinstance(method, StochasticVB):
+        batches = method.batches or min(max(n // ROWS_EACH, 1), MOST_BATCHES[method.name])
+    how = STARTS[0] if isinstance(start, np.ndarray) else start
+    components = method.components or (1 if births else min(COMPONENTS, n))
+    if isinstance(start, np.ndarray):
+        N, s = of_labels(rows, start)
+    elif components == 1:
+        N, s = np.array([float(n)]), rows.total()[None]
+    else:
+        sample = rows if n <= WARM_ROWS else rows.take(np.sort(rng.choice(n, WARM_ROWS, replace=False)))
+        N, s = seeded(sample, components, rng, how)
+        if sample is not rows:
+            warm = Memory(side, mass, Batches(sample, 5, keep=True))
+            warm.start(N, s)
+            Climb(warm, Settings(WARM_PASSES, 1e-4), rng).run()
+            N, s = warm.factors.N * (n / sample.n), warm.factors.s * (n / sample.n)
+    memory = Memory(side, mass, Batches(rows, batches))
+    memory.start(N, s)
+    memory.sort()
+    if isinstance(method, StochasticVB):
+        return Descent(memory, method, rng)
+    settings = Settings(
+        method.passes, method.tol, merges=bool(method.merges), greedy=method.merges == "greedy", births=births, start=how,
+    )
+    return Climb(memory, settings, rng)

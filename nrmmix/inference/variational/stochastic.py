@@ -1,0 +1,58 @@
+"""Stochastic variational inference: steps towards the statistics of one batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nrmmix.inference.variational.climb import LEAST_COUNT, Pass
+from nrmmix.inference.variational.memory import Memory, visit
+from nrmmix.inference.variational.options import StochasticVB
+from nrmmix.posterior.factors import Factors
+
+
+class Descent:
+    """Passes of steps; at the end the rows are visited with the components as they are."""
+
+    def __init__(self, memory: Memory, method: StochasticVB, rng: np.random.Generator):
+        self.batches, self.method, self.rng = memory.batches, method, rng
+        self.side, self.mass, self.factors = memory.side, memory.mass, memory.factors
+        self.kept: tuple[Factors, float] | None = None
+        self.has_converged = False
+
+    def run(self, report: Callable[[Pass], None]) -> None:
+        batches, step = self.batches, 0
+        try:
+            for number in range(1, self.method.passes + 1):
+                bounds = []
+                for b in self.rng.permutation(len(batches.bounds)):
+                    step += 1
+                    bounds.append(self._step(b, (step + self.method.delay) ** -self.method.kappa))
+                order = np.argsort(-self.factors.N, kind="stable")
+                self.factors = Factors(self.side, self.mass, self.factors.N[order], self.factors.s[order])
+                clusters = int((self.factors.N >= LEAST_COUNT).sum())
+                made = Pass(number, self.factors.n_components, clusters, float(np.mean(bounds)), 0, 0)
+                self.kept = self.kept or (self.factors, made.bound)
+                report(made)
+        finally:
+            if self.kept is not None:
+                self.kept = self._exact()
+
+    def _step(self, b: int, rho: float) -> float:
+        """Towards batch b; an estimate of the bound before it."""
+        batches, now = self.batches, self.factors
+        found = visit(batches, b, now)
+        scale = batches.rows.n / (batches.bounds[b][1] - batches.bounds[b][0])
+        self.factors = Factors(
+            self.side, self.mass, (1 - rho) * now.N + rho * scale * found.N, (1 - rho) * now.s + rho * scale * found.s
+        )
+        return Factors(self.side, self.mass, scale * found.N, scale * found.s).log_evidence + scale * float(found.H.sum()) + batches.log_h
+
+    def _exact(self) -> tuple[Factors, float]:
+        """The best factors given the rows' probabilities under the present ones, and their bound."""
+        found = [visit(self.batches, b, self.factors) for b in range(len(self.batches.bounds))]
+        N, s, H = (sum(parts) for parts in zip(*((one.N, one.s, one.H) for one in found), strict=True))
+        order = np.argsort(-N, kind="stable")
+        factors = Factors(self.side, self.mass, N[order], s[order])
+        return factors, factors.log_evidence + float(H.sum()) + self.batches.log_h

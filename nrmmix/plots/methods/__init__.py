@@ -1,0 +1,1 @@
+"""Pictures of results that are not of chains: trees of searches, variational fits."""

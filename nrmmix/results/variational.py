@@ -1,0 +1,309 @@
+"""The result of variational inference: factors that stand for the posterior, and the bound on the evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.common.messages import count, one_of
+from nrmmix.common.seeds import prediction_seed
+from nrmmix.inference.variational.run import VariationalOutcome
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.partition import LOSSES, SIMILARITY_LIMIT, Partition, canonical, expected_loss
+from nrmmix.results.base import Result, wraps
+
+PICTURES = ("density", "clusters", "responsibilities", "elbo", "n_clusters")
+MOST_SAMPLED, LEAST_SAMPLED, LABELS = 100, 10, 2e6  # partitions drawn from q for the loss of a point estimate, and labels in them all
+
+
+class VariationalResult(Result):
+    """A variational posterior of a Dirichlet process mixture, q(z) q(phi) q(v, mass), and its lower bound on the log evidence.
+
+    Made by `Model.fit` and `nrmmix.fit` with `method="vb"`, `"stochastic_vb"` or `"memoized_vb"`.  Predictions are averages over the
+    factors: E[w_k] of the weights, posterior predictives of the components, and what is left to new ones.  Bands are of random measures
+    drawn from q: they lack that rows could be divided otherwise than q has it, and are narrower than those of chains.
+
+    Attributes
+    ----------
+    model : Model
+    method : str
+        Name of the method.
+    options : VB, StochasticVB or MemoizedVB
+        The method itself.
+    elbo : float
+        Lower bound of log p(X), the sum of exp(`Model.log_joint`) over all partitions, the mass integrated out; all constants are in it, but
+        for multinomial coefficients, which `log_joint` leaves out too.
+    passes : DataFrame
+        By number of the pass: elbo at its end (an estimate in passes of stochastic inference, NaN where it is not exact), n_components,
+        n_clusters, and components merged and born.
+    n_clusters : int
+        Components with half a row or more.
+    n_components : int
+        Components of q, the largest first.
+    weights : Series
+        E[w_k] of the components, and of all others together under the name -1.
+    factors : nrmmix.posterior.factors.Factors
+        Expected counts `N` (K,) and statistics, and what follows from them.
+    has_converged : bool
+        Whether it was the tolerance that ended the fit.
+    seed : int
+    seconds : float
+        Wall clock.
+    interrupted : bool
+        Whether it was stopped; then it is as after the last whole pass.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="memoized_vb", rng=1)
+    >>> fit.n_clusters, round(fit.elbo, 2)
+    (2, -1160.83)
+    """
+
+    def __init__(self, model: Specification, outcome: VariationalOutcome) -> None:
+        super().__init__(model, outcome.seed)
+        self._outcome = outcome
+        self.options, self.method, self.factors, self.elbo = outcome.method, outcome.name, outcome.factors, outcome.elbo
+        self.has_converged, self.seconds, self.interrupted = outcome.has_converged, outcome.seconds, outcome.interrupted
+        self.passes = pd.DataFrame(outcome.passes).set_index("number").rename_axis("pass").rename(columns={"bound": "elbo"})
+        self.passes = self.passes[["elbo", "n_components", "n_clusters", "merged", "born"]]
+        self._most_probable: tuple[np.ndarray, np.ndarray] | None = None
+
+    # ---- the factors
+
+    @property
+    def posterior(self) -> FactorPosterior:
+        return FactorPosterior(self.model, self.factors, self._outcome.rows, self.seed)
+
+    def _averaged(self, kind: str, draws: int) -> FactorPosterior:
+        return self.posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
+
+    @property
+    def n_components(self) -> int:
+        return self.factors.n_components
+
+    @property
+    def n_clusters(self) -> int:
+        return int((self.factors.N >= 0.5).sum())
+
+    @property
+    def weights(self) -> pd.Series:
+        weights, rest = self.factors.sticks.expected_weights
+        return pd.Series(np.append(weights, rest), index=pd.Index([*range(len(weights)), -1], name="component"), name="weight")
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(n,) clusters of the rows used: their most probable components, numbered by first appearance."""
+        return canonical(self._components()[0])[0]
+
+    def _components(self) -> tuple[np.ndarray, np.ndarray]:
+        """Most probable component of each row, and its probability."""
+        if self._most_probable is None:
+            self._most_probable = self.posterior.most_probable()
+        return self._most_probable
+
+    def responsibilities(self) -> np.ndarray:
+        """Probabilities of the components for each row used.
+
+        Returns
+        -------
+        ndarray, (n, n_components)
+            Rows add up to 1; components in the order of `weights`.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="memoized_vb", rng=1)
+        >>> fit.responsibilities().shape == (82, fit.n_components)
+        True
+        """
+        out = np.empty((self.model.n_obs, self.n_components))
+        for some, r in self.posterior.blocks():
+            out[some] = r.T
+        return out
+
+    # ---- clusters
+
+    def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
+        """Rows by their most probable components.
+
+        Parameters
+        ----------
+        loss : {"vi", "binder"}, default "vi"
+            Of which the expectation is given, over partitions drawn from q: 100, of more than 20,000 rows fewer, 10 at least.
+        max_clusters : int, optional
+            Most clusters: rows go to the most probable of the largest components.
+        runs : int
+            Of searches; here there is nothing to search.
+        rng : int, SeedSequence, Generator or None
+            Seed of the partitions drawn; None follows from the fit's seed.
+
+        Returns
+        -------
+        nrmmix.posterior.partition.Partition
+            labels (n,) of the rows used, loss, expected_loss, n_clusters, sizes, credible_ball.
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="memoized_vb", rng=1)
+        >>> fit.partition().sizes.tolist()
+        [175, 97]
+        """
+        one_of("loss", loss, LOSSES)
+        most = self.n_components if max_clusters is None else count("max_clusters", max_clusters, 1)
+        key = (loss, most)
+        if rng is None and key in self._partitions:
+            return self._partitions[key]
+        random = np.random.default_rng(prediction_seed(self.seed) if rng is None else rng)
+        n = self.model.n_obs
+        size = int(np.clip(LABELS / n, LEAST_SAMPLED, MOST_SAMPLED))
+        labels, drawn = np.empty(n, np.int64), np.empty((size, n), np.int32)
+        for some, r in self.posterior.blocks():
+            labels[some] = r[:most].argmax(axis=0)
+            drawn[:, some] = _drawn(r, size, random)
+        labels = canonical(labels)[0]
+        found = Partition(labels.astype(np.int64), loss, expected_loss(labels, drawn, loss), drawn)
+        if rng is None:
+            self._partitions[key] = found
+        return found
+
+    def similarity(self) -> np.ndarray:
+        """Probabilities under q that two rows share a component.
+
+        Returns
+        -------
+        ndarray of float32, (n, n)
+
+        Raises
+        ------
+        ValueError
+            Above 20,000 rows, whose matrix would not fit.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="memoized_vb", rng=1)
+        >>> fit.similarity().shape
+        (82, 82)
+        """
+        if self.model.n_obs > SIMILARITY_LIMIT:
+            raise ValueError(f"similarity: the matrix of {self.model.n_obs:,} rows would not fit; the limit is {SIMILARITY_LIMIT:,} rows.")
+        r = self.responsibilities().astype(np.float32)
+        out = r @ r.T
+        np.fill_diagonal(out, 1.0)
+        return out
+
+    # ---- reports
+
+    def _summary(self) -> Any:
+        from nrmmix.report.summary import variational_summary
+
+        return variational_summary(self)
+
+    def glance(self) -> pd.DataFrame:
+        """The whole fit in one row: model, method, size, bound and number of clusters.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="vb", rng=1)
+        >>> int(fit.glance()["n_obs"].iloc[0])
+        82
+        """
+        from nrmmix.report.frames import variational_glance
+
+        return variational_glance(self)
+
+    def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+        """Draw the fit: "density", "clusters", "responsibilities", "elbo" or "n_clusters".
+
+        Parameters
+        ----------
+        kind : str, optional
+            Default the density where the model has such a picture, else the bound.
+        ax : matplotlib Axes or array of them, optional
+            Where to draw; default a new figure.
+        **options
+            Those of the kind; see `nrmmix.plots.plot` and `nrmmix.plots.methods.variational`.
+
+        Returns
+        -------
+        Axes, or an array of them
+
+        Raises
+        ------
+        ValueError
+            If the kind is unknown or does not suit the model.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> from matplotlib.figure import Figure
+        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="memoized_vb", rng=1)
+        >>> fit.plot("elbo", Figure().subplots()).get_xlabel()
+        'pass'
+        """
+        from nrmmix.plots.methods.variational import plot
+
+        return plot(self, kind, ax, **options)
+
+    def report(self, path: Any) -> Path:
+        """Write a report as one HTML file: summary and pictures.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File to write, its name ending in .html.
+
+        Returns
+        -------
+        Path
+            Of the file.
+
+        Raises
+        ------
+        ValueError, OSError
+            If the file cannot be written.
+        """
+        from nrmmix.report.html import write
+
+        return write(self, path)
+
+    def save(self, path: Any) -> Path:
+        """Write the fit to a file that `nrmmix.load` reads; see `nrmmix.results.saving.save`."""
+        from nrmmix.results.saving import save
+
+        return save(self, path)
+
+    def __repr__(self) -> str:
+        model = self.model
+        stopped = ", stopped early" if self.interrupted else "" if self.has_converged else ", not converged"
+        return (
+            f"VariationalResult: NRM mixture {model.formula or 'of every column'} ({model.n_obs} observations)\n"
+            f"  {self.n_clusters} clusters by {self.method}, {len(self.passes)} passes, {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
+            f"  evidence lower bound {self.elbo:.2f}; more in .summary(), .plot(), .predict()"
+        )
+
+
+def _drawn(r: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """(size, b) components drawn from probabilities r (K, b)."""
+    K, b = r.shape
+    steps = np.cumsum(r, axis=0)
+    ends = (steps / steps[-1]).T + np.arange(b)[:, None]  # rows end to end: one sorted array
+    found = np.searchsorted(ends.ravel(), np.arange(b) + rng.random((size, b)), side="right")
+    return np.clip(found - K * np.arange(b), 0, K - 1)
+
+
+@wraps(VariationalOutcome)
+def _(outcome: VariationalOutcome, model: Specification) -> VariationalResult:
+    return VariationalResult(model, outcome)
