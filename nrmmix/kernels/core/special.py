@@ -204,3 +204,24 @@ def draw_share(weight, m, r):
 def draw_integer(n, rng):
     """An integer in 0..n-1, each as likely up to 2^-53 (`Generator.integers` would allocate)."""
     return min(int(rng.random() * n), n - 1)
+
+
+@kernel
+def interpolate_columns(z, values, slopes, width, out):
+    """out[j, k] = the function of column k at z[j, k], by cubic Hermite polynomials between values and slopes (K, M).
+
+    Nodes are equally spaced in asinh(z), from -width to width, and slopes by node spacing; NaN beyond.
+    """
+    M = values.shape[1]
+    scale = (M - 1) / (2.0 * width)
+    for j in range(z.shape[0]):
+        for k in range(z.shape[1]):
+            at = (math.asinh(z[j, k]) + width) * scale
+            if 0.0 <= at < M - 1:
+                m = int(at)
+                t = at - m
+                rise = values[k, m + 1] - values[k, m]
+                a, b = slopes[k, m] - rise, rise - slopes[k, m + 1]
+                out[j, k] = values[k, m] + t * (rise + (1.0 - t) * ((1.0 - t) * a + t * b))
+            else:
+                out[j, k] = math.nan

@@ -9,7 +9,7 @@ from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure import nrm
 
-STEP = 0.5  # of the trapezoid in log v: its error is 2e-8
+STEP, FIRST = 0.28, -3.5  # of the trapezoid in s, whose error is 1e-8; at first v exp(-rate v) is 1e-13 of its largest
 NEGLIGIBLE = 1e-14
 
 
@@ -97,6 +97,8 @@ def weights_at(v, factor, base, K_row, location, size, K, R0, mass, sigma, log_s
 def regression_weights(data, state, K_row, out):
     """Quadrature over v = V of one extra group with covariate kernel K_row; sums to 1 in each draw.
 
+    The integrand falls from v = 0 on, at first as exp(-rate v): a trapezoid in s with log v = s - exp(-s) - log(rate) has few nodes where
+    v is small, and takes whatever tail there is (double exponential quadrature, Takahasi & Mori 1974).
     A finite measure has no atom in reach of the group with some probability; the weights are given that it has one, and are 0 where
     all its atoms are occupied and out of reach.
     """
@@ -116,14 +118,14 @@ def regression_weights(data, state, K_row, out):
     rate = weights_at(0.0, 0.0, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth0, out)
     if rate == 0.0:
         return
-    x = math.log(NEGLIGIBLE / rate)
-    best = 0.0
+    s, x0, best = FIRST, -math.log(rate), 0.0
     while True:
+        x = x0 + s - math.exp(-s)
         v = math.exp(x)
         logs, growth = nrm.growth_sums(data, state, base, K_row, v, c, data.R0)
         survival = math.exp(-(logs - logs0) - mass * (growth - growth0))  # minus its derivative in v is the integrand's sum
         last = x + STEP > LOG_V_MAX
-        factor = (0.5 if last else 1.0) * STEP * v * survival
+        factor = (0.5 if last else 1.0) * STEP * v * (1.0 + math.exp(-s)) * survival
         rate = weights_at(v, factor, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth, out)
         if last:  # a heavy tail: what is left of the integral, in the proportions of its end
             if data.setup[MEASURE] != FINITE:
@@ -134,7 +136,7 @@ def regression_weights(data, state, K_row, out):
         best = max(best, factor * rate)
         if factor * rate < NEGLIGIBLE * best:
             break
-        x += STEP
+        s += STEP
     if data.setup[MEASURE] == FINITE:
         total = 0.0
         for k in range(K + 1):

@@ -137,7 +137,7 @@ class OneResponse(Linear):
         z = self.observe_inputs(inputs)
         Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
         spread = self._unit * np.sqrt(S / df * (1.0 + Q))
-        return [StudentT(self.means(z @ g), spread, np.broadcast_to(df, spread.shape))]
+        return [StudentT(self.means(z @ g), spread, df[None])]
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         mean = self.means(self.observe_inputs(inputs) @ theta[2:])
@@ -222,7 +222,7 @@ class SeveralResponses(Linear):
         Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
         centre = self.means(np.einsum("ia,ajk->ikj", z, G))
         spread = np.sqrt(np.diagonal(S, axis1=1, axis2=2) * ((1.0 + Q) / df)[:, :, None])
-        return [StudentT(centre[..., j], spread[..., j], np.broadcast_to(df, Q.shape)) for j in range(len(self.names))]
+        return [StudentT(centre[..., j], spread[..., j], df[None]) for j in range(len(self.names))]
 
     def _drawn(self, theta: np.ndarray, z: np.ndarray, rows: str) -> tuple[np.ndarray, np.ndarray]:
         """Means of parameters (n_theta, M) at inputs z, and W^-1 in the units of the data (M, d, d)."""
