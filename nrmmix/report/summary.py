@@ -82,8 +82,8 @@ def variational_summary(fit: VariationalResult) -> Report:
         *_word_tables(found, WIDTH),
     ]
     note = (
-        "Clusters: rows by their most probable components. Stability: the mean probability of the members under q. Parameters: posterior mean "
-        "± standard deviation given this partition."
+        "Clusters: rows by their most probable components. Stability: the mean probability of the members under q. Parameters: posterior "
+        "mean ± standard deviation given this partition."
     )
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
@@ -95,10 +95,10 @@ def variational_verdict(fit: VariationalResult) -> str:
     if fit.interrupted:
         state = "Stopped before it had converged: it is as after the last whole pass."
     elif fit.has_converged:
-        state = "Converged to a local optimum of the bound; another start, rng=, may lead to another, and the higher bound is the better fit."
+        state = "Converged to a local optimum of the bound: another start, rng=, may lead to another, of which the higher is the better."
     else:
         state = "The passes were over before the bound had settled; give more, passes=."
-    return f"{state} Variational inference, not samples: bands take the division of the rows for given, and are narrower than those of chains."
+    return f"{state} Variational inference, not samples: bands take the division of the rows for given and are too narrow."
 
 
 # -------------------------------------------------------------------------------------------------- the tables

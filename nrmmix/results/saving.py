@@ -29,7 +29,9 @@ from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
 from nrmmix.results import older
+from nrmmix.results import variational_file as variational
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.variational import VariationalResult
 
 FORMAT, VERSION, OLDEST = "nrmmix fit", 5, 3  # format 3 may lack options of moves, which is found where they are read
 HEADER = "header"
@@ -37,12 +39,12 @@ WRITTEN = {"explicit": "held"}  # names in files that differ from those of field
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
 
-def save(fit: MCMCResult, path: Any) -> Path:
-    """Write a fit to a file: model, data used, draws, and where the chains stand.
+def save(fit: MCMCResult | VariationalResult, path: Any) -> Path:
+    """Write a fit to a file: model, data used, draws, and where the chains stand; of a variational fit the factors and passes.
 
     Parameters
     ----------
-    fit : MCMCResult
+    fit : MCMCResult or VariationalResult
     path : str or path-like
         File to write, its name ending in .npz; one that exists is replaced once the new one is complete.
 
@@ -84,6 +86,16 @@ def save(fit: MCMCResult, path: Any) -> Path:
         "nrmmix": __version__,
         "model": {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")},
         "data": encode_source(frame, put),
+    } | (variational.header_of(fit, put) if isinstance(fit, VariationalResult) else _chains(fit, put))
+    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
+    with files.replaced(where) as file:
+        np.savez_compressed(file, **{HEADER: text}, **held)
+    return where
+
+
+def _chains(fit: MCMCResult, put: Callable[..., str]) -> dict[str, Any]:
+    """Draws, and where the chains stand."""
+    return {
         "run": {name: getattr(fit, name) for name in RUN} | {"cycle": encode(fit.cycle)},
         "draws": {name: put(_narrow(values), f"draws/{name}") for name, values in fit.draws.items()},
         "chains": [
@@ -99,14 +111,10 @@ def save(fit: MCMCResult, path: Any) -> Path:
             for c, checkpoint in enumerate(fit.checkpoints)
         ],
     }
-    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
-    with files.replaced(where) as file:
-        np.savez_compressed(file, **{HEADER: text}, **held)
-    return where
 
 
-def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult:
-    """Read a fit that `MCMCResult.save` has written: it predicts the same to the bit, and can be extended.
+def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | VariationalResult:
+    """Read a fit that its method `save` has written: it predicts the same to the bit, and chains can be extended.
 
     Parameters
     ----------
@@ -116,7 +124,7 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult:
 
     Returns
     -------
-    MCMCResult
+    MCMCResult or VariationalResult
 
     Raises
     ------
@@ -199,7 +207,7 @@ def _arrays(file: BinaryIO, max_bytes: float) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 
-def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult:
+def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult | VariationalResult:
     spec, data = header["model"], header["data"]
     get = held.__getitem__
     of_v = header["version"] < older.OF_A
@@ -211,6 +219,8 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     if of_v:
         spec = spec | {"kernel": older.with_all_options(spec["kernel"])}
     model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
+    if "factors" in header:
+        return variational.restored(header, get, model, _insist)
     draws = {name: get(key) for name, key in header["draws"].items()}
     draws |= {name: draws[name].astype(np.int32) for name in ("labels", "locations") if name in draws}
     if of_v and model.is_regression:

@@ -35,8 +35,8 @@ class VariationalResult(Result):
     options : VB, StochasticVB or MemoizedVB
         The method itself.
     elbo : float
-        Lower bound of log p(X), the sum of exp(`Model.log_joint`) over all partitions, the mass integrated out; all constants are in it, but
-        for multinomial coefficients, which `log_joint` leaves out too.
+        Lower bound of log p(X), the sum of exp(`Model.log_joint`) over all partitions, the mass integrated out; all constants are in it,
+        but for multinomial coefficients, which `log_joint` leaves out too.
     passes : DataFrame
         By number of the pass: elbo at its end (an estimate in passes of stochastic inference, NaN where it is not exact), n_components,
         n_clusters, and components merged and born.
@@ -61,7 +61,7 @@ class VariationalResult(Result):
     >>> import nrmmix as nm
     >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="memoized_vb", rng=1)
     >>> fit.n_clusters, round(fit.elbo, 2)
-    (2, -1160.83)
+    (2, -1172.93)
     """
 
     def __init__(self, model: Specification, outcome: VariationalOutcome) -> None:

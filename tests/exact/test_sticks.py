@@ -72,7 +72,8 @@ def test_expectations_are_those_of_draws(mass):
     w, left = np.array([one[0] for one in drawn]), np.array([one[1] for one in drawn])
     mean, rest = sticks.expected_weights
     assert mean.sum() + rest == pytest.approx(1.0, abs=1e-12)
-    for found, want in ((w, mean), (left, rest), (np.log(w), sticks.expected_log_weights), ([one[2] for one in drawn], sticks.expected_mass)):
+    masses = [one[2] for one in drawn]
+    for found, want in ((w, mean), (left, rest), (np.log(w), sticks.expected_log_weights), (masses, sticks.expected_mass)):
         error = np.std(found, axis=0) / math.sqrt(len(drawn))
         assert np.all(np.abs(np.mean(found, axis=0) - want) < 5 * error + 1e-12)
 

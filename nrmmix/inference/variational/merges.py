@@ -107,8 +107,8 @@ def merge(memory: Memory, pairs: np.ndarray, lost: np.ndarray, resting: Resting,
 def merge_chains(memory: Memory, lost: np.ndarray) -> int:
     """Join components as long as that raises the bound, those too that have been joined already.  How many.
 
-    `lost` (K, K) says by how much less the entropy of each pair as one is.  That of a and b as one with c is lost by no more than those of a
-    with c and of b with c together, which is what is taken off here: until the next pass the bound is what it is at least.
+    `lost` (K, K) says by how much less the entropy of each pair as one is.  Joining c to a and b as one loses no more than joining it to a
+    and to b, which is what is taken off here: until the next pass the bound is what it is at least.
     """
     now, H = memory.factors, memory.H.copy()
     N, s, log_z, mass = now.N.copy(), now.s.copy(), now.log_z.copy(), now.sticks.expected_mass

@@ -38,7 +38,7 @@ class Variational(Method):
             return None if value is None and name != "passes" else count(name, value, 1, MOST)
         if name == "kappa":
             if not 0.5 < number(value) <= 1:
-                raise ValueError(f"kappa must be greater than 0.5 and at most 1, so that steps neither end too soon nor last, not {value!r}.")
+                raise ValueError(f"kappa must be greater than 0.5 and at most 1, so that steps neither die out nor stay, not {value!r}.")
             return float(value)
         if name == "merges" and value == "greedy":
             return value
@@ -46,7 +46,7 @@ class Variational(Method):
 
     def refusal(self, model: Specification) -> str:
         if model.is_regression:
-            return f"nm.{self} is for mixtures, `responses ~ 1`: with covariate kernels the weights of components have no factor in closed form"
+            return f"nm.{self} is for mixtures, `responses ~ 1`: with covariate kernels the weights have no factor in closed form"
         if not isinstance(model.prior, DirichletProcess):
             return (
                 f"nm.{self} needs nm.DirichletProcess(), whose sticks are independent beta variables; those of "
@@ -64,7 +64,8 @@ class Variational(Method):
             value = getattr(self, name, None)
             if value is not None and value > model.n_obs:
                 each = "one row" if name == "batches" else "a row that it starts from"
-                raise ValueError(f"nm.{self}: {name}={value} for {model.n_obs} rows; each has {each} at least: give {name}={model.n_obs} or less.")
+                most = f"give {name}={model.n_obs} or less"
+                raise ValueError(f"nm.{self}: {name}={value} for {model.n_obs} rows; each has {each} at least: {most}.")
 
     def run(self, model: Specification, name: str, **arguments: Any) -> VariationalOutcome:
         from nrmmix.inference.variational.run import run_variational

@@ -27,8 +27,8 @@ MOST_BATCHES = {"memoized_vb": 20, "stochastic_vb": 100}
 WARM_ROWS, WARM_PASSES = 10_000, 10  # of a sample that components from seeds are fitted to before all rows are visited
 DIGITS = 1e-10  # share of sums of squares below which they have cancelled
 LOST = (
-    "sums of squares and squares of means have cancelled: components lie so far from the prior mean, or the prior's scale is so small against "
-    "the data, that variances are lost in rounding; centre the responses, or give a larger scale=."
+    "sums of squares and squares of means have cancelled: components lie so far from the prior mean, or the prior's scale is so small "
+    "against the data, that variances are lost in rounding; centre the responses, or give a larger scale=."
 )
 
 

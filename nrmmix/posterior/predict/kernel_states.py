@@ -187,19 +187,6 @@ class RecordedDraws:
         labels = self._flat["labels"]
         return (labels[t] for t in self.chosen)
 
-    def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
-        for labels in self.partitions():
-            counts = _overlaps(labels, estimate)
-            yield counts / counts.sum(axis=1, keepdims=True)
-
-    def company(self, estimate: np.ndarray) -> np.ndarray:
-        alone, total = np.bincount(estimate)[estimate] == 1, np.zeros(len(estimate))
-        for labels in self.partitions():
-            counts = _overlaps(labels, estimate)
-            together, others = counts[labels, estimate] - 1, counts.sum(axis=1)[labels] - 1
-            total += np.where(others > 0, together / np.maximum(others, 1), alone)
-        return total / len(self)
-
     def _load(self, t: int) -> None:
         """Make the state that of a draw: parameters and cells that were drawn with it first, from which the statistics follow."""
         model, flat, data, state = self.model, self._flat, self._kernel_state.data, self._kernel_state.state
@@ -216,12 +203,6 @@ class RecordedDraws:
             frame = model.frame
             data.rows.y[:] = model.blocks.completed(frame.response, flat["imputed"][t], frame.inputs, model.packed)
         predictive.load_draw(data, state, flat["labels"][t], location, A, hyper)
-
-
-def _overlaps(labels: np.ndarray, estimate: np.ndarray) -> np.ndarray:
-    """(K, C): members of each cluster of a draw that lie in each cluster of the estimate."""
-    K, C = int(labels.max()) + 1, int(estimate.max()) + 1
-    return np.bincount(labels.astype(np.int64) * C + estimate, minlength=K * C).reshape(K, C)
 
 
 def clusters_of(model: Specification, labels: np.ndarray) -> KernelState:

@@ -11,6 +11,7 @@ where it is alone in the draw that is 1 if it is alone in c, else 0.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,15 @@ import pandas as pd
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.replicates import parts
 from nrmmix.posterior.predict.rows import PredictionRows, observed
-from nrmmix.posterior.predict.states import States, log_terms
+from nrmmix.posterior.predict.states import SoftStates, States, log_terms
 
 NEW = -1  # label of a cluster that the estimate does not have
 
 
 def of_training_rows(states: States, estimate: np.ndarray) -> pd.DataFrame:
     """Labels of the estimate, and the probability that each row belongs where it is."""
-    return _frame(estimate, states.company(estimate), states.model.frame.index)
+    found = states.company(estimate) if isinstance(states, SoftStates) else _company(states, estimate)
+    return _frame(estimate, found, states.model.frame.index)
 
 
 def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> pd.DataFrame:
@@ -42,7 +44,7 @@ def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) 
         some = ok[part]
         total, top = np.zeros((len(some), C + 1)), np.full((len(some), 1), -np.inf)
         with rows_of(rows.index, some):
-            for shares, terms in zip(states.shares_in(estimate), log_terms(states, rows.take(some), y[some]), strict=True):
+            for shares, terms in zip(_shares(states, estimate), log_terms(states, rows.take(some), y[some]), strict=True):
                 higher = np.maximum(top, terms.max(axis=1, keepdims=True))
                 total *= np.exp(top - higher)
                 p, top = np.exp(terms - higher), higher
@@ -52,6 +54,32 @@ def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) 
         cluster[some] = np.where(best < C, best, NEW)
         probability[some] = total.max(axis=1) / total.sum(axis=1)
     return _frame(cluster, probability, rows.index)
+
+
+def _company(states: States, estimate: np.ndarray) -> np.ndarray:
+    """(n,) mean shares of the companions of each fitted row that are in its cluster of the estimate with it."""
+    alone, total = np.bincount(estimate)[estimate] == 1, np.zeros(len(estimate))
+    for labels in states.partitions():
+        counts = _counts(labels, estimate)
+        together, others = counts[labels, estimate] - 1, counts.sum(axis=1)[labels] - 1
+        total += np.where(others > 0, together / np.maximum(others, 1), alone)
+    return total / len(states)
+
+
+def _shares(states: States, estimate: np.ndarray) -> Iterator[np.ndarray]:
+    """Of each state (K, C): the shares of its clusters that lie in the clusters of the estimate."""
+    if isinstance(states, SoftStates):
+        yield from states.shares_in(estimate)
+        return
+    for labels in states.partitions():
+        counts = _counts(labels, estimate)
+        yield counts / counts.sum(axis=1, keepdims=True)
+
+
+def _counts(labels: np.ndarray, estimate: np.ndarray) -> np.ndarray:
+    """(K, C): members of each cluster of a draw that lie in each cluster of the estimate."""
+    K, C = int(labels.max()) + 1, int(estimate.max()) + 1
+    return np.bincount(labels.astype(np.int64) * C + estimate, minlength=K * C).reshape(K, C)
 
 
 def _frame(cluster: np.ndarray, probability: np.ndarray, index: pd.Index) -> pd.DataFrame:

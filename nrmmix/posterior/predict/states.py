@@ -12,7 +12,7 @@ Predictions read nothing else: whoever makes draws, by whatever method, writes a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -104,11 +104,19 @@ class States(Protocol):
         Without responses (None) points are rows of inputs, for means.
         """
 
+    def partitions(self) -> Iterator[np.ndarray]:
+        """Of each state the clusters (n,) of the fitted rows, numbered 0, ..., K - 1, none of them empty; no state is loaded for that."""
+
+
+@runtime_checkable
+class SoftStates(Protocol):
+    """States whose clusters have rows by probabilities, not by a partition: they answer for themselves what follows from partitions."""
+
     def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
-        """Of each state (K, C): the shares of its clusters that lie in the clusters 0, ..., C - 1 of a partition (n,) of the fitted rows."""
+        """Of each state (K, C): the shares of its clusters that lie in the clusters 0, ..., C - 1 of a partition (n,) of the rows."""
 
     def company(self, estimate: np.ndarray) -> np.ndarray:
-        """(n,) how surely each fitted row is in its cluster of a partition: mean share of its companions that are there with it."""
+        """(n,) how surely each fitted row is in its cluster of a partition."""
 
 
 def states_of(posterior: Posterior | FactorPosterior, limit: int | None) -> States:

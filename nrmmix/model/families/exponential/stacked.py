@@ -54,9 +54,8 @@ class Statistics:
 
     def take(self, rows: Any) -> Statistics:
         """Some of the rows."""
-        return Statistics(
-            self.side, self.parts, np.ascontiguousarray(self.dense[:, rows]), None if self.sparse is None else self.sparse[rows], self.log_h[rows],
-        )
+        of_sparse = None if self.sparse is None else self.sparse[rows]
+        return Statistics(self.side, self.parts, np.ascontiguousarray(self.dense[:, rows]), of_sparse, self.log_h[rows])
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, Features]]:
         """Blocks of rows from the first to before the last; what one holds is lost with the next."""
