@@ -119,9 +119,10 @@ class Memory:
 
     def replace(self, b: int, found: Visit) -> None:
         """A batch's new share in place of the old one."""
-        self._N += found.N - self.N[b]
-        self._s += found.s - self.s[b]
-        self._H += found.H - self.H[b]
+        # not in place: earlier factors keep their statistics
+        self._N = self._N + (found.N - self.N[b])
+        self._s = self._s + (found.s - self.s[b])
+        self._H = self._H + (found.H - self.H[b])
         self.N[b], self.s[b], self.H[b] = found.N, found.s, found.H
         self.refresh()
 

@@ -112,9 +112,10 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray:
                 f"init must be {quoted(STARTS)}, labels or a fit of the same rows, not {init!r}{did_you_mean(init, STARTS)}"
             )
         return init
-    labels = np.asarray(init.partition().labels if hasattr(init, "partition") else init)
+    is_fit = hasattr(init, "model") and hasattr(init, "partition")
+    labels = np.asarray(init.partition().labels if is_fit else init)
     if labels.shape != (n,):
-        what = "the fit given as init has" if hasattr(init, "partition") else "init holds"
+        what = "the fit given as init has" if is_fit else "init holds"
         raise ValueError(f"{what} labels of shape {labels.shape}; there are {n} rows: give one label for each.")
     if labels.dtype.kind not in "iub":
         raise ValueError(f"init must hold whole numbers, one label a row, not {labels.dtype} values.")

@@ -1,0 +1,236 @@
+"""Variational methods as users call them: options, results, files, interrupts, the command line, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import nrmmix as nm
+from nrmmix import cli
+from nrmmix.inference.variational import climb
+
+FAITHFUL = nm.datasets.load_faithful()
+FORMULA = "eruptions_min + waiting_min ~ 1"
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return nm.fit(FORMULA, FAITHFUL, method="memoized_vb", rng=1)
+
+
+def test_three_methods_find_two_clusters(fit):
+    assert fit.n_clusters == 2 and sorted(fit.partition().sizes) == [97, 175]
+    merged = nm.fit(FORMULA, FAITHFUL, method=nm.VB(components=10, merges=True), rng=1)
+    assert merged.n_clusters == 2 and merged.elbo == pytest.approx(fit.elbo, abs=1e-3)
+    stochastic = nm.fit(FORMULA, FAITHFUL, method=nm.StochasticVB(components=2, batches=4), rng=1)
+    assert stochastic.elbo < fit.elbo + 1e-6
+
+
+def test_a_fit_is_reproducible_and_its_bound_never_falls(fit):
+    again = nm.fit(FORMULA, FAITHFUL, method="memoized_vb", rng=1)
+    assert again.elbo == fit.elbo and np.array_equal(again.factors.s, fit.factors.s) and again.passes.equals(fit.passes)
+    bounds = nm.fit(FORMULA, FAITHFUL, method=nm.VB(components=8), rng=2).passes["elbo"].to_numpy()
+    assert (np.diff(bounds) > -1e-9 * abs(bounds[-1])).all() and len(bounds) > 5
+
+
+def test_births_and_merges_find_clusters_of_several_kinds():
+    rng, n = np.random.default_rng(4), 3000
+    z = rng.integers(5, size=n)
+    data = {"a": rng.normal(size=n) + 6 * (z % 3), "b": rng.normal(size=n) + 6 * (z // 3), "visits": rng.poisson(2 + 10 * (z == 4))}
+    fit = nm.fit("a + b + visits ~ 1", data, family={"a + b": nm.Gaussian(), "visits": nm.Poisson()}, method="memoized_vb", rng=1)
+    assert fit.n_clusters == 5 and nm.fit("a ~ 1", data, method=nm.MemoizedVB(births=False), rng=1).n_clusters < 25
+    assert (fit.passes["born"] > 0).any() and fit.has_converged
+    table = np.zeros((5, fit.partition().n_clusters))
+    np.add.at(table, (z, fit.labels), 1)
+    assert table.max(axis=1).sum() > 0.97 * n
+    greedy = nm.fit("a + b + visits ~ 1", data, family={"a + b": nm.Gaussian(), "visits": nm.Poisson()},
+                    method=nm.MemoizedVB(components=20, births=False, merges="greedy", batches=10), rng=1)
+    assert greedy.elbo <= fit.elbo + 1e-6
+
+
+def test_births_that_lower_the_bound_are_undone(monkeypatch):
+    """Fresh fits that claim a gain they do not have."""
+    from nrmmix.inference.variational import births
+
+    real = births.against_one
+    monkeypatch.setattr(births, "against_one", lambda fresh: real(fresh)._replace(gain=1.0))
+    monkeypatch.setattr(climb.merges, "merge_chains", lambda memory, lost: 0)
+    start = nm.fit(FORMULA, FAITHFUL, method=nm.VB(components=2, merges=True), rng=1)
+    wild = nm.fit(FORMULA, FAITHFUL, method=nm.MemoizedVB(merges=False, passes=15), init=start, rng=1)
+    bounds = wild.passes["elbo"].to_numpy()
+    assert (wild.passes["born"] > 0).any() and wild.elbo >= start.elbo - 1e-6 and (np.diff(bounds) > -1e-6).all()
+
+
+def test_predictions_bands_and_draws(fit):
+    table = fit.predict(kind="density", draws=100)
+    assert ((table["lower"] < table["estimate"]) & (table["estimate"] < table["upper"])).all()
+    assert np.log(table["estimate"].to_numpy()) == pytest.approx(fit.log_density().to_numpy(), abs=1e-9)
+    cluster = fit.predict(kind="cluster")
+    r = fit.responsibilities()
+    assert r.shape == (272, 2) and r.sum(axis=1) == pytest.approx(1.0)
+    assert (cluster["cluster"].to_numpy() == fit.labels).all() and cluster["probability"].to_numpy() == pytest.approx(r.max(axis=1))
+    new = fit.predict(FAITHFUL.head(20), kind="cluster")
+    assert (new["cluster"].to_numpy() == fit.labels[:20]).all()
+    assert fit.simulate(draws=2, rng=1).shape == (544, 2)
+    assert list(fit.augment())[-3:] == [".log_density", ".cluster", ".probability"]
+    similarity = fit.similarity()
+    assert (np.diag(similarity) == 1).all() and similarity[0, 1] == pytest.approx(float(r[0] @ r[1]), abs=1e-6)
+    assert fit.weights.sum() == pytest.approx(1.0) and list(fit.weights.index) == [0, 1, -1]
+    gaps = FAITHFUL.head(3).assign(waiting_min=np.nan)
+    assert np.isfinite(fit.log_density(gaps)).all()
+
+
+def test_log_density_is_the_mixture_of_predictives(fit):
+    """Against the family's own predictives at whole counts: clusters far from each other have whole counts nearly."""
+    chain = nm.Model(FORMULA, FAITHFUL, family=fit.model.family, prior=nm.DirichletProcess(fit.factors.sticks.expected_mass))
+    labels = fit.labels
+    rows = [0, 1, 50]
+    joint = chain.log_joint(labels)
+    for i in rows:
+        twice = nm.Model(FORMULA, FAITHFUL.iloc[[*range(272), i]], family=fit.model.family, prior=chain.prior)
+        found = twice.log_joint(np.append(labels, labels[i])) - joint
+        assert fit.log_density().iloc[i] == pytest.approx(found, abs=0.05)
+
+
+@pytest.mark.parametrize("case", ["diagonal with gaps", "counts", "sparse", "regression", "binary"])
+def test_every_kind_of_family_predicts(case):
+    rng = np.random.default_rng(3)
+    n = 120
+    z = rng.integers(2, size=n)
+    gaps = {"a": rng.normal(size=n) + 5 * z, "b": rng.normal(size=n) - 5 * z}
+    gaps["a"][::7] = np.nan
+    options = {
+        "diagonal with gaps": {"data": gaps, "family": nm.Gaussian("diagonal"), "missing": "marginalize"},
+        "counts": {"data": {"v": rng.poisson(2 + 9 * z), "t": rng.random(n) + 0.5}, "formula": "v ~ 1", "family": nm.Poisson(exposure="t")},
+        "sparse": {"data": csr_array(rng.multinomial(30, [0.5, 0.3, 0.1, 0.1], n) * (z[:, None] == [0, 0, 1, 1]) + 1),
+                   "family": nm.Multinomial()},
+        "regression": {"data": {"y": 5 * z + rng.normal(size=n), "x": rng.random(n)}, "formula": "y ~ 1", "family": nm.Regression("1 + x")},
+        "binary": {"data": {f"q{j}": (rng.random(n) < 0.1 + 0.8 * z).astype(int) for j in range(8)}, "family": nm.Bernoulli()},
+    }[case]
+    model = nm.Model(**options)
+    fit = model.fit("memoized_vb", rng=1)
+    assert fit.n_clusters >= 2 and np.isfinite(fit.log_density()).all() and np.isfinite(fit.predict(draws=20)["estimate"]).all()
+    assert len(fit.predict(kind="cluster")) == model.n_obs and fit.summary().as_text()
+    hit = max(np.mean((fit.labels == fit.labels[0]) == (z == z[0])), 0)
+    assert hit > 0.9 or fit.n_clusters > 2
+
+
+def test_starts(fit):
+    for init in ("random", "k-means++", fit, fit.labels, fit.labels + 7):
+        again = nm.fit(FORMULA, FAITHFUL, method=nm.VB(components=6, merges=True, passes=20), init=init, rng=1)
+        assert again.elbo <= fit.elbo + 1e-4
+    assert nm.fit(FORMULA, FAITHFUL, method="vb", init=fit, rng=1).elbo == pytest.approx(fit.elbo, abs=1e-4)
+
+
+def test_saved_fits_come_back_to_the_bit(fit, tmp_path):
+    again = nm.load(fit.save(tmp_path / "fit.npz"))
+    assert type(again) is nm.VariationalResult and again.elbo == fit.elbo and again.passes.equals(fit.passes)
+    assert again.options == fit.options and again.predict(kind="density").equals(fit.predict(kind="density"))
+    with np.load(tmp_path / "fit.npz") as held:
+        arrays = dict(held)
+    arrays["factors/N"] = arrays["factors/N"] * 2
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(ValueError, match="counts of components cannot be right"):
+        nm.load(tmp_path / "bad.npz")
+
+
+def test_an_interrupt_keeps_the_last_whole_pass(monkeypatch):
+    whole = nm.fit(FORMULA, FAITHFUL, method=nm.MemoizedVB(components=8, births=False, passes=3, batches=4), rng=1)
+    real, calls = climb.visit, []
+
+    def visit(*arguments):
+        calls.append(1)
+        if len(calls) > 14:  # in the fourth pass
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(climb, "visit", visit)
+    cut = nm.fit(FORMULA, FAITHFUL, method=nm.MemoizedVB(components=8, births=False, passes=9, batches=4), rng=1)
+    assert cut.interrupted and len(cut.passes) == 3 and cut.elbo == whole.elbo and np.array_equal(cut.factors.s, whole.factors.s)
+    assert "Stopped before it had converged" in cut.summary().as_text()
+    calls.extend([1] * 20)
+    with pytest.raises(KeyboardInterrupt, match="before the first pass"):
+        nm.fit(FORMULA, FAITHFUL, method="vb", rng=1)
+
+
+def test_a_time_limit_ends_a_fit():
+    cut = nm.fit(FORMULA, FAITHFUL, method=nm.VB(components=20, tol=1e-15), rng=1, time_limit=1e-6)
+    assert cut.interrupted and len(cut.passes) == 1
+
+
+@pytest.mark.parametrize("kind", ["density", "clusters", "responsibilities", "elbo", "n_clusters"])
+def test_pictures(fit, kind):
+    from matplotlib.figure import Figure
+
+    axes = fit.plot(kind, Figure().subplots())
+    assert np.ravel(axes)[0].has_data()
+
+
+def test_report_and_glance(fit, tmp_path):
+    page = fit.report(tmp_path / "fit.html").read_text(encoding="utf-8")
+    assert "Converged to a local optimum" in page and "nm.MemoizedVB()" in page and page.count("<img") == 5
+    row = fit.glance().iloc[0]
+    assert row["elbo"] == fit.elbo and row["n_clusters"] == 2 and "evidence lower bound" in repr(fit)
+
+
+def test_command_line(tmp_path, capsys):
+    path = tmp_path / "fit.npz"
+    assert cli.main(["fit", FORMULA, "--data", "faithful", "--method", "memoized_vb", "--seed", "1", "--save", str(path)]) == 0
+    assert "Lower bound:" in capsys.readouterr().out
+    assert cli.main(["predict", str(path), "--kind", "cluster"]) == 0
+    assert capsys.readouterr().out.startswith("row,cluster,probability")
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: nm.VB(components=0), "components must be an integer of at least 1"),
+    (lambda: nm.MemoizedVB(batches=-1), "batches must be an integer of at least 1"),
+    (lambda: nm.MemoizedVB(passes=0), "passes must be an integer of at least 1"),
+    (lambda: nm.MemoizedVB(merges="often"), "merges must be True or False"),
+    (lambda: nm.VB(tol=0), "tol must be a finite number greater than 0"),
+    (lambda: nm.StochasticVB(kappa=0.5), "kappa must be greater than 0.5 and at most 1"),
+    (lambda: nm.StochasticVB(kappa=1.1), "kappa must be greater than 0.5 and at most 1"),
+    (lambda: nm.StochasticVB(delay=-1), "delay must be a finite number greater than 0"),
+    (lambda: nm.fit(FORMULA, FAITHFUL.head(9), method=nm.MemoizedVB(batches=10)), "batches=10 for 9 rows"),
+    (lambda: nm.fit(FORMULA, FAITHFUL.head(9), method=nm.VB(components=10)), "components=10 for 9 rows"),
+    (lambda: nm.fit(FORMULA, FAITHFUL, method="vb", draws=10), "draws belongs to chains, and vb is variational inference"),
+    (lambda: nm.fit(FORMULA, FAITHFUL, method="vb", init="each"), "init must be 'k-means[+][+]', 'random', labels or a fit"),
+    (lambda: nm.fit(FORMULA, FAITHFUL, method="vb", init=[0, 1]), "there are 272 rows: give one label for each"),
+    (lambda: nm.fit(FORMULA, FAITHFUL, method="vb", init=np.full(272, 0.5)), "init must hold whole numbers"),
+    (lambda: nm.fit(FORMULA, FAITHFUL, method="vb", prior=nm.NGGP()), "needs nm.DirichletProcess.*those of NGGP are not"),
+    (lambda: nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), method="vb"), "is for mixtures"),
+    (lambda: nm.fit("waiting_min ~ 1", FAITHFUL, method="vb", family=nm.SemiconjugateGaussian()), "held and drawn, not integrated out"),
+    (lambda: nm.fit(FORMULA, FAITHFUL.where(FAITHFUL < 90), method="vb", missing="marginalize"), "cells of responses with a full"),
+    (lambda: nm.fit(FORMULA, FAITHFUL, method=[nm.VB(), nm.Gibbs()]), "variational inference runs alone"),
+    (lambda: nm.fit(FORMULA, FAITHFUL, method=nm.VB), "make an object of it, nm.VB()"),
+])
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_small_tables():
+    """One row, fewer rows than dimensions, all rows equal: where the prior is given."""
+    family = nm.Gaussian(m=[0.0] * 4, r=0.1, nu=6, scale=np.eye(4))
+    for X in (np.ones((1, 4)), np.arange(12.0).reshape(3, 4)):
+        for method in ("vb", "memoized_vb", "stochastic_vb"):
+            fit = nm.Model(data=X, family=family).fit(method, rng=1)
+            assert np.isfinite(fit.elbo) and fit.partition().labels.shape == (len(X),)
+
+
+def test_sums_that_cancel_are_warned_of():
+    X = 1e7 + np.random.default_rng(0).normal(size=(200, 2))
+    model = nm.Model(data=X, family=nm.Gaussian(m=[0.0, 0.0], r=1e-12, nu=3, scale=1e-4 * np.eye(2)))
+    with pytest.warns(UserWarning, match="sums of squares and squares of means have cancelled"):
+        model.fit("vb", init=np.zeros(200, int), rng=1)
+
+
+def test_making_a_model_makes_no_tables():
+    model = nm.Model(data=np.random.default_rng(0).normal(size=(500, 3)))
+    assert "packed" not in vars(model) and model.packed is model.packed
+
+
+def test_climbs_do_not_take_merges_of_one_batch_for_exact():
+    fit = nm.fit(FORMULA, FAITHFUL, method=nm.MemoizedVB(components=10, births=False, merges="greedy", batches=8, passes=12), rng=1)
+    exact = fit.passes["elbo"].notna()
+    assert (fit.passes["merged"][~exact] > 0).all() and exact.any()
