@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.kernels import predictive
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.posterior.factors import FactorPosterior
@@ -50,7 +49,7 @@ class FactorState(KernelState):
             further.append(rest * v)
             rest *= 1.0 - v
         weight = np.concatenate([weights, further])
-        theta = predictive.draw_components(self.data, self.state, self.model.packed.n_theta, 0, len(weight), rng)
+        theta = self.draw_components(0, len(weight), rng)
         return DrawnMeasure(self.model, self.widths, weight, np.zeros(len(weight), np.int64), theta, np.array([rest]))
 
 

@@ -125,13 +125,16 @@ class KernelState:
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.draw_components(self.n_clusters, size, rng)
+
+    def draw_components(self, first: int, size: int, rng: np.random.Generator) -> np.ndarray:
+        """(T, size): parameters of the clusters from `first` on, and of new ones after them."""
         provide(self.model, self.data.block, (layout.SAMPLE,))
-        return predictive.draw_components(self.data, self.state, self.model.packed.n_theta, self.n_clusters, size, rng)
+        return predictive.draw_components(self.data, self.state, self.model.packed.n_theta, first, size, rng)
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         """A draw of the random measure."""
         model, rng = self.model, np.random.default_rng(rng)
-        provide(model, self.data.block, (layout.SAMPLE,))
         if not model.prior.has_random_measure:
             return DrawnMeasure(model, self.widths, *self._measure_from_outside(rng))
         if model.prior.tau == 0.0 and not (self.state.A > 0).all():
@@ -140,6 +143,7 @@ class KernelState:
                 "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."
             )
         level = unseen_level(model.n_obs)
+        provide(model, self.data.block, (layout.SAMPLE,))
         return DrawnMeasure(model, self.widths, *predictive.draw_measure(self.data, self.state, model.packed.n_theta, level, rng))
 
     def _measure_from_outside(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -152,7 +156,7 @@ class KernelState:
                 f"{type(prior).__name__}.draw_weights must give weights of the {K} clusters, of further atoms, and of what is left, none "
                 "of them negative and not all of them 0."
             )
-        theta = predictive.draw_components(self.data, self.state, self.model.packed.n_theta, 0, len(weight), rng)
+        theta = self.draw_components(0, len(weight), rng)
         return weight, np.zeros(len(weight), np.int64), theta, np.array([float(rest)])
 
 
