@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "DynamicTruth", "MixedTruth", "MixtureTruth", "regression_density", "simulate_dynamic_mixture", "simulate_mixed", "simulate_mixture",
-    "simulate_regression", "simulate_toy",
+    "DynamicTruth", "MixedTruth", "MixtureTruth", "regression_density", "simulate_dynamic_mixture", "simulate_edge_patches",
+    "simulate_mixed", "simulate_mixture", "simulate_regression", "simulate_toy",
 ]
 
 RandomSource = int | np.random.SeedSequence | np.random.Generator | None
@@ -396,6 +396,53 @@ def simulate_mixed(
         gap[np.arange(n), rng.integers(0, 4, size=n)] = False
         table = table.astype(object).mask(gap).astype({"height": float, "visits": float})
     return table.assign(months=months), labels, truth
+
+
+def simulate_edge_patches(n: int = 100_000, *, rng: RandomSource = None) -> tuple[np.ndarray, np.ndarray, MixtureTruth]:
+    """Image patches of 5 x 5 pixels with a strong edge, whose direction is one of eight: after the toy data of Hughes & Sudderth (2013).
+
+    A mixture of eight equally common Gaussians of mean 0.  In each the covariance is that of edges of random contrast and place in one
+    direction, and of noise.  Clusters differ in covariance alone.
+
+    Parameters
+    ----------
+    n : int, default 100000
+        Patches.
+    rng : int, SeedSequence, Generator or None
+        Seed.
+
+    Returns
+    -------
+    X : ndarray, shape (n, 25)
+        Pixels row by row.
+    labels : ndarray of int, shape (n,)
+        Direction of the edge of each patch, label k at an angle of k pi / 8.
+    truth : MixtureTruth
+
+    Raises
+    ------
+    ValueError
+        If n is less than 1.
+
+    Examples
+    --------
+    >>> X, labels, truth = simulate_edge_patches(1000, rng=1)
+    >>> X.shape, truth.covariances.shape
+    ((1000, 25), (8, 25, 25))
+    """
+    _at_least_one(n=n)
+    generator = np.random.default_rng(rng)
+    place = np.arange(5) - 2.0
+    along = [np.cos(a) * place[None, :] + np.sin(a) * place[:, None] for a in np.pi * np.arange(8) / 8]
+    edges = [np.stack([np.tanh(2.0 * (u - offset)).ravel() for offset in (-1.0, 0.0, 1.0)]) for u in along]
+    covariances = np.stack([edge.T @ edge / 3 + 0.05 * np.eye(25) for edge in edges])
+    truth = MixtureTruth(np.full(8, 1 / 8), np.zeros((8, 25)), covariances)
+    labels = generator.integers(8, size=n)
+    X = np.empty((n, 25))
+    for k, root in enumerate(np.linalg.cholesky(covariances)):
+        rows = np.flatnonzero(labels == k)
+        X[rows] = generator.normal(size=(len(rows), 25)) @ root.T
+    return X, labels, truth
 
 
 # ---- the parts

@@ -26,7 +26,7 @@ class Settings:
     tol: float  # least gain of a pass in nats a row
     merges: bool = False
     greedy: bool = False  # merges by the bound of one batch
-    chains: bool = False  # merges of what has been merged in the same pass, all pairs looked at
+    chains: bool = False  # merges of what has been merged in the same pass
     births: bool = False
     start: str = "k-means++"  # of fresh fits
 
@@ -100,15 +100,14 @@ class Climb:
         memory, settings = self.memory, self.settings
         pairs = None
         if settings.merges and not settings.greedy:
-            every = np.stack(np.triu_indices(memory.n_components, 1), axis=1)
-            pairs = every if settings.chains else merges.candidates(memory, self.resting, self.number)
+            pairs = merges.candidates(memory, None if settings.chains else self.resting, self.number)
         chosen = self.targets.choose(memory) if settings.births and memory.is_exact and self.adopted is None else []
         creation = births.FIRST if memory.n_components == 1 else self.creation
         collector = births.Collector(memory, chosen, creation.rows, self.rng) if chosen else None
         lost, merged = self.one_pass(pairs, collector)
         names = list(memory.ids)
         if pairs is not None and settings.chains:
-            of_pairs = np.zeros((memory.n_components, memory.n_components))
+            of_pairs = np.full((memory.n_components, memory.n_components), np.inf)  # pairs that were not looked at are not joined
             of_pairs[pairs[:, 0], pairs[:, 1]] = of_pairs[pairs[:, 1], pairs[:, 0]] = lost.sum(axis=0)
             merged += merges.merge_chains(memory, of_pairs)
         elif pairs is not None:

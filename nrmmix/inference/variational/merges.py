@@ -16,7 +16,7 @@ from nrmmix.model.priors.sticks import Sticks
 from nrmmix.posterior.factors import Factors
 
 SLACK = 1.0  # nats: the screen takes the mass at its mean
-PAIRS_EACH = 5  # candidates of a pass, for each component
+PAIRS_EACH = 6  # candidates of a pass, for each component
 FAR, REST = 1.5, 8  # pairs that lose so many times what they gain rest for so many passes
 
 
@@ -107,38 +107,34 @@ def merge(memory: Memory, pairs: np.ndarray, lost: np.ndarray, resting: Resting,
 def merge_chains(memory: Memory, lost: np.ndarray) -> int:
     """Join components as long as that raises the bound, those too that have been joined already.  How many.
 
-    `lost` (K, K) says by how much less the entropy of each pair as one is.  Joining c to a and b as one loses no more than joining it to a
-    and to b, which is what is taken off here: until the next pass the bound is what it is at least.
+    `lost` (K, K) says by how much less the entropy of each pair as one is, infinite where that is not known.  Joining c to a and b as one
+    loses no more than joining it to a and to b, which is what is taken off here: until the next pass the bound is what it is at least.
     """
     now, H = memory.factors, memory.H.copy()
     N, s, log_z, mass = now.N.copy(), now.s.copy(), now.log_z.copy(), now.sticks.expected_mass
-    alive = np.arange(len(N))
-    joined = np.full(lost.shape, -np.inf)  # log_z of pairs
-    a, b = np.triu_indices(len(N), 1)
+    alive, lost = np.arange(len(N)), lost.copy()
+    a, b = np.nonzero(np.triu(np.isfinite(lost), 1))
+    joined = np.full(lost.shape, np.nan)  # log_z of pairs
     joined[a, b] = memory.side.log_z(N[a] + N[b], s[a] + s[b])
-    bound = now.sticks.log_evidence
-    while len(alive) > 1:
-        i, j = np.triu_indices(len(alive), 1)
-        a, b = alive[i], alive[j]
-        gain = joined[a, b] - log_z[a] - log_z[b] - lost[a, b] + _gain_of_sticks(N[alive], mass, i, j)
+    while len(a):
+        place = np.searchsorted(alive, [a, b])
+        gain = joined[a, b] - log_z[a] - log_z[b] - lost[a, b] + _gain_of_sticks(N[alive], mass, *place)
         best = int(np.argmax(gain))
-        a, b = a[best], b[best]
-        left = alive[alive != b]
-        N[a] += N[b]
-        after = Sticks(memory.mass, N[left]).log_evidence
-        if joined[a, b] - log_z[a] - log_z[b] - lost[a, b] + after - bound < 0:
-            N[a] -= N[b]
+        if gain[best] < SLACK:  # the mass is at its mean
             break
-        share = H[:, a] + H[:, b]
-        H[:, a] = share * (1.0 - lost[a, b] / share.sum() if lost[a, b] < share.sum() else 0.0)
-        memory.N[:, a] += memory.N[:, b]
-        memory.s[:, a] += memory.s[:, b]
-        s[a] += s[b]
-        lost[a] += lost[b]
-        lost[:, a] = lost[a]
-        log_z[a], bound, alive = joined[a, b], after, left
-        others = left[left != a]
-        joined[np.minimum(a, others), np.maximum(a, others)] = memory.side.log_z(N[a] + N[others], s[a] + s[others])
+        i, j = a[best], b[best]
+        share = H[:, i] + H[:, j]
+        H[:, i] = share * (1.0 - lost[i, j] / share.sum() if lost[i, j] < share.sum() else 0.0)
+        for sums in (memory.N, memory.s):
+            sums[:, i] += sums[:, j]
+        N[i], s[i], log_z[i] = N[i] + N[j], s[i] + s[j], joined[i, j]
+        alive = alive[alive != j]
+        lost[i] += lost[j]
+        lost[:, i] = lost[i]
+        lost[j] = lost[:, j] = np.inf
+        others = alive[(alive != i) & np.isfinite(lost[i, alive])]
+        joined[np.minimum(i, others), np.maximum(i, others)] = memory.side.log_z(N[i] + N[others], s[i] + s[others])
+        a, b = np.nonzero(np.triu(np.isfinite(lost), 1))
     memory.H = H
     memory.take(alive)
     return len(N) - len(alive)

@@ -1,0 +1,172 @@
+"""Variational inference on problems with a known answer: CPU seconds of `fit`, clusters and bound.
+
+    python -m benchmarks.variational [PROBLEM ...] [--seeds 3] [--components K]
+
+Of each problem first full inference started at the true labels; then fits from one component with births and merges, or from K with
+merges alone.  A problem called `pass` compares a pass with its two products and the forming of statistics, and with twice the rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+import nrmmix as nm
+from nrmmix.inference.variational.climb import Climb, Settings
+from nrmmix.inference.variational.memory import Batches, Memory
+from nrmmix.inference.variational.start import of_labels
+from nrmmix.model.families.exponential import BLOCK
+
+
+class Problem(NamedTuple):
+    data: Any
+    labels: np.ndarray
+    family: Any
+    mass: Any
+
+
+def zero_mean(n: int, d: int, K: int, seed: int) -> Problem:
+    """Components that differ in covariance alone: some factors, and noise, of their own."""
+    rng = np.random.default_rng(seed)
+    labels, X = rng.choice(K, n, p=rng.dirichlet(np.full(K, 4.0))), np.empty((n, d))
+    for k in range(K):
+        rows, factors = np.flatnonzero(labels == k), d // 4
+        loadings, sd = 1.2 * rng.normal(size=(d, factors)) / np.sqrt(factors), np.exp(0.4 * rng.normal(size=d))
+        X[rows] = rng.normal(size=(len(rows), factors)) @ loadings.T + rng.normal(size=(len(rows), d)) * sd
+    return Problem(X, labels, nm.Gaussian(known_mean=0.0, nu=d + 2.0, scale=np.eye(d)), 1.0)
+
+
+def plane(n: int = 100_000, K: int = 50, seed: int = 7) -> Problem:
+    """Overlapping components in two dimensions."""
+    rng = np.random.default_rng(seed)
+    labels, X, means = rng.choice(K, n, p=rng.dirichlet(np.full(K, 3.0))), np.empty((n, 2)), rng.uniform(-10, 10, (K, 2))
+    for k in range(K):
+        rows = np.flatnonzero(labels == k)
+        root = rng.normal(size=(2, 2)) * 0.5 + np.eye(2) * 0.4
+        X[rows] = means[k] + rng.normal(size=(len(rows), 2)) @ root.T
+    return Problem(X, labels, nm.Gaussian(), nm.Gamma(1.0, 1.0))
+
+
+def topics(n: int = 20_000, words: int = 500, K: int = 30, seed: int = 11) -> Problem:
+    """Sparse counts."""
+    rng = np.random.default_rng(seed)
+    labels, base = rng.choice(K, n, p=rng.dirichlet(np.full(K, 3.0))), rng.dirichlet(np.ones(words))
+    shares = [0.5 * rng.dirichlet(np.full(words, 0.05)) + 0.5 * base for _ in range(K)]
+    lengths = rng.poisson(60, n) + 5
+    counts = np.array([rng.multinomial(length, shares[k]) for k, length in zip(labels, lengths, strict=True)])
+    return Problem(csr_array(counts), labels, nm.Multinomial(0.1), nm.Gamma(1.0, 1.0))
+
+
+def edges() -> Problem:
+    """The toy problem of the paper."""
+    X, labels, _ = nm.datasets.simulate_edge_patches(100_000, rng=1)
+    d = X.shape[1]
+    return Problem(X, labels, nm.Gaussian(known_mean=0.0, nu=d + 2.0, scale=np.eye(d)), 1.0)
+
+
+PROBLEMS: dict[str, Callable[[], Problem]] = {
+    "zero_mean": lambda: zero_mean(100_000, 25, 8, 101),
+    "zero_mean_50": lambda: zero_mean(60_000, 50, 8, 101),
+    "zero_mean_many": lambda: zero_mean(100_000, 30, 30, 102),
+    "topics": topics,
+    "plane": plane,
+    "edges": edges,
+}
+
+
+def _fit(model: nm.Model, method: Any, seed: int, init: Any = "k-means++") -> tuple[Any, float]:
+    started = time.process_time()
+    fit = model.fit(method, init=init, rng=seed)
+    return fit, time.process_time() - started
+
+
+def _say(name: str, fit: Any, seconds: float, best: float, model: nm.Model) -> None:
+    below = (best - fit.elbo) / model.n_obs
+    print(f"{name:<34} {fit.n_clusters:>4} clusters  bound {fit.elbo:.2f} ({below:+.1e} nats a row below)  {seconds:6.2f} CPU s  "
+          f"{len(fit.passes):>3} passes", flush=True)
+
+
+def run(names: tuple[str, ...] = ("zero_mean", "topics"), seeds: int = 1, components: int | None = None, others: bool = False) -> None:
+    for name in names:
+        problem = PROBLEMS[name]()
+        started = time.process_time()
+        model = nm.Model(data=problem.data, family=problem.family, prior=nm.DirichletProcess(problem.mass))
+        n = model.n_obs
+        print(f"{name}: {n:,} x {model.n_dim}, {len(np.unique(problem.labels))} components; model made in "
+              f"{time.process_time() - started:.2f} CPU s")
+        truth, seconds = _fit(model, nm.MemoizedVB(births=False, passes=300), 0, problem.labels)
+        _say("  from the true labels", truth, seconds, truth.elbo, model)
+        methods: dict[str, Any] = {"memoized, from 1": nm.MemoizedVB()}
+        if components is not None:
+            methods = {f"memoized, from {components}": nm.MemoizedVB(components=components, births=False)}
+        if others:
+            start = components or 25
+            methods |= {
+                f"full, from {start}": nm.VB(components=start), f"stochastic, from {start}": nm.StochasticVB(components=start),
+                f"GreedyMerge, from {start}": nm.MemoizedVB(components=start, births=False, merges="greedy", batches=max(n // 1000, 1)),
+            }
+        for what, method in methods.items():
+            for seed in range(1, seeds + 1):
+                _say(f"  {what}, seed {seed}", *_fit(model, method, seed), truth.elbo, model)
+
+
+def of_a_pass() -> None:
+    """A pass against its two products with the forming of statistics, by blocks of 1,024 rows, and for half the rows."""
+    for K in (8, 25):
+        memories = {n: _memory(n, K) for n in (50_000, 100_000)}
+        half, whole = (min(_seconds(_pass(memory)) for _ in range(5)) for memory in memories.values())
+        least = min(_seconds(_floor(memories[100_000])) for _ in range(5))
+        print(f"a pass over 100,000 x 25 with {K} components: {whole:.3f} CPU s; statistics and two products {least:.3f} "
+              f"({whole / least:.2f} times); half the rows {half:.3f}")
+
+
+def _memory(n: int, K: int) -> Memory:
+    problem = zero_mean(n, 25, 8, 101)
+    model = nm.Model(data=problem.data, family=problem.family, prior=nm.DirichletProcess(1.0))
+    side = model.exponential()
+    memory = Memory(side, 1.0, Batches(model.statistics(side), 20))
+    memory.start(*of_labels(memory.batches.rows, problem.labels if K == 8 else np.arange(n) % K))
+    return memory
+
+
+def _pass(memory: Memory) -> Callable[[], Any]:
+    return Climb(memory, Settings(1, 0.0), np.random.default_rng(1)).one_pass
+
+
+def _floor(memory: Memory) -> Callable[[], Any]:
+    r = np.random.default_rng(1).random((memory.n_components, BLOCK))
+
+    def products() -> None:
+        for start, stop, features in memory.batches.rows.blocks(0, memory.batches.rows.n):
+            features.scores(memory.factors.eta)
+            features.totals(r[:, : stop - start])
+
+    return products
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    started = time.process_time()
+    call()
+    return time.process_time() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("problem", nargs="*", default=["zero_mean", "topics"], choices=[*PROBLEMS, "pass"])
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--components", type=int, help="start from so many with merges alone, not from one with births")
+    parser.add_argument("--others", action="store_true", help="full and stochastic inference and GreedyMerge beside it")
+    options = parser.parse_args()
+    names = [options.problem] if isinstance(options.problem, str) else options.problem
+    if "pass" in names:
+        of_a_pass()
+    run(tuple(name for name in names if name != "pass"), options.seeds, options.components, options.others)
+
+
+if __name__ == "__main__":
+    main()
