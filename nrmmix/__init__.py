@@ -33,6 +33,7 @@ _NAMES = {  # by the modules that hold them
     "results.mcmc": "MCMCResult",
     "posterior.convergence": "ConvergenceWarning",
     "results.saving": "load",
+    "results.running": "resume",
     "common.registry": "register",
     "report.frames": "compare",
     "model.prior_predictive": "mass_for_clusters",

@@ -69,8 +69,9 @@ class Model(Specification):
     """
 
     def fit(
-        self, method: Any = "auto", *, draws: int = 1000, tune: int = 1000, thin: int = 1, chains: int = 4, init: Any = "sequential",
-        rng: Any = None, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
+        self, method: Any = "auto", *, draws: int | str = "auto", tune: int = 1000, thin: int = 1, chains: int = 4,
+        init: Any = "sequential", rng: Any = None, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
+        checkpoint: Any = None, every: Any = "5min", store: str = "all",
     ) -> MCMCResult | SearchResult:
         """Sample the posterior, or search for one good partition.
 
@@ -84,8 +85,15 @@ class Model(Specification):
             that does not suit (trees too large for memory, families without an entry `combine`); else `"gibbs"`.
             `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (when it is
             over, a tree that is not finished is given up) and refuse what belongs to chains.
-        draws, tune, thin, chains : int
-            Every chain runs tune + draws * thin iterations and records `draws` of them.
+        draws : int or "auto", default "auto"
+            Draws to record in each chain.  "auto" goes on until the chains agree: until of the number of clusters, the log joint density,
+            the hyperparameters, and in density regression the mean and the quartiles at five covariate values, the smallest effective
+            sample size is 400 and the largest R-hat 1.01, or the time limit is over.  At most 1,000 draws of each chain are kept (fewer
+            where they would take more than 2 GB): when there are so many, every second one goes and `thin` doubles.  What is
+            kept is to the bit what `draws=fit.draws.n_draws, thin=fit.thin, tune=fit.tune` draws.
+        tune, thin, chains : int, default 1000, 1 and 4
+            Iterations of each chain before the first draw, and for each draw; every chain runs tune + draws * thin iterations.  Of
+            `draws="auto"` tuning ends when it has taken a third of the time limit.
         init : str or array of int, (n,) or (chains, n), default "sequential"
             Start of the chains: `"sequential"` (observations enter one by one in random order), `"one"` cluster, `"each"` its
             own, or labels of the rows used.  For mixtures whose component parameters are integrated out also `"ibhc"`, the
@@ -98,7 +106,18 @@ class Model(Specification):
         progress : bool, optional
             Show a progress line on stderr; default only on a terminal.
         time_limit : float, optional
-            Seconds of sampling after which the chains stop and keep what was drawn; like Ctrl-C at the end of an iteration.
+            Seconds of sampling after which the chains stop and keep what was drawn; default none, and with `draws="auto"` 120 (`math.inf`
+            for none).  They stop before the next call of a move, and within sweeps over all rows.  The building of the model, starts
+            by trees and compilation, which happens once on a machine, do not count.  Where it is over before the first draw the fit has
+            none, but `fit.extend` goes on where it stopped.
+        checkpoint : str or path-like, optional
+            File, its name ending in .npz, to which the draws made so far and the state of the chains are written as they go, whole or not
+            at all.  `nrmmix.resume` goes on from there, to the same bits, whatever ended the process; `nrmmix.load` reads it too.  The
+            file has the whole fit at the end.  With a checkpoint SIGTERM and SIGHUP stop the chains, and end the process once it is written.
+        every : float or str, default "5min"
+            Time between two checkpoints: seconds, or a text such as "30s", "5min" or "2h".
+        store : {"all", "partition", "scalars"}, default "all"
+            What is kept of each draw: all that predictions need; labels and numbers; or numbers alone, for diagnostics.
 
         Returns
         -------
@@ -108,7 +127,12 @@ class Model(Specification):
         Raises
         ------
         ValueError
-            If an argument is out of range, or the method does not use it.
+            If an argument is out of range, or the method does not use it, or there is not enough memory for the draws.
+        OSError
+            If the checkpoint cannot be written, before anything is sampled.
+        KeyboardInterrupt
+            If Ctrl-C came before the first draw; the exception's attribute `fit` can be extended.  Later it ends the chains, and the fit has
+            what they have drawn.
 
         Examples
         --------
@@ -120,17 +144,21 @@ class Model(Specification):
         with interrupts_delayed():
             from nrmmix.inference.methods import method_of
             from nrmmix.results import result_of
+            from nrmmix.results.running import guarded, saver_of
 
         arguments = {
             "draws": draws, "tune": tune, "thin": thin, "chains": chains, "init": init, "rng": rng, "cores": cores, "progress": progress,
-            "time_limit": time_limit,
+            "time_limit": time_limit, "checkpoint": checkpoint, "every": every, "store": store,
         }
         name, chosen = method_of(method, self)
         for argument, value in arguments.items():
             if argument not in chosen.accepts and not _same(value, DEFAULTS[argument]):
                 raise ValueError(f"{argument} {chosen.why_not.format(method=name)}; leave it out.")
-        outcome = chosen.run(self, name, **{argument: value for argument, value in arguments.items() if argument in chosen.accepts})
-        return result_of(outcome, self)
+        accepted = {argument: value for argument, value in arguments.items() if argument in chosen.accepts}
+        if not chosen.hears_stop:
+            return result_of(chosen.run(self, name, **accepted), self)
+        accepted["checkpoint"] = saver_of(self, checkpoint, accepted.pop("every"))
+        return guarded(lambda: result_of(chosen.run(self, name, **accepted), self), endings=checkpoint is not None)
 
     def methods(self) -> pd.DataFrame:
         """The methods that have a name, and whether they suit this model.
@@ -246,7 +274,7 @@ def fit(
     formula, data, family, prior, kernel, missing
         See `nrmmix.Model`.
     method, **run
-        See `nrmmix.Model.fit`: draws, tune, thin, chains, init, rng, cores, progress, time_limit.
+        See `nrmmix.Model.fit`: draws, tune, thin, chains, init, rng, cores, progress, time_limit, checkpoint, every, store.
 
     Returns
     -------

@@ -264,9 +264,13 @@ def test_a_time_limit_reaches_every_chain(galaxy):
     assert fit.interrupted and fit.draws.n_chains == 3 and fit.draws.n_draws > 0
 
 
-def test_a_time_limit_before_the_first_draw(galaxy):
-    with pytest.raises(TimeoutError, match="before the first draw"):
-        galaxy.fit(draws=10, tune=10_000_000, chains=1, time_limit=0.1, rng=1)
+def test_a_time_limit_before_the_first_draw_gives_a_fit_that_goes_on(galaxy):
+    run = {"draws": 10, "tune": 3000, "chains": 2, "rng": 1}
+    fit = galaxy.fit(time_limit=1e-3, **run)
+    assert fit.interrupted and fit.draws.n_draws == 0 and fit.draws["labels"].shape == (2, 0, 82)
+    with pytest.raises(ValueError, match=r"has no draws: it was stopped before the first one; fit\.extend\(\) goes on"):
+        fit.predict()
+    assert same(fit.extend(10), galaxy.fit(**run))
 
 
 def test_seeds_of_spawned_sequences_and_generators_repeat(galaxy):

@@ -9,6 +9,8 @@ import time
 class Progress:
     """A line on stderr that is written anew as work goes on; where `show` is None, on a terminal only.
 
+    A stream that cannot be written to costs the line, not the work.
+
     Examples
     --------
     >>> with Progress(False) as line:
@@ -16,20 +18,30 @@ class Progress:
     """
 
     def __init__(self, show: bool | None):
-        self.show = sys.stderr.isatty() if show is None else bool(show)
+        try:
+            self.show = sys.stderr.isatty() if show is None else bool(show)
+        except (AttributeError, ValueError, OSError):  # no stream, or a closed one
+            self.show = False
         self.started = time.perf_counter()
 
-    def update(self, text: str, share: float) -> None:
-        """What is being done, and the share of it that is done."""
+    def update(self, text: str, share: float, left: float | None = None) -> None:
+        """What is being done, the share of it that is done, and the seconds left where they do not follow from it."""
         if self.show:
             elapsed = time.perf_counter() - self.started
-            left = f", {elapsed * (1 - share) / share:.0f} s left" if 0 < share < 1 else ""
-            sys.stderr.write(f"\r{text}, {elapsed:.0f} s{left}      ")
+            if left is None and 0 < share < 1:
+                left = elapsed * (1 - share) / share
+            self._write(f"\r{text}, {elapsed:.0f} s{'' if left is None else f', {left:.0f} s left'}      ")
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stderr.write(text)
             sys.stderr.flush()
+        except (AttributeError, ValueError, OSError):
+            self.show = False
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *_error: object) -> None:
         if self.show:
-            sys.stderr.write("\n")
+            self._write("\n")

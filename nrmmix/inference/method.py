@@ -17,6 +17,7 @@ class Method:
     role: ClassVar[str] = "method"
     name: str
     accepts: ClassVar[frozenset[str]] = frozenset()  # arguments of `Model.fit` that it uses
+    hears_stop: ClassVar[bool] = False  # whether it looks at the flag of `nrmmix.common.interrupts.stoppable`, and Ctrl-C need not raise
     why_not: ClassVar[str] = "is not used by {method}"  # what is said of the others
 
     def refusal(self, model: Specification) -> str:

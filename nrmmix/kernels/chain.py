@@ -10,7 +10,6 @@ from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.state import (
     BY_WORK,
     CALLS,
-    CURSOR,
     DONE,
     EACH,
     MASS,
@@ -32,7 +31,8 @@ STOP = 2  # set by the main thread
 MOVE = 3  # where an interrupted list of moves goes on
 LIMIT = 4  # iterations to do before the next turn of the other chains
 CALL = 5  # where the calls of that move go on
-CONTROL = 6
+WITHIN = 6  # 1 while a call of it has begun and not ended: it needs room, or has halted
+CONTROL = 7
 
 REBUILD_EVERY = 64
 FORGET = 0.05  # weight of the last iteration in the average work of a move
@@ -158,18 +158,19 @@ def adapt(program, iteration):
 def run(data, state, rng, program, updates, tune, thin, labels, location, A, scalars, explicit, shared, imputed, control):
     """Moves on the partition, then updates of all else, again and again.
 
-    Until all draws are recorded, a move needs room, something breaks, or the main thread says stop.
+    Until all draws are recorded, a move needs room, something breaks, or the main thread says stop, which is heard before every call.
     """
     total = min(tune + labels.shape[0] * thin, control[LIMIT])
     while control[ITERATION] < total:
-        within = control[MOVE] != 0 or control[CALL] != 0 or state.num[CURSOR] != 0
-        if control[STOP] != 0 and not within:
-            return 0
         it = control[ITERATION]
         state.num[TUNING] = 1 if it < tune else 0
         for j in range(control[MOVE], program.address.shape[0]):
             for call in range(control[CALL], int(program.work[j, CALLS])):
+                if control[STOP] != 0 and control[WITHIN] == 0:
+                    control[MOVE], control[CALL] = j, call
+                    return 0
                 status = one_move(data, state, rng, program, j)
+                control[WITHIN] = 0 if status == DONE else 1
                 if status != DONE:
                     control[STATUS] = status
                     control[MOVE], control[CALL] = j, call

@@ -5,6 +5,7 @@ Only classes of the registry are ever made from what a file says.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common import registry
+from nrmmix.common import archive, registry
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import ModelFrame, restored_frame
@@ -78,6 +79,47 @@ def _made(values: dict[str, Any]) -> Any:
         if one not in known.arguments:
             raise NotKnown(f"it holds a {name} with {one!r}, which is no option of the class {name} that is known here.")
     return known.made(**{one: decode(values[one]) for one in known.arguments})
+
+
+# ---- models
+
+def encode_model(model: Any, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
+    """A specification with its data as JSON; `put` keeps an array and returns its name.  A TypeError for what cannot be saved."""
+    parts = {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}
+    return {"model": {"formula": model.formula} | parts, "data": encode_source(model.frame, put)}
+
+
+def decode_model(made: type, spec: dict[str, Any], get: Callable[[str], np.ndarray], by_level: bool = True) -> Any:
+    """The specification of `encode_model`, as an object of the class `made`."""
+    parts, frame = spec["model"], decode_source(spec["model"]["formula"], spec["data"], get, by_level)
+    used = frame.used
+    if not (used.dtype == bool and used.ndim == 1 and int(used.sum()) == frame.response.shape[0]):
+        raise ValueError("its mask of used rows cannot be right")
+    return made(parts["formula"], frame, **{part: decode(parts[part]) for part in ("prior", "family", "kernel")})
+
+
+def to_bytes(model: Any) -> bytes:
+    """A specification with its data, as pickle and copy keep it."""
+    held: dict[str, np.ndarray] = {}
+    archive.write(file := io.BytesIO(), encode_model(model, keeper(held)), held)
+    return file.getvalue()
+
+
+def from_bytes(made: type, content: bytes) -> Any:
+    """The specification of `to_bytes`."""
+    header, held = archive.read(io.BytesIO(content), math.inf)
+    return decode_model(made, header, held.__getitem__)
+
+
+def keeper(held: dict[str, np.ndarray]) -> Callable[..., str]:
+    """A function that keeps arrays in `held`, and returns the names that they are kept by."""
+
+    def put(array: np.ndarray, name: str = "") -> str:
+        name = name or f"data/{len(held)}"
+        held[name] = array
+        return name
+
+    return put
 
 
 # ---- data

@@ -91,6 +91,12 @@ class Specification:
         """The fitted rows, ready to be turned into statistics."""
         return self.blocks.statistics(side, self.frame.response, self.frame.inputs)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copy, by the format of saved fits: entry points of compiled code are made anew."""
+        from nrmmix.model.encoding import from_bytes, to_bytes
+
+        return from_bytes, (type(self), to_bytes(self))
+
     @property
     def n_obs(self) -> int:
         return self.frame.response.shape[0]

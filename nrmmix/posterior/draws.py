@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -10,16 +11,37 @@ import numpy as np
 from nrmmix.common.messages import did_you_mean
 from nrmmix.model.specification import Specification
 
+SMALL = 2**25  # bytes up to which labels are int32; beyond, they have the smallest type that holds them
+
+
+def label_type(shape: tuple[int, ...], most: int) -> np.dtype:
+    """Type of an array of labels or locations, none above `most`: int32 where that takes little memory, else as small as can be.
+
+    Examples
+    --------
+    >>> label_type((4, 1000, 272), 7), label_type((4, 1000, 10**5), 7), label_type((4, 1000, 10**5), 200)
+    (dtype('int32'), dtype('int8'), dtype('int16'))
+    """
+    if 4 * math.prod(shape) <= SMALL:
+        return np.dtype(np.int32)
+    return next(kind for kind in map(np.dtype, (np.int8, np.int16, np.int32)) if most <= np.iinfo(kind).max)
+
+
+def as_labels(values: np.ndarray) -> np.ndarray:
+    """Labels or locations of draws in the type that they are kept in."""
+    return values.astype(label_type(values.shape, int(values.max(initial=0))), copy=False)
+
 
 class Draws(Mapping[str, np.ndarray]):
     """Recorded draws of a fit.
 
     A read-only mapping from names to arrays whose first two axes are chain and draw: `n_clusters`, `log_joint`, `mass`, `sigma`
     (constant where fixed), `width` of a covariate kernel, `u` (mixtures whose joint has one) or `A` (..., n_locations), `labels`
-    (..., n_obs) int32 numbered by first appearance, and in density regression `locations` (..., n_obs) int32, the location of each
-    observation's cluster as a row of `model.grid.locations`.  Of families whose parameters are not integrated out `theta` (..., most
-    clusters, parameters), NaN where a draw has fewer clusters, and `precision` (..., responses) where all clusters share it.
-    Where missing cells are drawn and not integrated out, `imputed` (..., cells) holds them row by row, in the units of the responses.
+    (..., n_obs) numbered by first appearance, and in density regression `locations` (..., n_obs), the location of each observation's
+    cluster as a row of `model.grid.locations`; both int32, or where that would take more than 32 MB int16 or int8 if these hold them.
+    Of families whose parameters are not integrated out `theta` (..., most clusters, parameters), NaN where a draw has fewer clusters,
+    and `precision` (..., responses) where all clusters share it.  Where missing cells are drawn and not integrated out, `imputed` (...,
+    cells) holds them row by row, in the units of the responses.
 
     Raises
     ------

@@ -35,7 +35,15 @@ class Result:
     @property
     def posterior(self) -> Posterior | FactorPosterior:
         """What predictions are made from: the specification, the draws or factors, and the seed."""
+        self._insist_on_draws("A" if self.model.is_regression else "labels")
         return Posterior(self.model, self.draws, self.seed)
+
+    def _insist_on_draws(self, *names: str) -> None:
+        """A ValueError where there are none, or these have not been kept."""
+        if self.draws.n_draws == 0:
+            raise ValueError("the fit has no draws: it was stopped before the first one; fit.extend() goes on where it stopped.")
+        if lacking := [name for name in names if name not in self.draws]:
+            raise ValueError(f"the fit has no draws of {', '.join(lacking)}: they were left out by store=; fit again without it.")
 
     def _averaged(self, kind: str, draws: int) -> Posterior | FactorPosterior:
         """What a prediction averages over, of which it takes so many draws."""
@@ -310,6 +318,7 @@ class Result:
         from nrmmix.common.seeds import prediction_seed
         from nrmmix.posterior.partition import estimate
 
+        self._insist_on_draws("labels")
         key = (loss, max_clusters, runs)
         if rng is None and key in self._partitions:
             return self._partitions[key]
@@ -340,6 +349,7 @@ class Result:
         """
         from nrmmix.posterior.partition import similarity
 
+        self._insist_on_draws("labels")
         return similarity(self.draws.flat("labels"))
 
     # ---- reports and pictures

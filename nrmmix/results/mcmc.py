@@ -14,7 +14,7 @@ from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
-from nrmmix.results.base import Result, result_of, wraps
+from nrmmix.results.base import Result, wraps
 
 
 class MCMCResult(Result):
@@ -59,7 +59,7 @@ class MCMCResult(Result):
 
     def __init__(self, model: Specification, run: Run) -> None:
         super().__init__(model, run.seed, run.draws)
-        self._run = run
+        self.run = run
         self.method, self.cycle, self.tune, self.thin = run.method, run.cycle, run.tune, run.thin
         self.seconds, self.interrupted = run.seconds, run.interrupted
         self.moved, self.checkpoints = run.label_changes, run.checkpoints
@@ -74,7 +74,7 @@ class MCMCResult(Result):
     @property
     def evidence(self) -> Evidence:
         """What a verdict on the chains rests on, beside `diagnostics()`; see `nrmmix.posterior.convergence.verdict`."""
-        troubles = (stuck(self.draws) if self.checkpoints else "", proposals.trouble(self._run, self.model.n_obs))
+        troubles = (stuck(self.draws) if self.checkpoints and "labels" in self.draws else "", proposals.trouble(self.run, self.model.n_obs))
         return Evidence(
             self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,
             trouble=next(filter(None, troubles), ""),
@@ -99,7 +99,7 @@ class MCMCResult(Result):
         ['n_clusters', 'log_joint', 'mass', 'sigma']
         """
         found = diagnostics.table({name: self.draws[name] for name in self.scalars})
-        made = proposals.rows(self._run, self.model.n_obs)
+        made = proposals.rows(self.run, self.model.n_obs)
         return found if made.empty else pd.concat([found, made])
 
     def curve_diagnostics(self) -> pd.DataFrame | None:
@@ -131,7 +131,7 @@ class MCMCResult(Result):
         >>> fit.proposals()["kind"].tolist()
         ['split', 'merge', 'sequential split', 'sequential merge', '']
         """
-        return proposals.table(self._run)
+        return proposals.table(self.run)
 
     def autocorrelation(self, name: str, lags: int = 40) -> pd.DataFrame:
         """Autocorrelation of one quantity within each chain.
@@ -223,14 +223,17 @@ class MCMCResult(Result):
 
     # ---- keeping and continuing
 
-    def extend(self, draws: int, *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None) -> MCMCResult:
+    def extend(
+        self, draws: int | str = "auto", *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
+        checkpoint: Any = None, every: Any = "5min",
+    ) -> MCMCResult:
         """Go on sampling: a fit with so many draws more in each chain, the same as if it had never stopped.
 
         Parameters
         ----------
-        draws : int
-            Draws to add to each chain.
-        cores, progress, time_limit
+        draws : int or "auto", default "auto"
+            Draws to add to each chain; "auto" goes on until they are worth 400 independent ones, see `Model.fit`.
+        cores, progress, time_limit, checkpoint, every
             See `Model.fit`.
 
         Returns
@@ -251,9 +254,9 @@ class MCMCResult(Result):
         >>> bool((longer.draws["labels"] == model.fit(draws=50, tune=20, chains=2, rng=1).draws["labels"]).all())
         True
         """
-        from nrmmix.inference.mcmc.sampling import extend
+        from nrmmix.results.running import go_on
 
-        return result_of(extend(self.model, self._run, draws, cores=cores, progress=progress, time_limit=time_limit), self.model)
+        return go_on(self, draws, checkpoint, every, cores=cores, progress=progress, time_limit=time_limit)
 
     def report(self, path: Any) -> Path:
         """Write a report as one HTML file: summary, pictures, diagnostics.
@@ -282,6 +285,12 @@ class MCMCResult(Result):
         from nrmmix.results.saving import save
 
         return save(self, path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copy, by the format of saved fits; what a pickle holds besides runs when it is loaded, whoever wrote it."""
+        from nrmmix.results.saving import from_bytes, to_bytes
+
+        return from_bytes, (to_bytes(self),)
 
     def __repr__(self) -> str:
         model = self.model

@@ -6,36 +6,43 @@ taken, its formula passes the same check as one that is typed in, and labels, lo
 
 from __future__ import annotations
 
-import json
-import struct
-import zipfile
-import zlib
+import io
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from nrmmix.common import files
-from nrmmix.inference.mcmc.chain import BY_CLUSTER, PROGRAM, WHOLE, Checkpoint, Record, generator
+from nrmmix.common import archive, files
+from nrmmix.inference.mcmc import length
+from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, WHOLE, Checkpoint, Record, generator
 from nrmmix.inference.mcmc.cycle import Cycle, program
-from nrmmix.inference.mcmc.sampling import Run
+from nrmmix.inference.mcmc.moves.gibbs import Gibbs
+from nrmmix.inference.mcmc.sampling import MOST, Run
+from nrmmix.inference.mcmc.store import KINDS
 from nrmmix.inference.methods import CYCLES
+from nrmmix.inference.search.grower import STARTS
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.checks import numbered_by_appearance, one_location_each
 from nrmmix.kernels.core import state as layout
-from nrmmix.model.encoding import NotKnown, decode, decode_source, encode, encode_source
+from nrmmix.model.encoding import NotKnown, decode, decode_model, encode, encode_model, keeper
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Draws
+from nrmmix.posterior.draws import Draws, label_type
 from nrmmix.results import older
 from nrmmix.results import variational_file as variational
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.variational import VariationalResult
 
-FORMAT, VERSION, OLDEST = "nrmmix fit", 5, 3  # format 3 may lack options of moves, which is found where they are read
-HEADER = "header"
+FORMAT, VERSION, OLDEST = "nrmmix fit", 6, 3  # format 3 may lack options of moves, which is found where they are read
+PLAN = {"goal": 0, "time_limit": None, "store": "all", "most": 0}  # of a run that may go on, and what files before format 6 mean
+LABELS = ("labels", "locations")
+OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column of sparse counts and each row beyond the data themselves
 WRITTEN = {"explicit": "held"}  # names in files that differ from those of fields
+MOST_BITS = 4096  # of a seed
+LONGEST = 300  # characters of a reason
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
 
@@ -69,48 +76,83 @@ def save(fit: MCMCResult | VariationalResult, path: Any) -> Path:
     >>> again.predict(kind="density").equals(fit.predict(kind="density"))
     True
     """
-    from nrmmix import __version__
-
     where = files.target(path, ".npz", "a saved fit")
-    held: dict[str, np.ndarray] = {}
-
-    def put(array: np.ndarray, name: str = "") -> str:
-        name = name or f"data/{len(held)}"
-        held[name] = array
-        return name
-
-    model, frame = fit.model, fit.model.frame
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "nrmmix": __version__,
-        "model": {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")},
-        "data": encode_source(frame, put),
-    } | (variational.header_of(fit, put) if isinstance(fit, VariationalResult) else _chains(fit, put))
-    text = np.frombuffer(json.dumps(header, allow_nan=False).encode(), np.uint8)
     with files.replaced(where) as file:
-        np.savez_compressed(file, **{HEADER: text}, **held)
+        archive.write(file, *_of(fit))
     return where
 
 
-def _chains(fit: MCMCResult, put: Callable[..., str]) -> dict[str, Any]:
-    """Draws, and where the chains stand."""
+def write(model: Specification, run: Run, path: Path) -> None:
+    """Write a run on a model to a file whose path has been checked: whole or not at all."""
+    header, held = encoded(model, partial(_chains, run))
+    with files.replaced(path) as file:
+        archive.write(file, header, held)
+
+
+def check_model(model: Specification) -> None:
+    """A TypeError where a model holds what cannot be saved; to be called before long work."""
+    encode_model(model, keeper({}))
+
+
+def encoded(
+    model: Specification, more: Callable[[Callable[..., str]], dict[str, Any]]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a file; `more` is what the header has beside the model."""
+    from nrmmix import __version__
+
+    held: dict[str, np.ndarray] = {}
+    put = keeper(held)
     return {
-        "run": {name: getattr(fit, name) for name in RUN} | {"cycle": encode(fit.cycle)},
-        "draws": {name: put(_narrow(values), f"draws/{name}") for name, values in fit.draws.items()},
+        "format": FORMAT,
+        "version": VERSION,
+        "nrmmix": __version__,
+        **encode_model(model, put),
+    } | more(put), held
+
+
+def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
+    """Draws, and where the chains stand."""
+    values = {name: getattr(run, "label_changes" if name == "moved" else name) for name in (*RUN, *PLAN)}
+    values["time_limit"] = None if run.time_limit is None or np.isinf(run.time_limit) else run.time_limit
+    return {
+        "run": values | {"cycle": encode(run.cycle)},
+        "draws": {name: put(_narrow(values) if name in LABELS else values, f"draws/{name}") for name, values in run.draws.items()},
         "chains": [
             {
                 "iteration": checkpoint.iteration,
+                "within": list(checkpoint.within),
+                "way": checkpoint.way,
                 "generator": checkpoint.generator,
+                "order": put(checkpoint.order, f"chain{c}/order"),
                 "state": {name: put(values, f"chain{c}/{name}") for name, values in checkpoint.state.items()},
                 "spare": {
-                    WRITTEN.get(name, name): put(_narrow(values), f"chain{c}/spare_{WRITTEN.get(name, name)}")
+                    WRITTEN.get(name, name): put(
+                        _narrow(values) if name in ("labels", "location") else values, f"chain{c}/spare_{WRITTEN.get(name, name)}"
+                    )
                     for name, values in checkpoint.ahead._asdict().items()
                 },
             }
-            for c, checkpoint in enumerate(fit.checkpoints)
+            for c, checkpoint in enumerate(run.checkpoints)
         ],
     }
+
+
+def _of(fit: MCMCResult | VariationalResult) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a fit."""
+    if isinstance(fit, VariationalResult):
+        return encoded(fit.model, lambda put: variational.header_of(fit, put))
+    return encoded(fit.model, partial(_chains, replace(fit.run, checkpoints=fit.checkpoints)))
+
+
+def to_bytes(fit: MCMCResult | VariationalResult) -> bytes:
+    """A fit as pickle and copy keep it."""
+    archive.write(file := io.BytesIO(), *_of(fit))
+    return file.getvalue()
+
+
+def from_bytes(content: bytes) -> MCMCResult | VariationalResult:
+    """The fit of `to_bytes`."""
+    return _restored(*archive.read(io.BytesIO(content), np.inf))
 
 
 def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | VariationalResult:
@@ -141,24 +183,29 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | VariationalResul
     ...     nm.load(fit.save(f"{folder}/galaxy.npz")).draws.n_draws
     50
     """
-    where = Path(path)
+    archive.limit_of(max_bytes)
+    try:
+        where = Path(path)
+    except TypeError:
+        raise TypeError(f"the path of a saved fit must be a string or a path, not {path!r}.") from None
     if where.is_dir():
         raise IsADirectoryError(f"{str(where)!r} is a folder, not a saved fit.")
     if not where.is_file():
-        raise FileNotFoundError(f"there is no file {str(where)!r}.")
+        raise FileNotFoundError(f"there is no file {str(where)!r}." if not where.exists() else f"{str(where)!r} is no file of its own.")
     with where.open("rb") as file:
         try:
-            held = _arrays(file, max_bytes)
-            header = json.loads(bytes(held[HEADER]))
+            header, held = archive.read(file, max_bytes, _besides)
             if header["format"] != FORMAT:
                 raise ValueError(f"it holds {header['format']!r}")
-        except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
-            if isinstance(error, _TooLarge):
-                raise ValueError(f"{str(where)!r}: {error}") from None
+        except archive.TooLarge as error:
+            raise ValueError(f"{str(where)!r}: {error}") from None
+        except archive.BROKEN as error:
             raise ValueError(f"{str(where)!r} is no saved fit, or damaged: {_reason(error)}.") from None
     version = header.get("version")
     by_whom = f"{str(where)!r} was written by nrmmix {header.get('nrmmix')} in format {version}; this version reads formats"
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or version < 1:
+        raise ValueError(f"{str(where)!r} is damaged: its version cannot be right.")
+    if version > VERSION:
         raise ValueError(f"{by_whom} up to {VERSION}: install a newer nrmmix.")
     if version < OLDEST:
         raise ValueError(f"{by_whom} from {OLDEST} on: fit the model again.")
@@ -166,80 +213,93 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | VariationalResul
         return _restored(header, held)
     except NotKnown as error:
         raise ValueError(f"{str(where)!r} cannot be read: {error}") from None
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
         raise ValueError(f"{str(where)!r} is damaged: {_reason(error)}.") from error
 
 
-class _TooLarge(ValueError):
-    pass
-
-
 def _reason(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".rstrip(".") if str(error) else type(error).__name__
+    text = str(error) if len(str(error)) < LONGEST else f"{str(error)[:LONGEST]} ..."
+    return f"{type(error).__name__}: {text}".rstrip(".") if text else type(error).__name__
 
 
 def _narrow(values: np.ndarray) -> np.ndarray:
     """Labels and locations in the smallest type that holds them."""
-    return values.astype(np.min_scalar_type(int(values.max(initial=0)))) if values.dtype == np.int32 else values
+    kind = np.min_scalar_type(int(values.max(initial=0)))
+    return values.view(kind) if values.dtype.itemsize == kind.itemsize else values.astype(kind)
 
 
 # ---- reading
 
-def _arrays(file: BinaryIO, max_bytes: float) -> dict[str, np.ndarray]:
-    """All arrays of the archive, once what their headers claim agrees with the sizes of the archive's members and with the limit."""
-    total = 0
-    with zipfile.ZipFile(file) as archive:
-        for member in archive.infolist():
-            with archive.open(member) as stream:
-                version = np.lib.format.read_magic(stream)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(stream)
-                claimed = dtype.itemsize
-                for length in shape:
-                    claimed *= length
-                if dtype.hasobject or claimed + stream.tell() != member.file_size:
-                    raise ValueError(f"{member.filename} is not what it claims to be")
-            total += claimed
-            if total > max_bytes:
-                raise _TooLarge(f"its arrays would take more than {max_bytes / 1e9:.3g} GB; give max_bytes= if you trust the file.")
-    file.seek(0)
-    with np.load(file, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
+def _besides(header: dict[str, Any], claims: dict[str, tuple[tuple[int, ...], np.dtype]]) -> float:
+    """Bytes that a fit takes beside the arrays of its file: labels of a wider type, and what a model makes of its data."""
+    total = 0.0
+    for name in LABELS:
+        shape, dtype = claims.get(f"draws/{name}", ((0,), np.dtype(np.uint8)))
+        wide = label_type(shape, 2 ** (8 * dtype.itemsize) - 1 if dtype.itemsize < 4 else 2**31 - 1)
+        total += float(np.prod([float(length) for length in shape])) * wide.itemsize if wide != dtype else 0.0
+    data = header["data"]
+    total += OF_ROW * float(np.prod([float(length) for length in claims[data["used"]][0]]))
+    if "sparse" in data:
+        total += OF_COLUMN * float(data["shape"][1])
+    return total
 
 
 def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult | VariationalResult:
-    spec, data = header["model"], header["data"]
     get = held.__getitem__
     of_v = header["version"] < older.OF_A
-    frame = decode_source(spec["formula"], data, get, by_level=not of_v)
-    used = frame.used
-    _insist(used.dtype == bool and used.ndim == 1 and int(used.sum()) == frame.response.shape[0], "mask of used rows")
     from nrmmix.api import Model
 
     if of_v:
-        spec = spec | {"kernel": older.with_all_options(spec["kernel"])}
-    model = Model(spec["formula"], frame, **{part: decode(spec[part]) for part in ("prior", "family", "kernel")})
+        header = header | {"model": header["model"] | {"kernel": older.with_all_options(header["model"]["kernel"])}}
+    model = decode_model(Model, header, get, by_level=not of_v)
     if "factors" in header:
         return variational.restored(header, get, model, _insist)
     draws = {name: get(key) for name, key in header["draws"].items()}
-    draws |= {name: draws[name].astype(np.int32) for name in ("labels", "locations") if name in draws}
+    draws |= {name: _labels(draws[name], name) for name in LABELS if name in draws}
     if of_v and model.is_regression:
         widths = np.stack([draws[name] for name in model.width_names], axis=-1)
         draws["A"], draws["log_joint"] = older.A_and_log_joint(model, draws.pop("v"), draws["log_joint"], widths)
-    _check_draws(model, draws)
-    shape = draws["n_clusters"].shape
-    run = {name: header["run"][name] for name in RUN}
-    run["label_changes"] = run.pop("moved")
+    run = {name: header["run"][name] for name in RUN} | PLAN | {name: header["run"][name] for name in PLAN if name in header["run"]}
     cycle = decode(header["run"]["cycle"])
+    _check_run(model, run, cycle)
+    _check_draws(model, draws, run["store"])
+    shape = draws["n_clusters"].shape
+    run["label_changes"] = run.pop("moved")
+    checkpoints = tuple(_checkpoint(model, cycle, chain, get, run["store"], of_v) for chain in header["chains"])
+    _insist(len(checkpoints) == shape[0], "chains")
+    for checkpoint in checkpoints:
+        drawn = (checkpoint.iteration - run["tune"]) // run["thin"]
+        _insist(drawn >= shape[1] if shape[1] else checkpoint.iteration >= 0, "iterations")
+        _insist(len(checkpoint.ahead.scalars) == max(drawn, 0) - shape[1] or header["version"] < 6, "spare draws")
+    run["goal"] = run["goal"] or shape[1]
+    return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
+
+
+def _labels(values: np.ndarray, name: str) -> np.ndarray:
+    """Labels or locations in the type that they are kept in, without a copy where their bytes are the same."""
+    _insist(values.dtype.kind in "iu" and values.dtype.isnative, f"draws of {name}")
+    most = int(values.max(initial=0))
+    _insist(most < 2**31 and int(values.min(initial=0)) >= 0, name)
+    kind = label_type(values.shape, most)
+    return values.view(kind) if values.dtype.itemsize == kind.itemsize else values.astype(kind)
+
+
+def _check_run(model: Specification, run: dict[str, Any], cycle: Any) -> None:
+    """What is said of a run: types and ranges."""
+    for name, least in (("tune", 0), ("thin", 1), ("seed", 0)):
+        _insist(type(run[name]) is int and run[name] >= least, name)
+    _insist(run["tune"] <= MOST and run["thin"] <= MOST and run["seed"].bit_length() <= MOST_BITS, "tune, thin or seed")
+    _insist(all(type(run[name]) in (int, float) and 0 <= run[name] < np.inf for name in ("seconds", "moved")), "seconds")
+    _insist(type(run["interrupted"]) is bool and type(run["method"]) is str, "run")
+    goal, limit = run["goal"], run["time_limit"]
+    _insist(goal == length.AUTO or (type(goal) is int and 0 <= goal <= MOST), "goal")
+    _insist(limit is None or (type(limit) in (int, float) and limit > 0), "limit of time")
+    _insist(type(run["most"]) is int and 0 <= run["most"] <= MOST and run["most"] % length.QUARTERS == 0, "number of draws")
+    _insist(goal != length.AUTO or run["most"] > 0, "number of draws")
+    _insist(run["store"] in KINDS, "list of what is kept")
     _insist(isinstance(cycle, Cycle) and run["method"] in (cycle.name, *CYCLES), f"method {run['method']!r}")
     _insist(not cycle.refusal(model), f"method {run['method']!r}")
     cycle.check(model, run["tune"], has_name=run["method"] in CYCLES)
-    for name in ("tune", "thin", "seed"):
-        _insist(type(run[name]) is int and run[name] >= (name == "thin"), name)
-    checkpoints = tuple(_checkpoint(model, cycle, chain, get, of_v) for chain in header["chains"])
-    _insist(len(checkpoints) == shape[0], "chains")
-    _insist(all(checkpoint.iteration >= run["tune"] + run["thin"] * shape[1] for checkpoint in checkpoints), "iterations")
-    return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
 
 
 def _insist(sound: bool, what: str) -> None:
@@ -247,19 +307,20 @@ def _insist(sound: bool, what: str) -> None:
         raise ValueError(f"its {what} cannot be right")
 
 
-def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:
+def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str) -> None:
     """Names, shapes and ranges: compiled code trusts them."""
     n = model.n_obs
     P = 1 if model.grid is None else model.grid.distance.shape[2]
     per_row: dict[str, tuple[int, ...]] = {"labels": (n,)} | ({"locations": (n,), "A": (P,)} if model.is_regression else {})
     scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
     packed = model.packed
-    per_row |= {"theta": (int(draws["n_clusters"].max()), len(packed.explicit))} if len(packed.explicit) else {}
+    per_row |= {"theta": (int(draws["n_clusters"].max(initial=0)), len(packed.explicit))} if len(packed.explicit) else {}
     per_row |= {"precision": (len(packed.shared),)} if len(packed.shared) else {}
     per_row |= {"imputed": (np.count_nonzero(packed.rows.missing),)} if packed.rows.missing.any() else {}
+    per_row = {name: shape for name, shape in per_row.items() if store == "all" or (store == "partition" and name == "labels")}
     _insist(set(draws) == {*per_row, *scalars}, "list of draws")
     shape = draws["n_clusters"].shape
-    _insist(len(shape) == 2 and min(shape) > 0, "number of draws")
+    _insist(len(shape) == 2 and shape[0] > 0, "number of draws")
     for name, values in draws.items():
         _insist(values.shape == shape + per_row.get(name, ()), f"shape of the draws of {name}")
         if name == "theta":
@@ -271,9 +332,11 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray]) -> None:
         if name in ("u", "precision", *model.width_names):
             _insist(bool((values > 0).all()), f"draws of {name}")
     _insist(bool(np.all(model.prior.permits(draws["mass"], draws["sigma"]))), "draws of mass or draws of sigma")
-    _insist(model.prior.components == 0 or draws["n_clusters"].max() <= model.prior.components, "numbers of clusters")
+    _insist(model.prior.components == 0 or draws["n_clusters"].max(initial=0) <= model.prior.components, "numbers of clusters")
+    if store == "scalars" or shape[1] == 0:
+        return
     _check_labels(draws["labels"].reshape(-1, n), draws["n_clusters"].reshape(-1))
-    if model.is_regression:
+    if model.is_regression and store == "all":
         _check_locations(draws["labels"].reshape(-1, n), draws["locations"].reshape(-1, n), P)
 
 
@@ -287,7 +350,7 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
 
 
 def _checkpoint(
-    model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], of_v: bool = False
+    model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], store: str, of_v: bool = False
 ) -> Checkpoint:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
@@ -299,23 +362,34 @@ def _checkpoint(
             widths = scalars[:, [loop.R_WIDTH + j for j in model.width_columns.values()]]
             ahead["A"], scalars[:, loop.R_JOINT] = older.A_and_log_joint(model, ahead["A"], scalars[:, loop.R_JOINT], widths)
             ahead["scalars"] = scalars
-    spare = Record(*(_spare(name, ahead[WRITTEN.get(name, name)], empty) for name, empty in room._asdict().items()))
+    left_out = tuple(name for name in KINDS[store] if name != "A" or model.is_regression)
+    spare = Record(*(_spare(name, ahead[WRITTEN.get(name, name)], empty, left_out) for name, empty in room._asdict().items()))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
-    if len(spare.labels):
+    if len(spare.labels) and spare.labels.shape[1]:
         _check_labels(spare.labels)
         if spare.location.shape[1]:
             _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
     state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE, "shared", "imputed")}
     K = state["size"].shape[0]
+    _insist(K <= model.n_obs, "chain's clusters")
+    within, order, way = _within(spec, get, state["labels"], cycle)
+    midway = any(within) or len(order) > 0
+    state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway}
     _, like = arrays_of(model, K, entries=())
     for name, values in state.items():
         wanted = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}.get(name, getattr(like, name, None))
-        shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else wanted.shape
+        shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else (K, *wanted.shape[1:]) if name in IN_STEPS else wanted.shape
         _insist(values.shape == shape and values.dtype == wanted.dtype, f"chain's {name}")
-        _insist(bool(np.isfinite(values).all()), f"chain's {name}")
+        sound = not np.isnan(values).any() if name in IN_STEPS else np.isfinite(values).all()  # logarithms of 0 are -inf
+        _insist(bool(sound), f"chain's {name}")
     labels, hyper = state["labels"], state["hyper"]
-    _insist(labels.min() >= 0 and np.array_equal(np.bincount(labels, minlength=K), state["size"]), "chain's labels")
-    _insist(int(state["num"][layout.N_CLUSTERS]) == K and int(state["num"][layout.CURSOR]) == 0, "chain's clusters")
+    entered = labels[labels >= 0]
+    _insist(labels.min(initial=0) >= -1 and labels.max(initial=-1) < K, "chain's labels")
+    _insist(np.array_equal(np.sort(order), np.flatnonzero(labels < 0)), "chain's labels")
+    _insist(np.array_equal(np.bincount(entered, minlength=K), state["size"]) and bool((state["size"] > 0).all()), "chain's labels")
+    cursor = int(state["num"][layout.CURSOR])
+    _insist(int(state["num"][layout.N_CLUSTERS]) == K and int(state["num"][layout.HALT]) == 0, "chain's clusters")
+    _insist(0 <= cursor < max(model.n_obs, 1) if within[2] else cursor == 0, "chain's clusters")
     P = like.A.shape[0]
     _insist(bool(((state["location"] >= 0) & (state["location"] < P)).all()), "chain's locations")
     mass, sigma = float(hyper[layout.MASS]), float(hyper[layout.SIGMA])
@@ -334,12 +408,32 @@ def _checkpoint(
         _insist(move.can_have_learnt(learnt, model), "chain's kept")
     calls = state["work"][:, layout.CALLS]
     _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
+    _insist(all(within[1] < calls[within[0]] for _ in range(within != (0, 0, 0))), "chain's calls of moves")
     generator(spec["generator"])
-    _insist(type(spec["iteration"]) is int, "iterations")
-    return Checkpoint(spec["iteration"], spec["generator"], state, spare)
+    _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MOST, "iterations")
+    return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, way)
 
 
-def _spare(name: str, values: np.ndarray, empty: np.ndarray) -> np.ndarray:
-    values = values.astype(empty.dtype) if values.dtype.kind in "iu" else values
-    _insist(values.ndim == empty.ndim and values.shape[1:] == empty.shape[1:] and values.dtype == empty.dtype, f"spare {name}")
+def _within(
+    spec: dict[str, Any], get: Callable[[str], np.ndarray], labels: np.ndarray, cycle: Cycle
+) -> tuple[tuple[int, int, int], np.ndarray, str]:
+    """Where in an iteration a chain stands, who has still to enter, and how."""
+    within, way = tuple(spec.get("within", (0, 0, 0))), spec.get("way", "")
+    order = get(spec["order"]) if "order" in spec else np.zeros(0, np.int64)
+    sound = len(within) == 3 and all(type(place) is int and place >= 0 for place in within) and within[2] <= 1
+    _insist(sound and within[0] < len(cycle.moves), "chain's place")
+    # a call that has begun can only be taken up again where nothing is lost between calls: of a sweep over all rows
+    _insist(within[2] == 0 or cycle.moves[within[0]] == Gibbs(), "chain's place")
+    _insist(order.dtype == np.int64 and order.ndim == 1 and labels.ndim == 1 and way in ("", *STARTS), "chain's start")
+    return within, order, way
+
+
+def _spare(name: str, values: np.ndarray, empty: np.ndarray, left_out: tuple[str, ...]) -> np.ndarray:
+    if values.dtype.kind in "iu":
+        _insist(int(values.max(initial=0)) < 2**31 and int(values.min(initial=0)) >= 0, f"spare {name}")
+        values = values.astype(empty.dtype)
+    shape = (0,) * (empty.ndim - 1) if name in left_out else empty.shape[1:]
+    if name == "explicit" and values.ndim == 3 and shape[0]:
+        shape = (min(max(values.shape[1], 1), shape[0]), shape[1])  # room for as many clusters as there have been
+    _insist(values.ndim == empty.ndim and values.shape[1:] == shape and values.dtype == empty.dtype, f"spare {name}")
     return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +24,9 @@ from nrmmix.model.specification import Specification
 PROGRAM = {"kept": "learnt", "tally": "tally", "work": "work"}
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
 BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num")
+# What within an iteration is kept up to date in steps, whose last bits are not those of sums made anew; (clusters, ...).
+IN_STEPS = ("log_weight", "log_K_sum", "location_probability")
+AT_ONCE = 4096  # observations that enter before the chain looks whether it is to stop
 
 
 class Record(NamedTuple):
@@ -64,6 +67,14 @@ class Checkpoint:
     generator: dict[str, Any]  # state of the bit generator
     state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters, `imputed` cells, PROGRAM
     ahead: Record  # draws recorded beyond those of the shortest chain
+    within: tuple[int, int, int] = (0, 0, 0)  # move, call, and 1 where that call has begun: where in an iteration it stands
+    order: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # observations that have still to enter
+    way: str = ""  # trees by which they do, or one by one
+
+    @property
+    def is_midway(self) -> bool:
+        """Whether it stands within an iteration, or within its start."""
+        return any(self.within) or len(self.order) > 0
 
 
 @dataclass
@@ -78,13 +89,46 @@ class Chain:
     record: Record
     control: np.ndarray
     enter: Callable[[np.ndarray], np.ndarray] | None = None  # labels of those in an order, where trees tell them
+    way: str = ""  # which trees
+    sink: Callable[[Record, int], None] | None = None  # takes draws out of the record, and the number of the first of them
+    first: int = 0  # draws that it has taken
 
     @property
     def iteration(self) -> int:
         return int(self.control[loop.ITERATION])
 
+    @property
+    def is_midway(self) -> bool:
+        """Whether it stands within an iteration."""
+        return bool(self.control[[loop.MOVE, loop.CALL, loop.WITHIN]].any())
+
+    def stop(self) -> None:
+        """As soon as it can; from another thread, and again and again: a chain that only begins to run may not have heard."""
+        self.control[loop.STOP] = self.state.num[layout.HALT] = 1
+
     def run(self, updates: np.ndarray, tune: int, thin: int) -> None:
-        """Up to the control's limit; the draw of iteration i, counted from 1, goes to row (i - tune) / thin - 1."""
+        """Up to the control's limit; the draw of iteration i, counted from 1, goes to row (i - tune) / thin - 1.
+
+        Where there is a sink the record is as short as it likes, and that row is one of all that the sink has been given.
+        """
+        self._start()
+        while not self.control[loop.STATUS] and not len(self.order):
+            before, from_ = self.iteration, tune + self.first * thin
+            loop.run(self.data, self.state, self.rng, self.program, updates, from_, thin, *self.record, self.control)
+            if self.sink is not None and self.iteration >= from_ + thin:
+                count = (self.iteration - from_) // thin
+                self.sink(self.record.part(np.s_[:count]), self.first)
+                self.first += count
+            status = int(self.control[loop.STATUS])
+            if status in (layout.NEED_ROOM, layout.HALTED):
+                self.control[loop.STATUS] = 0
+            if status == layout.NEED_ROOM:
+                self.state = layout.enlarged(self.state)
+            elif status or self.sink is None or self.control[loop.STOP] or self.iteration in (before, self.control[loop.LIMIT]):
+                break
+
+    def _start(self) -> None:
+        """Observations that are not in a cluster enter, as far as there is time."""
         if self.enter is not None and len(self.order) and not self.control[loop.STOP]:
             labels = self.enter(self.order)
             while labels.max() + 1 > self.state.size.shape[0] - 3:
@@ -92,18 +136,15 @@ class Chain:
             loop.start(self.data, self.state, labels)
             self.order = self.order[:0]
         while len(self.order) and not self.control[loop.STOP]:
-            status = allocate(self.data, self.state, self.order, len(self.order), self.rng)
-            if status != layout.NEED_ROOM:
-                self.control[loop.STATUS] = 0 if status == layout.DONE else status
+            few = self.order[:AT_ONCE]
+            status = allocate(self.data, self.state, few, len(few), self.rng)
+            if status == layout.NEED_ROOM:
+                self.state = layout.enlarged(self.state)
+                continue
+            self.order = self.order[len(few) :]
+            if status != layout.DONE:
+                self.control[loop.STATUS] = status
                 self.order = self.order[:0]
-                break
-            self.state = layout.enlarged(self.state)
-        while not self.control[loop.STATUS]:
-            loop.run(self.data, self.state, self.rng, self.program, updates, tune, thin, *self.record, self.control)
-            if self.control[loop.STATUS] != layout.NEED_ROOM:
-                break
-            self.control[loop.STATUS] = 0
-            self.state = layout.enlarged(self.state)
 
     def checkpoint(self, ahead: Record) -> Checkpoint:
         K = int(self.state.num[layout.N_CLUSTERS])
@@ -114,7 +155,12 @@ class Chain:
         kept["shared"] = self.data.rows.constant[self.data.shared]
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
         kept |= {name: getattr(self.program, field).copy() for name, field in PROGRAM.items()}
-        return Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead)
+        kept["num"][layout.HALT] = 0
+        within = tuple(int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
+        found = Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead, within, self.order.copy(), self.way)
+        if found.is_midway:
+            kept |= {name: getattr(self.state, name)[:K].copy() for name in IN_STEPS}
+        return found
 
 
 def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
@@ -126,24 +172,31 @@ def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.ra
     check_rows(model, data)
     if n_clusters and len(data.explicit):
         redraw(data, state, rng)
-    enter = None
-    for way, label in BY_TREES.items():
-        if labels.min(initial=UNASSIGNED) == label:
-            if why := only_with_unions(model) or too_large(model):
-                raise ValueError(f'init="{way}": {why}; other starts are "sequential", "one", "each" or labels.')
-            enter = partial(first_labels, model, way)
-            enter(np.zeros(0, np.int64))  # kernels are compiled in this thread
+    trees = [way for way, label in BY_TREES.items() if labels.min(initial=UNASSIGNED) == label]
     control = np.zeros(loop.CONTROL, np.int64)
     control[loop.LIMIT] = np.iinfo(np.int64).max
     order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
-    return Chain(data, state, rng, order, program(cycle, model), record, control, enter)
+    chain = Chain(data, state, rng, order, program(cycle, model), record, control)
+    if trees:
+        _enters_by(chain, model, trees[0])
+    return chain
+
+
+def _enters_by(chain: Chain, model: Specification, way: str) -> None:
+    """Observations that have still to enter do so by trees."""
+    if why := only_with_unions(model) or too_large(model):
+        raise ValueError(f'init="{way}": {why}; other starts are "sequential", "one", "each" or labels.')
+    chain.way, chain.enter = way, partial(first_labels, model, way)
+    chain.enter(np.zeros(0, np.int64))  # kernels are compiled in this thread
 
 
 def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, record: Record) -> Chain:
-    """A chain that goes on from where another stood; its spare draws are the first of the record."""
+    """A chain that goes on from where another stood; its spare draws go to whoever gathers draws."""
     nobody = np.full(model.n_obs, -1, np.int64)
     chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
-    chain.order = chain.order[:0]
+    chain.order = checkpoint.order.copy()
+    if checkpoint.way and len(checkpoint.order):
+        _enters_by(chain, model, checkpoint.way)
     _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model), entries=())
     for name in BY_CLUSTER:
         kept = checkpoint.state[name]
@@ -153,15 +206,17 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
         getattr(state, name)[:] = checkpoint.state[name]
     chain.data.rows.constant[chain.data.shared] = checkpoint.state["shared"]
     chain.data.rows.y[layout.drawn(chain.data.rows)] = checkpoint.state["imputed"]
-    for name, field in PROGRAM.items():
-        getattr(chain.program, field)[:] = checkpoint.state[name]
+    for name, part in PROGRAM.items():
+        getattr(chain.program, part)[:] = checkpoint.state[name]
     loop.resume(chain.data, state)
+    for name in IN_STEPS if checkpoint.is_midway else ():
+        getattr(state, name)[: len(checkpoint.state[name])] = checkpoint.state[name]
     chain.state = state
     # nobody enters one by one: the permutation that `new_chain` drew does not count
     chain.rng = generator(checkpoint.generator)
     chain.control[loop.ITERATION] = checkpoint.iteration
-    for array, spare in zip(record, checkpoint.ahead, strict=True):
-        array[: len(spare)] = spare
+    for place, value in zip((loop.MOVE, loop.CALL, loop.WITHIN), checkpoint.within, strict=True):
+        chain.control[place] = value
     return chain
 
 

@@ -51,7 +51,10 @@ class Cycle(Method):
     Cycle([SplitMerge(), Gibbs()], share='work')
     """
 
-    accepts: ClassVar[frozenset[str]] = frozenset(("draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit"))
+    accepts: ClassVar[frozenset[str]] = frozenset((
+        "draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit", "checkpoint", "every", "store",
+    ))
+    hears_stop: ClassVar[bool] = True
 
     moves: tuple[Move, ...]
     share: str = "once"

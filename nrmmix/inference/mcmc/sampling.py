@@ -1,34 +1,37 @@
-"""Chains in threads: turns, progress, interrupts, and status codes turned into exceptions."""
+"""Runs of chains: from their start, from where another stood, to their end; status codes turned into exceptions."""
 
 from __future__ import annotations
 
 import os
-import sys
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.interrupts import interrupts_delayed
+from nrmmix.common.interrupts import Stop, stoppable
 from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.common.warnings import warn
+from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, new_chain, resumed_chain
 from nrmmix.inference.mcmc.cycle import Cycle, update_addresses
+from nrmmix.inference.mcmc.driving import Driver, Saver
+from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import initial_labels
+from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.moves.gibbs import allocate
 from nrmmix.model.specification import Specification
+from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws
 
 MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
-TURNS = 40  # of the chains within a run, the first ones short: every chain soon has draws
 
 
 @dataclass
@@ -45,100 +48,204 @@ class Run:
     interrupted: bool
     checkpoints: tuple[Checkpoint, ...] = ()  # of the chains at the end
     cycle: Cycle = field(default_factory=lambda: Cycle((Gibbs(),)))
+    goal: int | str = 0  # draws of each chain that were asked for, or "auto"
+    time_limit: float | None = None
+    store: str = "all"
+    most: int = 0  # draws of each chain that are kept at most, where the goal is "auto"
+
+
+@dataclass
+class _Course:
+    """A run on its way: chains, where their draws go, and the draws there were before."""
+
+    model: Specification
+    run: Run  # what does not change on the way, and what was drawn before
+    store: Store
+    runs: list[Chain] = field(default_factory=list)
+    head: dict[str, np.ndarray] | None = None
+    seconds: float = 0.0
+
+    @property
+    def before(self) -> int:
+        return 0 if self.head is None else self.head["n_clusters"].shape[1]
+
+    @property
+    def origin(self) -> int:
+        """The iteration after which the store's draws begin."""
+        return self.run.tune + self.before * self.run.thin
+
+    def recorded(self) -> list[int]:
+        """Draws of each chain in the store."""
+        return [run.first for run in self.runs]
+
+    def values(self, draws: int, chains: list[int] | None = None) -> dict[str, np.ndarray]:
+        head = self.head if self.head is None or chains is None else {name: values[chains] for name, values in self.head.items()}
+        return joined(head, self.store.named(draws, chains))
+
+    def outcome(self, stopped: str, chains: list[int] | None = None, most: int | None = None) -> Run:
+        """The run as it stands, of all chains or of some; of a snapshot that is written while chains go on too."""
+        done = self.recorded()
+        runs = self.runs if chains is None else [self.runs[c] for c in chains]
+        which = range(len(self.runs)) if chains is None else chains
+        kept = min([done[c] for c in which] + ([] if most is None else [most]))
+        # where a chain waits for others its draws are in the store; what it is ahead by goes with it
+        checkpoints = tuple(run.checkpoint(self.store.rows(c, kept, done[c])) for c, run in zip(which, runs, strict=True))
+        return replace(
+            self.run, draws=Draws({name: values[:] for name, values in self.values(kept, chains).items()}), seconds=self.seconds,
+            label_changes=_label_changes(self.model, runs), interrupted=bool(stopped), checkpoints=checkpoints,
+        )
+
+    def halve(self) -> None:
+        """Every second draw goes."""
+        done, drawn = self.recorded(), min(self.recorded())
+        ahead = [self.store.rows(c, drawn, one).part(np.s_[1::2]) for c, one in enumerate(done)]
+        self.head = {name: values[:, 1::2].copy() for name, values in self.values(drawn).items()}
+        self.run = replace(self.run, thin=2 * self.run.thin, draws=Draws({}), checkpoints=())
+        self.store.make_room(self.store.draws)
+        for c, run in enumerate(self.runs):
+            self.store.attach(run, c, ahead[c])
 
 
 def sample(
-    model: Specification, cycle: Cycle, name: str, *, draws: int, tune: int, thin: int, chains: int, init: Any, rng: Any, cores: int | None,
-    progress: bool | None, time_limit: float | None,
+    model: Specification, cycle: Cycle, name: str, *, draws: int | str, tune: int, thin: int, chains: int, init: Any, rng: Any,
+    cores: int | None, progress: bool | None, time_limit: float | None, checkpoint: Saver | None = None, store: str = "all",
 ) -> Run:
     """Run the chains of a model by a cycle of moves under its name; see `nrmmix.Model.fit`."""
-    draws, tune = count("draws", draws, 1), count("tune", tune, 0)
-    thin, chains = count("thin", thin, 1), count("chains", chains, 1)
-    limits = _limits(chains, cores, time_limit)
+    draws, tune = length.checked(draws), count("tune", tune, 0)
+    thin, chains, store = count("thin", thin, 1), count("chains", chains, 1), wanted(store)
+    cores, limit = _limits(chains, cores, time_limit)
     cycle.check(model, tune, has_name=name != cycle.name)
     seeds = seed_sequence(rng)
-    if tune + draws * thin > MOST:
+    if draws != AUTO and tune + draws * thin > MOST:
         raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
-    with announced(), interrupts_delayed():  # kernels must not be loaded halfway
-        record = _record(model, chains, draws)
-        starts = initial_labels(init, model.n_obs, chains)
-        runs = [
-            new_chain(model, cycle, labels, np.random.default_rng(seed), record.part(c))
-            for c, (labels, seed) in enumerate(zip(starts, seeds.spawn(chains), strict=True))
-        ]
-        updates = _compiled(model, cycle)
-    elapsed, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
-    done = _recorded(model, runs, tune, thin, draws, stopped)
-    if max(done) == 0:
-        if stopped == "time limit":
-            raise TimeoutError("time_limit was over before the first draw was recorded; give more seconds, or less tune.")
-        raise KeyboardInterrupt("stopped before the first draw was recorded")
-    if min(done) == 0:
-        missing = [number for number, recorded in enumerate(done) if recorded == 0]
-        warn(f"stopped before chains {missing} had recorded a draw; they are left out")
-        record = record.part([number for number, recorded in enumerate(done) if recorded])
-        runs = [run for run, recorded in zip(runs, done, strict=True) if recorded]
-        done = [recorded for recorded in done if recorded]
-    kept = min(done)
-    return Run(
-        Draws(_named(model, record.part(np.s_[:, :kept]))), name, tune, thin, int(seeds.entropy), elapsed,
-        _label_changes(model, runs), bool(stopped), _checkpoints(runs, record, kept, done), cycle,
-    )
+    run = Run(Draws({}), name, tune, thin, int(seeds.entropy), 0.0, 0.0, False, (), cycle, draws, limit, store)
+    with stoppable() as stop:
+        room, run.most = _room(model, chains, draws, store)
+        course = _Course(model, run, room)
+        with announced(), stop.preparing():  # kernels must not be loaded halfway
+            starts = initial_labels(init, model.n_obs, chains)
+            course.runs = [
+                new_chain(model, cycle, labels, np.random.default_rng(seed), course.store.each.part(0))
+                for labels, seed in zip(starts, seeds.spawn(chains), strict=True)
+            ]
+            for c, chain in enumerate(course.runs):
+                course.store.attach(chain, c)
+            updates = _compiled(model, cycle)
+        return _finished(course, updates, stop, cores, progress, limit, checkpoint)
 
 
-def extend(model: Specification, fit: Run, draws: int, *, cores: int | None, progress: bool | None, time_limit: float | None) -> Run:
-    """Go on with the chains of a run; see `nrmmix.MCMCResult.extend`."""
-    thin, before = fit.thin, fit.draws.n_draws
-    draws, chains = count("draws", draws, 1), fit.draws.n_chains
-    limits = _limits(chains, cores, time_limit)
-    # draws that some chains have recorded already come first
-    record = _record(model, chains, max([draws, *(len(checkpoint.ahead.labels) for checkpoint in fit.checkpoints)]))
-    tune = fit.tune + before * thin
-    with announced(), interrupts_delayed():
-        runs = [resumed_chain(model, fit.cycle, checkpoint, record.part(c)) for c, checkpoint in enumerate(fit.checkpoints)]
-        updates = _compiled(model, fit.cycle)
-    elapsed, stopped = _drive(runs, updates, tune, thin, draws, progress, *limits)
-    done = _recorded(model, runs, tune, thin, draws, stopped)
-    kept = min(*done, draws)
-    new = _named(model, record.part(np.s_[:, :kept]))
-    joined = {name: np.concatenate(_alike(fit.draws[name], values), axis=1) for name, values in new.items()}
-    return Run(
-        Draws(joined), fit.method, fit.tune, thin, fit.seed, fit.seconds + elapsed, _label_changes(model, runs), bool(stopped),
-        _checkpoints(runs, record, kept, done), fit.cycle,
-    )
+def go_on(
+    model: Specification, run: Run, draws: int | str | None, *, cores: int | None, progress: bool | None, time_limit: float | None,
+    checkpoint: Saver | None = None,
+) -> Run:
+    """Go on with a run: by so many draws, until "auto" is content, or up to its own goal where `draws` is None.
+
+    See `nrmmix.MCMCResult.extend` and `nrmmix.resume`.
+    """
+    before, chains = run.draws.n_draws, run.draws.n_chains
+    if draws is None and run.goal == AUTO:
+        draws = AUTO
+        time_limit = run.time_limit if time_limit is None else time_limit
+    if draws is None:
+        if run.goal <= before and not any(point.iteration < run.tune for point in run.checkpoints):
+            return run
+        draws = run.goal - before
+    draws = length.checked(draws)
+    cores, limit = _limits(chains, cores, time_limit)
+    run = replace(run, goal=draws if draws == AUTO else before + draws, time_limit=limit)
+    run.most = max(run.most, -(-before // length.QUARTERS) * length.QUARTERS) if draws == AUTO else 0
+    ahead = max(len(point.ahead.scalars) for point in run.checkpoints)
+    with stoppable() as stop:
+        room, run.most = _room(model, chains, draws, run.store, ahead, run.most)
+        course = _Course(model, run, room, head=dict(run.draws) if before else None, seconds=run.seconds)
+        with announced(), stop.preparing():
+            course.runs = [resumed_chain(model, run.cycle, point, course.store.each.part(0)) for point in run.checkpoints]
+            for c, (chain, point) in enumerate(zip(course.runs, run.checkpoints, strict=True)):
+                course.store.attach(chain, c, point.ahead)
+            updates = _compiled(model, run.cycle)
+        return _finished(course, updates, stop, cores, progress, limit, checkpoint, most=None if draws == AUTO else draws)
 
 
-def _alike(a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
-    """Arrays of draws that may have parameters of different numbers of clusters, with NaN for those that are not there."""
-    if a.ndim < 4 or a.shape[2] == b.shape[2]:
-        return [a, b]
-    size = max(a.shape[2], b.shape[2])
-    return [np.pad(x, ((0, 0), (0, 0), (0, size - x.shape[2]), (0, 0)), constant_values=np.nan) for x in (a, b)]
+def _room(model: Specification, chains: int, draws: int | str, kind: str, ahead: int = 0, most: int = 0) -> tuple[Store, int]:
+    """Room for draws, if this machine has it, and how many are kept at most where they are not counted."""
+    store = Store(model, chains, 0, kind)
+    store.draws = length.MOST if draws == AUTO else max(draws, ahead)
+    if draws == AUTO:
+        most = most or length.most_draws(store)
+        store.draws = max(most, ahead)
+    else:
+        check_room(store, store.draws)
+    store.make_room(store.draws)
+    return store, most
 
 
-def _limits(chains: int, cores: Any, time_limit: Any) -> tuple[int, float | None]:
-    """Checked number of threads and seconds."""
-    return min(chains, os.cpu_count() or 1) if cores is None else count("cores", cores, 1), seconds("time_limit", time_limit)
+def _finished(
+    course: _Course, updates: np.ndarray, stop: Stop, cores: int, progress: bool | None, limit: float | None, saver: Saver | None,
+    most: int | None = None,
+) -> Run:
+    """Run the chains to their goal, or until they are stopped."""
+    began, before = time.perf_counter(), course.seconds
+    automatic = course.run.goal == AUTO
+    limit = length.SECONDS if automatic and limit is None else limit
+    deadline = None if limit is None or limit == np.inf else began + limit
+
+    def snapshot() -> Run:
+        course.seconds = before + time.perf_counter() - began
+        return course.outcome("" if is_there() else "on its way", most=most)
+
+    def is_there() -> bool:
+        return not automatic and min(course.recorded()) >= (course.run.goal - course.before)
+
+    with Progress(progress) as line, saver or nullcontext():
+        with Driver(course.runs, updates, stop, cores, deadline, line, saver, snapshot) as driver:
+            reached = _until_content(course, driver, began, limit) if automatic else _to_the_end(course, driver)
+        stopped = "" if reached else driver.stopped
+        _check(course.model, course.runs, stopped or reached)
+        if saver is not None:
+            saver.save(replace(snapshot(), interrupted=bool(stopped)))
+            saver.finish()
+            driver.tell()
+        course.seconds = before + time.perf_counter() - began
+    done = course.recorded()
+    if course.before or min(done) > 0 or max(done) == 0:
+        return course.outcome(stopped, most=most)
+    missing = [number for number, recorded in enumerate(done) if recorded == 0]
+    warn(f"stopped before chains {missing} had recorded a draw; they are left out")
+    return course.outcome(stopped, [number for number, recorded in enumerate(done) if recorded], most)
 
 
-def _record(model: Specification, chains: int, draws: int) -> Record:
-    """Room for the draws, if this machine has it: pages are taken only as they are written, too late to complain."""
-    each = sum(array.nbytes for array in Record.room(model, 1, 1))
-    needed, memory = chains * draws * each, _memory()
-    if needed > memory:
-        raise ValueError(
-            f"draws={draws} of {chains} chains would take {needed / 1e9:.1f} GB, and this machine has {memory / 1e9:.1f} GB; "
-            f"take fewer draws, with thin= to spread them over as many iterations."
-        )
-    return Record.room(model, chains, draws)
+def _to_the_end(course: _Course, driver: Driver) -> bool:
+    end = course.origin + course.run.thin * (course.run.goal - course.before)
+    began = min(run.iteration for run in course.runs)
+    tuned = driver.to(min(course.run.tune, end), course.origin, course.run.thin, of=(began, end))
+    return tuned and driver.to(end, course.origin, course.run.thin, of=(began, end))
 
 
-def _memory() -> float:
-    """Bytes of memory of this machine; where the system does not say, what an array may have at most."""
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return float(sys.maxsize)
+def _until_content(course: _Course, driver: Driver, began: float, limit: float) -> bool:
+    """Rounds of draws until they are worth as many as are wanted; see `nrmmix.inference.mcmc.length`."""
+    model, most = course.model, course.run.most
+    driver.goal = f", until ESS {ESS_GOOD}"
+    if course.before == 0 and not driver.to(course.run.tune, course.run.tune, course.run.thin, began + limit * length.OF_TUNING):
+        if driver.stopped or driver.is_broken:
+            return False
+        # a third of the time has gone by: what has been done is the tuning
+        tune = max(1, *(run.iteration + run.is_midway for run in course.runs))
+        course.run = replace(course.run, tune=tune)
+        if not driver.to(tune, tune, course.run.thin):
+            return False
+    drawn = course.before + min(course.recorded())
+    while True:
+        if drawn and drawn % (most // length.QUARTERS) == 0:
+            found = length.look(model, course.values(drawn - course.before), course.run.seed)
+            driver.goal = str(found)
+            if found.is_enough or (not found.varied and drawn >= most):
+                return True
+        if drawn >= most:
+            course.halve()
+            drawn = course.before
+        drawn = length.next_round(drawn, most)
+        if not driver.to(course.run.tune + drawn * course.run.thin, course.origin, course.run.thin):
+            return False
 
 
 def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
@@ -153,46 +260,13 @@ def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     return updates
 
 
-def _drive(
-    runs: list[Chain], updates: np.ndarray, tune: int, thin: int, draws: int, progress: bool | None, cores: int, time_limit: float | None
-) -> tuple[float, str]:
-    """Run all chains, in turns, so that none is far behind when they are stopped.
-
-    Seconds, and why they were stopped: "", "interrupt" or "time limit".
-    """
-    began, end = min(run.iteration for run in runs), tune + thin * draws
-    started = time.perf_counter()
-    deadline = None if time_limit is None else started + time_limit
-    stopped = ""
-    with ThreadPoolExecutor(cores) as pool, Progress(progress) as line:
-        for turn in range(1, TURNS + 1):
-            for run in runs:
-                run.control[loop.LIMIT] = began + (end - began) * turn**2 // TURNS**2
-            pending: set[Future[None]] = {pool.submit(run.run, updates, tune, thin) for run in runs}
-            futures = set(pending)
-            while pending:
-                reason = ""
-                try:
-                    _, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-                    share = sum(run.iteration - began for run in runs) / max(len(runs) * (end - began), 1)
-                    line.update(f"{len(runs)} chains: {share:4.0%}", share)
-                    if deadline is not None and time.perf_counter() > deadline:
-                        reason = "time limit"
-                except KeyboardInterrupt:
-                    reason = "interrupt"
-                if reason and not stopped:
-                    stopped = reason
-                    for run in runs:
-                        run.control[loop.STOP] = 1
-            for future in futures:
-                future.result()
-            if stopped or any(run.control[loop.STATUS] for run in runs):
-                break
-    return time.perf_counter() - started, "" if all(run.iteration >= end for run in runs) else stopped
+def _limits(chains: int, cores: Any, time_limit: Any) -> tuple[int, float | None]:
+    """Checked number of threads and seconds."""
+    return min(chains, os.cpu_count() or 1) if cores is None else count("cores", cores, 1), seconds("time_limit", time_limit)
 
 
-def _recorded(model: Specification, runs: list[Chain], tune: int, thin: int, draws: int, stopped: str) -> list[int]:
-    """Draws that each chain has recorded; an exception where one broke."""
+def _check(model: Specification, runs: list[Chain], at_end: Any) -> None:
+    """An exception where a chain broke."""
     for number, run in enumerate(runs):
         if run.control[loop.STATUS] == layout.BROKEN:
             row = int(run.state.num[layout.BAD_ROW])
@@ -203,47 +277,13 @@ def _recorded(model: Specification, runs: list[Chain], tune: int, thin: int, dra
                     f"through {model.kernel}; take more components, a wider kernel, or give starting labels as init=."
                 )
             raise FloatingPointError(f"{where} has no finite score in any cluster; rescale the data or widen the prior.")
-        if run.control[loop.STATUS] != 0 or (not stopped and run.iteration < tune + draws * thin):
+        if run.control[loop.STATUS] != 0 or not at_end:
             raise RuntimeError(
                 f"chain {number} broke off at iteration {run.iteration}: a move failed with status "
                 f"{int(run.control[loop.STATUS])}; the message above, if any, says where."
             )
-    return [max(run.iteration - tune, 0) // thin for run in runs]
 
 
 def _label_changes(model: Specification, runs: list[Chain]) -> float:
     """Label changes for each observation and iteration, since the start."""
     return sum(int(run.state.num[layout.N_MOVED]) for run in runs) / max(sum(run.iteration for run in runs) * model.n_obs, 1)
-
-
-def _checkpoints(runs: list[Chain], record: Record, kept: int, done: list[int]) -> tuple[Checkpoint, ...]:
-    return tuple(
-        run.checkpoint(Record(*(array[c, kept:recorded].copy() for array in record)))
-        for c, (run, recorded) in enumerate(zip(runs, done, strict=True))
-    )
-
-
-def _named(model: Specification, record: Record) -> dict[str, np.ndarray]:
-    """Arrays (chain, draw, ...) by the names of `Draws`."""
-    scalars = record.scalars
-    values = {
-        "n_clusters": scalars[..., loop.R_CLUSTERS].astype(np.int64), "log_joint": scalars[..., loop.R_JOINT],
-        "mass": scalars[..., loop.R_MASS], "sigma": scalars[..., loop.R_SIGMA],
-    }
-    for name, j in model.width_columns.items():
-        values[name] = scalars[..., loop.R_WIDTH + j]
-    if model.is_regression:
-        values["A"] = record.A
-    elif model.has_u:
-        values["u"] = record.A[..., 0]
-    values["labels"] = record.labels
-    if model.is_regression:
-        values["locations"] = record.location if record.location.shape[-1] else np.zeros_like(record.labels)
-    if record.explicit.shape[-1]:
-        K = values["n_clusters"]
-        values["theta"] = np.where(np.arange(K.max()) < K[..., None], 0.0, np.nan)[..., None] + record.explicit[:, :, : K.max()]
-    if record.shared.shape[-1]:
-        values["precision"] = record.shared
-    if record.imputed.shape[-1]:
-        values["imputed"] = model.blocks.in_units(record.imputed, model.packed)
-    return values

@@ -18,6 +18,7 @@ DONE = 1  # an exception inside an entry point returns 0
 NEED_ROOM = 2  # nothing was changed; more columns, please
 BROKEN = 3  # a score was not a number
 LOST_DIGITS = 4  # of families' updates: build the statistics anew
+HALTED = 5  # it was told to halt, and goes on at CURSOR when it is called again
 
 # State.num
 N_CLUSTERS = 0
@@ -26,6 +27,7 @@ BAD_ROW = 2  # the observation that has no finite score
 N_MOVED = 3  # label changes since the start
 N_SCORED = 4  # (observation, cluster) pairs scored since the start
 TUNING = 5  # 1 before the first draw: moves may still adapt
+HALT = 6  # set by the main thread: moves that can go on later end as soon as they can
 NUM = 8
 
 # State.hyper

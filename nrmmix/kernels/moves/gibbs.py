@@ -14,11 +14,26 @@ from nrmmix.kernels.core.clusters import relocate, score_columns, score_without
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import ACCEPTED, BAD_ROW, BROKEN, CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED
+from nrmmix.kernels.core.state import (
+    ACCEPTED,
+    BAD_ROW,
+    BROKEN,
+    CURSOR,
+    DONE,
+    HALT,
+    HALTED,
+    N_CLUSTERS,
+    N_MOVED,
+    N_SCORED,
+    NEED_ROOM,
+    PROPOSED,
+)
 from nrmmix.kernels.measure.weights import log_join_weights, log_new_weight
 from nrmmix.kernels.moves.algorithm8 import algorithm8_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
+
+HEED_EVERY = 1024  # observations
 
 
 @kernel
@@ -55,9 +70,14 @@ def gibbs_one(data, state, i, rng):
 def allocate(data, state, order, count, rng):
     """Redraw the clusters of the first observations of the order, one by one; of the rows where it is empty.
 
-    Those that are unassigned enter, each given those before it: the sequential start.
+    Those that are unassigned enter, each given those before it: the sequential start.  A sweep of all rows halts when it
+    is told to.
     """
-    for t in range(state.num[CURSOR], count):
+    first = state.num[CURSOR]
+    for t in range(first, count):
+        if state.num[HALT] != 0 and order.shape[0] == 0 and t > first and t % HEED_EVERY == 0:
+            state.num[CURSOR] = t
+            return HALTED
         i = order[t] if order.shape[0] > 0 else t
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             state.num[CURSOR] = t

@@ -1,0 +1,96 @@
+"""How long chains run: a number of draws, or until the draws are worth as many independent ones as are wanted.
+
+By itself a run takes draws in rounds.  After each it looks at the effective sample sizes and R-hat of what is reported; when there is no
+room for more draws every second one goes, and from then on twice as many iterations leave one.  What is kept after D draws and k halvings
+is to the bit what `draws=D, thin=2**k` keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nrmmix.common import memory
+from nrmmix.common.messages import count
+from nrmmix.common.warnings import warn
+from nrmmix.inference.mcmc.store import Store
+from nrmmix.model.specification import Specification
+from nrmmix.posterior import diagnostics
+from nrmmix.posterior.convergence import ESS_GOOD, RHAT_GOOD, smallest_ess
+from nrmmix.posterior.curves import curve_diagnostics
+from nrmmix.posterior.draws import Draws, Posterior
+
+AUTO = "auto"
+MOST, LEAST = 1000, 100  # draws of each chain
+BYTES = 2e9  # of draws of all chains, beyond which fewer than MOST are kept
+SECONDS = 120.0  # the limit of time where none is given
+OF_TUNING = 1 / 3  # share of it that tuning may take
+QUARTERS = 4  # rounds to a halving, of which the first two are one after it
+
+
+def checked(draws: Any) -> int | str:
+    """A number of draws, or "auto"."""
+    if isinstance(draws, str) and draws == AUTO:
+        return AUTO
+    if isinstance(draws, str):
+        raise ValueError(f'draws must be an integer of at least 1 or "auto", not {draws!r}.')
+    return count("draws", draws, 1)
+
+
+def most_draws(store: Store) -> int:
+    """Draws of each chain that are kept at most, a multiple of QUARTERS; fewer where they take much memory, and said where it is short."""
+    each = max(store.bytes_each, 1)
+    wanted, room = min(MOST, max(BYTES / each, LEAST)), memory.SHARE * memory.available() / (2 * each)  # halving takes a copy
+    if room < QUARTERS:
+        raise ValueError(
+            f"{QUARTERS} draws of {store.chains} chains would take {memory.text(QUARTERS * each)}, and this machine has "
+            f'{memory.text(memory.available())} free; keep less of each: store="partition" or "scalars".'
+        )
+    if room < wanted:
+        warn(
+            f"memory is short: of each chain at most {int(room)} draws are kept, spread over all iterations; "
+            'store="partition" or "scalars" takes less.'
+        )
+    return QUARTERS * (int(min(wanted, room)) // QUARTERS)
+
+
+def next_round(draws: int, most: int) -> int:
+    """Draws at which the next look is taken."""
+    return min((draws * QUARTERS // most + 1) * most // QUARTERS, most)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What draws are worth."""
+
+    ess: float = 0.0  # the smallest; 0 where it cannot be told
+    rhat: float = math.inf  # the largest
+    varied: bool = True  # whether anything has
+
+    @property
+    def is_enough(self) -> bool:
+        return self.ess >= ESS_GOOD and self.rhat <= RHAT_GOOD
+
+    def __str__(self) -> str:
+        if self.ess == 0.0:
+            return ""
+        return f", ESS {self.ess:.0f} of {ESS_GOOD}" + (f", R-hat {self.rhat:.3f} of {RHAT_GOOD}" if math.isfinite(self.rhat) else "")
+
+
+def look(model: Specification, values: dict[str, np.ndarray], seed: int) -> Look:
+    """At the hyperparameters, the number of clusters and the log joint; if these suffice, at the curves of a density regression."""
+    found = _worth(diagnostics.table({name: one for name, one in values.items() if one.ndim == 2}))
+    if not found.is_enough or not model.is_regression or "A" not in values:
+        return found
+    of_curves = _worth(curve_diagnostics(Posterior(model, Draws({name: one[:] for name, one in values.items()}), seed)))
+    return Look(min(found.ess, of_curves.ess), max(found.rhat, of_curves.rhat)) if of_curves.varied else found
+
+
+def _worth(quantities: Any) -> Look:
+    varied = quantities.dropna(subset=["ess"])
+    if varied.empty:
+        return Look(varied=False)
+    return Look(float(smallest_ess(varied).min()), float(varied["rhat"].max()))
