@@ -1,12 +1,13 @@
 """Command line: fit a model to a table, look at a saved fit, predict from it, and what goes with that.
 
 Results go to standard output, messages to standard error.  Exit status: 0 for a result, 1 for a failure on the way, 2 for input
-that cannot be used, 130 for an interrupt before the first draw.
+that cannot be used, 130 for an interrupt before the first draw, 143 and 129 where SIGTERM or SIGHUP has ended the sampling.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -17,10 +18,11 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nrmmix import __version__
+from nrmmix.arguments import FORMATS, parser
 from nrmmix.common import files
-from nrmmix.common.interrupts import interrupts_delayed
-from nrmmix.common.messages import did_you_mean
+from nrmmix.common.interrupts import stoppable
+from nrmmix.common.messages import did_you_mean, printable
+from nrmmix.common.progress import tell
 from nrmmix.common.registry import shell_names
 
 if TYPE_CHECKING:
@@ -28,44 +30,9 @@ if TYPE_CHECKING:
 
     from nrmmix.api import Model
 
-EXAMPLES = """examples:
-  nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful
-  nrmmix fit "accel_g ~ times_ms" --data mcycle --seed 1 --save mcycle.npz --plot mcycle.png
-  nrmmix summary mcycle.npz
-  nrmmix predict mcycle.npz --data new.csv --kind quantile > quantiles.csv
-  nrmmix report mcycle.npz mcycle.html
-"""
-FIT_EXAMPLES = """examples:
-  nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful
-  nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.1 --seed 1 --plot mcycle.png
-  nrmmix fit "y ~ x" --data measurements.csv --prior nggp --draws 5000 --thin 2 --save fit.npz --report fit.html
-  nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --method memoized_vb --seed 1
-  nrmmix fit "age + visits ~ 1" --data patients.csv --family gaussian=age poisson=visits --missing marginalize
-"""
-SUMMARY_EXAMPLES = """examples:
-  nrmmix summary fit.npz
-  nrmmix summary fit.npz --format latex > table.tex
-"""
-PREDICT_EXAMPLES = """examples:
-  nrmmix predict fit.npz                                          the mean of every row that was fitted
-  nrmmix predict fit.npz --data new.csv --kind quantile --q 0.1 0.9
-  nrmmix predict fit.npz --kind density --at 10000 20000 30000    of a mixture of one response
-  nrmmix predict fit.npz --kind density --at 2,55 4.5,80          of two
-  nrmmix predict fit.npz --data new.csv --kind cluster
-"""
-REPORT_EXAMPLES = """examples:
-  nrmmix report fit.npz fit.html
-"""
-WARMUP_EXAMPLES = """examples:
-  nrmmix warmup          compile for this user; later fits start at once
-  NUMBA_CACHE_DIR=/shared/cache nrmmix warmup
-"""
-
 OPTIONS = ("mass", "sigma", "components")  # of priors
-# Iterations are cheap on small tables, and neighbouring draws much alike: by default one in THIN is kept, ROWS / rows on large ones.
-THIN, ROWS = 20, 5000
-RUN = {"draws": 1000, "tune": 2000, "chains": 4}
-FORMATS = {"text": "as_text", "html": "as_html", "latex": "as_latex", "csv": "as_csv"}
+RUN = ("draws", "tune", "chains", "thin", "store")  # options that are arguments of `Model.fit`, whose defaults they have
+PLACES = ("sep", "decimal", "encoding", "dtype", "na")  # options of how a table is read
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,16 +49,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     given = sys.argv[1:] if argv is None else argv
+    _let_streams_write()
     try:
         # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
-        options = _parser(given[:1]).parse_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
+        options = parser(given[:1], COMMANDS).parse_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
         return options.run(options)
     except KeyboardInterrupt as error:
         _say(str(error) or "stopped")
         return 130
     except BrokenPipeError:
-        # The reader of the output has left (`| head`): what Python still holds for it goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _abandon_output()
         return 1
     except (ValueError, TypeError, KeyError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
         _say(f"error: {_message(error)}")
@@ -99,84 +66,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OSError, FloatingPointError, MemoryError, RuntimeError) as error:
         _say(f"error: {_message(error)}")
         return 1
-
-
-def _parser(wanted: Sequence[str]) -> argparse.ArgumentParser:
-    """All commands; the options of `fit` where it is the one that is wanted: they name what can be plugged in, which is slow to import."""
-    parser = argparse.ArgumentParser(
-        prog="nrmmix", description="Bayesian nonparametric mixtures and density regression.", epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"nrmmix {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-
-    def command(name: str, run: Any, text: str, examples: str = "") -> argparse.ArgumentParser:
-        made = commands.add_parser(
-            name, help=text, description=text[0].upper() + text[1:] + ".", epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        made.set_defaults(run=run)
-        return made
-
-    fit = command("fit", _fit, "fit a model and print its summary", FIT_EXAMPLES)
-    if list(wanted) == ["fit"]:
-        _fit_arguments(fit)
-    summary = command("summary", _summary, "print the summary of a saved fit", SUMMARY_EXAMPLES)
-    predict = command("predict", _predict, "print predictions of a saved fit as csv", PREDICT_EXAMPLES)
-    report = command("report", _report, "write a saved fit as one HTML page with pictures", REPORT_EXAMPLES)
-    for made in (summary, predict, report):
-        made.add_argument("fit", metavar="FIT.npz", help="a fit saved by `nrmmix fit --save` or `fit.save()`")
-    summary.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the output (default: text)")
-    predict.add_argument("--data", metavar="NAME|FILE.csv", help="new rows (default: those that were fitted)")
-    predict.add_argument("--kind", default="mean", metavar="KIND", help="mean, density, cdf, quantile or cluster (default: mean)")
-    predict.add_argument("--at", nargs="+", metavar="Y", help="points of densities and cdfs; of several responses with commas: 2,55")
-    predict.add_argument("--q", nargs="+", type=float, metavar="P", help="probabilities of quantiles (default: 0.05 0.5 0.95)")
-    predict.add_argument("--response", action="append", metavar="NAME", help="marginal of one of several responses; may be repeated")
-    predict.add_argument("--interval", type=float, default=0.9, metavar="P", help="probability of the bands (default: 0.9)")
-    predict.add_argument("--draws", type=int, default=500, metavar="N", help="posterior draws to use (default: 500)")
-    predict.add_argument("--seed", type=int, metavar="N", help="seed of the bands (default: follows from the fit's)")
-    report.add_argument("out", metavar="FILE.html", help="the page to write")
-    command("datasets", _datasets, "list the data sets that come with nrmmix")
-    command("warmup", _warmup, "compile everything once, so that later fits start at once", WARMUP_EXAMPLES)
-    return parser
-
-
-def _fit_arguments(fit: argparse.ArgumentParser) -> None:
-    with interrupts_delayed():
-        from nrmmix.inference.methods import CYCLES, SEARCHES, VARIATIONAL
-
-    fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, a tilde, 1 (a mixture) or covariates: "y ~ x"')
-    fit.add_argument("--data", required=True, metavar="NAME|FILE.csv", help="a data set of `nrmmix datasets`, or a csv file")
-    fit.add_argument("--missing", choices=("drop", "raise", "marginalize"), default="drop", help="rows with missing values (default: drop)")
-    model = fit.add_argument_group("model")
-    model.add_argument(
-        "--family", nargs="+", default=["gaussian"], metavar="NAME",
-        help=f"of all responses, one of {', '.join(shell_names('family'))}; or several, each with its responses: "
-        "gaussian=age+weight poisson=visits (default: gaussian)",
-    )
-    model.add_argument("--prior", choices=tuple(shell_names("prior")), default="dp", help="random measure (default: dp)")
-    model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled; of finite 1)")
-    model.add_argument("--sigma", type=float, metavar="X", help="fix sigma of nggp, py or stable (default: sampled)")
-    model.add_argument("--components", type=int, metavar="M", help="number of components of finite")
-    model.add_argument("--kernel", choices=tuple(shell_names("kernel")), help="covariate kernel (default with covariates: se)")
-    model.add_argument("--width", type=float, metavar="X", help="fix the kernel's width, for covariates in [0, 1] (se: one for each atom)")
-    run = fit.add_argument_group("sampling")
-    run.add_argument(
-        "--method", default="auto", metavar="NAME",
-        help=f"auto (the default), {', '.join(f'{name} (not exact)' if one.bias else name for name, one in CYCLES.items())}; "
-        f"{' and '.join(SEARCHES)} search for one partition; {', '.join(VARIATIONAL)} are variational",
-    )
-    for name, text in (("draws", "draws to keep in each chain"), ("tune", "iterations before the first draw"), ("chains", "chains")):
-        run.add_argument(f"--{name}", type=int, metavar="N", help=f"{text} (default: {RUN[name]})")
-    run.add_argument("--thin", type=int, metavar="N", help=f"iterations for each draw (default: {THIN}, fewer from {ROWS // THIN} rows on)")
-    run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
-    run.add_argument("--cores", type=int, metavar="N", help="threads (default: as many as processors, at most one a chain)")
-    run.add_argument("--time-limit", type=float, metavar="S", help="seconds after which the chains stop and keep what was drawn")
-    run.add_argument("--progress", action=argparse.BooleanOptionalAction, default=None, help="progress on stderr (default: on a terminal)")
-    out = fit.add_argument_group("output, besides the summary")
-    out.add_argument("--save", metavar="FILE.npz", help="save the fit, for the other commands and `nrmmix.load`")
-    out.add_argument("--report", metavar="FILE.html", help="write a page with tables and pictures")
-    out.add_argument("--plot", metavar="FILE", help="save a picture; the ending chooses its format, such as .png, .pdf or .svg")
 
 
 # -------------------------------------------------------------------------------------------------- commands
@@ -187,31 +76,104 @@ def _fit(options: argparse.Namespace) -> int:
     saved = None if options.save is None else files.target(options.save, ".npz", "a saved fit")
     page = None if options.report is None else files.target(options.report, ".html", "a report")
     seed = _seed(options)
-    from nrmmix.inference.methods import SEARCHES, VARIATIONAL
+    from nrmmix.inference.methods import CYCLES, SEARCHES, VARIATIONAL
 
     for name in ("save", "report"):
         if options.method in SEARCHES and getattr(options, name) is not None:
             raise ValueError(f"--{name} needs draws, and --method {options.method} is a search; leave it out")
+    checkpoint = options.checkpoint
+    if checkpoint is None and saved is not None and options.method in ("auto", *CYCLES):
+        checkpoint = _checkpoint_of(saved)
     with _warnings_said():
         model = _model(options)
-        given = {name: getattr(options, name) for name in ("draws", "tune", "chains", "thin") if getattr(options, name) is not None}
-        if options.method not in SEARCHES and options.method not in VARIATIONAL:
-            given = RUN | {"thin": max(1, min(THIN, ROWS // model.n_obs))} | given
-        result = model.fit(options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given)
-        if result.interrupted and options.method in SEARCHES:
-            _say(f"stopped early; the best of {len(result.bounds)} passes is kept")
-        elif result.interrupted and options.method in VARIATIONAL:
-            _say(f"stopped early; what {len(result.passes)} passes have found is kept")
-        elif result.interrupted:
-            _say(f"stopped early; {result.draws.n_draws} of {given['draws']} draws of each chain are kept")
-        if saved is not None:
+        given = {name: getattr(options, name) for name in RUN if getattr(options, name) is not None}
+        if "draws" in given:
+            given["draws"] = _draws(given["draws"])
+        if checkpoint is not None:
+            given |= {"checkpoint": checkpoint, "every": options.every}
+
+        def work() -> Any:
+            return model.fit(
+                options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given,
+            )
+
+        if options.method in SEARCHES or options.method in VARIATIONAL:
+            result = work()
+            if result.interrupted and options.method in SEARCHES:
+                _say(f"stopped early; the best of {len(result.bounds)} passes is kept")
+            elif result.interrupted:
+                _say(f"stopped early; what {len(result.passes)} passes have found is kept")
+            if saved is not None:
+                _say(f"fit saved to {result.save(saved)}")
+            return _shown(result, picture, page)
+        return _sampled(work, saved, checkpoint, picture, page, given.get("draws"))
+
+
+def _resume(options: argparse.Namespace) -> int:
+    import nrmmix as nm
+
+    own = Path(options.fit)
+    # of a run that was killed there is the checkpoint; the fit of that name, if any, is of a run before
+    kept = _checkpoint_of(own) if _checkpoint_of(own).is_file() else own
+    saved = files.target(own, ".npz", "a saved fit")
+    run = {"every": options.every, "cores": options.cores, "progress": options.progress, "time_limit": options.time_limit}
+
+    def work() -> Any:
+        if options.draws is None:
+            return nm.resume(kept, **run)
+        return nm.load(kept).extend(_draws(options.draws), checkpoint=kept, **run)
+
+    with _warnings_said():
+        return _sampled(work, saved, kept, None, None)
+
+
+def _sampled(
+    work: Any, saved: Path | None, checkpoint: Any, picture: Path | None, page: Path | None, wanted: int | str | None = None
+) -> int:
+    """Sample, save and show; a signal ends the sampling only, and what was drawn is kept."""
+    with stoppable(endings=True) as stop:
+        result = work()
+        drawn, goal = result.draws.n_draws, wanted or result.run.goal
+        if result.interrupted and drawn:
+            _say(f"stopped early; {drawn} {'' if goal == 'auto' else f'of {goal} '}draws of each chain are kept")
+        if saved is not None and (drawn or stop.signal or result.interrupted):
             _say(f"fit saved to {result.save(saved)}")
-        print(result.summary().as_text(), flush=True)
-        if picture is not None:
-            _save(result, picture)
-        if page is not None:
-            _say(f"report written to {result.report(page)}")
-    return 0
+            if checkpoint is not None and Path(checkpoint) == _checkpoint_of(saved):
+                Path(checkpoint).unlink(missing_ok=True)
+        if drawn == 0:
+            more = f"; nrmmix resume {saved} goes on" if saved is not None else "; give more seconds, or less --tune"
+            _say(f"{'stopped' if stop.signal else 'time_limit was over'} before the first draw was recorded{more}")
+            return 128 + stop.signal if stop.signal else 1
+    return 128 + stop.signal if stop.is_final else _shown(result, picture, page)
+
+
+def _checkpoint_of(saved: Path) -> Path:
+    """Where checkpoints of a fit go until it is saved."""
+    return saved.with_name(f"{saved.stem}.checkpoint.npz")
+
+
+def _draws(text: str) -> int | str:
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"--draws must be a number or auto, not {text!r}") from None
+
+
+def _shown(result: Any, picture: Path | None, page: Path | None) -> int:
+    """Print and draw a result; a reader of the output that has left costs neither picture nor report."""
+    status = 0
+    try:
+        print(_printable_lines(result.summary().as_text()), flush=True)
+    except OSError:
+        _abandon_output()
+        status = 1
+    if picture is not None:
+        _save(result, picture)
+    if page is not None:
+        _say(f"report written to {result.report(page)}")
+    return status
 
 
 def _seed(options: argparse.Namespace) -> int | None:
@@ -231,7 +193,7 @@ def _predict(options: argparse.Namespace) -> int:
         raise ValueError(f"--q belongs to --kind quantile, not {options.kind}")
     if options.response is not None:
         given["response"] = options.response[0] if len(options.response) == 1 else options.response
-    data, fit = None if options.data is None else _table(options.data), _load(options)
+    data, fit = None if options.data is None else _table(options), _load(options)
     if options.at is not None:
         from nrmmix.posterior.predict.points import response_columns
 
@@ -316,7 +278,7 @@ def _warmup(_options: argparse.Namespace) -> int:
 def _model(options: argparse.Namespace) -> Model:
     import nrmmix as nm
 
-    data = _table(options.data)
+    data = _table(options)
     kernel = None
     if options.kernel is not None or options.width is not None:
         kind, given = shell_names("kernel")[options.kernel or "se"]
@@ -362,23 +324,31 @@ def _family(given: Sequence[str]) -> Any:
     return families
 
 
-def _table(name: str) -> pd.DataFrame:
+def _table(options: argparse.Namespace) -> pd.DataFrame:
     """A file, or a data set by name; what looks like neither is an error that says so."""
-    import pandas as pd
-
     from nrmmix import datasets
+    from nrmmix.datasets.text import read_table
 
-    path = Path(name)
-    if path.suffix.lower() == ".csv" or path.is_file():
-        if not path.is_file():
+    name, path = options.data, Path(options.data)
+    given = {one: getattr(options, one) for one in PLACES if getattr(options, one) is not None}
+    if ".csv" in path.suffixes or path.exists():
+        if not path.exists() or path.is_dir():
             raise FileNotFoundError(f"there is no file {name!r}")
-        try:
-            return pd.read_csv(path)
-        except ValueError as error:
-            raise ValueError(f"{name!r} cannot be read as csv: {error}") from None
+        given["sep"] = {"tab": "\t", "\\t": "\t", "space": " "}.get(given.get("sep", ""), given.get("sep"))
+        if "dtype" in given:
+            pairs = [text.rpartition("=") for text in given["dtype"]]
+            if wrong := [text for text, (column, _, _) in zip(given["dtype"], pairs, strict=True) if not column]:
+                raise ValueError(f"--dtype {wrong[0]!r}: give a column and its type, such as {wrong[0]}=str")
+            given["dtype"] = {column: kind for column, _, kind in pairs}
+        table, remarks = read_table(path, **given)
+        for remark in remarks:
+            _say(remark)
+        return table
     if name not in datasets.names():
         hint = did_you_mean(name, datasets.names())
         raise ValueError(f"there is no data set {name!r} (there are {', '.join(datasets.names())}) and no such csv file{hint}")
+    if given:
+        raise ValueError(f"--{next(iter(given))} is of csv files, and {name!r} is a data set of nrmmix; leave it out")
     return datasets.load(name)
 
 
@@ -402,11 +372,7 @@ def _picture(name: str) -> Path:
     known = sorted(FigureCanvasBase.get_supported_filetypes())
     if path.suffix[1:].lower() not in known:
         raise ValueError(f"--plot {name!r}: the name must end in one of {', '.join('.' + ending for ending in known)}")
-    if path.is_dir() or not path.parent.is_dir():
-        what = "is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
-        raise ValueError(f"--plot {name!r}: {what}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ValueError(f"--plot {name!r}: cannot be written")
+    files.check(path)
     return path
 
 
@@ -429,7 +395,33 @@ def _save(result: Any, path: Path) -> None:
 # -------------------------------------------------------------------------------------------------- messages
 
 def _say(text: str) -> None:
-    print(f"nrmmix: {text}", file=sys.stderr, flush=True)
+    tell(f"nrmmix: {printable(text)}")
+
+
+def _printable_lines(text: str) -> str:
+    """A text of several lines, without what a terminal would obey."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _let_streams_write() -> None:
+    """What a stream cannot encode is written by its number; a stream that is closed or missing is one that nobody reads."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        try:
+            if stream is None or stream.closed:
+                setattr(sys, name, io.StringIO())
+            elif hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        except (AttributeError, ValueError, OSError):
+            pass
+
+
+def _abandon_output() -> None:
+    """The reader of the output has left (`| head`): what Python still holds for it goes nowhere."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError, AttributeError):
+        sys.stdout = io.StringIO()
 
 
 def _message(error: BaseException) -> str:
@@ -448,3 +440,8 @@ def _warnings_said() -> Iterator[None]:
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.showwarning = lambda message, *_: _say(f"warning: {message}")
         yield
+
+
+COMMANDS = {
+    "fit": _fit, "resume": _resume, "summary": _summary, "predict": _predict, "report": _report, "datasets": _datasets, "warmup": _warmup,
+}

@@ -48,7 +48,7 @@ def test_fit_prints_its_summary(capsys):
     assert main([*GALAXY, *SMALL]) == 0
     out = capsys.readouterr().out
     model = nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy())
-    fit = model.fit(draws=30, tune=10, thin=20, chains=2, rng=5)  # 82 rows: the command line keeps one in 20
+    fit = model.fit(draws=30, tune=10, chains=2, rng=5)
 
     def numbers(text):  # all lines but the one with the seconds
         return [line for line in text.splitlines() if "Seconds" not in line]
@@ -287,7 +287,7 @@ def test_negative_points(capsys, saved):
 
 
 def test_a_time_limit_before_the_first_draw_is_a_failure_on_the_way(capsys):
-    assert main([*MCYCLE, "--tune", "10000000", "--time-limit", "0.05"]) == 1
+    assert main([*MCYCLE, "--draws", "10", "--tune", "10000000", "--time-limit", "0.05"]) == 1
     assert "time_limit was over" in capsys.readouterr().err
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from numba.core import event
+
+from nrmmix.common.progress import tell
 
 
 class _Announcer(event.Listener):
@@ -18,8 +19,7 @@ class _Announcer(event.Listener):
     def on_start(self, _event: Any) -> None:
         if not self.said:
             self.said = True
-            sys.stderr.write(f"nrmmix: compiling kernels{self.caution}; later runs find them on disk ...\n")
-            sys.stderr.flush()
+            tell(f"nrmmix: compiling kernels{self.caution}; later runs find them on disk ...")
 
     def on_end(self, _event: Any) -> None:
         pass

@@ -7,12 +7,13 @@ block a signal sets a flag, which those who work look at, and raises nothing, wh
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
+
+from nrmmix.common.progress import tell
 
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))  # Windows has no SIGHUP
 SLOW = 3  # signals, from which on it is said that they have been heard
@@ -61,10 +62,7 @@ class Stop:
         if self.impatient and self.times > 1:
             raise KeyboardInterrupt
         if self.times == SLOW:
-            try:
-                sys.stderr.write("\nnrmmix: heard; the move that is running must end first ...\n")
-            except (OSError, ValueError, RuntimeError, AttributeError):
-                pass  # a closed stream costs no fit
+            tell("\nnrmmix: heard; the move that is running must end first ...")
 
     @property
     def is_final(self) -> bool:

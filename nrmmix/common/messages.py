@@ -141,6 +141,17 @@ def shown(item: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
+def printable(text: str) -> str:
+    """A text whose control characters, and others that are not seen, are escaped: a terminal does not obey them.
+
+    Examples
+    --------
+    >>> printable("a\x1b[2Jb\n"), printable("größe m²")
+    ('a\\x1b[2Jb\\n', 'größe m²')
+    """
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
 def quoted(names: Iterable[str]) -> str:
     """Join names in quotes by commas."""
     return ", ".join(map(repr, names))
@@ -154,7 +165,7 @@ def listed(items: Iterable[str]) -> str:
     >>> listed(["x", "y"])
     'x, y'
     """
-    items = list(items)
+    items = list(map(printable, items))
     more = f", ... ({len(items)} all told)" if len(items) > MOST else ""
     return ", ".join(items[:MOST]) + more
 

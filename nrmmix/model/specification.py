@@ -9,7 +9,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from nrmmix.common.messages import listed
+from nrmmix.common.messages import listed, printable
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
@@ -188,7 +188,7 @@ class Specification:
         if self.kernel is not None and self.grid is not None:
             lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))
             lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({self.describe_groups()}), {self.describe_scale()}"))
-        return "\n".join([self.title] + [f"  {label:<11}{text}" for label, text in lines])
+        return "\n".join([self.title] + [f"  {label:<11}{printable(text)}" for label, text in lines])
 
     __repr__ = __str__
 

@@ -16,6 +16,8 @@ from typing import Any
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import Cell, SimpleTable
 
+from nrmmix.common.messages import printable
+
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
@@ -148,8 +150,8 @@ class _Cell(Cell):
 
 
 def _line(value: Any) -> str:
-    """One line of text: names may hold line breaks, which would break the table."""
-    return "".join(letter if letter.isprintable() else " " for letter in str(value))
+    """One line of text: names may hold line breaks, which would break the table, and what a terminal would obey."""
+    return printable("".join(" " if letter.isspace() else letter for letter in str(value)))
 
 
 def _wrapped(row: Sequence[str], width: int) -> list[list[str]]:

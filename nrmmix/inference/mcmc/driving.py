@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common.interrupts import Stop
-from nrmmix.common.progress import Progress
+from nrmmix.common.progress import Progress, tell
 from nrmmix.inference.mcmc.chain import Chain
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
@@ -159,8 +158,5 @@ class Driver:
     def tell(self) -> None:
         """Say once that something could not be saved."""
         if self.saver is not None and self.saver.failed:
-            try:
-                sys.stderr.write(f"\nnrmmix: the checkpoint could not be written ({self.saver.failed}); the chains go on.\n")
-            except (OSError, ValueError, AttributeError):
-                pass
+            tell(f"\nnrmmix: the checkpoint could not be written ({self.saver.failed}); the chains go on.")
             self.saver.failed = ""
