@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common import archive, files
+from nrmmix.common.seeds import give_back
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, WHOLE, Checkpoint, Record, generator
 from nrmmix.inference.mcmc.cycle import Cycle, program
@@ -409,7 +410,7 @@ def _checkpoint(
     calls = state["work"][:, layout.CALLS]
     _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
     _insist(all(within[1] < calls[within[0]] for _ in range(within != (0, 0, 0))), "chain's calls of moves")
-    generator(spec["generator"])
+    give_back(generator(spec["generator"]))
     _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MOST, "iterations")
     return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, way)
 

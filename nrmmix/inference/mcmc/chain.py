@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nrmmix.inference.mcmc.cycle import Cycle, entries_of, program, scratch
+from nrmmix.common.seeds import lent
+from nrmmix.inference.mcmc.cycle import Cycle, program, scratch
 from nrmmix.inference.mcmc.moves.base import only_with_unions
 from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_start
 from nrmmix.inference.search.grower import first_labels, too_large
@@ -193,7 +194,7 @@ def _enters_by(chain: Chain, model: Specification, way: str) -> None:
 def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, record: Record) -> Chain:
     """A chain that goes on from where another stood; its spare draws go to whoever gathers draws."""
     nobody = np.full(model.n_obs, -1, np.int64)
-    chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
+    chain = new_chain(model, cycle, nobody, rng := generator(checkpoint.generator), record)
     chain.order = checkpoint.order.copy()
     if checkpoint.way and len(checkpoint.order):
         _enters_by(chain, model, checkpoint.way)
@@ -213,7 +214,7 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
         getattr(state, name)[: len(checkpoint.state[name])] = checkpoint.state[name]
     chain.state = state
     # nobody enters one by one: the permutation that `new_chain` drew does not count
-    chain.rng = generator(checkpoint.generator)
+    rng.bit_generator.state = checkpoint.generator
     chain.control[loop.ITERATION] = checkpoint.iteration
     for place, value in zip((loop.MOVE, loop.CALL, loop.WITHIN), checkpoint.within, strict=True):
         chain.control[place] = value
@@ -221,7 +222,5 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
 
 
 def generator(state: dict[str, Any]) -> np.random.Generator:
-    """A generator in a given state."""
-    rng = np.random.default_rng(0)
-    rng.bit_generator.state = state
-    return rng
+    """A generator in a given state, which is lent."""
+    return lent(state)

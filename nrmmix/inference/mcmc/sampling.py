@@ -14,7 +14,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import Stop, stoppable
 from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.seeds import give_back, lent, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, new_chain, resumed_chain
@@ -125,13 +125,16 @@ def sample(
         with announced(), stop.preparing():  # kernels must not be loaded halfway
             starts = initial_labels(init, model.n_obs, chains)
             course.runs = [
-                new_chain(model, cycle, labels, np.random.default_rng(seed), course.store.each.part(0))
+                new_chain(model, cycle, labels, lent(seed), course.store.each.part(0))
                 for labels, seed in zip(starts, seeds.spawn(chains), strict=True)
             ]
             for c, chain in enumerate(course.runs):
                 course.store.attach(chain, c)
             updates = _compiled(model, cycle)
-        return _finished(course, updates, stop, cores, progress, limit, checkpoint)
+        try:
+            return _finished(course, updates, stop, cores, progress, limit, checkpoint)
+        finally:
+            give_back(*(chain.rng for chain in course.runs))
 
 
 def go_on(
@@ -163,7 +166,10 @@ def go_on(
             for c, (chain, point) in enumerate(zip(course.runs, run.checkpoints, strict=True)):
                 course.store.attach(chain, c, point.ahead)
             updates = _compiled(model, run.cycle)
-        return _finished(course, updates, stop, cores, progress, limit, checkpoint, most=None if draws == AUTO else draws)
+        try:
+            return _finished(course, updates, stop, cores, progress, limit, checkpoint, most=None if draws == AUTO else draws)
+        finally:
+            give_back(*(chain.rng for chain in course.runs))
 
 
 def _room(model: Specification, chains: int, draws: int | str, kind: str, ahead: int = 0, most: int = 0) -> tuple[Store, int]:
@@ -252,11 +258,12 @@ def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
     updates = update_addresses(model)
     nobody = np.full(model.n_obs, -1, np.int64)
-    chain = new_chain(model, cycle, nobody, np.random.default_rng(0), Record.room(model, 1, 1).part(0))
+    chain = new_chain(model, cycle, nobody, rng := lent(np.random.SeedSequence(0)), Record.room(model, 1, 1).part(0))
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1  # a run of no iterations
     allocate(chain.data, chain.state, chain.order, len(chain.order), chain.rng)
     chain.run(updates, 0, 1)
+    give_back(rng)
     return updates
 
 
