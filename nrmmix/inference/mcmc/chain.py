@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nrmmix.common.seeds import lent
-from nrmmix.inference.mcmc.cycle import Cycle, program, scratch
+from nrmmix.inference.mcmc.cycle import Cycle, entries_of, program, scratch
 from nrmmix.inference.mcmc.moves.base import only_with_unions
 from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_start
 from nrmmix.inference.search.grower import first_labels, too_large
