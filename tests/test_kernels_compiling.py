@@ -101,6 +101,7 @@ def test_a_nested_function_has_no_machine_code():
 KERNELS = """
 import sys
 import numba.core.event as event
+import numpy as np
 from nrmmix.kernels.core import jit
 
 @jit.kernel
@@ -114,10 +115,18 @@ def polynomial(coefficients, x):
         total += coefficients[n] * power(x, n)
     return total
 
+@jit.allocating
+def ones(n):
+    return np.ones(n)
+
+@jit.allocating
+def three_more(n):
+    return ones(n) + 3.0
+
 if __name__ == "__main__":
-    import numpy as np
     assert jit.ROOTS_ONLY == (sys.argv[1] == "roots")
     with event.install_recorder("numba:compile") as recorder:
+        assert (three_more(2) == 4.0).all() and (ones(2) == 1.0).all()
         print(polynomial(np.linspace(0.1, 0.7, 9), 1.1).hex(), end=" ")
     print(len(recorder.buffer))
 """

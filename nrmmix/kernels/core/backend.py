@@ -15,6 +15,7 @@ takes about twice as long.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any
 
 from numba import types
@@ -23,7 +24,7 @@ from numba.core.ccallback import CFunc
 from numba.core.compiler import Compiler
 from numba.core.compiler_lock import require_global_compiler_lock
 from numba.core.cpu import CPUContext
-from numba.core.environment import lookup_environment
+from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import BaseNativeLowering
 
@@ -42,6 +43,7 @@ def fits_numba() -> bool:
         CPUDispatcher.__init__: "self py_func locals targetoptions pipeline_class",
         CPUContext.create_cpython_wrapper: "self library fndesc env call_helper release_gil",
         CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
+        Environment.from_fndesc.__func__: "cls fndesc",
     }
     reads = {
         library.finalize: "_linking_libraries _reload_init _final_module link_in _get_module_for_linking _optimize_final_module verify",
@@ -175,12 +177,14 @@ class Kernel(CPUDispatcher):
         """The nested function behind a wrapper for Python."""
         self.nested.compile(args)
         inner = self.nested.overloads[args]
-        context, function = inner.target_context, inner.fndesc
-        library = Root.empty(context, function.qualname, bool(self.targetoptions.get("_nrt", True)))
+        context, described = inner.target_context, copy(inner.fndesc)
+        described.env_name += "root"  # what the wrapper keeps of Python's objects is not in files of roots that call the same function
+        environment = Environment.from_fndesc(described)
+        library = Root.empty(context, described.qualname, bool(self.targetoptions.get("_nrt", True)))
         library.add_linking_library(inner.library)
-        context.create_cpython_wrapper(library, function, inner.environment, inner.call_helper, bool(self.targetoptions.get("nogil")))
-        entry_point = self.targetctx.get_executable(library, function, inner.environment)
-        return inner._replace(library=library, entry_point=entry_point, metadata=None)
+        context.create_cpython_wrapper(library, described, environment, inner.call_helper, bool(self.targetoptions.get("nogil")))
+        entry_point = self.targetctx.get_executable(library, described, environment)
+        return inner._replace(library=library, entry_point=entry_point, fndesc=described, environment=environment, metadata=None)
 
     @property
     def _numba_type_(self) -> types.Dispatcher:
