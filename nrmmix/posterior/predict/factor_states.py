@@ -12,6 +12,7 @@ import numpy as np
 
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
+from nrmmix.model.pack import provide
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState, unseen_level
 from nrmmix.posterior.predict.rows import CovariateWeights
@@ -42,6 +43,7 @@ class FactorState(KernelState):
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         rng = np.random.default_rng(rng)
+        provide(self.model, self.data.block, (layout.SAMPLE,))
         weights, rest, mass = self.factors.sticks.draw(rng)
         least, further = unseen_level(self.model.n_obs) / self.model.n_obs, []
         while rest > least and len(further) < MOST_UNSEEN:

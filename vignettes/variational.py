@@ -1,0 +1,143 @@
+"""Variational inference beside Markov chains.  `make docs` runs this script and writes docs/variational.md."""
+
+# %% [markdown]
+# # Variational inference
+#
+# Chains draw from the posterior. Variational inference looks for the one law q(z) q(phi) q(v, mass), of which rows component z, components'
+# parameters phi, and sticks v with the mass of the Dirichlet process are independent, that is nearest to it, and gives a lower bound of the log
+# evidence, log p(X). It is fast and deterministic given its start; what it leaves out is said below.
+#
+# Three methods are here, for Dirichlet process mixtures of every family whose parameters are integrated out: `"vb"` visits all rows before the
+# components change, `"stochastic_vb"` goes a step after each batch of rows, and `"memoized_vb"` (Hughes & Sudderth 2013) remembers what each batch
+# said when it was last visited. The last has an exact bound after every batch, and with births and merges finds the number of components from
+# one on.
+#
+# ## A fit
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import nrmmix as nm
+
+faithful = nm.datasets.load_faithful()
+formula = "eruptions_min + waiting_min ~ 1"
+fit = nm.fit(formula, faithful, method="memoized_vb", rng=1)
+fit
+
+# %% [markdown]
+# It has the methods of other fits: predictions with bands, densities of rows, simulated data, clusters, pictures, tables, a report, a file.
+
+# %%
+fit.summary()
+
+# %%
+fit.plot("density")
+
+# %%
+fit.predict(faithful.head(4), kind="cluster")
+
+# %% [markdown]
+# `fit.responsibilities()` are the probabilities of the components, row by row, and `fit.weights` what is expected of their weights, -1 standing
+# for all components that no row is in.
+
+# %%
+fit.weights.round(3)
+
+# %% [markdown]
+# ## The bound
+#
+# The bound has every constant, so that fits with different numbers of components can be compared by it, as long as they are of the same data
+# and model. Without births and merges a fit stops at an optimum near its start. Of ten starts from ten components each:
+
+# %%
+starts = [nm.fit(formula, faithful, method=nm.VB(components=10), rng=seed) for seed in range(10)]
+joined = [nm.fit(formula, faithful, method=nm.VB(components=10, merges=True), rng=seed) for seed in range(10)]
+pd.DataFrame({
+    "bound": [one.elbo for one in starts], "clusters": [one.n_clusters for one in starts],
+    "bound with merges": [one.elbo for one in joined], "clusters with merges": [one.n_clusters for one in joined],
+}).round(2)
+
+# %% [markdown]
+# `fit.passes` has the bound pass by pass, and `plot("elbo")` and `plot("n_clusters")` draw it. Of 100,000 image patches in eight clusters that
+# differ in covariance alone, after the toy data of the paper:
+
+# %%
+patches, truth, _ = nm.datasets.simulate_edge_patches(100_000, rng=1)
+model = nm.Model(data=patches, family=nm.Gaussian(known_mean=0.0), prior=nm.DirichletProcess(1.0))
+found = model.fit("memoized_vb", rng=1)
+found.passes.tail(4)
+
+# %%
+figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+found.plot("elbo", axes[0])
+found.plot("n_clusters", axes[1])
+
+# %% [markdown]
+# How the clusters agree with the truth, rows by label and columns by cluster of the estimate:
+
+# %%
+pd.crosstab(pd.Series(truth, name="label"), pd.Series(found.labels, name="cluster"))
+
+# %% [markdown]
+# ## Beside chains
+#
+# The same model by Markov chains. The densities agree; the bands of variational inference are narrower, as q takes the division of the rows, and
+# that there are so many clusters, for given.
+
+# %%
+chains = nm.fit(formula, faithful, draws=500, tune=500, rng=1)
+points = [[2.0, 50.0], [3.2, 65.0], [4.5, 80.0]]
+both = {name: one.predict(kind="density", at=points) for name, one in {"chains": chains, "variational": fit}.items()}
+pd.concat(both, axis=1).round(4)
+
+# %%
+pd.Series({
+    "variational: clusters": fit.n_clusters, "chains: mean number of clusters": chains.draws["n_clusters"].mean(),
+    "mean log density, variational": fit.log_density().mean(), "mean log density, chains": chains.log_density().mean(),
+}).round(3)
+
+# %% [markdown]
+# When to take which: chains where the uncertainty of the clustering matters, of the number of clusters, or of a density between clusters, and where
+# rows are few; variational inference for a clustering of many rows, a start, or a first look. Its point estimate can be the start of chains:
+
+# %%
+nm.fit(formula, faithful, init=fit.labels, draws=200, tune=200, chains=2, rng=1).draws["n_clusters"].mean()
+
+# %% [markdown]
+# ## Digits
+#
+# Images of handwritten digits, 8 x 8 pixels: their first ten principal components, without the digits' names.
+
+# %%
+digits = nm.datasets.load_digits()
+pixels = digits.drop(columns="digit").to_numpy(float)
+centred = pixels - pixels.mean(axis=0)
+scores = centred @ np.linalg.svd(centred, full_matrices=False)[2][:10].T
+images = nm.Model(data=scores, family=nm.Gaussian(scale=0.2 * 12 * np.diag(scores.var(axis=0)), nu=12)).fit("memoized_vb", rng=1)
+images
+
+# %% [markdown]
+# The mean image of each cluster, the largest first, and the share of its rows that show its most frequent digit:
+
+# %%
+digit, labels = digits["digit"].to_numpy(), images.labels
+order = np.argsort(-np.bincount(labels))
+figure, axes = plt.subplots(2, -(-len(order) // 2), figsize=(1.3 * -(-len(order) // 2), 3.4), layout="constrained")
+for ax, k in zip(axes.ravel(), order):
+    ax.imshow(pixels[labels == k].mean(axis=0).reshape(8, 8), cmap="Greys")
+    counts = np.bincount(digit[labels == k], minlength=10)
+    ax.set_title(f"{counts.argmax()}: {counts.max() / counts.sum():.0%}", fontsize=9)
+for ax in axes.ravel():
+    ax.set_axis_off()
+
+# %% [markdown]
+# ## What it does not do
+#
+# - It needs a Dirichlet process, whose mass may be fixed or have any of its priors, and no covariate kernel: `model.methods()` says why a model is
+#   refused.
+# - Missing cells of responses with a full covariance are drawn by chains; here they are refused. Diagonal covariances, counts and categories take
+#   them.
+# - Bands are of random measures drawn from q. They are too narrow where clusters overlap.
+# - The optimum that is found depends on the start. Births and merges make that rarer; they do not end it.
