@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nrmmix.common.messages import count, one_of
-from nrmmix.common.threads import available_cores, in_threads
 from nrmmix.kernels import partitions as kernels
 from nrmmix.model.frame.labels import canonical
+from nrmmix.posterior.threads import available_cores, in_threads
 
 __all__ = ["CredibleBall", "Partition", "binder", "canonical", "estimate", "expected_loss", "similarity", "vi"]
 
