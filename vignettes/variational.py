@@ -83,11 +83,12 @@ pd.crosstab(pd.Series(truth, name="label"), pd.Series(found.labels, name="cluste
 # %% [markdown]
 # ## Beside chains
 #
-# The same model by Markov chains. The densities agree; the bands of variational inference are narrower, as q takes the division of the rows, and
-# that there are so many clusters, for given.
+# The same model by Markov chains. Draws of the posterior have more clusters, small ones among them, than the one division of the rows that q has:
+# within the clusters the densities are near each other, between them that of the chains is larger. The bands of variational inference are
+# narrower, as it takes the clusters for given.
 
 # %%
-chains = nm.fit(formula, faithful, draws=500, tune=500, rng=1)
+chains = nm.fit(formula, faithful, draws=1000, tune=1000, thin=5, rng=1)
 points = [[2.0, 50.0], [3.2, 65.0], [4.5, 80.0]]
 both = {name: one.predict(kind="density", at=points) for name, one in {"chains": chains, "variational": fit}.items()}
 pd.concat(both, axis=1).round(4)
@@ -100,10 +101,11 @@ pd.Series({
 
 # %% [markdown]
 # When to take which: chains where the uncertainty of the clustering matters, of the number of clusters, or of a density between clusters, and where
-# rows are few; variational inference for a clustering of many rows, a start, or a first look. Its point estimate can be the start of chains:
+# rows are few; variational inference for a clustering of many rows, a start, or a first look. Its point estimate can be where chains start,
+# `init=fit.labels`, and so can any labels, or an earlier fit, be where variational inference does:
 
 # %%
-nm.fit(formula, faithful, init=fit.labels, draws=200, tune=200, chains=2, rng=1).draws["n_clusters"].mean()
+nm.fit(formula, faithful, method="vb", init=chains, rng=1)
 
 # %% [markdown]
 # ## Digits

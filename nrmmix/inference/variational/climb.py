@@ -53,7 +53,8 @@ class Climb:
         self.creation, self.targets = births.QUICK, births.Targets()
         self.resting = merges.Resting()
         self.is_thorough = is_sample  # samples are not gone through again
-        self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before the births of the last pass
+        self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before births or deletions
+        self.not_deleted: set[int] = set()  # names of components that have been tried without
         self.number, self.has_converged = 0, False
         self.kept: tuple[Factors, float] | None = None  # as of the last pass whose bound is exact
 
@@ -93,7 +94,10 @@ class Climb:
             last = made.bound if not made.born else -math.inf
             if made.merged or made.born or not memory.is_exact or gain > max(settings.tol, SETTLED):
                 continue
-            self.has_converged = not self._more_to_try() and gain <= settings.tol
+            if self._deletes() or self._more_to_try():
+                last = -math.inf
+            else:
+                self.has_converged = gain <= settings.tol
 
     def step(self) -> Pass:
         """A pass, what merges it allows, and births."""
@@ -125,6 +129,19 @@ class Climb:
             of_names = {names[t]: collector.sample(t) for t in chosen}
             born = self._births({memory.ids.index(name): own for name, own in of_names.items() if name in memory.ids}, creation)
         return Pass(self.number, components, clusters, bound, merged, born)
+
+    def _deletes(self) -> bool:
+        """Leave components out in which no row is expected to be, once; the next pass says whether the bound is higher without them."""
+        memory = self.memory
+        few = np.flatnonzero(memory.factors.N < LEAST_COUNT)
+        names = {memory.ids[k] for k in few}
+        if not self.settings.merges or not names - self.not_deleted or len(few) == memory.n_components:
+            return False
+        self.not_deleted |= names
+        self.adopted = (memory.bound(), memory.snapshot(), [])
+        memory.take(np.delete(np.arange(memory.n_components), few))
+        memory.is_exact = False
+        return True
 
     def _more_to_try(self) -> bool:
         """Whether births are left to be tried; once nothing is, every component is tried once more at length."""

@@ -68,6 +68,7 @@ def elbo(fit: VariationalResult, ax: Any = None, *, skip: int = 1) -> Any:
             ax.plot(births.index, births["elbo"], linestyle="", marker="o", markersize=5, color=style.ORANGE, label="births follow")
             style.legend(ax)
         style.dress(ax, "pass", "evidence lower bound")
+        ax.ticklabel_format(axis="y", style="plain", useOffset=False)
         ax.xaxis.get_major_locator().set_params(integer=True)
         return ax
 
