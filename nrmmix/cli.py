@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from nrmmix.arguments import FORMATS, parser
 from nrmmix.common import files
 from nrmmix.common.interrupts import stoppable
-from nrmmix.common.messages import did_you_mean, printable
+from nrmmix.common.messages import SHELL, did_you_mean, printable
 from nrmmix.common.progress import tell
 from nrmmix.common.registry import shell_names
 
@@ -50,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if argv is None else argv
     _let_streams_write()
+    token = SHELL.set("-")
     try:
         # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
         options = parser(given[:1], COMMANDS).parse_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
@@ -66,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (OSError, FloatingPointError, MemoryError, RuntimeError) as error:
         _say(f"error: {_message(error)}")
         return 1
+    finally:
+        SHELL.reset(token)
 
 
 # -------------------------------------------------------------------------------------------------- commands
@@ -131,6 +134,8 @@ def _sampled(
     work: Any, saved: Path | None, checkpoint: Any, picture: Path | None, page: Path | None, wanted: int | str | None = None
 ) -> int:
     """Sample, save and show; a signal ends the sampling only, and what was drawn is kept."""
+    if saved is not None:
+        SHELL.set(str(saved))
     with stoppable(endings=True) as stop:
         result = work()
         drawn, goal = result.draws.n_draws, wanted or result.run.goal
@@ -230,6 +235,7 @@ def _report(options: argparse.Namespace) -> int:
 def _load(options: argparse.Namespace) -> Any:
     import nrmmix as nm
 
+    SHELL.set(str(options.fit))
     return nm.load(options.fit)
 
 

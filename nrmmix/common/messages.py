@@ -6,6 +6,7 @@ import difflib
 import math
 import operator
 from collections.abc import Iterable
+from contextvars import ContextVar
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
+
+SHELL: ContextVar[str] = ContextVar("SHELL", default="")  # of the command line: the file of the fit, or "-" where none is kept
 
 LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
 
@@ -168,6 +171,19 @@ def listed(items: Iterable[str]) -> str:
     items = list(map(printable, items))
     more = f", ... ({len(items)} all told)" if len(items) > MOST else ""
     return ", ".join(items[:MOST]) + more
+
+
+def duration(seconds: float) -> str:
+    """A time in words, of two digits at most.
+
+    Examples
+    --------
+    >>> duration(0.2), duration(34.4), duration(200), duration(9000)
+    ('1 s', '34 s', '3 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.2g} h"
 
 
 def row_name(position: int, index: pd.Index | None = None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from nrmmix.common.messages import SHELL, duration
 from nrmmix.common.warnings import warn
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 RHAT_GOOD, RHAT_BAD = 1.01, 1.05
 ESS_GOOD, ESS_BAD = 400, 100
 LARGEST_DRAWS = 10_000  # of a chain that a remedy asks for; beyond, it asks for thinning
+DENSITY = "log density"  # how rows of the diagnostics of a density begin
 WARN_FROM = 100  # draws a chain; nobody takes fewer for a result
 
 
@@ -47,6 +49,8 @@ class Evidence(NamedTuple):
     interrupted: bool = False
     bias: str = ""  # what is known of the bias of moves that are not exact
     trouble: str = ""  # what else speaks against the run
+    seconds: float = 0.0  # of sampling
+    by_itself: bool = False  # whether the run was to find its length itself
 
     @property
     def clean(self) -> bool:
@@ -107,40 +111,46 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
         return _joined(evidence.bias, evidence.trouble, judged)
     rhat, ess = varied["rhat"], smallest_ess(varied)
     bad = _suspect(varied)
-    factor = ESS_GOOD / ess.min()
+    also = _of_curves(curves)
+    worth = ess.min() if curves is None else min(ess.min(), smallest_ess(curves.dropna(subset=["ess"])).min())
+    factor = ESS_GOOD / worth
     if bad.any():
         worst = rhat[bad].idxmax() if (rhat > RHAT_BAD).any() else ess.idxmin()
         others = [name for name in varied.index[bad] if name != worst]
-        also = f" Nor {', '.join(others)}." if others else ""
-        text = (
-            f"Do not trust {worst}: R-hat {format_rhat(rhat[worst])}, effective sample size {ess[worst]:.0f}.{also} "
-            + _remedy(evidence, max(4.0, factor))
-        )
+        more = f" Nor {', '.join(others)}." if others else ""
+        text = f"Do not trust {worst}: R-hat {format_rhat(rhat[worst])}, effective sample size {ess[worst]:.0f}.{more}"
+        remedy = _remedy(evidence, max(4.0, factor))
     else:
         numbers = f"largest R-hat {format_rhat(rhat.max())}, smallest effective sample size {ess.min():.0f}."
         if converged(quantities):
-            text = f"Chains agree: {numbers}"
+            text, remedy = f"Chains agree: {numbers}", ""
         else:
-            text = f"Chains nearly agree: {numbers} {_remedy(evidence, max(2.0, factor))}"
+            text, remedy = f"Chains nearly agree: {numbers}", _remedy(evidence, max(2.0, factor))
+    if also and not remedy and not converged(curves):
+        remedy = _remedy(evidence, max(2.0, factor))
     if evidence.n_chains == 1:
-        text += " Whether other chains would agree is not known: there is one; use chains=4."
-    text = _joined(evidence.bias, evidence.trouble, _of_curves(curves), text)
+        remedy = _joined(remedy, "Whether other chains would agree is not known: there is one; use chains=4.")
+    if also:
+        text = f"Clusters: {text[0].lower()}{text[1:]}"
+    text = _joined(evidence.bias, evidence.trouble, also, text, remedy)
     if evidence.interrupted:
         text += " Sampling was stopped before the end."
     return text
 
 
 def _of_curves(curves: pd.DataFrame | None) -> str:
-    """What the chains say of means and quartiles along the first covariate."""
+    """What the chains say of the curves of a density regression, or of the density of a mixture."""
     varied = None if curves is None else curves.dropna(subset=["ess"])
     if varied is None or varied.empty:
         return ""
+    what = "Density" if varied.index[0].startswith(DENSITY) else "Curves"
     ess, bad = smallest_ess(varied), _suspect(varied)
     numbers = f"largest R-hat {format_rhat(varied['rhat'].max())}, smallest effective sample size {ess.min():.0f}"
     if bad.any():
         worst = varied["rhat"].idxmax() if (varied["rhat"] > RHAT_BAD).any() else ess.idxmin()
-        return f"Curves differ between chains, most of all {worst}: {numbers}."
-    return f"Curves {'agree' if converged(varied) else 'nearly agree'} between chains: {numbers} of means and quartiles."
+        return f"{what}: chains differ, most of all in {worst}: {numbers}."
+    of = "at five rows" if what == "Density" else "of means and quartiles"
+    return f"{what}: chains {'agree' if converged(varied) else 'nearly agree'}: {numbers} {of}."
 
 
 def _joined(*sentences: str) -> str:
@@ -148,11 +158,27 @@ def _joined(*sentences: str) -> str:
 
 
 def _remedy(evidence: Evidence, factor: float) -> str:
-    """Run arguments for `factor` times as many iterations, at least the usual numbers, rounded up."""
-    iterations = max(_round_up(evidence.n_draws * evidence.thin * factor), 1000)
+    """What a user can paste for `factor` times as many iterations: a call, or in the shell a command."""
+    fit, done = SHELL.get(), evidence.n_draws * evidence.thin
+    longer = evidence.seconds * (factor - 1) * done / max(done + evidence.tune, 1)  # of sampling
+    if evidence.by_itself:
+        limit = _round_up(max(2 * longer, 10))
+        if fit == "-":
+            return f"Run longer: --time-limit {_round_up(evidence.seconds + limit)}, about {duration(evidence.seconds + longer)}."
+        go_on = f"nrmmix resume {fit} --draws auto --time-limit {limit}" if fit else f'fit = fit.extend("auto", time_limit={limit})'
+        return f"Go on: {go_on}, about {duration(longer)}."
+    iterations = max(_round_up(done * factor), 1000)
     thin = math.ceil(iterations / LARGEST_DRAWS)
-    thinned = f", thin={thin}" if thin > 1 else ""
-    return f"Run longer: tune={_round_up(max(evidence.tune, 250) * 2.0)}, draws={_round_up(iterations / thin)}{thinned}."
+    arguments = {"tune": _round_up(max(evidence.tune, 250) * 2.0), "draws": _round_up(iterations / thin)}
+    arguments |= {"thin": thin} if thin > 1 else {}
+    text = " ".join(f"--{name} {value}" for name, value in arguments.items()) if fit else ", ".join(
+        f"{name}={value}" for name, value in arguments.items()
+    )
+    if evidence.n_draws < 4 or evidence.seconds == 0.0 or fit == "-":
+        return f"Run longer: {text}."
+    more = _round_up(max(evidence.n_draws * (factor - 1), 1))
+    go_on = f"nrmmix resume {fit} --draws {more}" if fit else f"fit = fit.extend({more})"
+    return f"Run longer: {text}; or go on: {go_on}, about {duration(longer)}."
 
 
 def _round_up(x: float) -> int:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.posterior import diagnostics
+from nrmmix.posterior.convergence import DENSITY
 from nrmmix.posterior.predict.functionals import Cdf, Mean, distribution_of_rows
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
-from nrmmix.posterior.predict.states import States, states_of
+from nrmmix.posterior.predict.states import States, log_terms, states_of
 
 if TYPE_CHECKING:
     from nrmmix.posterior.draws import Posterior
@@ -69,6 +71,40 @@ def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
             values[f"mean {name} at {place}"] = found[:, r, j, 0]
             values |= {f"P({name} <= {c:.3g}) at {place}": found[:, r, j, 1 + q] for q, c in enumerate(quartiles[r, j])}
     return diagnostics.table({name: each.reshape(draws.n_chains, -1) for name, each in values.items()})
+
+
+def density_diagnostics(posterior: Posterior) -> pd.DataFrame:
+    """Diagnostics of the log predictive density of a mixture at five of its rows, spread over those of the first response.
+
+    Parameters
+    ----------
+    posterior : Posterior
+        Of a mixture whose responses are no sparse counts.
+
+    Returns
+    -------
+    DataFrame
+        Columns as of `nrmmix.diagnostics.table`, one row for each place.  At most 250 draws of each chain are used, evenly spread.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=20, tune=20, chains=2, rng=1)
+    >>> density_diagnostics(fit.posterior).index[0]
+    'log density at row 7'
+    """
+    model, draws = posterior.specification, posterior.draws
+    if model.frame.is_sparse:
+        return diagnostics.table({})
+    order = np.argsort(model.frame.response[:, 0], kind="stable")
+    at = np.unique([order[int(share * (len(order) - 1))] for share in AT])
+    thin = -(-draws.n_draws // MOST_DRAWS)
+    with announced():
+        states = states_of(posterior, draws.n_chains * (draws.n_draws // thin))
+        rows = prediction_rows(model, None).take(at)
+        found = np.array([logsumexp(terms, axis=1) for terms in log_terms(states, rows, model.frame.response[at])])
+    values = {f"{DENSITY} at row {model.frame.index[row]}": found[:, r].reshape(draws.n_chains, -1) for r, row in enumerate(at)}
+    return diagnostics.table(values)
 
 
 def _values(states: States, rows: PredictionRows, responses: list[int], quartiles: np.ndarray) -> np.ndarray:

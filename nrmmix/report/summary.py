@@ -43,7 +43,9 @@ def summary(fit: MCMCResult) -> Report:
         _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
         *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0] != Gibbs() else []), _count_table(fit, width),
     ]
-    if affordable(fit):
+    if lacking := fit.lacking:
+        note = f"The clusters of a point estimate are not shown: draws of {', '.join(lacking)} have not been kept (store=)."
+    elif affordable(fit):
         found = clusters(fit)
         tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
         note = (

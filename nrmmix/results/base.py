@@ -35,7 +35,7 @@ class Result:
     @property
     def posterior(self) -> Posterior | FactorPosterior:
         """What predictions are made from: the specification, the draws or factors, and the seed."""
-        self._insist_on_draws("A" if self.model.is_regression else "labels")
+        self._insist_on_draws(*getattr(self, "lacking", ()))
         return Posterior(self.model, self.draws, self.seed)
 
     def _insist_on_draws(self, *names: str) -> None:

@@ -64,6 +64,14 @@ class MCMCResult(Result):
         self.seconds, self.interrupted = run.seconds, run.interrupted
         self.moved, self.checkpoints = run.label_changes, run.checkpoints
 
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Names of the draws that predictions need and that `store=` has left out."""
+        model = self.model
+        needed = ["labels", *(("locations", "A") if model.is_regression else ()), *(("theta",) if len(model.packed.explicit) else ())]
+        needed += ["precision"] if len(model.packed.shared) else []
+        return tuple(name for name in needed if name not in self.draws)
+
     # ---- convergence
 
     @property
@@ -77,7 +85,7 @@ class MCMCResult(Result):
         troubles = (stuck(self.draws) if self.checkpoints and "labels" in self.draws else "", proposals.trouble(self.run, self.model.n_obs))
         return Evidence(
             self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,
-            trouble=next(filter(None, troubles), ""),
+            trouble=next(filter(None, troubles), ""), seconds=self.seconds, by_itself=self.run.goal == "auto",
         )
 
     def diagnostics(self) -> pd.DataFrame:
@@ -103,12 +111,14 @@ class MCMCResult(Result):
         return found if made.empty else pd.concat([found, made])
 
     def curve_diagnostics(self) -> pd.DataFrame | None:
-        """Convergence of the curves of a density regression: means and distribution functions along the first covariate.
+        """Convergence of what a fit says of the responses: of a density regression curves, of a mixture its density.
 
         Returns
         -------
         DataFrame or None
-            See `nrmmix.posterior.curves.curve_diagnostics`; None for mixtures, and of fewer than 4 draws a chain.
+            Means and distribution functions along the first covariate, see `nrmmix.posterior.curves.curve_diagnostics`; or log densities at
+            five rows, see `nrmmix.posterior.curves.density_diagnostics`.  None of sparse counts, of fewer than 4 draws a chain, and
+            where `store=` has left out what they need.
 
         Examples
         --------
@@ -117,9 +127,11 @@ class MCMCResult(Result):
         >>> fit.curve_diagnostics().shape[0]
         20
         """
-        from nrmmix.posterior.curves import curve_diagnostics
+        from nrmmix.posterior.curves import curve_diagnostics, density_diagnostics
 
-        return curve_diagnostics(self.posterior) if self.model.is_regression and self.draws.n_draws >= 4 else None
+        if self.draws.n_draws < 4 or self.lacking or self.model.frame.is_sparse:
+            return None
+        return (curve_diagnostics if self.model.is_regression else density_diagnostics)(self.posterior)
 
     def proposals(self) -> pd.DataFrame:
         """What became of the proposals of each move; see `nrmmix.inference.mcmc.proposals.table`.
@@ -307,5 +319,6 @@ class MCMCResult(Result):
 @wraps(Run)
 def _(outcome: Run, model: Specification) -> MCMCResult:
     result = MCMCResult(model, outcome)
-    warn_unless_converged(result.evidence, result.diagnostics, result.curve_diagnostics)
+    # the density of a mixture takes kernels that a fit does without: the summary speaks of it
+    warn_unless_converged(result.evidence, result.diagnostics, result.curve_diagnostics if model.is_regression else lambda: None)
     return result
