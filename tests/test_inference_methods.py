@@ -8,7 +8,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.extending import CURSOR, DONE, MOVE_T, N_CLUSTERS, NEED_ROOM, Move, entry, gibbs_one, redraw_cells
-from nrmmix.inference.methods import CYCLES, SEARCHES, choose, code_of, named
+from nrmmix.inference.methods import CYCLES, SEARCHES, VARIATIONAL, choose, code_of, named
 from nrmmix.kernels.core import state as layout
 
 Y = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0.0], [4.0]], 15, axis=0)
@@ -93,7 +93,7 @@ def test_names():
 
 def test_table_of_methods(model):
     table = model.methods()
-    assert list(table.index) == ["auto", *CYCLES, *SEARCHES]
+    assert list(table.index) == ["auto", *CYCLES, *SEARCHES, *VARIATIONAL]
     assert table.index[~table["suits"]].tolist() == ["blocked", "sngp"] == table.index[table["reason"] != ""].tolist()
     regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)})).methods()
     assert regression.index[regression["suits"]].tolist() == ["auto", "gibbs", "split_merge", "slice", "tree", "sngp"]

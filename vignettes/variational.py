@@ -101,8 +101,8 @@ pd.Series({
 
 # %% [markdown]
 # When to take which: chains where the uncertainty of the clustering matters, of the number of clusters, or of a density between clusters, and where
-# rows are few; variational inference for a clustering of many rows, a start, or a first look. Its point estimate can be where chains start,
-# `init=fit.labels`, and so can any labels, or an earlier fit, be where variational inference does:
+# rows are few; variational inference for a clustering of many rows, a start, or a first look. Chains can start from its point estimate,
+# `init=fit.labels`; it can start from any labels, or from an earlier fit of the same rows:
 
 # %%
 nm.fit(formula, faithful, method="vb", init=chains, rng=1)
