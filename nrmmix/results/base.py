@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from nrmmix.common import memory
+from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
@@ -15,6 +18,9 @@ from nrmmix.posterior.partition import Partition
 
 if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
+
+
+COPIES = 2  # of partitions, as int32, that a search takes
 
 
 class Result:
@@ -323,7 +329,7 @@ class Result:
         if rng is None and key in self._partitions:
             return self._partitions[key]
         seed = np.random.default_rng(prediction_seed(self.seed)) if rng is None else rng
-        found = estimate(self.draws.flat("labels"), loss, max_clusters=max_clusters, runs=runs, rng=seed)
+        found = estimate(self._labels(), loss, max_clusters=max_clusters, runs=runs, rng=seed)
         if rng is None:
             self._partitions[key] = found
         return found
@@ -350,7 +356,22 @@ class Result:
         from nrmmix.posterior.partition import similarity
 
         self._insist_on_draws("labels")
-        return similarity(self.draws.flat("labels"))
+        return similarity(self._labels())
+
+    def _labels(self) -> np.ndarray:
+        """Partitions (draws, n) of all chains; of those that memory has no room for, which are copied as int32, evenly spread ones."""
+        labels, free = self.draws.flat("labels"), memory.available()
+        needed = COPIES * 4 * labels.size
+        if needed <= memory.SHARE * free:
+            return labels
+        every = math.ceil(needed / (memory.SHARE * free))
+        if every > len(labels) // 2:
+            raise ValueError(
+                f"{len(labels)} partitions of {labels.shape[1]} rows would take {memory.text(needed)}, and this machine has "
+                f"{memory.text(free)} free; free some."
+            )
+        warn(f"memory is short: of {len(labels)} draws every {every}th is used")
+        return labels[::every]
 
     # ---- reports and pictures
 

@@ -183,6 +183,7 @@ class MCMCResult(Result):
     # ---- reports
 
     def _summary(self) -> Any:
+        self._insist_on_draws()
         from nrmmix.report.summary import summary
 
         return summary(self)
@@ -308,11 +309,14 @@ class MCMCResult(Result):
         model = self.model
         what = "kernel-NRM density regression" if model.is_regression else "NRM mixture"
         stopped = ", stopped early" if self.interrupted else ""
+        found = "no draws yet; .extend() goes on"
+        if self.draws.n_draws:
+            found = f"{np.mean(self.draws['n_clusters']):.1f} clusters on average; more in .summary(), .plot(), .predict()"
         return (
             f"MCMCResult: {what} {model.formula or 'of every column'} ({model.n_obs} observations)\n"
             f"  {self.draws.n_chains} chains x {self.draws.n_draws} draws by {self.method} "
             f"(tune {self.tune}, thin {self.thin}), {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
-            f"  {np.mean(self.draws['n_clusters']):.1f} clusters on average; more in .summary(), .plot(), .predict()"
+            f"  {found}"
         )
 
 

@@ -215,6 +215,33 @@ def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
     assert memory._left_in_group() == float("inf")
 
 
+@pytest.mark.filterwarnings("ignore:memory is short:UserWarning")
+def test_partitions_that_do_not_fit_are_thinned(small_machine):
+    fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=100, tune=5, chains=2, rng=1)
+    every = fit.partition(rng=1).labels
+    small_machine(4 * 4 * 82 * 200 / 5)
+    with pytest.warns(UserWarning, match="memory is short: of 200 draws every 5th is used"):
+        assert fit.partition(rng=1).labels.shape == every.shape
+    small_machine(1000)
+    with pytest.raises(ValueError, match="200 partitions of 82 rows would take .* kB, and this machine has 1.0 kB free"):
+        fit.partition(rng=1)
+
+
+@pytest.mark.nightly
+def test_a_million_rows_from_end_to_end():
+    """Fit, partition and predictions, all by default, within 24 GiB."""
+    rng = np.random.default_rng(1)
+    z = rng.integers(0, 5, 10**6)
+    X = rng.normal(size=(10**6, 2)) + 6 * rng.normal(size=(5, 2))[z]
+    fit = nm.Model(data=X).fit(rng=1)
+    assert fit.draws.n_draws > 0 and fit.draws["labels"].dtype == np.int8
+    assert fit.partition(runs=2).labels.shape == (10**6,)
+    assert np.isfinite(fit.predict(X[:1000], kind="density", at=X[:1], draws=20)).all(axis=None)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert peak < 24 * 2**20, "kB"
+    note(**{"10^6 x 2": {"draws of a chain": fit.draws.n_draws, "peak GiB": round(peak / 2**20, 2)}})
+
+
 @pytest.mark.parametrize("formula", ["accel_g ~ 1", "accel_g ~ times_ms"])
 def test_what_is_not_kept_is_said(formula, tmp_path):
     model = nm.Model(formula, nm.datasets.load_mcycle(), prior=nm.NGGP())

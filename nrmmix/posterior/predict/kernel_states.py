@@ -197,7 +197,8 @@ class RecordedDraws:
         widths = model.widths_of([flat[name][t] for name in model.width_names])
         hyper = np.array([*model.prior.kernel_values(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
         A = flat["A"][t] if "A" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
-        location = flat["locations"][t] if "locations" in flat else np.zeros(0, np.int32)
+        # one type for compiled code, however the draws are kept
+        location = flat["locations"][t].astype(np.int32) if "locations" in flat else np.zeros(0, np.int32)
         if "theta" in flat:
             K = flat["n_clusters"][t]
             state.stat[data.explicit, :K] = flat["theta"][t, :K].T
@@ -206,7 +207,7 @@ class RecordedDraws:
         if "imputed" in flat:
             frame = model.frame
             data.rows.y[:] = model.blocks.completed(frame.response, flat["imputed"][t], frame.inputs, model.packed)
-        predictive.load_draw(data, state, flat["labels"][t], location, A, hyper)
+        predictive.load_draw(data, state, flat["labels"][t].astype(np.int32), location, A, hyper)
 
 
 def clusters_of(model: Specification, labels: np.ndarray) -> KernelState:
