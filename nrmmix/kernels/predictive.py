@@ -95,6 +95,16 @@ def draw_components(data, state, n_theta, first, M, rng):
 
 
 @allocating
+def draw_components_of(data, state, n_theta, which, rng):
+    """(T, M): parameters of the clusters `which` (M,), each drawn anew; the number of clusters stands for a new one."""
+    M = which.shape[0]
+    theta = np.zeros((n_theta, M))
+    for m in range(M):
+        draw_component(data, state, theta, m, which[m], rng)
+    return theta
+
+
+@allocating
 def draw_measure(data, state, n_theta, level, rng):
     """Atoms of the unnormalised measure: weights (M,), locations (M,), parameters (T, M), and the rest by location (P,).
 

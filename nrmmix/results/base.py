@@ -62,7 +62,7 @@ class Result:
 
     def predict(
         self, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
-        draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None,
+        draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, given: str | Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """Posterior means and credible bands of a functional of the random density.
 
@@ -89,6 +89,9 @@ class Result:
         response : str or sequence of str, optional
             Responses whose marginals are wanted, of several; points `at` then have one column for each.  Default: the joint density;
             distribution functions and quantiles of every response.
+        given : str or sequence of str, optional
+            Responses that the rows of new data hold: predictions are of the others given these, in their own units, with a level
+            `response` where several are left.  Rows that miss one of them are NaN.
 
         Returns
         -------
@@ -115,6 +118,10 @@ class Result:
         is the smallest whole number whose distribution function is q or more.  Where some responses of a row are missing its density is
         that of the others, and so is its cluster.
 
+        With `given` the estimate is E[f(y_given, y)] / E[f(y_given)], the law of a new row once these responses of it have been observed, and
+        the band that of the random conditional density, draws weighted by the density that they give to what was observed.  Without it
+        new data of a mixture that hold some of its responses are refused where the prediction would not depend on them.
+
         Sparse counts: the means, the same in every row, have the index `response` alone, and densities that of the rows alone.
 
         Examples
@@ -123,12 +130,15 @@ class Result:
         >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
         >>> fit.predict({"times_ms": [10.0, 30.0]}, draws=50, rng=1).shape
         (2, 3)
+        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit.predict({"eruptions_min": [2.0, 4.5]}, given="eruptions_min")["estimate"].round(-1).tolist()
+        [50.0, 80.0]
         """
         from nrmmix.posterior.predict.tables import predict
 
         return predict(
             self._averaged(kind, draws), newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
-            estimate=self._estimate,
+            given=given, estimate=self._estimate,
         )
 
     def contrasts(

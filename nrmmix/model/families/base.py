@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import positive, row_name
-from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential.base import Exponential, NotExponential
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import Levels, Totals
@@ -125,6 +125,9 @@ class Family:
         Right side of a formula whose columns are the family's inputs, row by row: covariates of a regression, an exposure.  None for none.
     takes_missing : bool
         Whether responses may be NaN, in cells that then count for nothing or are drawn; False unless a family says so.
+    independent : bool
+        Whether the responses of a row are independent of each other within a component, its parameters integrated out too.  A family of
+        several responses that are not has `joint_predictive` and `joint_component`, or its responses are given all or none.
 
     Notes
     -----
@@ -138,6 +141,7 @@ class Family:
     reads: ClassVar[str] = "numbers"
     needs_totals: ClassVar[bool] = False  # responses are counts given the total of their row
     takes_missing: ClassVar[bool] = False
+    independent: ClassVar[bool] = False
 
     @property
     def design(self) -> str | None:
@@ -205,6 +209,14 @@ class Family:
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         """Of each response its distribution under parameters (n_theta, M); parameters (I, M)."""
         raise NotImplementedError
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
+        """The joint law of the responses by cluster, parameters integrated out; None of a family that has none in closed form."""
+        return None
+
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
+        """The same under parameters (n_theta, M)."""
+        return None
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """Posterior means and standard deviations of the parameters of clusters, the most telling first."""

@@ -11,7 +11,7 @@ import numpy as np
 from nrmmix.common.messages import did_you_mean
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
-from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.formula import ModelFrame
 
@@ -306,6 +306,16 @@ class Blocks:
             block.family.component_distributions(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
         ])
+
+    def joint_predictive(self, b: int, stat: np.ndarray, n_columns: int, inputs: np.ndarray, packed: PackedBlocks) -> Elliptical | None:
+        """The joint law of the responses of block b by cluster; see `Family.joint_predictive`."""
+        block = self.blocks[b]
+        return block.family.joint_predictive(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
+
+    def joint_component(self, b: int, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> Elliptical | None:
+        """The same under each component."""
+        block = self.blocks[b]
+        return block.family.joint_component(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
 
     def _by_response(self, distributions: list[list[Any]]) -> list[Any]:
         out: list[Any] = [None] * self.n_dim

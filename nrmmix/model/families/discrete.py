@@ -85,6 +85,7 @@ class Poisson(Family):
     rate: Any = None
     exposure: str | None = None
     takes_missing: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
     reads: ClassVar[str] = "counts"
 
     def __init__(self, shape: Any = None, rate: Any = None, *, exposure: str | None = None) -> None:
@@ -175,6 +176,7 @@ class _Levels(Family):
     """What Bernoulli and Categorical share: responses are levels 0, 1, ..., their probabilities Dirichlet, independent by response."""
 
     takes_missing: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
 
     def _concentrations(self) -> list[np.ndarray]:
         """(L,) of each response with L levels."""

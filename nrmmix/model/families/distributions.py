@@ -137,6 +137,70 @@ class Normal(NamedTuple):
         return self.mean + self.sd * special.ndtri(p)
 
 
+class Elliptical(NamedTuple):
+    """Multivariate t of d responses, normal where the degrees of freedom are infinite, for I rows of inputs and k clusters.
+
+    Given some of its responses the others are multivariate t again, with as many degrees of freedom more as responses are given
+    (Ding 2016, "On the conditional distribution of the multivariate t distribution", The American Statistician 70).
+    """
+
+    centre: np.ndarray  # (I, k, d), I = 1 where they are the same in all rows
+    scale: np.ndarray  # (I, k, d, d)
+    df: np.ndarray  # (k,), or (I, k)
+
+    def of(self, clusters: np.ndarray) -> Elliptical:
+        """Of each of J rows the law in one cluster (J,), as the only one."""
+        rows = np.arange(len(clusters)) if len(self.centre) > 1 else np.zeros(len(clusters), np.int64)
+        of_scale = rows if len(self.scale) > 1 else np.zeros(len(clusters), np.int64)
+        return Elliptical(self.centre[rows, clusters][:, None], self.scale[of_scale, clusters][:, None], self.df[clusters][:, None])
+
+    def completed(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Rows y (J, d), NaN in the same columns of all of them, with what is not known drawn given the rest; of a single cluster."""
+        whole = y.copy()
+        for j in np.flatnonzero(np.isnan(y[0])):
+            law = self.given(whole)[1][j]
+            noise = rng.standard_normal(len(y)) if isinstance(law, Normal) else rng.standard_t(law.df[:, 0])
+            whole[:, j] = law[0][:, 0] + law[1][:, 0] * noise
+        return whole
+
+    def given(self, y: np.ndarray) -> tuple[np.ndarray, list[Distribution | None]]:
+        """Of rows y (J, d), NaN in the same columns of all of them, the log density (J, k) of what is known, and the law of each response.
+
+        J = I unless I = 1.  Laws have parameters (J, k), and are None for responses that are known.
+        """
+        d, J, k = y.shape[1], len(y), self.centre.shape[1]
+        known = ~np.isnan(y[0])
+        seen, rest = np.flatnonzero(known), np.flatnonzero(~known)
+        factor = np.linalg.cholesky(self.scale[..., seen[:, None], seen])
+        gap = y[:, None, seen] - self.centre[..., seen]  # (J, k, g)
+        z = _solve_lower(factor, gap)
+        square, g = (z**2).sum(axis=-1), len(seen)
+        log_det = np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+        normal = np.isinf(self.df)
+        df = np.where(normal, 1.0, self.df)
+        of_t = special.gammaln(0.5 * (df + g)) - special.gammaln(0.5 * df) - 0.5 * g * np.log(math.pi * df)
+        of_t = of_t - 0.5 * (df + g) * np.log1p(square / df)
+        log_density = np.where(normal, -0.5 * (g * math.log(2.0 * math.pi) + square), of_t) - log_det
+        slope = _solve_lower(factor[..., None, :, :], np.swapaxes(self.scale[..., seen[:, None], rest], -1, -2))  # (I, k, rest, g)
+        growth = np.where(normal, 1.0, (df + square) / (df + g))
+        laws: list[Distribution | None] = [None] * d
+        for a, j in enumerate(rest):
+            centre = self.centre[..., j] + (slope[..., a, :] * z).sum(axis=-1)
+            left = self.scale[..., j, j] - (slope[..., a, :] ** 2).sum(axis=-1)
+            spread = np.sqrt(np.maximum(left, 1e-15 * self.scale[..., j, j]) * growth)
+            centre, spread = np.broadcast_to(centre, (J, k)), np.broadcast_to(spread, (J, k))
+            laws[j] = Normal(centre, spread) if normal.all() else StudentT(centre, spread, np.broadcast_to(self.df + g, (J, k)))
+        return log_density, laws
+
+
+def _solve_lower(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """x with factor x = b, of lower triangular factors (..., g, g) and b (..., g)."""
+    x = np.empty(np.broadcast_shapes(factor.shape[:-1], b.shape))
+    for a in range(factor.shape[-1]):
+        x[..., a] = (b[..., a] - (factor[..., a, :a] * x[..., :a]).sum(axis=-1)) / factor[..., a, a]
+    return x
+
+
 # ---- counts and categories; parameters are arrays (I, k) that broadcast against the points
 
 LARGEST_COUNT = 2.0**53  # whole numbers beyond are not all floats

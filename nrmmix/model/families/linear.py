@@ -15,7 +15,7 @@ from scipy.special import gammaln
 
 from nrmmix.kernels.families import matrix_regression, regression
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
-from nrmmix.model.families.distributions import Distribution, Normal, StudentT
+from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, RegressionSide
 from nrmmix.model.families.exponential.base import whole_if_missing
 
@@ -60,6 +60,12 @@ class Linear:
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         raise NotImplementedError
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
+        return None
+
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
+        return None
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """Coefficients, residual standard deviations, residual correlations; moments that do not exist are NaN."""
@@ -215,6 +221,16 @@ class SeveralResponses(Linear):
         root = self._root @ _factors(stat[S : S + d * (d + 1) // 2, :n_columns], d)
         G = stat[first:P, :n_columns].reshape(q, d, n_columns)
         return self.nu + stat[0, :n_columns] - d + 1.0, root @ np.swapaxes(root, 1, 2), G, _factors(stat[P:S, :n_columns], q)
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical:
+        df, S, G, L = self._columns(stat, n_columns)
+        z = self.observe_inputs(inputs)
+        Q = (np.linalg.solve(L, np.broadcast_to(z.T, (n_columns, *z.T.shape))) ** 2).sum(axis=1).T
+        return Elliptical(self.means(np.einsum("ia,ajk->ikj", z, G)), S * ((1.0 + Q) / df)[:, :, None, None], df)
+
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical:
+        mean, root = self._drawn(theta, self.observe_inputs(inputs), "ia,ajm->imj")
+        return Elliptical(mean, (root @ np.swapaxes(root, 1, 2))[None], np.full(theta.shape[1], np.inf))
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
         df, S, G, L = self._columns(stat, n_columns)

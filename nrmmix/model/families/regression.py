@@ -11,7 +11,7 @@ import numpy as np
 
 from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, RowError, none_or_positive, numbers, shaped
-from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.linear import Linear, OneResponse, SeveralResponses
 from nrmmix.model.frame.tables import Levels, Totals
@@ -196,6 +196,12 @@ class Regression(Family):
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         return self.resolved.component_distributions(theta, inputs)
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
+        return self.resolved.joint_predictive(stat, n_columns, inputs)
+
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
+        return self.resolved.joint_component(theta, inputs)
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         return self.resolved.cluster_parameters(stat, n_columns)

@@ -78,6 +78,7 @@ class SemiconjugateGaussian(Family):
     precision: Any = None
     shared_precision: bool = False
     takes_missing: ClassVar[bool] = True
+    independent: ClassVar[bool] = True
 
     def __init__(self, mean: Any = None, precision: Any = None, shared_precision: bool = False) -> None:
         if mean is not None and not (isinstance(mean, (tuple, list)) and len(mean) == 2):

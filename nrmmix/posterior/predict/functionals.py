@@ -144,10 +144,13 @@ class Quantile(Cdf):
     up to some thousands are all whole numbers.
     """
 
-    def __init__(self, states: States, responses: np.ndarray, q: np.ndarray, inputs: np.ndarray):
+    def __init__(
+        self, states: States, responses: np.ndarray, q: np.ndarray, inputs: np.ndarray,
+        relevant: Callable[[np.ndarray], np.ndarray] = lambda quantiles: quantiles,
+    ):
         distributions = prior_distributions(states.model)
         self.q, self.discrete = q, [distributions[j].discrete for j in responses]
-        self.grids = _quantile_grids(states, responses, self.discrete, inputs)
+        self.grids = _quantile_grids(states, responses, self.discrete, inputs, relevant)
         points = np.hstack([np.broadcast_to(grid, (len(inputs), grid.shape[1])) for grid in self.grids])
         super().__init__(points, np.repeat(responses, [grid.shape[1] for grid in self.grids]), inputs)
         self.W, self.whole = len(responses) * len(q), np.repeat(self.discrete, len(q))
@@ -172,8 +175,10 @@ def _smallest(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray) -> np.ndarray:
     return np.where(grid[at] - grid[before] > 1, np.clip(between, grid[before] + 1, grid[at]), grid[at])
 
 
-def _quantile_grids(states: States, responses: np.ndarray, discrete: Sequence[bool], inputs: np.ndarray) -> list[np.ndarray]:
-    """Sorted points (I, J) of each response, or (1, J) for all rows of inputs."""
+def _quantile_grids(
+    states: States, responses: np.ndarray, discrete: Sequence[bool], inputs: np.ndarray, relevant: Callable[[np.ndarray], np.ndarray],
+) -> list[np.ndarray]:
+    """Sorted points (I, J) of each response, or (1, J) for all rows of inputs, made of those quantiles that are relevant."""
     step = -(-len(states) // GRID_DRAWS)
     found: list[list[np.ndarray]] = [[] for _ in responses]
     shifts = (LOGITS[1] - LOGITS[0]) * np.arange(GRID_DRAWS) / GRID_DRAWS
@@ -182,7 +187,7 @@ def _quantile_grids(states: States, responses: np.ndarray, discrete: Sequence[bo
         distributions = state.distributions(inputs)
         p = special.expit(LOGITS + shift)[:, None]
         for points, j in zip(found, responses, strict=True):
-            quantiles = spread_out(distributions[j]).quantile(p)
+            quantiles = relevant(spread_out(distributions[j]).quantile(p))
             points.append(quantiles.reshape(len(quantiles), -1))
         total, used = total + state.n_components, used + 1
     most = int(np.clip(POINTS_EACH * total / used, FEWEST_POINTS, MOST_POINTS))

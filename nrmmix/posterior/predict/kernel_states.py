@@ -17,7 +17,7 @@ from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.model.families.base import Parameter
-from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.pack import arrays_of, provide
 from nrmmix.model.specification import Specification
@@ -64,6 +64,9 @@ class DrawnMeasure:
 
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
         return self.model.blocks.component_distributions(self.theta, inputs, self.model.packed)
+
+    def joint(self, block: int, inputs: np.ndarray) -> Elliptical | None:
+        return self.model.blocks.joint_component(block, self.theta, inputs, self.model.packed)
 
 
 def unseen_level(n: int) -> float:
@@ -120,9 +123,15 @@ class KernelState:
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
         return self.model.blocks.predictive_distributions(self.state.stat, self.n_components, inputs, self.model.packed)
 
+    def joint(self, block: int, inputs: np.ndarray) -> Elliptical | None:
+        return self.model.blocks.joint_predictive(block, self.state.stat, self.n_components, inputs, self.model.packed)
+
     def parameters(self) -> list[list[Parameter]]:
         """Of each block the parameters of the clusters, given who is in them."""
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
+
+    def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return predictive.draw_components_of(self.data, self.state, self.model.packed.n_theta, clusters, rng)
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.draw_components(self.n_clusters, size, rng)

@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.factors import FactorPosterior
@@ -47,6 +47,9 @@ class Components(Protocol):
         Where components do not depend on inputs the parameters are (1, C).
         """
 
+    def joint(self, block: int, inputs: np.ndarray) -> Elliptical | None:
+        """The joint law of the responses of a block of the model by component; None where it has none in closed form."""
+
 
 class Measure(Components, Protocol):
     """A draw of the random measure: its M atoms as components."""
@@ -65,6 +68,9 @@ class PosteriorState(Components, Protocol):
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> Measure:
         """A draw of the random measure in this state."""
+
+    def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """(T, M): parameters of clusters (M,) from their posterior, each drawn anew, K standing for a new one; as in `Measure.theta`."""
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """(T, size): parameters of components from the prior, as in `Measure.theta`."""

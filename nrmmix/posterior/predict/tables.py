@@ -15,7 +15,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.messages import count, known_name, one_of, probability
+from nrmmix.common.messages import count, known_name, listed, one_of, probability
 from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
@@ -35,6 +35,7 @@ from nrmmix.posterior.predict.functionals import (
     over_cases,
     over_rows,
 )
+from nrmmix.posterior.predict.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, over_known
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
@@ -74,7 +75,8 @@ class Query:
 
 def predict(
     posterior: Posterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
-    draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, estimate: Callable[[], np.ndarray],
+    draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, given: str | Sequence[str] | None = None,
+    estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
     """Posterior of a functional of the conditional distribution; see `nrmmix.MCMCResult.predict`.
 
@@ -89,10 +91,21 @@ def predict(
         raise ValueError("a cluster has all responses; leave response= out.")
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
-    responses = response_columns(model, response)
-    named = model.n_dim > 1 if response is None else not isinstance(response, str)
+    known = None if given is None else known_responses(model, given)
+    if known is None:
+        responses = response_columns(model, response)
+        named = model.n_dim > 1 if response is None else not isinstance(response, str)
+        _check_nothing_ignored(model, newdata, kind, at, responses)
+    else:
+        responses = _not_known(model, response, known)
+        named = len(responses) > 1 if response is None else not isinstance(response, str)
     query = Query(posterior, newdata, prediction_rows(model, newdata), responses, named, share, size, seed)
     with announced():
+        if known is not None:
+            if kind == "cluster":
+                return membership.of_rows(query.states(), estimate(), query.rows, _known_values(model, newdata, known))
+            joint = kind == "density" and response is None and len(responses) > 1
+            return _given(query, kind, known, _known_values(model, newdata, known), at, q, joint)
         if kind == "mean":
             return _mean(query)
         if kind == "quantile":
@@ -146,14 +159,19 @@ def _mean(query: Query) -> pd.DataFrame:
 
 def _quantile(query: Query, q: Any) -> pd.DataFrame:
     """Quantiles of the averaged cdf, and of each draw's cdf for the band."""
-    probabilities = np.atleast_1d(reals(q, "q"))
-    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
-        raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
+    probabilities = _probabilities(q)
     check_marginal(query.model, query.responses, "quantile")
     states, W = query.states(), len(query.responses) * len(probabilities)
     table = query.over_cases(lambda inputs: Quantile(states, query.responses, probabilities, inputs), W, states)
     levels = _levels(query, np.repeat(query.responses, len(probabilities)))
     return _of_rows_or_alone(query, table, levels | {"q": np.tile(probabilities, len(query.responses))})
+
+
+def _probabilities(q: Any) -> np.ndarray:
+    probabilities = np.atleast_1d(reals(q, "q"))
+    if probabilities.ndim != 1 or not len(probabilities) or not ((probabilities > 0) & (probabilities < 1)).all():
+        raise ValueError(f"q must hold probabilities between 0 and 1, not {q!r}.")
+    return probabilities
 
 
 def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
@@ -212,7 +230,114 @@ def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
     return membership.of_rows(query.states(), estimate(), query.rows, y)
 
 
+def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q: Any, joint: bool) -> pd.DataFrame:
+    """A functional of the responses that are not known, of rows that are known to hold y (rows, d)."""
+    model, states, wanted = query.model, query.states(), query.responses
+    complete, points = ~np.isnan(y[:, known]).any(axis=1), None
+    if kind == "mean":
+        of, every = model.blocks.mean_responses(), np.array(model.blocks.mean_names(), dtype=object)
+        names = np.concatenate([every[of == j] for j in wanted])
+        levels = {"response": names} if query.named or len(names) > len(wanted) else {}
+    elif kind == "quantile":
+        probabilities = _probabilities(q)
+        check_marginal(model, wanted, "quantile")
+        levels = _levels(query, np.repeat(wanted, len(probabilities))) | {"q": np.tile(probabilities, len(wanted))}
+    else:
+        if not joint and not (kind == "density" and model.n_dim - known.sum() == 1):
+            check_marginal(model, wanted, kind)
+        points, own = _points_given(query, known, at, joint)
+        if own:
+            complete &= ~np.isnan(points).any(axis=(1, 2))
+    of_rows = wanted if joint or points is None else np.repeat(wanted, points.shape[1])
+    positions = np.flatnonzero((query.rows.row >= 0) & complete)
+
+    def make(part: np.ndarray, of_part: Known, rows: PredictionRows) -> Functional:
+        each = np.zeros((len(part), 1))  # rows have laws of their own
+        if kind == "mean":
+            return MeanGiven(model, wanted)
+        if kind == "quantile":
+            conditioned = ConditionedStates(states, of_part, rows)
+            return Quantile(conditioned, wanted, probabilities, each, conditioned.relevant)
+        some = points[positions[part]] if len(points) > 1 else np.repeat(points, len(part), axis=0)
+        if joint or (kind == "density" and model.n_dim - known.sum() == 1):
+            whole = np.repeat(of_part.y[:, None, :], some.shape[1], axis=1)
+            whole[:, :, wanted] = some
+            return DensityGiven(states, of_part, whole)
+        return OF_POINTS[kind](some.swapaxes(1, 2).reshape(len(part), -1), of_rows, each)
+
+    found = over_known(make, y, positions, states, query.rows, query.interval, query.seed) if len(positions) else None
+    if points is not None:
+        m = points.shape[1]
+        at_each = np.broadcast_to(points, (len(y), m, len(wanted)))
+        if joint:
+            flat = at_each.reshape(-1, len(wanted))
+            levels = {query.names[j]: label(model, np.full(len(flat), j), flat[:, a]) for a, j in enumerate(wanted)}
+        else:
+            flat = at_each.swapaxes(1, 2).reshape(-1)
+            levels = {name: np.tile(values, len(y)) for name, values in _levels(query, of_rows).items()}
+            levels |= {"y": label(model, np.tile(of_rows, len(y)), flat)}
+        W = m if joint else m * len(wanted)
+    else:
+        W = max(len(values) for values in levels.values()) if levels else 1
+        levels = {name: np.tile(values, len(y)) for name, values in levels.items()}
+    out = np.full((len(y), W, 3), np.nan)
+    if found is not None:
+        out[positions] = found
+    return _frame(out, _index(query.rows.index, W, levels))
+
+
+def _points_given(query: Query, known: np.ndarray, at: Any, joint: bool) -> tuple[np.ndarray, bool]:
+    """Points (rows, m, k) of the responses wanted, or (1, m, k) for all rows; and whether they are the rows' own responses."""
+    model, wanted = query.model, query.responses
+    if at is not None:
+        return given_points(model, at, wanted)[None], False
+    own = _own_responses(model, query.newdata, wanted)
+    if own is not None:
+        return own[:, wanted][:, None, :], True
+    if len(wanted) > 1:
+        lacking = [model.frame.response_names[j] for j in wanted]
+        what = "the points of the joint density" if joint else "points"
+        raise ValueError(f"newdata does not hold all of {listed(lacking)}; give {what} as at=, or name one by response=.")
+    return grid(model, wanted[0])[None, :, None], False
+
+
 # ---- responses
+
+def _known_values(model: Specification, newdata: Any, known: np.ndarray) -> np.ndarray:
+    """(rows, d) what is known of the rows, NaN elsewhere."""
+    y = _own_responses(model, newdata, np.flatnonzero(known))
+    if y is None:
+        lacking = [name for part, is_known in zip(model.frame._responses, known) if is_known for name in part.columns
+                   if name not in as_frame(newdata, allow_empty=True)]
+        raise ValueError(f"newdata has no column {listed(map(repr, dict.fromkeys(lacking)))}, which given names; add it to newdata.")
+    return np.where(known, y, np.nan)
+
+
+def _not_known(model: Specification, response: Any, known: np.ndarray) -> np.ndarray:
+    """Numbers of the responses asked for, by default all that are not given."""
+    responses = np.flatnonzero(~known) if response is None else response_columns(model, response)
+    names = model.frame.response_names
+    for j in responses[known[responses]]:
+        others = listed(repr(names[i]) for i in np.flatnonzero(~known))
+        raise ValueError(f"the response {names[j]!r} is given; ask for others by response=: {others}.")
+    return responses
+
+
+def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: Any, responses: np.ndarray) -> None:
+    """Refuse new data of a mixture that hold some of its responses where the prediction would not look at them."""
+    if newdata is None or model.is_regression or model.frame.is_sparse or kind == "cluster":
+        return
+    columns = as_frame(newdata, allow_empty=True).columns
+    there = [all(name in columns for name in part.columns) for part in model.frame._responses]
+    if all(there) or not any(there) or (kind in OF_POINTS and at is None and all(there[j] for j in responses)):
+        return
+    held = [name for name, one in zip(model.frame.response_names, there, strict=True) if one]
+    some = held[0] if len(held) == 1 else held
+    raise ValueError(
+        f"newdata holds {listed(map(repr, held))}, on which this prediction would not depend: add given={some!r} for the law of the other "
+        "responses given that, or leave newdata out for the law of all rows."
+    )
+
 
 def _own_responses(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> Any:
     """(rows, d) responses of the rows; None where the new data have none."""

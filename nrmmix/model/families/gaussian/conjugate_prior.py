@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.model.families.base import Observed, Parameter
+from nrmmix.model.families.distributions import Elliptical
 
 KNOWN = 1e300  # r of a known mean: r_n / (r_n + 1) is 1, and means stay where they are
 
@@ -38,6 +39,12 @@ class ConjugatePrior:
 
     def observe(self, y: Any) -> Observed:
         return Observed(self.coordinates(y))
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int) -> Elliptical | None:
+        return None
+
+    def joint_component(self, theta: np.ndarray) -> Elliptical | None:
+        return None
 
 
 def mean_and_sd(name: str, centre: np.ndarray, square: np.ndarray, df: np.ndarray, r_n: np.ndarray) -> list[Parameter]:

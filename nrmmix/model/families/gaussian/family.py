@@ -10,7 +10,7 @@ import numpy as np
 
 from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, none_or_positive, shaped
-from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
 from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, KnownCovarianceWithGaps
@@ -270,6 +270,16 @@ class Gaussian(Family):
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
         return self.resolved.component_distributions(theta)
+
+    @property
+    def independent(self) -> bool:
+        return self.is_diagonal
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
+        return self.resolved.joint_predictive(stat, n_columns)
+
+    def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
+        return self.resolved.joint_component(theta)
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """Of each response the mean and the standard deviation in the component; moments that do not exist are NaN."""

@@ -11,7 +11,7 @@ import numpy as np
 from nrmmix.kernels.families.gaussian import known_covariance as kernels
 from nrmmix.kernels.families.gaussian import known_missing
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
-from nrmmix.model.families.distributions import Distribution, Normal
+from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
 from nrmmix.model.families.exponential import Exponential, KnownCovarianceSide, NotExponential
 from nrmmix.model.families.gaussian.conjugate_prior import ConjugatePrior
 
@@ -72,6 +72,22 @@ class KnownCovariance(ConjugatePrior):
         sd = self.spread * np.sqrt(1.0 + share)
         return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(self.dim)]
 
+    def _of_means(self, stat: np.ndarray, n_columns: int) -> np.ndarray:
+        """(k, d, d) posterior covariances of the component means."""
+        return self._posterior(stat, n_columns)[1][:, :1, None] * self.covariance
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int) -> Elliptical | None:
+        if not self.is_full:
+            return None
+        scale = self.covariance + self._of_means(stat, n_columns)
+        return Elliptical(self._posterior(stat, n_columns)[0][None], scale[None], np.full(n_columns, np.inf))
+
+    def joint_component(self, theta: np.ndarray) -> Elliptical | None:
+        if not self.is_full:
+            return None
+        mean = self.means(theta.T)
+        return Elliptical(mean[None], np.broadcast_to(self.covariance, (1, len(mean), *self.covariance.shape)), np.full(len(mean), np.inf))
+
     def component_distributions(self, theta: np.ndarray) -> list[Distribution | None]:
         mean = self.means(theta.T)
         return [Normal(mean[None, :, j], np.full((1, len(mean)), self.spread[j])) for j in range(self.dim)]
@@ -120,6 +136,11 @@ class KnownCovarianceWithGaps(KnownCovariance):
         first, d = known_missing.MEAN, self.dim
         diagonal = first + d + np.arange(d) * (d + 1)
         return self.means(stat[first : first + d, :n_columns].T), stat[diagonal, :n_columns].T
+
+    def _of_means(self, stat: np.ndarray, n_columns: int) -> np.ndarray:
+        first, d = known_missing.MEAN + self.dim, self.dim
+        shares = np.moveaxis(stat[first : first + d * d, :n_columns].reshape(d, d, -1), -1, 0)
+        return np.outer(self.spread, self.spread) * shares
 
     def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.means(theta.T + rng.standard_normal(theta.T.shape) @ self.factor.T)

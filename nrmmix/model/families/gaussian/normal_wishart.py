@@ -13,7 +13,7 @@ from nrmmix.kernels.families.gaussian import normal_wishart as kernels
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
-from nrmmix.model.families.distributions import Distribution, Normal, StudentT
+from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, NormalWishartSide, NotExponential
 from nrmmix.model.families.exponential.base import whole_if_missing
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
@@ -76,8 +76,8 @@ class NormalWishart(ConjugatePrior):
         side = NormalWishartSide(self.r, self.nu, correlations, float(np.log(self.spread).sum()), self.r == KNOWN)
         return whole_if_missing(side, y)
 
-    def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of each response location (k, d) and diagonal of Psi_n (k, d); degrees of freedom and r_n (k,)."""
+    def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Location (k, d), factor of Psi_n (k, d, d) in the kernels' units, degrees of freedom and r_n (k,)."""
         d = self.dim
         n, mean = stat[0, :n_columns], stat[kernels.MEAN : kernels.MEAN + d, :n_columns].T
         L = np.zeros((n_columns, d, d))
@@ -85,7 +85,23 @@ class NormalWishart(ConjugatePrior):
         L[:, rows, columns] = stat[kernels.MEAN + d : kernels.MEAN + d + len(rows), :n_columns].T
         diagonal = np.arange(d)
         L[:, diagonal, diagonal] = 1.0 / L[:, diagonal, diagonal]  # kept as reciprocals
-        return self.means(mean), (L**2).sum(axis=2) * self.spread**2, self.nu + n - d + 1.0, self.r + n
+        return self.means(mean), L, self.nu + n - d + 1.0, self.r + n
+
+    def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of each response location (k, d) and diagonal of Psi_n (k, d); degrees of freedom and r_n (k,)."""
+        centre, L, df, r_n = self._columns(stat, n_columns)
+        return centre, (L**2).sum(axis=2) * self.spread**2, df, r_n
+
+    def joint_predictive(self, stat: np.ndarray, n_columns: int) -> Elliptical:
+        centre, L, df, r_n = self._columns(stat, n_columns)
+        root = self.spread[:, None] * L * np.sqrt((1.0 + 1.0 / r_n) / df)[:, None, None]
+        return Elliptical(centre[None], (root @ np.swapaxes(root, 1, 2))[None], df)
+
+    def joint_component(self, theta: np.ndarray) -> Elliptical:
+        d = self.dim
+        root = self.spread[:, None] * np.linalg.inv(np.moveaxis(theta[1 + d :].reshape(d, d, -1), -1, 0))
+        centre = self.means(theta[1 : 1 + d].T)
+        return Elliptical(centre[None], (root @ np.swapaxes(root, 1, 2))[None], np.full(len(centre), np.inf))
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int) -> list[Distribution | None]:
         centre, square, df, r_n = self._marginals(stat, n_columns)

@@ -1,0 +1,251 @@
+"""The law of some responses of a row given others.
+
+A component that holds the known responses of a row, y_G, with density p_k(y_G) gains that factor in weight, and the others have in it
+their law given y_G: of independent responses that which they had, of jointly Gaussian ones a multivariate t again.  Averages over states
+of the posterior weigh each by what it says of y_G too,
+
+    p(y_R | y_G, data) = E[f(y_G, y_R)] / E[f(y_G)],
+
+the mean of the random conditional density once the row's y_G is observed as well.  Bands are quantiles of that posterior: draws of the
+random measure count by the density f(y_G) that they have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from nrmmix.common.messages import did_you_mean, listed
+from nrmmix.common.seeds import draw_seeds
+from nrmmix.model.families.base import Family, rows_of
+from nrmmix.model.families.blocks import Block
+from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.replicates import parts
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.predict.functionals import MANY, Functional
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
+from nrmmix.posterior.predict.states import Components, PosteriorState, States
+
+NEGLIGIBLE = 1e-3  # share of a row's heaviest component below which one has no points of its own on the grid of quantiles
+
+
+def known_responses(model: Specification, given: Any) -> np.ndarray:
+    """(d,) bool: the responses that are given by name.
+
+    A TypeError or ValueError if what is given is no name of a response, nor a sequence of names, or are all responses; or some of a block of
+    responses that has no law given some of it.
+    """
+    names = list(model.frame.response_names)
+    if not isinstance(given, Iterable):
+        raise TypeError(f"given must be the name of a response or a sequence of names, not {given!r}.")
+    wanted = [given] if isinstance(given, str) else list(given)
+    others = [*model.frame.covariate_columns, *model.frame.input_columns]
+    for name in wanted:
+        if name in others:
+            raise ValueError(f"given: {name!r} is no response but a column that predictions depend on anyway; leave it out of given.")
+        if name not in names:
+            raise ValueError(f"given: {name!r} is no response; the responses are {listed(names)}{did_you_mean(name, names)}")
+        if wanted.count(name) > 1:
+            raise ValueError(f"given: the response {name!r} stands twice; give it once.")
+    if not wanted:
+        raise ValueError(f"given is empty; name some of the responses {listed(names)}, or leave it out.")
+    if len(wanted) == len(names):
+        raise ValueError(f"given names every response ({listed(names)}), so that none is left to predict; leave some out.")
+    known = np.array([name in wanted for name in names])
+    for block in model.blocks.blocks:
+        if _is_torn(block, known) and type(block.family).joint_predictive is Family.joint_predictive:
+            what = ", ".join(names[j] for j in block.columns[:8]) + (" and others" if len(block.columns) > 8 else "")
+            why = (
+                "are counts given the total of their row, which some of them do not tell" if block.family.needs_totals else
+                f"belong to one {type(block.family).__name__}, which does not say how they depend on each other"
+            )
+            raise ValueError(f"given: {what} {why}; give all of them or none.")
+    return known
+
+
+def _is_torn(block: Block, known: np.ndarray) -> bool:
+    """Whether some of a block of dependent responses are known, and some are not."""
+    own = known[block.columns]
+    return bool(own.any() and not own.all() and not block.family.independent)
+
+
+class Known:
+    """Rows (J, d) of which the same responses are known, others NaN, at inputs (J, e), or (1, e) for all of them."""
+
+    def __init__(self, states: States, y: np.ndarray, inputs: np.ndarray):
+        known = ~np.isnan(y[0]) if len(y) else np.zeros(y.shape[1], bool)
+        blocks = states.model.blocks.blocks
+        self.y, self.inputs, self.size = y, inputs, len(y)
+        self.torn = [(b, block.columns) for b, block in enumerate(blocks) if _is_torn(block, known)]
+        of_kernels = y.copy()  # which leave out what is NaN
+        for _, columns in self.torn:
+            of_kernels[:, columns] = np.nan
+        self.points = states.points(of_kernels, inputs)
+        self.of_means = states.points(None, inputs)
+
+
+class Conditioned:
+    """Components given what rows are known to hold: a `states.Components` whose distributions are of each row."""
+
+    def __init__(self, of: Components, known: Known, model: Specification):
+        self.of, self.known, self.model, self.n_components = of, known, model, of.n_components
+        self.log_known = of.log_densities(known.points)  # (J, C) log density of what is known
+        self._laws: dict[int, Distribution] = {}
+        for b, columns in known.torn:
+            log_density, laws = of.joint(b, known.inputs).given(known.y[:, columns])
+            self.log_known = self.log_known + log_density
+            self._laws |= {int(j): law for j, law in zip(columns, laws, strict=True) if law is not None}
+
+    def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
+        return [self._laws.get(j, law) for j, law in enumerate(self.of.distributions(self.known.inputs))]
+
+    def means(self) -> np.ndarray:
+        """(J, C, n_mean), or (1, C, n_mean) where they are the same in all rows; in the units of the responses."""
+        blocks = self.model.blocks
+        values = blocks.means(self.of.means(self.known.of_means), self.model.packed)
+        if self._laws:
+            values = np.broadcast_to(values, (self.known.size, *values.shape[1:])).copy()
+            for j, law in self._laws.items():
+                values[..., int(np.flatnonzero(blocks.mean_responses() == j)[0])] = law[0]
+        return values
+
+
+class MeanGiven(Functional):
+    """Means of some responses."""
+
+    def __init__(self, model: Specification, responses: np.ndarray):
+        of = model.blocks.mean_responses()
+        self.which = np.concatenate([np.flatnonzero(of == j) for j in responses])
+        self.J = self.W = len(self.which)
+
+    def values(self, of: Any) -> np.ndarray:
+        return of.means()[..., self.which].swapaxes(1, 2)
+
+
+class DensityGiven(Functional):
+    """Joint density of what is not known at points (J, m, d) for each row, which hold what is known too."""
+
+    def __init__(self, states: States, known: Known, points: np.ndarray):
+        J, m, d = points.shape
+        self.J = self.W = m
+        inputs = np.repeat(known.inputs, m, axis=0) if len(known.inputs) > 1 else known.inputs
+        self.model, self.shape, blocks = states.model, (J, m), states.model.blocks
+        self.whole_rows = Known(states, points.reshape(-1, d), inputs)
+        coefficient = blocks.log_coefficient(points.reshape(-1, d)) - np.repeat(np.zeros(J) + blocks.log_coefficient(known.y), m)
+        self.log_coefficient = coefficient.reshape(J, m, 1)
+
+    def values(self, of: Any) -> np.ndarray:
+        joint = Conditioned(of.of, self.whole_rows, self.model).log_known.reshape(*self.shape, -1)
+        marginal = of.log_known[:, None, :]
+        return np.where(np.isneginf(marginal), 0.0, np.exp(joint - np.where(np.isneginf(marginal), 0.0, marginal) + self.log_coefficient))
+
+
+class ConditionedStates:
+    """States given what rows are known to hold, for the grids of quantiles."""
+
+    def __init__(self, states: States, known: Known, rows: PredictionRows):
+        self.states, self.known, self.model = states, known, states.model
+        self.covariates, self.place = CovariateWeights(states.model, rows), rows.place[rows.row]
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def __iter__(self) -> Iterator[Conditioned]:
+        for state in self.states:
+            found = Conditioned(state, self.known, self.model)
+            self._terms = log_weights(state, self.covariates, self.place) + found.log_known
+            yield found
+
+    def relevant(self, quantiles: np.ndarray) -> np.ndarray:
+        """Quantiles (J or 1, P, C) in the components of the last state, for each row those of its heaviest in place of negligible ones."""
+        light = self._terms < self._terms.max(axis=1, keepdims=True) + np.log(NEGLIGIBLE)
+        quantiles = np.broadcast_to(quantiles, (len(light), *quantiles.shape[1:]))
+        heaviest = np.take_along_axis(quantiles, self._terms.argmax(axis=1)[:, None, None], axis=2)
+        return np.where(light[:, None, :], heaviest, quantiles)
+
+
+def log_weights(state: PosteriorState, covariates: CovariateWeights, place: np.ndarray) -> np.ndarray:
+    """(J, K + 1)"""
+    with np.errstate(divide="ignore"):
+        return np.log(state.weights(covariates))[place]
+
+
+def over_known(
+    make: Callable[[np.ndarray, Known, PredictionRows], Functional], y: np.ndarray, positions: np.ndarray, states: States,
+    rows: PredictionRows, interval: float, seed: np.random.SeedSequence,
+) -> np.ndarray:
+    """(len(positions), W, 3): estimate and band of a functional, of each of the rows at `positions`, of which y (rows, d) is known.
+
+    `make` is given places in `positions`, what these rows are known to hold, and the rows.
+    """
+    first, S = rows.take(positions[:1]), len(states)
+    trial = make(np.arange(1), Known(states, y[positions[:1]], first.own_inputs()), first)
+    table = np.zeros((len(positions), trial.W, 3))
+    for part in parts(len(positions), 8 * (S * trial.W + 4 * MANY * trial.J)):
+        some = positions[part]
+        own = rows.take(some)
+        with rows_of(rows.index, some):
+            known = Known(states, y[some], own.own_inputs())
+            functional = make(part, known, own)
+        covariates, place, each = CovariateWeights(states.model, own), own.place[own.row], np.arange(len(part))
+        total, norm, top = np.zeros((len(part), functional.J)), np.zeros((len(part), 1)), np.full((len(part), 1), -np.inf)
+        sampled, log_mass = np.zeros((S, len(part), functional.W)), np.zeros((S, len(part), 1))
+        for s, (state, child) in enumerate(zip(states, draw_seeds(seed, S), strict=True)):
+            here = Conditioned(state, known, states.model)
+            terms = log_weights(state, covariates, place) + here.log_known
+            values = functional.values(here)
+            higher = np.maximum(top, terms.max(axis=1, keepdims=True))
+            weight, earlier, top = np.exp(terms - higher), np.exp(top - higher), higher
+            total = total * earlier + _averaged(weight, values)
+            norm = norm * earlier + weight.sum(axis=1, keepdims=True)
+
+            measure = state.measure(child)
+            share, rest = measure.shares(covariates)
+            there = Conditioned(measure, known, states.model)
+            with np.errstate(divide="ignore"):
+                terms = np.hstack([np.log(share)[place] + there.log_known, (np.log(rest)[place] + here.log_known[:, -1])[:, None]])
+            most = terms.max(axis=1, keepdims=True)
+            weight = np.exp(terms - most)
+            mass = weight.sum(axis=1, keepdims=True)
+            drawn = _averaged(weight[:, :-1], functional.values(there)) + weight[:, -1:] * values[..., -1]
+            sampled[s], log_mass[s] = functional.finish(drawn / mass, each), most + np.log(mass)
+        band = weighted_band(sampled, np.exp(log_mass - log_mass.max(axis=0)), interval, functional.whole)
+        table[part] = np.stack([functional.finish(total / norm, each), *band], axis=-1)
+    return table
+
+
+def _averaged(weight: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """(rows, J): sums of values (rows or 1, J, C) by weights (rows, C)."""
+    return weight @ values[0].T if len(values) == 1 else np.einsum("rc,rjc->rj", weight, values)
+
+
+def weighted_band(sampled: np.ndarray, weight: np.ndarray, interval: float, whole: Any = False) -> tuple[np.ndarray, np.ndarray]:
+    """Quantiles of draws (S, ...) by their weights, which broadcast against them; of whole numbers the next ones outside.
+
+    Between the middles of the steps of the weighted distribution function lie straight lines.
+
+    Examples
+    --------
+    >>> lower, upper = weighted_band(np.arange(101.0), np.ones(101), 0.9)
+    >>> round(float(lower), 2), round(float(upper), 2)
+    (4.55, 95.45)
+    """
+    order = np.argsort(sampled, axis=0)
+    values = np.take_along_axis(sampled, order, axis=0)
+    weight = np.take_along_axis(np.broadcast_to(weight, sampled.shape), order, axis=0)
+    steps = np.cumsum(weight, axis=0)
+    middle = (steps - 0.5 * weight) / steps[-1]
+    ends = []
+    for p in ((1 - interval) / 2, (1 + interval) / 2):
+        after = np.clip((middle < p).sum(axis=0), 1, max(len(values) - 1, 1))[None]
+        before = after - 1
+        if len(values) == 1:
+            after = before
+        low, high = (np.take_along_axis(values, at, axis=0)[0] for at in (before, after))
+        left, right = (np.take_along_axis(middle, at, axis=0)[0] for at in (before, after))
+        share = np.clip((p - left) / np.where(right > left, right - left, 1.0), 0.0, 1.0)
+        ends.append(low + share * (high - low))
+    lower, upper = ends
+    return np.where(whole, np.floor(lower + 1e-9), lower), np.where(whole, np.ceil(upper - 1e-9) + 0.0, upper)
