@@ -10,7 +10,7 @@ import pandas as pd
 from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import as_frame
-from nrmmix.posterior import diagnostics
+from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import converged, smallest_ess
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.variational import VariationalResult
@@ -94,7 +94,13 @@ def _fitted(fit: MCMCResult, newdata: Any, response: np.ndarray | None) -> dict[
     """Means, and what is left of the responses; of counts given their total, shares of it."""
     model, blocks = fit.model, fit.model.blocks
     names, of = blocks.mean_names(), blocks.mean_responses()
-    fitted = fit.predict(newdata, "mean")["estimate"].to_numpy().reshape(-1, len(names))
+    if model.is_regression:
+        fitted = fit.predict(newdata, "mean")["estimate"].to_numpy().reshape(-1, len(names))
+    elif newdata is None:
+        fitted = imputation.fitted(fit.posterior)
+    else:
+        there = [j for j in range(model.n_dim) if not model.frame.lacking(newdata, [j])]
+        fitted = imputation.fitted_to_new(fit.posterior, newdata, model.frame.new_response(newdata, there))
     new = {f".fitted_{name}" if len(names) > 1 else ".fitted": fitted[:, j] for j, name in enumerate(names)}
     if response is None:
         return new

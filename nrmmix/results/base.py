@@ -14,6 +14,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.imputation import Imputations
 from nrmmix.posterior.partition import Partition
 
 if TYPE_CHECKING:
@@ -225,7 +226,9 @@ class Result:
 
         return log_density(self.posterior, newdata, draws, average)
 
-    def simulate(self, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
+    def simulate(
+        self, newdata: Any = None, draws: int = 1, rng: Any = None, given: str | Sequence[str] | None = None
+    ) -> pd.DataFrame:
         """Replicates of the responses from the posterior predictive distribution.
 
         In each replicate all rows are drawn from one draw of the random measure, so that a replicate is a data set like the observed.
@@ -239,6 +242,8 @@ class Result:
             Number of replicates, from posterior draws spread over the chains.
         rng : int, SeedSequence, Generator or None
             Seed; None follows from the fit's seed.
+        given : str or sequence of str, optional
+            Responses that the rows hold and keep: the others are drawn given these, every row for itself, by the law of `predict`.
 
         Returns
         -------
@@ -262,7 +267,47 @@ class Result:
         """
         from nrmmix.posterior.predict.simulate import simulate
 
-        return simulate(self.posterior, newdata, draws, rng)
+        return simulate(self.posterior, newdata, draws, rng, given)
+
+    def impute(self, draws: int = 20, rng: Any = None, *, data: Any = None, interval: float = 0.9) -> Imputations:
+        """Completed tables: missing responses drawn from the posterior, given the other cells of their row and its cluster.
+
+        Parameters
+        ----------
+        draws : int, default 20
+            Number of tables, each from another draw of the posterior as long as there are enough.
+        rng : int, SeedSequence, Generator or None
+            Seed; None follows from the fit's seed.
+        data : DataFrame, optional
+            The table that was fitted, where completed tables are to have all its columns; default those that the model uses.
+        interval : float, default 0.9
+            Probability of the intervals in `cells`.
+
+        Returns
+        -------
+        Imputations
+            A list of DataFrames with the rows that were fitted, columns and types as they were given; its `cells` has an estimate and an
+            interval for each missing cell.
+
+        Raises
+        ------
+        ValueError
+            If nothing is missing, as where rows were dropped; if a response with gaps is computed from columns, or counts given a total; if
+            `data` is not the table that was fitted.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> data = nm.datasets.load_faithful().astype(float)
+        >>> data.loc[3, "waiting_min"] = np.nan
+        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", data, missing="marginalize", draws=50, tune=50, chains=2, rng=1)
+        >>> tables = fit.impute(draws=3)
+        >>> len(tables), tables[0]["waiting_min"].isna().sum(), list(tables.cells)
+        (3, 0, ['estimate', 'lower', 'upper'])
+        """
+        from nrmmix.posterior.imputation import impute
+
+        return impute(self.posterior, draws, rng, data, interval)
 
     def augment(self, newdata: Any = None) -> pd.DataFrame:
         """The data with what the fit says of each row.
@@ -276,8 +321,9 @@ class Result:
         -------
         DataFrame
             The data, then .fitted and .resid (one each a mean of `predict`, with its name where there are several), .log_density, .cluster
-            and .probability; what needs the response is left out where new data have none.  Residuals are NaN where the response is
-            missing; of counts given their total they are observed less fitted shares; categories have none.  Of sparse counts only
+            and .probability; what needs the response is left out where new data have none.  Fitted values of a mixture are expectations
+            given the row's cluster, in each draw its own, and of a missing cell given the other cells of the row too; those of density
+            regression given the covariates.  Residuals are NaN where the response is missing; of counts given their total they are observed less fitted shares; categories have none.  Of sparse counts only
             the last three columns are given.
 
         Raises

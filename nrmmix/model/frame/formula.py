@@ -250,6 +250,11 @@ class ModelFrame:
         """Columns of the data behind the covariates, each with its levels, None where it is numeric."""
         return {name: part.levels.get(name) for part in self._covariates for name in part.columns}
 
+    @property
+    def parts_of_responses(self) -> tuple[_Part, ...]:
+        """Of each response, the columns behind it and whether it is one of them as it is."""
+        return tuple(self._responses)
+
     def new_covariates(self, newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
         """Compute the covariates of new data, with levels and transformations of the training data.
 
@@ -296,6 +301,11 @@ class ModelFrame:
                 return None
             out[:, [j]] = part.compute(frame, frame.index)[0]
         return out
+
+    def lacking(self, newdata: Any, which: Iterable[int]) -> list[str]:
+        """Columns behind some responses that new data do not have."""
+        there = set(tables.as_frame(newdata, allow_empty=True).columns)
+        return [name for name in dict.fromkeys(name for j in which for name in self._responses[j].columns) if name not in there]
 
     def _table(self, newdata: Any) -> pd.DataFrame:
         frame = tables.as_frame(newdata, allow_empty=True)

@@ -65,6 +65,20 @@ def known_responses(model: Specification, given: Any) -> np.ndarray:
     return known
 
 
+def known_values(model: Specification, newdata: Any, known: np.ndarray) -> np.ndarray:
+    """(rows, d) what new data, or the data that were fitted, hold of the responses that are known; NaN elsewhere."""
+    y = model.frame.response if newdata is None else model.frame.new_response(newdata, np.flatnonzero(known))
+    if y is None:
+        lacking = model.frame.lacking(newdata, np.flatnonzero(known))
+        raise ValueError(f"newdata has no column {listed(map(repr, lacking))}, which given names; add it to newdata.")
+    return np.where(known, y, np.nan)
+
+
+def torn_blocks(model: Specification, known: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Numbers and columns of the blocks of dependent responses of which some are known and some are not."""
+    return [(b, block.columns) for b, block in enumerate(model.blocks.blocks) if _is_torn(block, known)]
+
+
 def _is_torn(block: Block, known: np.ndarray) -> bool:
     """Whether some of a block of dependent responses are known, and some are not."""
     own = known[block.columns]
@@ -76,9 +90,8 @@ class Known:
 
     def __init__(self, states: States, y: np.ndarray, inputs: np.ndarray):
         known = ~np.isnan(y[0]) if len(y) else np.zeros(y.shape[1], bool)
-        blocks = states.model.blocks.blocks
         self.y, self.inputs, self.size = y, inputs, len(y)
-        self.torn = [(b, block.columns) for b, block in enumerate(blocks) if _is_torn(block, known)]
+        self.torn = torn_blocks(states.model, known)
         of_kernels = y.copy()  # which leave out what is NaN
         for _, columns in self.torn:
             of_kernels[:, columns] = np.nan

@@ -130,6 +130,10 @@ class KernelState:
         """Of each block the parameters of the clusters, given who is in them."""
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
 
+    def drawn_clusters(self, rng: np.random.Generator) -> DrawnMeasure:
+        K = self.n_clusters
+        return DrawnMeasure(self.model, self.widths, np.zeros(K), np.zeros(K, np.int64), self.components(np.arange(K), rng), np.zeros(1))
+
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return predictive.draw_components_of(self.data, self.state, self.model.packed.n_theta, clusters, rng)
 

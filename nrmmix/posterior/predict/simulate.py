@@ -11,19 +11,26 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, listed
 from nrmmix.common.seeds import draw_seeds, prediction_seed, seed_sequence
 from nrmmix.model import replicates as blocks_of
-from nrmmix.model.replicates import Replicates, known, parts
+from nrmmix.model.families.base import rows_of
+from nrmmix.model.replicates import Replicates, parts
+from nrmmix.model.replicates import known as known_totals
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.predict.given import Conditioned, Known, known_responses, known_values, log_weights, torn_blocks
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
-from nrmmix.posterior.predict.states import States, states_of
+from nrmmix.posterior.predict.states import PosteriorState, States, states_of
 
 
-def simulate(posterior: Posterior, newdata: Any = None, draws: int = 1, rng: Any = None) -> pd.DataFrame:
+STATES = 500  # that replicates given some responses are drawn from, by what each says of these
+
+
+def simulate(posterior: Posterior, newdata: Any = None, draws: int = 1, rng: Any = None, given: Any = None) -> pd.DataFrame:
     """Draw data sets like the observed one; see `MCMCResult.simulate`.
 
     Replicates are from recorded draws spread evenly over the chains; where more are wanted than were recorded, these are gone through
@@ -34,7 +41,10 @@ def simulate(posterior: Posterior, newdata: Any = None, draws: int = 1, rng: Any
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}.")
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    known = None if given is None else known_responses(model, given)
     rows, totals = prediction_rows(model, newdata), _totals(model, newdata)
+    if known is not None:
+        return replicates_given(states_of(posterior, STATES), rows, known_values(model, newdata, known), known, totals, size, seed)
     return replicates(states_of(posterior, size), rows, totals, size, seed)
 
 
@@ -42,7 +52,7 @@ def replicates(
     states: States, rows: PredictionRows, totals: list[np.ndarray | None], size: int, seed: np.random.SeedSequence
 ) -> pd.DataFrame:
     """Replicates of rows, of each block of counts with the totals given; states are gone through again where they are fewer."""
-    model, ok = states.model, np.flatnonzero((rows.row >= 0) & known(totals))
+    model, ok = states.model, np.flatnonzero((rows.row >= 0) & known_totals(totals))
     out = Replicates(size, rows.index, model)
     each, of_kernel = 6 * model.packed.n_theta + model.n_dim, 0
     if model.is_regression:  # a row has weights of its own
@@ -72,6 +82,71 @@ def replicates(
                 of_rows = [None if total is None else total[ok[block]] for total in totals]
                 out.put(replicate, ok[block], model.blocks.draw_responses(theta, inputs, noise, model.packed, of_rows))
     return out.table()
+
+
+def replicates_given(
+    states: States, rows: PredictionRows, y: np.ndarray, known: np.ndarray, totals: list[np.ndarray | None], size: int,
+    seed: np.random.SeedSequence,
+) -> pd.DataFrame:
+    """Replicates of rows that hold y (rows, d) already, NaN in the responses to draw; every row for itself.
+
+    Each comes from a state drawn by what it says of the known responses, a cluster of it by its weight given these, and the law in that
+    cluster given these: the law of `predict` with `given`.
+    """
+    model = states.model
+    ok = np.flatnonzero((rows.row >= 0) & ~np.isnan(y[:, known]).any(axis=1) & known_totals(totals))
+    out, n = Replicates(size, rows.index, model), len(ok)
+    if not n:
+        return out.table()
+    rng, own = np.random.default_rng(seed), rows.take(ok)
+    covariates, place = CovariateWeights(model, own), own.place[own.row]
+
+    def terms_of(state: PosteriorState, some: np.ndarray) -> np.ndarray:
+        inputs = own.own_inputs()
+        here = Conditioned(state, Known(states, y[ok[some]], inputs[some] if len(inputs) > 1 else inputs), model)
+        return log_weights(state, covariates, place[some]) + here.log_known
+
+    with announced():
+        with rows_of(rows.index, ok):
+            log_mass = np.array([logsumexp(terms_of(state, np.arange(n)), axis=1) for state in states])
+        chosen = _systematic(np.exp(log_mass - log_mass.max(axis=0)), size, rng)  # (size, n)
+        values = np.full((size, n, model.n_dim), np.nan)
+        for s, state in enumerate(states):
+            replicate, row = np.nonzero(chosen == s)
+            if not len(row):
+                continue
+            terms = terms_of(state, row)
+            share = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
+            cluster = np.minimum(_inverse(share, np.arange(len(row)), rng.random(len(row))), share.shape[1] - 1)
+            inputs = np.broadcast_to(own.own_inputs()[row if rows.has_inputs else 0], (len(row), rows.inputs.shape[1]))
+            of_rows = [None if total is None else total[ok[row]] for total in totals]
+            values[replicate, row] = draw_rest(state, cluster, y[ok[row]], inputs, of_rows, rng)
+    for replicate in range(size):
+        out.put(replicate, ok, values[replicate])
+    return out.table()
+
+
+def draw_rest(
+    state: PosteriorState, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, totals: list[np.ndarray | None], rng: np.random.Generator
+) -> np.ndarray:
+    """(M, d) rows y with what is NaN in them, in the same responses of all, drawn in the cluster (M,) of each given the rest."""
+    model = state.model
+    values = model.blocks.draw_responses(state.components(clusters, rng), inputs, rng, model.packed, totals)
+    for b, columns in torn_blocks(model, ~np.isnan(y[0])):
+        joint = state.joint(b, inputs if inputs.shape[1] else inputs[:1])
+        values[:, columns] = joint.of(clusters).completed(y[:, columns], rng)
+    return np.where(np.isnan(y), values, y)
+
+
+def _systematic(weight: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """(size, n) of the numbers 0..S-1 for each column of weights (S, n), as often as its share of them: one uniform number a column."""
+    steps = np.cumsum(weight, axis=0)
+    S, n = steps.shape
+    at = (np.arange(size)[:, None] + rng.random(n)) / size * steps[-1]
+    found = np.empty((size, n), np.int64)
+    for column in range(n):
+        found[:, column] = rng.permutation(np.minimum(np.searchsorted(steps[:, column], at[:, column], side="right"), S - 1))
+    return found
 
 
 def _totals(model: Specification, newdata: Any) -> list[np.ndarray | None]:

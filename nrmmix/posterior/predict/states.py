@@ -63,11 +63,16 @@ class Measure(Components, Protocol):
 class PosteriorState(Components, Protocol):
     """One state: its K clusters and a new one, last, as components, with all integrated out that can be."""
 
+    model: Specification
+
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
         """(R, K + 1): probabilities that an observation at distinct covariate rows joins each cluster, or begins a new one."""
 
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> Measure:
         """A draw of the random measure in this state."""
+
+    def drawn_clusters(self, rng: np.random.Generator) -> Measure:
+        """The K clusters with parameters drawn from their posterior, once for all rows; without shares."""
 
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(T, M): parameters of clusters (M,) from their posterior, each drawn anew, K standing for a new one; as in `Measure.theta`."""

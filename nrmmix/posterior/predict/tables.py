@@ -35,7 +35,7 @@ from nrmmix.posterior.predict.functionals import (
     over_cases,
     over_rows,
 )
-from nrmmix.posterior.predict.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, over_known
+from nrmmix.posterior.predict.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
@@ -103,9 +103,9 @@ def predict(
     with announced():
         if known is not None:
             if kind == "cluster":
-                return membership.of_rows(query.states(), estimate(), query.rows, _known_values(model, newdata, known))
+                return membership.of_rows(query.states(), estimate(), query.rows, known_values(model, newdata, known))
             joint = kind == "density" and response is None and len(responses) > 1
-            return _given(query, kind, known, _known_values(model, newdata, known), at, q, joint)
+            return _given(query, kind, known, known_values(model, newdata, known), at, q, joint)
         if kind == "mean":
             return _mean(query)
         if kind == "quantile":
@@ -303,16 +303,6 @@ def _points_given(query: Query, known: np.ndarray, at: Any, joint: bool) -> tupl
 
 # ---- responses
 
-def _known_values(model: Specification, newdata: Any, known: np.ndarray) -> np.ndarray:
-    """(rows, d) what is known of the rows, NaN elsewhere."""
-    y = _own_responses(model, newdata, np.flatnonzero(known))
-    if y is None:
-        lacking = [name for part, is_known in zip(model.frame._responses, known) if is_known for name in part.columns
-                   if name not in as_frame(newdata, allow_empty=True)]
-        raise ValueError(f"newdata has no column {listed(map(repr, dict.fromkeys(lacking)))}, which given names; add it to newdata.")
-    return np.where(known, y, np.nan)
-
-
 def _not_known(model: Specification, response: Any, known: np.ndarray) -> np.ndarray:
     """Numbers of the responses asked for, by default all that are not given."""
     responses = np.flatnonzero(~known) if response is None else response_columns(model, response)
@@ -327,8 +317,7 @@ def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: An
     """Refuse new data of a mixture that hold some of its responses where the prediction would not look at them."""
     if newdata is None or model.is_regression or model.frame.is_sparse or kind == "cluster":
         return
-    columns = as_frame(newdata, allow_empty=True).columns
-    there = [all(name in columns for name in part.columns) for part in model.frame._responses]
+    there = [not model.frame.lacking(newdata, [j]) for j in range(model.n_dim)]
     if all(there) or not any(there) or (kind in OF_POINTS and at is None and all(there[j] for j in responses)):
         return
     held = [name for name, one in zip(model.frame.response_names, there, strict=True) if one]
