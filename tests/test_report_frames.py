@@ -112,10 +112,26 @@ def test_augment_of_several_responses_names_each(mixture, faithful):
     ends = ["_eruptions_min", "_waiting_min"]
     estimates = [f".{what}{end}" for what in ("fitted", "resid") for end in ends]
     assert list(table)[2:] == [*estimates, ".log_density", ".cluster", ".probability"]
-    fitted = mixture.predict(faithful.iloc[200:])["estimate"].unstack("response", sort=False)
     for name in ("eruptions_min", "waiting_min"):
-        assert np.array_equal(table[f".fitted_{name}"], fitted[name])
-        assert np.allclose(table[f".resid_{name}"], faithful[name].iloc[200:] - fitted[name])
+        fitted = table[f".fitted_{name}"]
+        assert np.allclose(table[f".resid_{name}"], faithful[name].iloc[200:] - fitted)
+        # each row has the mean of its cluster, and not that of all rows
+        within = faithful[name].groupby(np.where(faithful["eruptions_min"] < 3, 0, 1)).mean()
+        assert np.corrcoef(fitted, np.where(faithful["eruptions_min"].iloc[200:] < 3, within[0], within[1]))[0, 1] > 0.98
+
+
+def test_fitted_values_of_a_mixture_are_those_of_the_row_s_cluster(mixture):
+    """Draw by draw the posterior mean of the mean of the cluster that the row is in: in closed form, with the family's numbers."""
+    model, labels = mixture.model, mixture.draws.flat("labels")
+    chosen = labels[(np.arange(min(500, len(labels))) * len(labels)) // min(500, len(labels))]
+    y, family = model.frame.response, model.family
+    expected = np.zeros_like(y)
+    for row in chosen:
+        for k in range(row.max() + 1):
+            own = row == k
+            expected[own] += (y[own].sum(axis=0) + family.r * family.m) / (own.sum() + family.r) / len(chosen)
+    found = mixture.augment()[[".fitted_eruptions_min", ".fitted_waiting_min"]]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_augment_of_new_rows_keeps_them_all(regression, faithful):

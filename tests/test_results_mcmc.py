@@ -206,7 +206,7 @@ def test_summary_cuts_only_endless_priors(model):
 
 def test_summary_shows_the_clusters_of_the_partition(mixture):
     found, rows = mixture.partition(), sections(mixture)
-    assert rows["Cluster"] == ["Size", "Stability", "mean velocity_km_s", "sd velocity_km_s"]
+    assert rows["Cluster"] == ["Size", "Stability", "Purity", "mean velocity_km_s", "sd velocity_km_s"]
     order = np.argsort(-found.sizes, kind="stable")
     start = [*rows].index("Cluster") + 1
     assert [*rows][start : start + len(order)] == [str(label) for label in order]

@@ -24,7 +24,7 @@ import numpy as np
 
 from nrmmix.common.messages import count, one_of
 from nrmmix.kernels import partitions as kernels
-from nrmmix.model.frame.labels import canonical
+from nrmmix.model.frame.labels import by_size, canonical
 from nrmmix.posterior.threads import available_cores, in_threads
 
 __all__ = ["CredibleBall", "Partition", "binder", "canonical", "estimate", "expected_loss", "similarity", "vi"]
@@ -95,12 +95,19 @@ def similarity(labels: Any) -> np.ndarray:
 
 # ---- losses
 
-def vi(a: Any, b: Any) -> float:
-    """Variation of information between two partitions, in natural logarithms.
+def _nats(unit: str) -> float:
+    """Nats in a unit of information."""
+    return {"nats": 1.0, "bits": math.log(2.0)}[one_of("unit", unit, ("nats", "bits"))]
+
+
+def vi(a: Any, b: Any, unit: str = "nats") -> float:
+    """Variation of information between two partitions.
 
     Parameters
     ----------
     a, b : array_like of int, (n,)
+    unit : {"nats", "bits"}, default "nats"
+        Natural logarithms, or logarithms to base 2.
 
     Returns
     -------
@@ -109,12 +116,12 @@ def vi(a: Any, b: Any) -> float:
 
     Examples
     --------
-    >>> round(vi([0, 0, 1, 1], [0, 1, 0, 1]) / math.log(2), 6)  # independent: all information differs
+    >>> round(vi([0, 0, 1, 1], [0, 1, 0, 1], unit="bits"), 6)  # independent: all information differs
     2.0
     >>> vi([0, 0, 1], [5, 5, 2])
     0.0
     """
-    return _between(a, b, "vi")
+    return _between(a, b, "vi") / _nats(unit)
 
 
 def binder(a: Any, b: Any) -> float:
@@ -247,11 +254,11 @@ class Partition:
     Attributes
     ----------
     labels : ndarray of int64, (n,)
-        Clusters, numbered by first appearance.
+        Clusters, numbered by size, the largest 0; of equal ones by first appearance.
     loss : str
         Name of the loss that was minimised.
     expected_loss : float
-        Its average over all draws.
+        Its average over all draws; the variation of information in nats, which `in_unit` gives in bits.
     draws : ndarray of int, (draws, n)
         The partitions drawn from the posterior.
 
@@ -278,6 +285,19 @@ class Partition:
     def sizes(self) -> np.ndarray:
         """Number of observations in each cluster."""
         return np.bincount(self.labels)
+
+    def in_unit(self, unit: str) -> float:
+        """The expected variation of information in "nats" or "bits"; a ValueError for Binder's loss, which is a share of pairs.
+
+        Examples
+        --------
+        >>> found = estimate([[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1]], rng=1)
+        >>> round(found.in_unit("bits") * math.log(2), 4) == round(found.expected_loss, 4)
+        True
+        """
+        if self.loss != "vi":
+            raise ValueError("Binder's loss is a share of pairs, and has no unit; expected_loss is that share.")
+        return self.expected_loss / _nats(unit)
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, np.sort(self.sizes)[::-1][:SHOWN])) + (", ..." if self.n_clusters > SHOWN else "")
@@ -393,7 +413,7 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     compared = _Compared(draws, n_clusters, loss)
     losses = np.array([compared.to(row).mean() for row in candidates])
     best = min(np.flatnonzero(losses <= losses.min() + TIE), key=lambda c: candidates[c].max())  # of equal ones the simplest
-    return Partition(candidates[best].astype(np.int64), loss, float(losses[best]), np.asarray(labels))
+    return Partition(by_size(candidates[best]), loss, float(losses[best]), np.asarray(labels))
 
 
 def _alternately(visited: list[np.ndarray], unallocated: np.ndarray, runs: int) -> list[np.ndarray]:

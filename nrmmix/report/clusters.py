@@ -1,4 +1,4 @@
-"""Clusters of the point estimate: size, stability, and the parameters of their components."""
+"""Clusters of the point estimate: size, stability, purity, and the parameters of their components."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from nrmmix.results.mcmc import MCMCResult
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
 FEW_PARAMETERS = 6  # of a family; with more, only means are reported
-MOST_PARAMETERS = 12  # of a family that are reported
+MOST_PARAMETERS = 40  # of a family that are reported
+DRAWS = 500  # behind the shares of pairs that are together
 TOP_WORDS = 8  # of counts given their total, those whose shares are largest
 SHARE = "share "  # how the names of such shares begin
 
@@ -36,12 +37,13 @@ class Words(NamedTuple):
 
 
 class Clusters(NamedTuple):
-    """Clusters of a partition, largest first."""
+    """Clusters of a partition, largest first; they are numbered so."""
 
     partition: Partition
     label: np.ndarray  # (K,) of `partition.labels`
     size: np.ndarray  # (K,)
-    stability: np.ndarray  # (K,)
+    stability: np.ndarray  # (K,) posterior probability that two of its members share a cluster; NaN of one member
+    purity: np.ndarray  # (K,) share of those that share a cluster with a member in a draw that are members
     columns: tuple[Column, ...]
     words: tuple[Words, ...]
     n_left_out: int  # parameters of which there is no column
@@ -62,9 +64,11 @@ def affordable(fit: MCMCResult) -> bool:
 def clusters(fit: MCMCResult) -> Clusters:
     """What can be said of each cluster of `fit.partition()`.
 
-    Stability is the mean over the members of the posterior probability that `fit.predict(kind="cluster")` gives.  Parameters have their
+    Stability is the mean over pairs of members of the posterior probability that they share a cluster, purity that over members of the
+    probability that `fit.predict(kind="cluster")` gives: of the rows that share a cluster with a member in a draw, the share that are
+    members.  A fragment of a cluster is pure but not stable where the rest belongs to it.  Parameters have their
     posterior mean and standard deviation given this partition, in closed form; the means of covariates are those of the members.  Of many
-    shares the largest are named, of other parameters of a family at most twelve given, and those left out counted.
+    shares the largest are named, of other parameters of a family at most forty given, and those left out counted.
 
     Examples
     --------
@@ -77,14 +81,34 @@ def clusters(fit: MCMCResult) -> Clusters:
     found = fit.partition()
     labels, size = found.labels, found.sizes
     probability = fit.predict(kind="cluster")["probability"].to_numpy(dtype=float)
-    stability = np.bincount(labels, weights=probability) / size
+    purity = np.bincount(labels, weights=probability) / size
+    stability = together(fit.draws.flat("labels"), labels)
     of_families, words, n_left_out = parameters(fit.model, found)
     columns = [*of_families, *_covariates(fit.model, labels, size)]
     order = np.argsort(-size, kind="stable")
     return Clusters(
-        found, order, size[order], stability[order], tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
+        found, order, size[order], stability[order], purity[order], tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
         tuple(Words(name, tuple(top[k] for k in order)) for name, top in words), n_left_out,
     )
+
+
+def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Of each cluster of a partition (n,) the mean over its pairs of the share of draws (T, n) in which they are together; NaN without pairs.
+
+    Of more than 500 draws 500 are used, evenly spaced.
+
+    Examples
+    --------
+    >>> together(np.array([[0, 0, 1, 1], [0, 0, 0, 0]]), np.array([0, 0, 0, 1]))
+    array([0.66666667,        nan])
+    """
+    size = np.bincount(labels)
+    total, T = np.zeros(len(size)), min(len(draws), DRAWS)
+    for t in (np.arange(T) * len(draws)) // T:
+        K = int(draws[t].max()) + 1
+        both = np.bincount(labels * K + draws[t], minlength=len(size) * K).reshape(len(size), K).astype(float)
+        total += (both * (both - 1.0)).sum(axis=1) / T
+    return np.where(size > 1, total / np.maximum(size * (size - 1.0), 1.0), np.nan)
 
 
 def parameters(model: Specification, partition: Partition) -> tuple[list[Column], list[Words], int]:

@@ -49,9 +49,10 @@ def summary(fit: MCMCResult) -> Report:
         found = clusters(fit)
         tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
         note = (
-            f"Clusters: fit.partition(), of expected {found.partition.loss.upper()} loss {found.partition.expected_loss:.3g}. Stability: "
-            "of the rows that share a cluster with a member, the posterior mean share that are with it here. Parameters: posterior mean "
-            "± standard deviation given this partition."
+            f"Clusters, numbered by size: fit.partition(), of expected {found.partition.loss.upper()} loss "
+            f"{found.partition.expected_loss:.3g} nats. Stability: posterior probability that two members share a cluster. Purity: of the "
+            "rows that share a cluster with a member, the posterior mean share that are members. Parameters: posterior mean ± standard "
+            "deviation given this partition."
         )
         if found.n_left_out:
             note += f" {found.n_left_out} parameters more are not shown."
@@ -225,32 +226,57 @@ def _count_table(fit: MCMCResult, width: int) -> Table:
 
 
 def _cluster_tables(found: Clusters, width: int, stability: bool = True) -> list[Table]:
-    """One row a cluster; columns that do not fit beside each other go below each other, with the names of the rows again.
+    """One table: a row for each cluster, or where columns would not fit a row for each parameter.
 
-    Of a single partition stability says nothing.
+    Of a single partition stability and purity say nothing.
     """
     labels = [str(label) for label in found.label[:SHOWN]]
     rest = found.size[SHOWN:]
-    first = {"Cluster": labels, "Size": [str(size) for size in found.size[:SHOWN]], "Stability": _shares(found.stability[:SHOWN])}
+    first = {"Cluster": labels, "Size": [str(size) for size in found.size[:SHOWN]]}
+    if stability:
+        first |= {"Stability": _shares(found.stability[:SHOWN]), "Purity": _shares(found.purity[:SHOWN])}
+    own = {column.name: _estimates(column) for column in found.columns}
+    if _wide(first | own) > width:
+        return [_turned(first, own, found, width)]
     if len(rest):
-        of_rest = np.average(found.stability[SHOWN:], weights=rest)
-        for texts, text in zip(first.values(), (f"others ({len(rest)})", str(rest.sum()), *_shares([of_rest])), strict=True):
+        more = [f"others ({len(rest)})", str(rest.sum())]
+        if stability:
+            paired = np.nan_to_num(found.stability[SHOWN:]) * (rest > 1)
+            pairs = rest * (rest - 1.0)
+            more += _shares([(paired * pairs).sum() / pairs.sum() if pairs.sum() else np.nan, np.average(found.purity[SHOWN:], weights=rest)])
+        for texts, text in zip(first.values(), more, strict=True):
             texts.append(text)
-    if not stability:
-        del first["Stability"]
-    own = {column.name: _estimates(column) + [""] * (len(rest) > 0) for column in found.columns}
-    panels: list[dict[str, list[str]]] = [first]
-    for name, texts in own.items():
-        if _wide({**panels[-1], name: texts}) > width and len(panels[-1]) > 1:
-            panels.append({"Cluster": first["Cluster"]})
-        panels[-1][name] = texts
+        for texts in own.values():
+            texts.append("")
+    panel = first | own
     return [
         Table(
             zip(*panel.values(), strict=True), [0] * len(panel), "l" + "r" * (len(panel) - 1), headers=list(panel), total=width,
             colsep="  ",
         )
-        for panel in panels
     ]
+
+
+def _turned(first: dict[str, list[str]], own: dict[str, list[str]], found: Clusters, width: int) -> Table:
+    """Parameters in rows, and as many of the largest clusters in columns as fit; without standard deviations where few would fit with them."""
+    rows = {name: texts for name, texts in first.items() if name != "Cluster"} | own
+    plain = {column.name: [text.split(" ± ")[0] for text in own[column.name]] for column in found.columns}
+    for shown in (rows, rows | plain):
+        wide = [max(len(first["Cluster"][k]), *(len(texts[k]) for texts in shown.values())) + 2 for k in range(len(first["Cluster"]))]
+        fitting = int((max(map(len, shown)) + np.cumsum(wide) <= width).sum())
+        if fitting == len(wide):
+            break
+    fitting = max(fitting, 1)
+    cells = [[name, *texts[:fitting]] for name, texts in shown.items()]
+    left = len(found.label) - fitting
+    if left:
+        cells = [[*row, ""] for row in cells]
+        cells[0][-1] = f"{int(found.size[fitting:].sum())}"
+    headers = ["Cluster", *first["Cluster"][:fitting], *([f"others ({left})"] if left else [])]
+    if left and _wide({str(j): [header, *(row[j] for row in cells)] for j, header in enumerate(headers)}) > width and fitting > 1:
+        cells, headers = [[*row[: fitting], row[-1]] for row in cells], [*headers[:fitting], f"others ({left + 1})"]
+        cells[0][-1] = f"{int(found.size[fitting - 1 :].sum())}"
+    return Table(cells, [0] * len(headers), "l" + "r" * (len(headers) - 1), headers=headers, total=width, colsep="  ")
 
 
 def _word_tables(found: Clusters, width: int) -> list[Table]:
@@ -271,7 +297,7 @@ def _wide(panel: dict[str, list[str]]) -> int:
 
 
 def _shares(values: np.ndarray | list[float]) -> list[str]:
-    return [f"{value:.2f}" for value in values]
+    return ["" if np.isnan(value) else f"{value:.2f}" for value in values]
 
 
 def _estimates(column: Column) -> list[str]:

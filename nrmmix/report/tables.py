@@ -35,13 +35,19 @@ GREEK = (
 STYLE = """\
 <style>
 .nrmmix table { border-collapse: collapse; border-top: 2px solid; border-bottom: 1px solid; margin: 0 0 0.9em 0; font-size: 0.95em; }
-.nrmmix caption { caption-side: top; text-align: left; font-weight: bold; padding: 0 0 0.3em 0; white-space: nowrap; }
+.nrmmix caption { caption-side: top; text-align: left; font-weight: bold; padding: 0 0 0.3em 0; }
 .nrmmix th, .nrmmix td { border: 0; padding: 0.15em 0.7em; background: none; vertical-align: top; }
 .nrmmix th { font-weight: 600; }
 .nrmmix thead th { border-bottom: 1px solid; }
 .nrmmix .l { text-align: left; }
 .nrmmix .r { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .nrmmix p { max-width: 60em; }
+.nrmmix .t { overflow-x: auto; }
+@media (max-width: 40em) {
+.nrmmix table { font-size: 0.75em; }
+.nrmmix th, .nrmmix td { padding: 0.15em 0.35em; overflow-wrap: anywhere; }
+.nrmmix .r { white-space: normal; }
+}
 </style>"""
 
 
@@ -191,7 +197,7 @@ class Report(Summary):
         """One element with its own style sheet, for a notebook or a page."""
         *notes, last = (html.escape(note) for note in self.notes)
         paragraphs = [*(f"<p>{note}</p>" for note in notes), f"<p><strong>{last}</strong></p>"]
-        return "\n".join(['<div class="nrmmix">', STYLE, *(table.as_html() for table in self.tables), *paragraphs, "</div>"])
+        return "\n".join(['<div class="nrmmix">', STYLE, *(f'<div class="t">{table.as_html()}</div>' for table in self.tables), *paragraphs, "</div>"])
 
     def as_latex(self) -> str:
         r"""Tabulars and paragraphs, in ASCII; the document needs `\usepackage{booktabs}`."""

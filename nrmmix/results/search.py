@@ -11,6 +11,7 @@ import pandas as pd
 from nrmmix.common.messages import count
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.run import Found, SearchOutcome
+from nrmmix.model.frame.labels import by_size
 from nrmmix.model.log_joint import log_joint
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
@@ -45,7 +46,7 @@ class SearchResult(Result):
     tree : nrmmix.inference.search.options.Tree
         Over all rows: the tree with the highest lower bound, log density of the hyperparameters included, among all passes.
     labels : ndarray of int64, (n,)
-        The partition: the tree is cut where d > 1, from the root down.  Clusters are numbered by first appearance.
+        The partition: the tree is cut where d > 1, from the root down.  Clusters are numbered by size, the largest 0.
     n_clusters : int
     log_joint : float
         As `Model.log_joint` of the labels at these hyperparameters, and this u where the joint has one.  With `NormalizedStable` u is
@@ -77,7 +78,7 @@ class SearchResult(Result):
         self, model: Specification, search: Search, found: Found, bounds: Sequence[float], seed: int, seconds: float,
         interrupted: bool = False,
     ) -> None:
-        self.search, self.method, self.tree, self.labels = search, search.name, found.tree, found.labels
+        self.search, self.method, self.tree, self.labels = search, search.name, found.tree, by_size(found.labels)
         self.n_clusters, self.lower_bound = int(found.labels.max()) + 1, found.lower_bound
         self.hyper = {name: value for name, value in found.values.items() if name in (*model.prior.parameters, "u")}
         hyper = {name: value for name, value in self.hyper.items() if name != "u"}

@@ -17,3 +17,17 @@ def canonical(labels: np.ndarray) -> tuple[np.ndarray, int]:
     rank = np.empty(len(first), np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse.reshape(-1)], len(first)
+
+
+def by_size(labels: np.ndarray) -> np.ndarray:
+    """Labels (n,), integers, numbered by the size of their cluster, the largest 0; of equal ones by first appearance.
+
+    Examples
+    --------
+    >>> by_size(np.array([7, 2, 2, 5]))
+    array([1, 0, 0, 2])
+    """
+    first, K = canonical(labels)
+    rank = np.empty(K, np.int64)
+    rank[np.argsort(-np.bincount(first), kind="stable")] = np.arange(K)
+    return rank[first]
