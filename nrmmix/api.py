@@ -6,6 +6,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from nrmmix.common.compiling import expect_longer
+from nrmmix.common.guidance import advice, guided
 from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.kernels.core import jit
 from nrmmix.model.specification import Specification
@@ -68,6 +69,7 @@ class Model(Specification):
     133
     """
 
+    @guided
     def fit(
         self, method: Any = "auto", *, draws: int | str = "auto", tune: int = 1000, thin: int = 1, chains: int = 4,
         init: Any = "sequential", rng: Any = None, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
@@ -296,10 +298,20 @@ def fit(
     with interrupts_delayed():
         from nrmmix.api import Model
 
+    for name in run:
+        if name not in DEFAULTS:
+            raise TypeError(f"fit() has no argument {name!r}{advice(name, tuple(inspect.signature(fit).parameters))}")
     return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(method, **run)
 
 
 DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(Model.fit).parameters.items()}
+fit.__signature__ = inspect.Signature(  # for completion: every argument by its name
+    [*list(inspect.signature(fit).parameters.values())[:-1], *(
+        one.replace(kind=one.KEYWORD_ONLY)
+        for name, one in inspect.signature(Model.fit).parameters.items() if name not in ("self", "method")
+    )],
+    return_annotation=inspect.signature(fit).return_annotation,
+)
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
+from nrmmix.common.guidance import guided
+
 ROLES = ("hyperprior", "prior", "family", "kernel", "move", "method")  # a base class says which, by its attribute `role`
 Made = TypeVar("Made", bound=type)
 
@@ -29,6 +31,8 @@ _PLUGINS: dict[str, Plugin] = {}  # by names of classes
 def plugin(made: Made) -> Made:
     """Enter a class of the package."""
     _PLUGINS[made.__name__] = Plugin(made, _role(made), _parameters(made))
+    if "__init__" in vars(made):
+        made.__init__ = guided(made.__init__)
     return made
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from inspect import signature
+from numbers import Real
+from typing import Any, Literal
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from nrmmix.common.messages import listed, printable
+from nrmmix.common.guidance import guided
+from nrmmix.common.messages import did_you_mean, listed, printable, quoted
+from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
@@ -33,13 +37,15 @@ class Specification:
     Parameters, attributes and errors are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
     """
 
+    @guided
     def __init__(
-        self, formula: str | None = None, data: Any = None, *, family: Family | Mapping[Any, Family] | None = None,
-        prior: Prior | None = None, kernel: CovariateKernel | None = None, missing: str = "drop",
+        self, formula: str | None = None, data: Any = None, *, family: Family | str | Mapping[Any, Family | str] | None = None,
+        prior: Prior | str | float | None = None, kernel: CovariateKernel | str | None = None,
+        missing: Literal["drop", "raise", "marginalize"] = "drop",
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
-        prior = DirichletProcess() if prior is None else prior
+        prior, family, kernel = _prior(prior), _family(family), _by_name("kernel", kernel)
         if family is not None and not isinstance(family, Mapping):
             _check_type("family", family, Family, "nm.Gaussian()")
         _check_type("prior", prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
@@ -244,6 +250,35 @@ class Specification:
                 f"{kernel} is so narrow that atoms see one covariate value each, {effective:.2g} observations a location in "
                 "the median: nothing is shared between values; widen the kernel."
             )
+
+
+def _prior(given: Any) -> Any:
+    """A Dirichlet process by default, and of the mass that a number is; a prior by its name in the shell."""
+    if given is None:
+        return DirichletProcess()
+    return DirichletProcess(given) if isinstance(given, Real) and not isinstance(given, bool) else _by_name("prior", given)
+
+
+def _family(given: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {names: _by_name("family", own) for names, own in given.items()}
+    return _by_name("family", given)
+
+
+def _by_name(role: str, given: Any) -> Any:
+    """What a string names, as on the command line; anything else as it is."""
+    if not isinstance(given, str):
+        return given
+    known = shell_names(role)
+    if given not in known:
+        raise ValueError(f"unknown {role} {given!r}; there are {quoted(known)}, or an object{did_you_mean(given, known)}")
+    made, options = known[given]
+    needed = [name for name, one in signature(made).parameters.items() if one.default is one.empty and name not in options]
+    if needed or getattr(made, "default_widths", ()) is None:
+        needed = needed or ["width"]
+        with_them = f"nm.{made.__name__}({', '.join(f'{name}=...' for name in needed)})"
+        raise ValueError(f"{role} {given!r} needs {listed(needed)}; give an object, {with_them}.")
+    return made(**options)
 
 
 def _default_family(formula: str | None, data: Any) -> Family:

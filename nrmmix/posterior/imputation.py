@@ -190,7 +190,7 @@ def _check(model: Specification, gaps: Gaps) -> None:
     frame = model.frame
     if not len(gaps.rows):
         dropped = len(frame.used) - model.n_obs
-        why = f", and {dropped} rows with missing values were dropped before: fit with missing=\"marginalize\" to keep them" if dropped else ""
+        why = f", and {dropped} that miss something were dropped before: fit with missing=\"marginalize\" to keep them" if dropped else ""
         raise ValueError(f"impute: no response is missing in the {model.n_obs} rows that were fitted{why}.")
     for j in np.flatnonzero(np.isnan(gaps.y).any(axis=0)):
         name, part = frame.response_names[j], frame.parts_of_responses[j]

@@ -87,15 +87,16 @@ def clusters(fit: MCMCResult) -> Clusters:
     columns = [*of_families, *_covariates(fit.model, labels, size)]
     order = np.argsort(-size, kind="stable")
     return Clusters(
-        found, order, size[order], stability[order], purity[order], tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
+        found, order, size[order], stability[order], purity[order],
+        tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
         tuple(Words(name, tuple(top[k] for k in order)) for name, top in words), n_left_out,
     )
 
 
 def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Of each cluster of a partition (n,) the mean over its pairs of the share of draws (T, n) in which they are together; NaN without pairs.
+    """Of each cluster of a partition (n,) the mean over its pairs of the share of draws (T, n) in which they are together.
 
-    Of more than 500 draws 500 are used, evenly spaced.
+    NaN of a single member.  Of more than 500 draws 500 are used, evenly spaced.
 
     Examples
     --------

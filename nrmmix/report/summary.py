@@ -243,7 +243,8 @@ def _cluster_tables(found: Clusters, width: int, stability: bool = True) -> list
         if stability:
             paired = np.nan_to_num(found.stability[SHOWN:]) * (rest > 1)
             pairs = rest * (rest - 1.0)
-            more += _shares([(paired * pairs).sum() / pairs.sum() if pairs.sum() else np.nan, np.average(found.purity[SHOWN:], weights=rest)])
+            of_pairs = (paired * pairs).sum() / pairs.sum() if pairs.sum() else np.nan
+            more += _shares([of_pairs, np.average(found.purity[SHOWN:], weights=rest)])
         for texts, text in zip(first.values(), more, strict=True):
             texts.append(text)
         for texts in own.values():
@@ -258,7 +259,7 @@ def _cluster_tables(found: Clusters, width: int, stability: bool = True) -> list
 
 
 def _turned(first: dict[str, list[str]], own: dict[str, list[str]], found: Clusters, width: int) -> Table:
-    """Parameters in rows, and as many of the largest clusters in columns as fit; without standard deviations where few would fit with them."""
+    """Parameters in rows, and as many of the largest clusters in columns as fit; without standard deviations where all would not."""
     rows = {name: texts for name, texts in first.items() if name != "Cluster"} | own
     plain = {column.name: [text.split(" ± ")[0] for text in own[column.name]] for column in found.columns}
     for shown in (rows, rows | plain):

@@ -197,7 +197,8 @@ class Report(Summary):
         """One element with its own style sheet, for a notebook or a page."""
         *notes, last = (html.escape(note) for note in self.notes)
         paragraphs = [*(f"<p>{note}</p>" for note in notes), f"<p><strong>{last}</strong></p>"]
-        return "\n".join(['<div class="nrmmix">', STYLE, *(f'<div class="t">{table.as_html()}</div>' for table in self.tables), *paragraphs, "</div>"])
+        tables = (f'<div class="t">{table.as_html()}</div>' for table in self.tables)
+        return "\n".join(['<div class="nrmmix">', STYLE, *tables, *paragraphs, "</div>"])
 
     def as_latex(self) -> str:
         r"""Tabulars and paragraphs, in ASCII; the document needs `\usepackage{booktabs}`."""

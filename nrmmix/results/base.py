@@ -11,6 +11,7 @@ import pandas as pd
 
 from nrmmix.common import memory
 from nrmmix.common.warnings import warn
+from nrmmix.common.guidance import guided
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
@@ -61,6 +62,7 @@ class Result:
 
     # ---- the random density
 
+    @guided
     def predict(
         self, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
         draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, given: str | Sequence[str] | None = None,
@@ -119,9 +121,10 @@ class Result:
         is the smallest whole number whose distribution function is q or more.  Where some responses of a row are missing its density is
         that of the others, and so is its cluster.
 
-        With `given` the estimate is E[f(y_given, y)] / E[f(y_given)], the law of a new row once these responses of it have been observed, and
-        the band that of the random conditional density, draws weighted by the density that they give to what was observed.  Without it
-        new data of a mixture that hold some of its responses are refused where the prediction would not depend on them.
+        With `given` the estimate is E[f(y_given, y)] / E[f(y_given)], the law of a new row once these responses of it have been
+        observed, and the band that of the random conditional density, draws weighted by the density that they give to what was
+        observed.  Without it new data of a mixture that hold some of its responses are refused where the prediction would not depend on
+        them.
 
         Sparse counts: the means, the same in every row, have the index `response` alone, and densities that of the rows alone.
 
@@ -142,6 +145,7 @@ class Result:
             given=given, estimate=self._estimate,
         )
 
+    @guided
     def contrasts(
         self,
         values: Mapping[str, Any],
@@ -191,6 +195,7 @@ class Result:
             self._averaged(kind, draws), values, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response
         )
 
+    @guided
     def log_density(self, newdata: Any = None, *, draws: int | None = 1000, average: str = "density") -> pd.Series:
         """Logarithm of the posterior mean density of the responses, one a row.
 
@@ -226,6 +231,7 @@ class Result:
 
         return log_density(self.posterior, newdata, draws, average)
 
+    @guided
     def simulate(
         self, newdata: Any = None, draws: int = 1, rng: Any = None, given: str | Sequence[str] | None = None
     ) -> pd.DataFrame:
@@ -269,6 +275,7 @@ class Result:
 
         return simulate(self.posterior, newdata, draws, rng, given)
 
+    @guided
     def impute(self, draws: int = 20, rng: Any = None, *, data: Any = None, interval: float = 0.9) -> Imputations:
         """Completed tables: missing responses drawn from the posterior, given the other cells of their row and its cluster.
 
@@ -309,6 +316,7 @@ class Result:
 
         return impute(self.posterior, draws, rng, data, interval)
 
+    @guided
     def augment(self, newdata: Any = None) -> pd.DataFrame:
         """The data with what the fit says of each row.
 
@@ -323,8 +331,8 @@ class Result:
             The data, then .fitted and .resid (one each a mean of `predict`, with its name where there are several), .log_density, .cluster
             and .probability; what needs the response is left out where new data have none.  Fitted values of a mixture are expectations
             given the row's cluster, in each draw its own, and of a missing cell given the other cells of the row too; those of density
-            regression given the covariates.  Residuals are NaN where the response is missing; of counts given their total they are observed less fitted shares; categories have none.  Of sparse counts only
-            the last three columns are given.
+            regression given the covariates.  Residuals are NaN where the response is missing; of counts given their total they are
+            observed less fitted shares; categories have none.  Of sparse counts only the last three columns are given.
 
         Raises
         ------
@@ -344,6 +352,7 @@ class Result:
 
     # ---- clusters
 
+    @guided
     def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
         """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
 

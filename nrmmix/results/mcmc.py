@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common.guidance import guided
 from nrmmix.common.messages import did_you_mean
 from nrmmix.inference.mcmc import proposals
 from nrmmix.inference.mcmc.sampling import Run
@@ -236,6 +237,7 @@ class MCMCResult(Result):
 
     # ---- keeping and continuing
 
+    @guided
     def extend(
         self, draws: int | str = "auto", *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
         checkpoint: Any = None, every: Any = "5min",

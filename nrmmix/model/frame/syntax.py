@@ -10,6 +10,7 @@ import ast
 import io
 import keyword
 import math
+import re
 import sys
 import tokenize
 import unicodedata
@@ -48,6 +49,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that 
 }
 CONTRASTS = {"Treatment": "reference", "Sum": "omit", "Poly": "scores", "Helmert": "", "Diff": ""}  # with their argument
 _ALONE = ("C", "bs", "cr", "cc", "te")  # give more than one column: nothing can be computed with it, apart from te(bs(x), ...)
+_DOT = re.compile(r"(?<![\w.)\]'\"])\.(?![\w.])")  # that belongs to no number, name or string
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _TOKENS = ("+", "-", "*", "/", "**", ":", "~", "(", ")", "[", "]", ",", ".", "=")
 _TOKEN_TYPES = (tokenize.NAME, tokenize.NUMBER, tokenize.STRING, tokenize.NEWLINE, tokenize.ENDMARKER)
@@ -279,6 +281,9 @@ def _split(formula: str, known: Sequence[str]) -> tuple[str, str]:
         if not letter.isprintable():
             name = unicodedata.name(letter, "a control character")
             raise _refusal(text[:60], f"it holds {name} (U+{ord(letter):04X})")
+    for name in known:
+        if "." in name and re.search(rf"""(?<![\w.'"]){re.escape(name)}(?![\w.'"])""", text):
+            raise ValueError(f"The column {name!r} has dots in its name, which a formula reads as code; write Q({name!r}) for it.")
     depth, tildes = 0, []
     for token in _tokens(text):
         _check_token(token, known)
@@ -298,6 +303,32 @@ def _split(formula: str, known: Sequence[str]) -> tuple[str, str]:
     if not right:
         raise ValueError(f"The formula {text!r} has nothing after the tilde; without covariates write {f'{left} ~ 1'!r}.")
     return left, right
+
+
+def _expanded(formula: str, known: Sequence[str]) -> str:
+    """A formula with a dot that stands alone on the right replaced by all columns that the left side does not name.
+
+    Examples
+    --------
+    >>> _expanded("y ~ .", ["y", "a", "b.c"])
+    "y ~ (a + Q('b.c'))"
+    """
+    left, tilde, right = formula.partition("~")
+    dots = [match.start() for match in _DOT.finditer(right)]
+    if not tilde or not dots:
+        return formula
+    try:
+        found = [(token.type == tokenize.STRING, token.string) for token in _tokens(left)]
+        named = {ast.literal_eval(text) if quoted else text for quoted, text in found}
+    except (ValueError, SyntaxError):
+        return formula
+    others = [name for name in known if name not in named]
+    if not others:
+        raise ValueError(f"The formula {formula!r}: every column is a response, so that none is left for the dot; write '~ 1'.")
+    plain = [name if name.isidentifier() and not keyword.iskeyword(name) else f"Q({name!r})" for name in others]
+    for at in reversed(dots):
+        right = f"{right[:at]}({' + '.join(plain)}){right[at + 1 :]}"
+    return f"{left}~{right}"
 
 
 def guard(action: Callable[..., Any], *arguments: Any) -> Any:
@@ -335,7 +366,7 @@ def _check_responses(tree: Any) -> list[str]:
 
 def parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
     """Check a formula against the grammar and the columns; return the terms of its sides."""
-    left, right = _split(formula, known)
+    left, right = _split(_expanded(formula, known), known)
     try:
         on_the_left, on_the_right = (Syntax(side, known).columns for side in (left, right))
         for name in on_the_left.keys() & on_the_right.keys():

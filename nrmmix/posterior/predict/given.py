@@ -34,8 +34,8 @@ NEGLIGIBLE = 1e-3  # share of a row's heaviest component below which one has no 
 def known_responses(model: Specification, given: Any) -> np.ndarray:
     """(d,) bool: the responses that are given by name.
 
-    A TypeError or ValueError if what is given is no name of a response, nor a sequence of names, or are all responses; or some of a block of
-    responses that has no law given some of it.
+    A TypeError or ValueError if what is given is no name of a response, nor a sequence of names, or are all responses; or some of a
+    block that has no law given some of it.
     """
     names = list(model.frame.response_names)
     if not isinstance(given, Iterable):

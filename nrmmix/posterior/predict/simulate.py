@@ -26,7 +26,6 @@ from nrmmix.posterior.predict.given import Conditioned, Known, known_responses, 
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import PosteriorState, States, states_of
 
-
 STATES = 500  # that replicates given some responses are drawn from, by what each says of these
 
 
@@ -127,7 +126,8 @@ def replicates_given(
 
 
 def draw_rest(
-    state: PosteriorState, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, totals: list[np.ndarray | None], rng: np.random.Generator
+    state: PosteriorState, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, totals: list[np.ndarray | None],
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """(M, d) rows y with what is NaN in them, in the same responses of all, drawn in the cluster (M,) of each given the rest."""
     model = state.model
