@@ -62,7 +62,8 @@ def test_kinds_are_public_functions_with_examples():
     ("name", "kinds"),
     [
         ("galaxy", ("density",)), ("faithful", ("density",)), ("four", ("density",)), ("seven", ("profiles",)),
-        ("mcycle", ("mean", "conditional")), ("levels", ("mean",)), ("two_responses", ("mean",)), ("plane", ("trace",)),
+        ("mcycle", ("mean", "conditional")), ("levels", ("mean",)), ("two_responses", ("mean",)),
+        ("plane", ("effects",)), ("three", ("effects",)), ("mixed", ("effects",)),
     ],
 )  # fmt: skip
 def test_default_kinds(name, kinds):

@@ -7,10 +7,11 @@ from matplotlib import pyplot
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from support import pictures
-from support.pictures import FEW, fitted, labelled, legend, vertices
+from support.pictures import FEW, fitted, labelled, legend, table, vertices
 
 import nrmmix as nm
 from nrmmix.plots import mixtures, predictive, style
+from nrmmix.posterior.predict.given import marginal_density
 
 leaves_nothing = pictures.leaves_nothing
 MEAN = "posterior mean of E[y | x]"
@@ -265,3 +266,81 @@ def test_nothing_is_drawn_out_of_reach(ax):
     assert np.array_equal(np.isnan(np.ma.filled(ax.images[0].get_array(), np.nan)).all(axis=0), far)
     with pytest.raises(ValueError, match="out of reach"):
         fit.plot("slices", x=[0.5])
+
+
+# ---- several covariates
+
+
+def test_effects_are_predictions_at_held_values():
+    fit = fitted("mixed")
+    axes = fit.plot("effects", response="b", at={"x": 2.0}, by="", draws=20, points=7)
+    try:
+        assert [one.get_xlabel() for one in axes] == ["x", "group"]
+        curve = axes[0].lines[-1]
+        often = table()["group"].mode()[0]
+        new = pd.DataFrame({"x": curve.get_xdata(), "group": often})
+        np.testing.assert_allclose(curve.get_ydata(), fit.predict(new, response="b", draws=20)["estimate"])
+        at_levels = fit.predict(pd.DataFrame({"x": 2.0, "group": ["blue", "red"]}), response="b", draws=20)["estimate"]
+        np.testing.assert_allclose(axes[1].lines[-1].get_ydata(), at_levels)
+        assert f"group = {often}" in axes[0].get_title(loc="right")
+    finally:
+        pyplot.close("all")
+
+
+def test_effects_by_a_category_and_averaged():
+    fit = fitted("mixed")
+    axes = fit.plot("effects", draws=20, points=5)
+    labels = [line.get_label() for line in axes[0].lines[1:]]
+    assert labels == ["group = blue", "group = red"]
+    axes = fit.plot("effects", average=True, by="", draws=20, points=5)
+    curve = axes[0].lines[-1]
+    rows = table().iloc[np.unique(np.linspace(0, 39, 12).astype(int))]
+    expected = [fit.predict(rows.assign(x=x), response="a", draws=20)["estimate"].mean() for x in curve.get_xdata()]
+    np.testing.assert_allclose(curve.get_ydata(), expected, rtol=1e-9)
+    pyplot.close("all")
+    with pytest.raises(ValueError, match="unknown covariate 'z'; there are 'x', 'group'"):
+        fit.plot("effects", at={"z": 1})
+    with pytest.raises(ValueError, match="unknown category among the covariates 'x'"):
+        fit.plot("effects", by="x")
+
+
+def test_surface_and_contrasts_are_predictions():
+    fit = fitted("three")
+    ax = fit.plot("surface", x=["c", "x"], at={"b": 0.5}, draws=20, points=6)
+    image = ax.images[0].get_array()
+    low, high, bottom, top = ax.images[0].get_extent()
+    step = (high - low) / 6, (top - bottom) / 6
+    new = pd.DataFrame({"b": [0.5], "c": [low + 1.5 * step[0]], "x": [bottom + 2.5 * step[1]]})
+    assert image[2, 1] == pytest.approx(fit.predict(new, draws=20)["estimate"].iloc[0])
+    pyplot.close("all")
+    with pytest.raises(ValueError, match="x must name two of the covariates b, c, x"):
+        fit.plot("surface", x=["b"])
+    ax = fit.plot("contrasts", values={"b": [0.0, 1.0]}, draws=20)
+    expected = fit.contrasts({"b": [0.0, 1.0]}, draws=20)["estimate"]
+    np.testing.assert_allclose(ax.lines[-1].get_xdata(), expected)
+    pyplot.close("all")
+
+
+def test_contours_of_pairs_are_marginals():
+    """The joint density of two of four responses is the joint of all with the others integrated out."""
+    fit = fitted("four")
+    at = np.array([[0.1, -0.3], [1.0, 0.5]])
+    found = marginal_density(fit.posterior, ("b", "d"), at, 10**6)
+    rows = pd.DataFrame({"a": np.nan, "b": at[:, 0], "c": np.nan, "d": at[:, 1]})
+    np.testing.assert_allclose(found, np.exp(fit.log_density(rows, draws=None)), rtol=1e-9)
+    axes = fit.plot("density", draws=20, points=20)
+    assert all(axes[i, j].collections for i, j in zip(*np.tril_indices(4, -1)))
+    pyplot.close("all")
+
+
+def test_one_far_cluster_does_not_wash_out_the_others():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [40, 40, 2])
+    X = rng.normal(size=(82, 8)) + np.array([0.0, 3.0, 300.0])[labels][:, None]
+    fit = nm.Model(data=X, family=nm.Gaussian("diagonal")).fit(draws=5, tune=0, chains=1, rng=1, init=labels)
+    ax = fit.plot("profiles")
+    image = ax.images[0]
+    z, bound = np.asarray(image.get_array()), image.norm.vmax
+    near = [k for k, size in enumerate(fit.partition().sizes) if size > 10]
+    assert np.abs(z[:, near[0]] - z[:, near[1]]).min() > 0.2 * bound and np.abs(z).max() > 3 * bound
+    pyplot.close("all")

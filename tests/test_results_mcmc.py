@@ -213,7 +213,10 @@ def test_summary_shows_the_clusters_of_the_partition(mixture):
     probability = mixture.predict(kind="cluster")["probability"].to_numpy()
     for label in order:
         members = found.labels == label
-        assert rows[str(label)][:2] == [str(members.sum()), f"{probability[members].mean():.2f}"]
+        pairs = mixture.similarity()[np.ix_(members, members)]
+        together = (pairs.sum() - len(pairs)) / (len(pairs) * (len(pairs) - 1)) if len(pairs) > 1 else np.nan
+        expected = "" if np.isnan(together) else f"{together:.2f}"
+        assert rows[str(label)][:3] == [str(members.sum()), expected, f"{probability[members].mean():.2f}"]
     text = " ".join(mixture.summary().notes)
     assert f"expected VI loss {found.expected_loss:.3g}" in text and "given this partition" in text
 
@@ -221,7 +224,7 @@ def test_summary_shows_the_clusters_of_the_partition(mixture):
 def test_summary_numbers_carry_their_posterior_sd(mixture):
     columns = {column.name: column for column in clusters.clusters(mixture).columns}
     first = sections(mixture)[str(clusters.clusters(mixture).label[0])]
-    for text, name in zip(first[2:], ("mean velocity_km_s", "sd velocity_km_s"), strict=True):
+    for text, name in zip(first[3:], ("mean velocity_km_s", "sd velocity_km_s"), strict=True):
         value, sd = text.split(" ± ")
         assert float(sd) == pytest.approx(columns[name].sd[0], rel=0.05)
         assert abs(float(value) - columns[name].value[0]) <= columns[name].sd[0] / 10
@@ -230,8 +233,16 @@ def test_summary_numbers_carry_their_posterior_sd(mixture):
 def test_summary_joins_small_clusters(model):
     """12 clusters, of sizes 12, 11, ... and 4 observations more in the first: two have no row of their own."""
     rows = sections(made(model, noise(1, 20), labels=np.repeat(np.arange(12), [16, *range(11, 0, -1)])))
-    assert rows["0"][:2] == ["16", "1.00"] and rows["9"][0] == "3"
-    assert rows["others (2)"] == ["3", "1.00", "", ""] and "10" not in rows
+    assert rows["0"][:3] == ["16", "1.00", "1.00"] and rows["9"][0] == "3"
+    assert rows["others (2)"] == ["3", "1.00", "1.00", "", ""] and "10" not in rows
+
+
+def test_a_fragment_is_pure_and_not_stable():
+    """In each draw a cluster of eight is cut elsewhere: what is together in the estimate is together in some draws only."""
+    draws = np.array([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 1, 1, 2, 2, 2, 2], [0, 1, 2, 3, 4, 4, 4, 4]])
+    stability = clusters.together(draws, np.array([0, 0, 0, 0, 1, 1, 1, 1]))
+    np.testing.assert_allclose(stability, [(1 + 1 / 3 + 0) / 3, 1.0])
+    assert np.isnan(clusters.together(draws, np.array([0, 1, 1, 1, 1, 1, 1, 1]))[0])
 
 
 def test_clusters_of_a_regression_have_their_covariates(regression):

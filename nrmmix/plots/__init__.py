@@ -9,7 +9,7 @@ from textwrap import indent
 from typing import Any
 
 from nrmmix.common.messages import known_name
-from nrmmix.plots import chains, clustering, mixtures, predictive, profiles, regressions, style  # noqa: F401  their pictures enter KINDS
+from nrmmix.plots import chains, clustering, effects, mixtures, predictive, profiles, regressions, style  # noqa: F401  they enter KINDS
 from nrmmix.plots.kinds import KINDS, available, check, table
 from nrmmix.results.mcmc import MCMCResult
 
@@ -28,7 +28,8 @@ def plot(fit: MCMCResult, kind: str | None = None, ax: Any = None, **options: An
     fit : MCMCResult
     kind : str, optional
         None draws the density of a mixture, and of a regression of one response on one number its mean and its conditional density side
-        by side, with `ax` the mean; of other models the first of components, density, mean, profiles and trace that there is.
+        by side, with `ax` the mean; of other models the first of components, density, mean, effects, profiles, conditional, clusters and
+        similarity that there is.
     ax : matplotlib Axes or array of Axes, optional
         Where to draw, as many as there are pictures: one for each response or quantity, of which `response` or `name` chooses.  Legends
         stand above the axes: `layout="constrained"` makes room for them.  Default a new figure.

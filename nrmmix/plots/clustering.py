@@ -97,12 +97,14 @@ class Clustering:
         """Rows in the colour and shape of their cluster, the fainter the less surely they belong to it; small clusters on top."""
         from matplotlib.colors import to_rgba_array
 
+        crowd = max(min(1.0, 1000 / len(self.labels)) ** 0.35, 0.3)
         for rank, cluster in enumerate(self.by_size):
             rows = self.labels == cluster
             color = to_rgba_array(style.CYCLE[rank % len(style.CYCLE)]).repeat(rows.sum(), axis=0)
-            color[:, 3] = FAINTEST + (1 - FAINTEST) * self.probability[rows]
+            color[:, 3] = crowd * (FAINTEST + (1 - FAINTEST) * self.probability[rows])
             marker = style.MARKERS[rank % len(style.MARKERS)]
-            ax.scatter(x[rows], y[rows], s=20, c=color, marker=marker, linewidths=0, label=f"cluster {cluster} ({rows.sum()})")
+            looks = {"s": 20 * crowd**2, "linewidths": 0, "rasterized": len(x) > 5000, "label": f"cluster {cluster} ({rows.sum()})"}
+            ax.scatter(x[rows], y[rows], c=color, marker=marker, **looks)
 
     def handles(self, ax: Axes) -> list[Any]:
         """Entries of a legend: the largest clusters, and how many others there are."""

@@ -19,12 +19,12 @@ from nrmmix.results.mcmc import MCMCResult
 
 # The data first, the chains last; kinds that are not here follow.
 ORDER = (
-    "components", "density", "mean", "quantiles", "conditional", "slices", "profiles", "ppc", "clusters", "similarity", "n_clusters",
-    "prior_posterior", "trace", "autocorrelation",
+    "components", "density", "mean", "effects", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles", "ppc",
+    "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
 )
-DEFAULTS = ("components", "density", "mean", "profiles", "conditional")
+DEFAULTS = ("components", "density", "mean", "effects", "profiles", "conditional", "clusters")
 TWO = ("mean", "conditional")  # drawn side by side where both suit
-ALWAYS = "trace"  # what is drawn of a model that none of these suits
+ALWAYS = "similarity"  # what is drawn of a model that none of these suits
 MOST_PANELS = 12  # responses that have a panel each where none is named
 
 

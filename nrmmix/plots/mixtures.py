@@ -10,8 +10,9 @@ import numpy as np
 from nrmmix.common.messages import count
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.frequencies import bars, over_rows
 from nrmmix.plots.kinds import LEVELS, NUMBER, SHARE, Bands, check, kind, levels_of, responses, scattered, shapes, values_of
+from nrmmix.plots.predictive import bars, over_rows
+from nrmmix.posterior.predict.given import marginal_density
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 MASSES = (0.5, 0.8, 0.95)  # posterior mean probability inside the contours
 MOST = 6  # responses of a picture of pairs
-POINTS, PLANE_POINTS = 200, 80  # along an axis
+POINTS, PLANE_POINTS, PAIR_POINTS = 200, 80, 50  # along an axis
+PAIR_DRAWS = 100  # behind the contours of pairs
 LABEL = "posterior mean density"
 
 
@@ -40,8 +42,9 @@ def density(
     """Posterior mean density of a mixture, with the data.
 
     One response: histogram, density with its band, and rug; of counts and categories frequencies and probabilities.  Two numbers: points,
-    and contours of the density inside which a stated probability lies.  Up to six: the density of each on the diagonal, and below it the
-    data of every pair.  Where components have inputs, such as exposures, the density is that of the rows, averaged over them.
+    and contours of the density inside which a stated probability lies.  Up to six: the density of each on the diagonal, and below it
+    every pair, with contours of the joint density of two numbers.  Where components have inputs, such as exposures, the
+    density is that of the rows, averaged over them.
 
     Parameters
     ----------
@@ -112,19 +115,33 @@ def _line(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands) -> No
 def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, bands: Bands) -> None:
     y = [values_of(fit.model, name) for name in names]
     x1, x2 = (style.padded(column, 0.2, points) for column in y)
+    ax.plot(*y, **style.points(len(y[0])))
     at = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
     values = fit.predict(kind="density", at=at[:, [names.index(name) for name in fit.model.frame.response_names]], **bands)
-    values = values["estimate"].to_numpy().reshape(points, points)
+    _contours(ax, x1, x2, values["estimate"].to_numpy().reshape(points, points))
+
+
+def _contours_of_pair(fit: MCMCResult, ax: Axes, names: tuple[str, str], bands: Bands) -> None:
+    """Contours of the joint density of two of several responses."""
+    x1, x2 = (style.padded(values_of(fit.model, name), 0.2, PAIR_POINTS) for name in names)
+    at = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
+    values = marginal_density(fit.posterior, names, at, min(bands.get("draws", PAIR_DRAWS), PAIR_DRAWS))
+    _contours(ax, x1, x2, values.reshape(PAIR_POINTS, PAIR_POINTS), named=False)
+
+
+def _contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, named: bool = True) -> None:
+    """Contours of a density (x2, x1) inside which stated probabilities lie; of small panels without numbers."""
     cell = (x1[1] - x1[0]) * (x2[1] - x2[0])
     levels = {level: mass for mass in MASSES if (level := _level(values, cell, mass)) is not None}
-    ax.plot(*y, **style.POINT)
     if levels:
         heights = sorted(levels)
         shades = [(style.BLUE, 0.08 + 0.10 * depth) for depth in range(len(heights))]
         ax.contourf(x1, x2, values, levels=[*heights, np.inf], colors=shades)
         lines = ax.contour(x1, x2, values, levels=heights, colors=[style.BLUE], linewidths=1.3)
-        ax.clabel(lines, fmt={level: f"{mass:.0%}" for level, mass in levels.items()}, fontsize=style.SMALL)
-        ax.plot([], [], color=style.BLUE, linewidth=1.3, label=f"{LABEL}, probability inside")
+        if named:
+            ax.clabel(lines, fmt={level: f"{mass:.0%}" for level, mass in levels.items()}, fontsize=style.SMALL)
+        inside = "probability inside" if named else f"{', '.join(f'{mass:.0%}' for mass in MASSES)} inside"
+        ax.plot([], [], color=style.BLUE, linewidth=1.3, label=f"{LABEL}, {inside}")
     ax.set_xlim(x1[0], x1[-1])
     ax.set_ylim(x2[0], x2[-1])
 
@@ -141,7 +158,9 @@ def _pairs(fit: MCMCResult, ax: Any, names: Sequence[str], points: int, bands: B
             else:
                 axes[i, j].sharex(axes[j, j])
                 x, y = scattered(fit.model, names[j]), scattered(fit.model, names[i], style.PLASTIC)
-                axes[i, j].plot(x, y, **style.POINT | {"markersize": 3})
+                axes[i, j].plot(x, y, **style.points(len(x), 3))
+                if held[names[i]] == held[names[j]] == NUMBER and not fit.model.frame.input_names:
+                    _contours_of_pair(fit, axes[i, j], (names[j], names[i]), bands)
                 if held[names[i]] == LEVELS:
                     style.level_axis(axes[i, j], "y", levels_of(fit.model, names[i]))
         handles = {one.get_label(): one for ax in (*axes.diagonal(), axes[1, 0]) for one in ax.get_legend_handles_labels()[0]}

@@ -22,6 +22,7 @@ FEW = 6  # means that pictures of the data show as well
 ROWS = 20  # clusters of an image
 FEWEST = 2  # members of a cluster whose line is thin
 NAMED = 40  # means with a tick of their own
+WITHIN = 0.9  # of the rows, whose clusters the colours of an image span
 POINTS = 100  # along a line
 
 
@@ -44,8 +45,8 @@ def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: 
     """What distinguishes the clusters of the point estimate: largest shares of counts given their total, otherwise means of all responses.
 
     Of counts given their total a panel for each of the largest clusters, with its largest posterior mean shares; the hollow marks are
-    the shares in all data.  Otherwise an image: posterior means of the twenty largest clusters, a row each, in standard deviations
-    from the mean of the response.
+    the shares in all data.  Otherwise an image: posterior means of the twenty largest clusters, a column each, in standard deviations
+    from the mean of the response; colours span what clusters of nine tenths of the rows do.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: 
     if SHARE in shapes(fit.model).values():
         return _largest_shares(fit.model, ax, values, found.sizes, order[:clusters], words)
     order = order[:ROWS]
-    return _image(fit.model, ax, values[order], [f"cluster {k} ({found.sizes[k]})" for k in order])
+    return _image(fit.model, ax, values[order], [f"cluster {k} ({found.sizes[k]})" for k in order], found.sizes[order])
 
 
 def _largest_shares(model: Specification, ax: Any, values: np.ndarray, sizes: np.ndarray, order: np.ndarray, words: int) -> Any:
@@ -114,20 +115,30 @@ def _overall(model: Specification, columns: np.ndarray) -> np.ndarray:
     return total / total.sum()
 
 
-def _image(model: Specification, ax: Any, values: np.ndarray, titles: Sequence[str]) -> Any:
+def _image(model: Specification, ax: Any, values: np.ndarray, titles: Sequence[str], sizes: np.ndarray) -> Any:
     observed = _observed(model)
     sd = np.nanstd(observed, axis=0)
     z = (values - np.nanmean(observed, axis=0)) / np.where(sd > 0, sd, 1.0)
     names = model.blocks.mean_names()
-    with style.panels(ax, ["profiles"]) as (ax,):
-        bound = np.abs(z).max()
-        image = ax.imshow(z, cmap="RdBu_r", vmin=-bound, vmax=bound, aspect="auto", interpolation="nearest")
-        style.color_bar(ax, image, "mean, in standard deviations from that of all")
-        style.dress(ax, "" if len(names) <= NAMED else f"{len(names)} responses, in their order", "")
-        ax.set_yticks(range(len(titles)), titles)
-        if len(names) <= NAMED:
-            ax.set_xticks(range(len(names)), [style.literal(name) for name in names], rotation=60, ha="right", rotation_mode="anchor")
+    shown = [style.literal(name) for name in names] if len(names) <= NAMED else []
+    size = (max(3.6, 0.32 * len(titles) + 0.09 * max(map(len, names)) + 2.2), max(3.2, (0.2 if shown else 0.05) * len(names) + 1.6))
+    with style.panels(ax, ["profiles"], size=(min(size[0], 12.0), min(size[1], 12.0)), single=True) as (ax,):
+        bound = _bound(z, sizes)
+        image = ax.imshow(z.T, cmap="RdBu_r", vmin=-bound, vmax=bound, aspect="auto", interpolation="nearest")
+        beyond = "both" if np.abs(z).max() > bound else "neither"
+        style.color_bar(ax, image, "mean, in standard deviations\nfrom that of all", extend=beyond)
+        style.dress(ax, "", "" if shown else f"{len(names)} responses, in their order")
+        ax.set_yticks(range(len(shown)), shown)
+        ax.set_xticks(range(len(titles)), titles, rotation=60, ha="right", rotation_mode="anchor")
         return ax
+
+
+def _bound(z: np.ndarray, sizes: np.ndarray) -> float:
+    """Limit of the colours: what nine tenths of the rows stay within, whatever a few far clusters do; theirs is the last colour."""
+    each = np.abs(z).max(axis=1)
+    order = np.argsort(each)
+    share = np.cumsum(sizes[order]) / sizes.sum()
+    return float(max(each[order][np.searchsorted(share, WITHIN)], 1e-12))
 
 
 def _observed(model: Specification) -> np.ndarray:

@@ -12,8 +12,8 @@ import pandas as pd
 from nrmmix.common.messages import count
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.frequencies import counted
 from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses, scattered, shapes, values_of
+from nrmmix.plots.predictive import counted
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class _Grid:
             values = position = style.padded(covariate.observed, 0.0, default if points is None else count("points", points, 2))
         else:
             values, position = np.array(covariate.levels, dtype=object), np.arange(float(len(covariate.levels)))
-        return cls(fit, covariate, values, position, _reached(fit, pd.DataFrame({covariate.name: values})))
+        return cls(fit, covariate, values, position, reached(fit, pd.DataFrame({covariate.name: values})))
 
     def predict(self, kind: str, **options: Any) -> pd.DataFrame:
         """Predictions at the values that are reached; other inputs of components are those of `typical_inputs`."""
@@ -62,7 +62,7 @@ class _Grid:
         return out
 
     def data(self, ax: Axes, y: np.ndarray, **looks: Any) -> None:
-        ax.plot(self.covariate.scattered(), y, **style.POINT | looks)
+        ax.plot(self.covariate.scattered(), y, **style.points(len(y)) | looks)
 
     def curve(self, ax: Axes, values: np.ndarray, color: str, label: str | None, linestyle: str = "-") -> None:
         """A line over a number, short strokes at levels."""
@@ -92,7 +92,7 @@ def _new_rows(fit: MCMCResult, name: str, values: Any) -> dict[str, Any]:
     return {name: values} | {other: [value] * len(values) for other, value in others.items()}
 
 
-def _reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
+def reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     """Rows that a location reaches at the smallest width among the draws."""
     model = fit.model
     assert model.kernel is not None and model.grid is not None

@@ -31,16 +31,18 @@ SINGLE, PANEL, SIDE = (6.2, 4.4), (4.2, 3.2), (5.6, 4.4)  # inches: one picture,
 
 @contextmanager
 def panels(
-    ax: Any, names: Sequence[str], option: str | None = None, *, columns: int | None = None, size: tuple[float, float] = PANEL
+    ax: Any, names: Sequence[str], option: str | None = None, *, columns: int | None = None, size: tuple[float, float] = PANEL,
+    single: bool = False,
 ) -> Iterator[np.ndarray]:
     """Axes for so many pictures: those given, or a new figure.
 
-    A TypeError or ValueError where `ax` holds anything but axes, or another number of them, names the option that chooses among pictures.
+    `size` is that of each of several, or with `single` of one too.  A TypeError or ValueError where `ax` holds anything but axes, or
+    another number of them, names the option that chooses among pictures.
     """
     if ax is not None:
         yield _given(ax, names, option)
     elif len(names) == 1:
-        with figure(1, 1, SINGLE) as axes:
+        with figure(1, 1, size if single else SINGLE) as axes:
             yield axes[0]
     else:
         columns = (2 if len(names) in (2, 4) else 3) if columns is None else columns
@@ -141,6 +143,12 @@ def _columns(handles: Sequence[Artist], width: float) -> int:
     return columns
 
 
+def points(n: int, size: float = 4.0) -> dict[str, Any]:
+    """Looks of so many observations: smaller and fainter marks the more there are, drawn as an image where there are many."""
+    shrunk = (min(1.0, 1000 / max(n, 1))) ** 0.35
+    return POINT | {"markersize": size * shrunk, "alpha": 0.7 * max(shrunk, 0.3), "rasterized": n > 5000}
+
+
 def density_axis(ax: Axes) -> None:
     """A vertical axis from 0; its power of ten stands over the numbers, beside the legend."""
     ax.set_ylim(0, None)
@@ -152,8 +160,8 @@ def band(ax: Axes, x: np.ndarray, lower: np.ndarray, upper: np.ndarray, color: A
     ax.fill_between(x, lower, upper, color=color, alpha=FAINT, linewidth=0, label=label)
 
 
-def color_bar(ax: Axes, image: Any, label: str) -> None:
-    bar = ax.figure.colorbar(image, ax=ax)
+def color_bar(ax: Axes, image: Any, label: str, extend: str = "neither") -> None:
+    bar = ax.figure.colorbar(image, ax=ax, extend=extend)
     bar.set_label(literal(label))
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=SMALL)

@@ -142,7 +142,7 @@ class Result:
 
         return predict(
             self._averaged(kind, draws), newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
-            given=given, estimate=self._estimate,
+            estimate=self._estimate, **({} if given is None else {"given": given}),
         )
 
     @guided

@@ -13,7 +13,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, did_you_mean, listed, plain, probability
 from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.frame.arrays import reals, typical_value
-from nrmmix.posterior.predict.functionals import Functional, Mean, Quantile, over_pairs
+from nrmmix.posterior.predict.functionals import Functional, Mean, Quantile, over_groups, over_pairs
 from nrmmix.posterior.predict.points import check_marginal, given_points, label, response_columns
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
@@ -62,6 +62,20 @@ def contrasts(
         every = [np.repeat(np.array(shown, dtype=object), W), *(np.tile(at_each, len(pairs)) for at_each in levels.values())]
         index = pd.MultiIndex.from_arrays(every, names=["contrast", *levels])
     return pd.DataFrame(table.reshape(-1, 3), index=index, columns=["estimate", "lower", "upper"])
+
+
+def averaged_means(
+    posterior: Posterior, newdata: pd.DataFrame, size: int, response: str, interval: float = 0.9, draws: int = 500, rng: Any = None
+) -> np.ndarray:
+    """(groups, W, 3): means of a response and their bands, averaged over each `size` rows of new data that follow one another."""
+    model = posterior.specification
+    rows, responses = prediction_rows(model, newdata), response_columns(model, response)
+    share, limit = probability("interval", interval), count("draws", draws, 1)
+    seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
+    with announced():
+        states = states_of(posterior, limit)
+        make, W, _ = _functional(states, "mean", responses, False, None, None)
+        return over_groups(make, W, states, rows, rows.row.reshape(-1, size), share, seed)
 
 
 def _functional(states: States, kind: str, responses: np.ndarray, named: bool, at: Any, q: Any) -> tuple[Any, int, dict[str, np.ndarray]]:

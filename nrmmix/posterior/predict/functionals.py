@@ -239,6 +239,18 @@ def over_pairs(
     return np.stack([estimates[second] - estimates[first], *_band(drawn[:, second] - drawn[:, first], interval)], axis=-1)
 
 
+def over_groups(
+    make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows, groups: np.ndarray, interval: float,
+    seed: np.random.SeedSequence,
+) -> np.ndarray:
+    """(len(groups), W, 3): averages over the cases of each group (groups, size), in each draw of the random measure those of that draw."""
+    estimates, drawn = np.zeros((rows.n_cases, W)), np.zeros((len(states), rows.n_cases, W))
+    for cases, estimate, sampled, _ in _over_parts(make, W, states, rows, seed):
+        estimates[cases], drawn[:, cases] = estimate, sampled
+    averaged = np.stack([drawn[:, group].mean(axis=1) for group in groups], axis=1)
+    return np.stack([estimates[groups].mean(axis=1), *_band(averaged, interval)], axis=-1)
+
+
 def _over_parts(
     make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows, seed: np.random.SeedSequence
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, Any]]:

@@ -12,7 +12,7 @@ random measure count by the density f(y_G) that they have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,10 @@ from nrmmix.model.families.blocks import Block
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.functionals import MANY, Functional
-from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
-from nrmmix.posterior.predict.states import Components, PosteriorState, States
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
+from nrmmix.posterior.predict.states import Components, PosteriorState, States, states_of
 
 NEGLIGIBLE = 1e-3  # share of a row's heaviest component below which one has no points of its own on the grid of quantiles
 
@@ -177,6 +178,20 @@ class ConditionedStates:
         quantiles = np.broadcast_to(quantiles, (len(light), *quantiles.shape[1:]))
         heaviest = np.take_along_axis(quantiles, self._terms.argmax(axis=1)[:, None, None], axis=2)
         return np.where(light[:, None, :], heaviest, quantiles)
+
+
+def marginal_density(posterior: Posterior, names: Sequence[str], at: np.ndarray, draws: int) -> np.ndarray:
+    """(m,) posterior mean joint density of some responses of a mixture without inputs, whatever the others, at points (m, k) of these."""
+    states, frame = states_of(posterior, draws), posterior.specification.frame
+    y = np.full((len(at), len(frame.response_names)), np.nan)
+    y[:, [frame.response_names.index(name) for name in names]] = at
+    known, found = Known(states, y, np.zeros((1, 0))), np.zeros(len(at))
+    rows = prediction_rows(posterior.specification, None).take(np.zeros(1, np.int64))
+    covariates = CovariateWeights(posterior.specification, rows)
+    for state in states:
+        terms = np.log(np.maximum(state.weights(covariates), 1e-300)) + Conditioned(state, known, states.model).log_known
+        found += np.exp(terms).sum(axis=1) / len(states)
+    return found
 
 
 def log_weights(state: PosteriorState, covariates: CovariateWeights, place: np.ndarray) -> np.ndarray:

@@ -1,0 +1,328 @@
+"""Pictures of a density regression over several covariates: one varies, or two, and the others are held or averaged over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.common.messages import count, flag, known_name, listed
+from nrmmix.model.frame.arrays import typical_value
+from nrmmix.model.specification import Specification
+from nrmmix.plots import kinds, style
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses, scattered, shapes, values_of
+from nrmmix.plots.regressions import reached
+from nrmmix.posterior.predict.contrasts import averaged_means
+from nrmmix.results.mcmc import MCMCResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+POINTS, PLANE_POINTS = 30, 40  # along a covariate, and along each axis of a plane
+AVERAGED, AVERAGED_DRAWS = 12, 150  # rows over whose other covariates is averaged, and draws of it
+MOST_LEVELS = 6  # of a category whose levels have a curve each
+MOST_CONTRASTS = 30  # in one picture
+
+
+def _needs_several(model: Specification) -> str | None:
+    if not model.is_regression:
+        return "needs density regression, and this is a mixture"
+    if len(model.frame.covariate_columns) < 2:
+        return "needs two covariates or more; plot 'mean' is over one"
+    return None if _shown(model) else "needs a response that is a number, a count or binary"
+
+
+def _shown(model: Specification) -> tuple[str, ...]:
+    """Responses that have one mean."""
+    of = np.bincount(model.blocks.mean_responses(), minlength=model.n_dim)
+    held = zip(model.frame.response_names, shapes(model).values(), of, strict=True)
+    return tuple(name for name, own, size in held if size == 1 and own != kinds.SHARE)
+
+
+@kind(_needs_several, "E[y | x] over each of several covariates, the others held or averaged")
+def effects(
+    fit: MCMCResult, ax: Any = None, *, response: str | None = None, at: Mapping[str, Any] | None = None, average: bool = False,
+    by: str | None = None, points: int | None = None, **bands: Unpack[Bands],
+) -> Any:
+    """Posterior mean of E[y | x] over one covariate after the other, with credible bands, the other covariates at stated values.
+
+    A panel for each covariate: a curve over a number, a stroke with a bar for each level of a category.  The data are behind it, whatever
+    their other covariates.  Where there is one category of up to six levels, curves over numbers are drawn for each of its levels.
+
+    Parameters
+    ----------
+    fit, ax, **bands
+        See `plot`.
+    response : str, optional
+        Default the first that has a mean of its own.
+    at : dict, optional
+        Values at which covariates are held while another varies; default the medians of numbers, the most frequent of levels.  They are
+        named below the panels.
+    average : bool, default False
+        Average over the other covariates of the rows instead of holding them, of twelve rows evenly spaced where there are more: draw by
+        draw, so that bands are of the average; of 150 draws unless `draws` says more.
+    by : str, optional
+        A category whose levels have curves of their own; "" for none.
+    points : int, default 30
+        Points along a number.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, one for each covariate
+
+    Raises
+    ------
+    ValueError
+        If there are no two covariates, a name is unknown, or `ax` holds another number of axes than there are covariates.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> iris = nm.datasets.load_iris()
+    >>> fit = nm.fit("petal_width_cm ~ petal_length_cm + species", iris, draws=50, tune=50, chains=2, rng=1)
+    >>> [one.get_xlabel() for one in effects(fit, Figure().subplots(1, 2), draws=20, points=10)]
+    ['petal_length_cm', 'species']
+    """
+    check(fit.model, "effects")
+    model, found, points = fit.model, covariates(fit.model), POINTS if points is None else count("points", points, 2)
+    average, name = flag("average", average), _response(model, response)
+    held = _held(model, at)
+    grouping = _grouping(found, by)
+    with style.panels(ax, [one.name for one in found]) as axes:
+        for one, covariate in zip(axes, found, strict=True):
+            groups = [None] if grouping is None or covariate.name == grouping.name else list(grouping.levels)
+            own = scattered(model, name, style.PLASTIC) if shapes(model)[name] == kinds.COUNT else values_of(model, name)
+            one.plot(covariate.scattered(), own, **style.points(model.n_obs) | {"alpha": 0.3})
+            for number, group in enumerate(groups):
+                color = style.ORANGE if group is None else style.CYCLE[number % len(style.CYCLE)]
+                label = None if group is None else f"{grouping.name} = {style.text(group)}"
+                fixed = {} if group is None else {grouping.name: group}
+                _effect(fit, one, covariate, name, held, fixed, average, points, color, label, bands)
+            style.dress(one, covariate.name, name)
+            if covariate.levels is not None:
+                style.level_axis(one, "x", covariate.levels)
+            elif not average:
+                others = {key: value for key, value in held.items() if key not in (covariate.name, getattr(grouping, "name", None))}
+                text = ", ".join(f"{key} = {style.text(value)}" for key, value in others.items())
+                one.set_title(f"at {text}" if others and len(text) < 60 else "", fontsize=style.SMALL, loc="right", color="0.35")
+        return style.finish(axes, ax is None)
+
+
+def _effect(
+    fit: MCMCResult, ax: Axes, covariate: Covariate, name: str, held: dict[str, Any], fixed: dict[str, Any], average: bool, points: int,
+    color: str, label: str | None, bands: Bands,
+) -> None:
+    """One curve, or strokes at levels, with the band; what is held gives way to averages, what is fixed does not."""
+    number = covariate.levels is None
+    values = style.padded(covariate.observed, 0.0, points) if number else np.array(covariate.levels, dtype=object)
+    position = values if number else np.arange(float(len(values)))
+    if average:
+        source, n = fit.model.frame.source, fit.model.n_obs
+        some = source.iloc[np.unique(np.linspace(0, n - 1, min(AVERAGED, n)).astype(int))]
+        rows = pd.concat([some.assign(**{covariate.name: value, **fixed}) for value in values])
+        table = averaged_means(fit.posterior, rows, len(some), name, **{"draws": AVERAGED_DRAWS} | bands)[:, 0]
+        what = "posterior mean, averaged over the other covariates"
+    else:
+        rows = pd.DataFrame({key: [value] * len(values) for key, value in (held | fixed).items()} | {covariate.name: values})
+        table = np.full((len(values), 3), np.nan)
+        there = reached(fit, rows)
+        table[there] = fit.predict(rows[there], response=name, **bands).to_numpy()
+        what = "posterior mean of E[y | x]"
+    interval = f"{bands.get('interval', 0.9):.0%} credible band"
+    if number:
+        style.band(ax, position, table[:, 1], table[:, 2], color, interval if label is None else None)
+        ax.plot(position, table[:, 0], color=color, linewidth=style.LINE, label=label or what)
+        ax.set_xlim(style.around(position))
+    else:
+        ax.vlines(position, table[:, 1], table[:, 2], color=color, linewidth=7, alpha=0.45, label=interval if label is None else None)
+        ax.plot(position, table[:, 0], color=color, linestyle="", marker="_", markersize=22, markeredgewidth=2,
+                label=label or what)
+
+
+def _response(model: Specification, chosen: str | None) -> str:
+    suited = _shown(model)
+    if chosen is None:
+        return suited[0]
+    (name,) = responses(model, chosen)
+    return known_name("response with one mean", name, suited)
+
+
+def _held(model: Specification, at: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A value of every column that the conditional distribution depends on."""
+    columns = tuple(dict.fromkeys([*model.frame.covariate_columns, *model.frame.input_columns]))
+    for name in at or {}:
+        known_name("covariate", name, columns)
+    return {name: typical_value(model.frame.source[name], name) for name in columns} | dict(at or {})
+
+
+def _grouping(found: Sequence[Covariate], by: str | None) -> Covariate | None:
+    """The category that has curves of its own."""
+    categories = {one.name: one for one in found if one.levels is not None}
+    if by:
+        return categories[known_name("category among the covariates", by, categories)]
+    few = [one for one in categories.values() if len(one.levels) <= MOST_LEVELS]
+    return few[0] if by is None and len(categories) == len(few) == 1 else None
+
+
+# ---- two covariates
+
+def _needs_two_numbers(model: Specification) -> str | None:
+    why = _needs_several(model)
+    if why is None and len([1 for levels in model.frame.covariate_columns.values() if levels is None]) < 2:
+        why = "needs two covariates that are numbers; plot 'effects' shows categories"
+    return why
+
+
+@kind(_needs_two_numbers, "E[y | x] in the plane of two covariates as a heat map")
+def surface(
+    fit: MCMCResult, ax: Any = None, *, x: Sequence[str] | None = None, response: str | None = None, at: Mapping[str, Any] | None = None,
+    points: int | None = None, draws: int = 200,
+) -> Any:
+    """Posterior mean of E[y | x] in the plane of two covariates, the others held, with the data in the same colours.
+
+    Beyond the data it is what the prior makes of its surroundings: colours fade with the distance from the nearest row, and where no
+    location is in reach nothing is drawn.
+
+    Parameters
+    ----------
+    fit, ax
+        See `plot`.
+    x : two names, optional
+        Covariates that are numbers; default the first two.
+    response, at
+        See `effects`.
+    points : int, default 40
+        Points along each axis.
+    draws : int, default 200
+        Posterior draws to use.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If there are no two covariates that are numbers, or a name is unknown.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> iris = nm.datasets.load_iris()
+    >>> fit = nm.fit("petal_width_cm ~ petal_length_cm + sepal_length_cm", iris, draws=50, tune=50, chains=2, rng=1)
+    >>> surface(fit, Figure().subplots(), draws=20, points=10).get_ylabel()
+    'sepal_length_cm'
+    """
+    check(fit.model, "surface")
+    model, points, name = fit.model, PLANE_POINTS if points is None else count("points", points, 2), _response(fit.model, response)
+    numbers = {one.name: one for one in covariates(model) if one.levels is None}
+    chosen = list(numbers)[:2] if x is None else list(x)
+    if len(chosen) != 2 or len(set(chosen)) != 2 or isinstance(x, str):
+        raise ValueError(f"x must name two of the covariates {listed(numbers)}, not {x!r}.")
+    pair = [numbers[known_name("covariate that is a number", one, numbers)] for one in chosen]
+    first, second = (style.padded(one.observed, 0.02, points) for one in pair)
+    plane = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
+    held = _held(model, at)
+    rows = pd.DataFrame({key: [value] * len(plane) for key, value in held.items()} | dict(zip(chosen, plane.T, strict=True)))
+    there = reached(fit, rows)
+    values = np.full(len(plane), np.nan)
+    values[there] = fit.predict(rows[there], response=name, draws=draws)["estimate"]
+    y = values_of(model, name)
+    low, high = (float(end(np.concatenate([np.nanquantile(y, [0.02, 0.98]), values[there]]))) for end in (np.min, np.max))
+    scale = np.array([np.ptp(first), np.ptp(second)])
+    seen = np.column_stack([one.observed for one in pair]) / scale
+    gap = np.array([((seen - point) ** 2).sum(axis=1).min() for point in plane / scale]) ** 0.5
+    alpha = np.clip(1.15 - 6.0 * gap, 0.25, 1.0)
+    with style.panels(ax, ["surface"]) as (ax,):
+        steps = (first[1] - first[0]) / 2, (second[1] - second[0]) / 2
+        image = ax.imshow(
+            values.reshape(points, points), cmap="viridis", vmin=low, vmax=high, origin="lower", aspect="auto", interpolation="nearest",
+            alpha=alpha.reshape(points, points),
+            extent=(first[0] - steps[0], first[-1] + steps[0], second[0] - steps[1], second[-1] + steps[1]),
+        )
+        ax.scatter(*(one.observed for one in pair), c=y, cmap="viridis", vmin=low, vmax=high, s=16, edgecolors="white", linewidths=0.5,
+                   rasterized=len(y) > 5000, label="data, in the same colours")
+        bar = ax.figure.colorbar(image, ax=ax)
+        bar.solids.set_alpha(1.0)
+        bar.set_label(style.literal(f"posterior mean of E[{name} | x]"))
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=style.SMALL)
+        style.dress(ax, *chosen)
+        others = ", ".join(f"{key} = {style.text(value)}" for key, value in held.items() if key not in chosen)
+        ax.set_title(f"at {others}" if others and len(others) < 60 else "", fontsize=style.SMALL, loc="right", color="0.35")
+        style.legend(ax)
+        return ax
+
+
+# ---- differences
+
+def _needs_regression(model: Specification) -> str | None:
+    if not model.is_regression:
+        return "needs density regression, and this is a mixture"
+    return None if _shown(model) else "needs a response that is a number, a count or binary"
+
+
+@kind(_needs_regression, "differences of E[y | x] between values of a covariate")
+def contrasts(
+    fit: MCMCResult, ax: Any = None, *, values: Mapping[str, Any] | None = None, response: str | None = None, **bands: Unpack[Bands]
+) -> Any:
+    """Differences of E[y | x] between values of covariates, with their credible bands; see `MCMCResult.contrasts`.
+
+    Parameters
+    ----------
+    fit, ax, **bands
+        See `plot`.
+    values : dict, optional
+        Of one covariate the values to compare, of others one at which they are held; default, for each covariate in turn, its quantiles at
+        10, 50 and 90%, or its levels, the others at medians and most frequent levels.
+    response : str, optional
+        Default the first that has a mean of its own.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        As `MCMCResult.contrasts`.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
+    >>> ax = contrasts(fit, Figure().subplots(), values={"times_ms": [15, 20, 30]}, draws=20)
+    >>> [tick.get_text() for tick in ax.get_yticklabels()]
+    ['times_ms: 20 - 15', 'times_ms: 30 - 15', 'times_ms: 30 - 20']
+    """
+    check(fit.model, "contrasts")
+    name = _response(fit.model, response)
+    wanted = [values] if values is not None else [{one.name: _compared(one)} for one in covariates(fit.model)]
+    shown: list[tuple[str, np.ndarray]] = []
+    for one in wanted:
+        table = fit.contrasts(one, response=name, **bands)
+        varied = next((key for key, own in one.items() if np.ndim(own) and len(own) > 1), "")
+        shown += [(f"{varied}: {label}", row) for label, row in zip(table.index, table.to_numpy(), strict=True)]
+    shown = shown[:MOST_CONTRASTS]
+    with style.panels(ax, ["contrasts"], size=(6.2, max(2.4, 0.3 * len(shown) + 1.2)), single=True) as (ax,):
+        places, table = np.arange(len(shown)), np.array([row for _, row in shown])
+        ax.axvline(0.0, color=style.GREY, linewidth=0.8)
+        interval = f"{bands.get('interval', 0.9):.0%} credible interval"
+        ax.hlines(places, table[:, 1], table[:, 2], color=style.BLUE, linewidth=5, alpha=0.4, label=interval)
+        ax.plot(table[:, 0], places, color=style.BLUE, linestyle="", marker="o", markersize=5, label="posterior mean of the difference")
+        style.dress(ax, f"difference of E[{name} | x]", "")
+        ax.set_yticks(places, [style.literal(label) for label, _ in shown])
+        ax.set_ylim(len(shown) - 0.4, -0.6)
+        style.legend(ax)
+        return ax
+
+
+def _compared(covariate: Covariate) -> list[Any]:
+    if covariate.levels is not None:
+        return list(covariate.levels)
+    return [float(f"{value:.4g}") for value in np.unique(np.quantile(covariate.observed, (0.1, 0.5, 0.9), method="nearest"))]
