@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from typing import TYPE_CHECKING, Any
 
 from nrmmix.common.compiling import expect_longer
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 if jit.JIT and not jit.FITS:
     expect_longer("numba is not a version whose passes nrmmix can shorten; 0.68 is")
+
+LOG = logging.getLogger("nrmmix")  # fits at level INFO; silent unless the caller sets up logging
+LOG.addHandler(logging.NullHandler())
 
 
 class Model(Specification):
@@ -157,10 +161,14 @@ class Model(Specification):
             if argument not in chosen.accepts and not _same(value, DEFAULTS[argument]):
                 raise ValueError(f"{argument} {chosen.why_not.format(method=name)}; leave it out.")
         accepted = {argument: value for argument, value in arguments.items() if argument in chosen.accepts}
+        LOG.info("fit %s of %d rows by %s", self.formula or "every column", self.n_obs, name)
         if not chosen.hears_stop:
-            return result_of(chosen.run(self, name, **accepted), self)
-        accepted["checkpoint"] = saver_of(self, checkpoint, accepted.pop("every"))
-        return guarded(lambda: result_of(chosen.run(self, name, **accepted), self), endings=checkpoint is not None)
+            result = result_of(chosen.run(self, name, **accepted), self)
+        else:
+            accepted["checkpoint"] = saver_of(self, checkpoint, accepted.pop("every"))
+            result = guarded(lambda: result_of(chosen.run(self, name, **accepted), self), endings=checkpoint is not None)
+        LOG.info("%s", " ".join(repr(result).split()))
+        return result
 
     def methods(self) -> pd.DataFrame:
         """The methods that have a name, and whether they suit this model.

@@ -258,3 +258,11 @@ def test_compare_takes_the_newer_arviz_first(plain, monkeypatch):
     assert table["elpd"].iloc[0] == 199 * 100 and table["pareto_k"].iloc[0] == 0.4
     tree = plain.to_datatree()
     assert np.array_equal(np.moveaxis(seen["values"], 0, -1), np.asarray(tree["log_likelihood"]["y"])) and 0 < seen["r_eff"] < 3
+
+
+def test_units_are_said(mixture, regression):
+    assert regression.tidy().attrs["units"]["log_joint"] == "nats" and regression.tidy().attrs["units"]["n_clusters"] == "clusters"
+    assert mixture.predict(kind="quantile", draws=5).attrs["units"].startswith("those of the response")
+    assert "per unit" in mixture.predict({"eruptions_min": [2.0]}, "density", given="eruptions_min", at=[60], draws=5).attrs["units"]
+    widths = nm.fit("waiting_min ~ eruptions_min", nm.datasets.load_faithful(), kernel=nm.SquaredExponential(nm.LogNormal(-2, 1)), **RUN)
+    assert widths.tidy().attrs["units"]["width"] == "share of the covariate's range"

@@ -1,9 +1,10 @@
-"""A line of progress on stderr."""
+"""Progress: a line on stderr, in notebooks a bar."""
 
 from __future__ import annotations
 
 import sys
 import time
+from typing import Any
 
 
 def tell(text: str) -> None:
@@ -16,7 +17,9 @@ def tell(text: str) -> None:
 
 
 class Progress:
-    """A line on stderr that is written anew as work goes on; where `show` is None, on a terminal only.
+    """A line on stderr that is written anew as work goes on; where `show` is None, on a terminal and in notebooks only.
+
+    In a notebook with tqdm installed it is a bar of `tqdm.auto`.
 
     A stream that cannot be written to costs the line, not the work.
 
@@ -27,15 +30,20 @@ class Progress:
     """
 
     def __init__(self, show: bool | None):
+        notebook = "ipykernel" in sys.modules
         try:
-            self.show = sys.stderr.isatty() if show is None else bool(show)
+            self.show = sys.stderr.isatty() or notebook if show is None else bool(show)
         except (AttributeError, ValueError, OSError):  # no stream, or a closed one
             self.show = False
         self.started = time.perf_counter()
+        self.bar = _bar() if self.show and notebook else None
 
     def update(self, text: str, share: float, left: float | None = None) -> None:
         """What is being done, the share of it that is done, and the seconds left where they do not follow from it."""
-        if self.show:
+        if self.bar is not None:
+            self.bar.set_description(text, refresh=False)
+            self.bar.update(max(round(100 * share) - self.bar.n, 0))
+        elif self.show:
             elapsed = time.perf_counter() - self.started
             if left is None and 0 < share < 1:
                 left = elapsed * (1 - share) / share
@@ -52,5 +60,16 @@ class Progress:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        if self.show:
+        if self.bar is not None:
+            self.bar.close()
+        elif self.show:
             self._write("\n")
+
+
+def _bar() -> Any:
+    """A bar of hundredths; None where tqdm is not installed."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=100, unit="%", leave=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from html import escape
 from inspect import signature
 from numbers import Real
 from typing import Any, Literal
@@ -102,6 +103,9 @@ class Specification:
         from nrmmix.model.encoding import from_bytes, to_bytes
 
         return from_bytes, (type(self), to_bytes(self))
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     @property
     def n_obs(self) -> int:

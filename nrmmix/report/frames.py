@@ -41,7 +41,12 @@ def quantities(fit: MCMCResult) -> pd.DataFrame:
 def tidy(fit: MCMCResult) -> pd.DataFrame:
     """Label-invariant parameters, one a row; see `MCMCResult.tidy`."""
     names = {"mean": "estimate", "sd": "std_error", "q5": "conf_low", "q95": "conf_high", "ess": "ess", "rhat": "rhat", "mcse": "mcse"}
-    return quantities(fit)[list(names)].rename(columns=names).rename_axis("term").reset_index()
+    table = quantities(fit)[list(names)].rename(columns=names).rename_axis("term").reset_index()
+    scaled = fit.model.kernel is not None and fit.model.kernel.scale == "unit"
+    widths = dict.fromkeys(fit.model.width_names, "share of the covariate's range" if scaled else "units of the covariate")
+    units = {"n_clusters": "clusters", "log_joint": "nats", "mass": "none", "sigma": "none", "log(u)": "none"} | widths
+    table.attrs["units"] = {term: units.get(term, "none") for term in table["term"]}
+    return table
 
 
 def glance(fit: MCMCResult) -> pd.DataFrame:
@@ -96,6 +101,9 @@ def _fitted(fit: MCMCResult, newdata: Any, response: np.ndarray | None) -> dict[
     names, of = blocks.mean_names(), blocks.mean_responses()
     if model.is_regression:
         fitted = fit.predict(newdata, "mean")["estimate"].to_numpy().reshape(-1, len(names))
+        if newdata is None:
+            rows, expected = imputation.expected_cells(fit.posterior)
+            fitted[rows] = np.where(np.isnan(response[rows])[:, of], expected, fitted[rows])
     elif newdata is None:
         fitted = imputation.fitted(fit.posterior)
     else:

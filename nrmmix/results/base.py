@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 
 COPIES = 2  # of partitions, as int32, that a search takes
+Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster"]
+UNITS = {  # of predictions, in their `attrs["units"]`
+    **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
+    "density": "probability per unit of each response; of counts and categories probabilities",
+    **dict.fromkeys(("cdf", "exceedance", "cluster"), "probabilities"),
+}
 
 
 class Result:
@@ -64,7 +70,7 @@ class Result:
 
     @guided
     def predict(
-        self, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
+        self, newdata: Any = None, kind: Kind = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
         draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, given: str | Sequence[str] | None = None,
     ) -> pd.DataFrame:
         """Posterior means and credible bands of a functional of the random density.
@@ -103,6 +109,7 @@ class Result:
             for each response (joint density), `response` (several responses), `q` (quantiles).  Quantiles of a mixture without new
             data, and its density and cdf at points `at`, have no level of rows, unless its components have inputs: then they differ
             from row to row.  Rows in which a covariate or an input is missing are NaN.
+            Its `attrs["units"]` says in what units the numbers are: those of the response for means and quantiles.
             With `kind="cluster"` columns cluster and probability: of a new row that it belongs there, given its responses, with cluster -1
             for one that the estimate does not have; of a fitted row, the posterior mean share of its companions that are with it there.
 
@@ -140,16 +147,19 @@ class Result:
         """
         from nrmmix.posterior.predict.tables import predict
 
-        return predict(
+        table = predict(
             self._averaged(kind, draws), newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
             estimate=self._estimate, **({} if given is None else {"given": given}),
         )
+        if hasattr(table, "attrs"):
+            table.attrs["units"] = UNITS[kind]
+        return table
 
     @guided
     def contrasts(
         self,
         values: Mapping[str, Any],
-        kind: str = "mean",
+        kind: Literal["mean", "density", "cdf", "exceedance", "quantile"] = "mean",
         *,
         at: Any = None,
         q: Any = (0.05, 0.5, 0.95),
@@ -196,7 +206,9 @@ class Result:
         )
 
     @guided
-    def log_density(self, newdata: Any = None, *, draws: int | None = 1000, average: str = "density") -> pd.Series:
+    def log_density(
+        self, newdata: Any = None, *, draws: int | None = 1000, average: Literal["density", "log"] = "density"
+    ) -> pd.Series:
         """Logarithm of the posterior mean density of the responses, one a row.
 
         Parameters
@@ -353,7 +365,9 @@ class Result:
     # ---- clusters
 
     @guided
-    def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
+    def partition(
+        self, loss: Literal["vi", "binder"] = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None
+    ) -> Partition:
         """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
 
         The search goes beyond the visited draws (Dahl, Johnson & Müller 2022); see `nrmmix.posterior.partition.estimate`.

@@ -15,7 +15,8 @@ from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
-from nrmmix.results.base import Result, wraps
+from nrmmix.posterior.leave_one_out import LeaveOneOut
+from nrmmix.results.base import Result, result_of, wraps
 
 
 class MCMCResult(Result):
@@ -196,7 +197,8 @@ class MCMCResult(Result):
         -------
         DataFrame
             Columns term, estimate (posterior mean), std_error (posterior standard deviation), conf_low, conf_high (90% interval), ess,
-            rhat, mcse.
+            rhat, mcse.  Its `attrs["units"]` has the unit of each term: nats for log_joint, shares of the covariate's range for widths of
+            covariates that are scaled.
 
         Examples
         --------
@@ -222,6 +224,43 @@ class MCMCResult(Result):
         from nrmmix.report.frames import glance
 
         return glance(self)
+
+    def loo(self) -> LeaveOneOut:
+        """Leave-one-out cross-validation by Pareto smoothed importance sampling; see `nrmmix.posterior.leave_one_out`.
+
+        Each draw of the random measure gives each row a density; weighted by its reciprocal draws are those without the row.
+
+        Returns
+        -------
+        LeaveOneOut
+            elpd, se, p_loo, in nats; rows, a DataFrame of elpd and pareto_k by row.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than 50 draws.
+
+        Warns
+        -----
+        UserWarning
+            Where Pareto k is above 0.7 in some rows, as where one is alone in a cluster: refit without these.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("waiting_min ~ 1", nm.datasets.load_faithful(), draws=100, tune=100, chains=2, rng=1)
+        >>> found = fit.loo()
+        >>> found.rows.shape, found.p_loo < 15
+        ((272, 2), True)
+        """
+        from nrmmix.common.warnings import warn
+        from nrmmix.posterior.leave_one_out import leave_one_out
+        from nrmmix.results.datatree import pointwise
+
+        found = leave_one_out(pointwise(self), self.model.frame.index)
+        if found.n_doubtful:
+            warn(f"loo: Pareto k above 0.7 in {found.n_doubtful} rows, whose values cannot be trusted; refit without these.")
+        return found
 
     def to_datatree(self) -> Any:
         """The fit as an xarray DataTree for ArviZ; see `nrmmix.results.datatree.to_datatree`.

@@ -17,7 +17,7 @@ __all__ = ["as_frame", "is_plain", "unknown_column"]
 Levels = Sequence[tuple[Any, ...] | None] | None  # of columns, None for one that has none; None where they are not known
 Totals = np.ndarray | None  # (rows,) of the counts of a row; None where there are none
 
-SUPPORTED = "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas()"
+SUPPORTED = "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas() or __dataframe__()"
 COUNT_BOUND = 1e9  # differences of log gamma functions keep six digits up to here
 COUNTS = "counts are whole numbers, 0 or more and less than 1e9"
 
@@ -53,8 +53,12 @@ def _to_frame(data: Any) -> pd.DataFrame:
         return data
     if isinstance(data, pd.Series):
         return data.to_frame("y1" if data.name is None else data.name)
-    if hasattr(data, "to_pandas"):
+    if hasattr(data, "to_pandas") and not _is_polars(data):  # which needs pyarrow for that
         return _from_pandas(data)
+    if _is_polars(data):
+        return _from_polars(data)
+    if hasattr(data, "__dataframe__"):
+        return _from_interchange(data)
     if isinstance(data, Mapping):
         return _from_columns(data)
     if isinstance(data, np.ndarray):
@@ -76,6 +80,46 @@ def _from_pandas(data: Any) -> pd.DataFrame:
     if not isinstance(converted, (pd.DataFrame, pd.Series)):
         raise TypeError(f"to_pandas() of {name} did not return a DataFrame but {type(converted).__name__}.")
     return _to_frame(converted)
+
+
+def _is_polars(data: Any) -> bool:
+    return type(data).__module__.split(".")[0] == "polars" and hasattr(data, "get_columns")
+
+
+def _from_polars(data: Any) -> pd.DataFrame:
+    """A DataFrame of polars, column by column: numbers as NumPy has them, text and categories with their order."""
+    columns = {}
+    for series in data.get_columns():
+        kind = str(series.dtype)
+        if kind.startswith(("List", "Array", "Struct", "Object", "Binary")):
+            raise ValueError(f"The column {series.name!r} is nested ({kind}): give one number or text a row, as by unnest or explode.")
+        values = series.to_list()
+        if kind.startswith(("Categorical", "Enum")):
+            levels = list(series.cat.get_categories()) if hasattr(series, "cat") else None
+            columns[series.name] = pd.Categorical(values, categories=levels)
+        elif kind in ("Boolean",):
+            columns[series.name] = pd.array(values, dtype="boolean") if None in values else np.array(values, bool)
+        elif kind.startswith(("Int", "UInt", "Float", "Decimal")):
+            columns[series.name] = np.array([np.nan if value is None else float(value) for value in values], float)
+        else:
+            columns[series.name] = pd.Series(values, dtype=object)
+    return pd.DataFrame(columns)
+
+
+def _from_interchange(data: Any) -> pd.DataFrame:
+    """Anything with the dataframe interchange protocol, such as tables of cuDF, Modin, Vaex and Ibis."""
+    import warnings
+
+    name = type(data).__name__
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pandas means to leave the protocol to others one day
+            return _to_frame(pd.api.interchange.from_dataframe(data))
+    except Exception as error:
+        raise TypeError(
+            f"{name} could not be read by the dataframe interchange protocol ({error}): its columns must hold numbers, text, categories or "
+            "truth values, none of them nested."
+        ) from error
 
 
 def _from_columns(data: Mapping[Any, Any]) -> pd.DataFrame:

@@ -36,10 +36,19 @@ def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) 
 
     Responses that are missing do not count.  There is no cluster where all are, or a covariate or an input.
     """
+    shares = probabilities(states, estimate, rows, y)
+    C, ok = shares.shape[1] - 1, np.flatnonzero(~np.isnan(shares[:, 0]))
+    cluster = np.ma.masked_all(len(rows.index), np.int64)
+    best = shares[ok].argmax(axis=1)
+    cluster[ok] = np.where(best < C, best, NEW)
+    return _frame(cluster, shares.max(axis=1), rows.index)
+
+
+def probabilities(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> np.ndarray:
+    """(rows, C + 1) posterior probabilities of the clusters of the estimate, the last that of a new one; NaN where nothing is known."""
     C = int(estimate.max()) + 1
     ok = np.flatnonzero((rows.row >= 0) & observed(y))
-    cluster = np.ma.masked_all(len(rows.index), np.int64)
-    probability = np.full(len(rows.index), np.nan)
+    out = np.full((len(rows.index), C + 1), np.nan)
     for part in parts(len(ok), 8 * (4 * (states.most_clusters + 1) + C)):
         some = ok[part]
         total, top = np.zeros((len(some), C + 1)), np.full((len(some), 1), -np.inf)
@@ -50,10 +59,8 @@ def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) 
                 p, top = np.exp(terms - higher), higher
                 total[:, :C] += p[:, :-1] @ shares
                 total[:, C] += p[:, -1]
-        best = total.argmax(axis=1)
-        cluster[some] = np.where(best < C, best, NEW)
-        probability[some] = total.max(axis=1) / total.sum(axis=1)
-    return _frame(cluster, probability, rows.index)
+        out[some] = total / total.sum(axis=1, keepdims=True)
+    return out
 
 
 def _company(states: States, estimate: np.ndarray) -> np.ndarray:

@@ -1,0 +1,307 @@
+"""Estimators in the manner of scikit-learn: mixtures that cluster and give densities, and density regression.
+
+scikit-learn is an extra: `pip install nrmmix[sklearn]`.  Where it is installed the estimators derive from its base classes and check data
+with its functions, so that they work in pipelines and searches; where it is not they do the same with a few checks of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.api import Model
+from nrmmix.common.messages import count
+from nrmmix.model.families import Gaussian, Regression
+from nrmmix.posterior.predict.membership import probabilities
+from nrmmix.posterior.predict.rows import prediction_rows
+from nrmmix.posterior.predict.states import states_of
+
+try:
+    from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, RegressorMixin
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_random_state, validate_data
+
+    HAS_SKLEARN = True
+except ImportError:
+    HAS_SKLEARN = False
+
+    class NotFittedError(ValueError, AttributeError):
+        """An estimator is asked before it was fitted."""
+
+    class BaseEstimator:
+        """Parameters by the names of the constructor's arguments."""
+
+        @classmethod
+        def _get_param_names(cls) -> list[str]:
+            return sorted(name for name in inspect.signature(cls.__init__).parameters if name != "self")
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            return {name: getattr(self, name) for name in self._get_param_names()}
+
+        def set_params(self, **params: Any) -> Any:
+            for name, value in params.items():
+                if name not in self._get_param_names():
+                    raise ValueError(f"Invalid parameter {name!r} for estimator {self}; there are {', '.join(self._get_param_names())}.")
+                setattr(self, name, value)
+            return self
+
+        def __repr__(self) -> str:
+            defaults = {name: one.default for name, one in inspect.signature(type(self).__init__).parameters.items()}
+            given = {name: value for name, value in self.get_params().items() if value is not defaults[name] and value != defaults[name]}
+            return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
+
+    class ClusterMixin:
+        _estimator_type = "clusterer"
+
+        def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
+            return self.fit(X).labels_
+
+    class DensityMixin:
+        _estimator_type = "DensityEstimator"
+
+    class RegressorMixin:
+        _estimator_type = "regressor"
+
+        def score(self, X: Any, y: Any) -> float:
+            """The coefficient of determination."""
+            y = np.asarray(y, float)
+            return 1.0 - ((y - self.predict(X)) ** 2).sum() / ((y - y.mean(axis=0)) ** 2).sum()
+
+__all__ = ["NRMMixture", "NRMRegressor"]
+
+
+class _Estimator(BaseEstimator):
+    """What both share."""
+
+    def _array(self, X: Any, reset: bool, y: Any = None) -> Any:
+        """Numbers (n, d), and responses where they are given; a ValueError where they cannot be used."""
+        if HAS_SKLEARN:
+            least = 2 if reset else 1
+            if y is None:
+                return validate_data(self, X, reset=reset, ensure_min_samples=least, dtype=np.float64)
+            return validate_data(self, X, y, reset=reset, ensure_min_samples=least, dtype=np.float64, multi_output=True, y_numeric=True)
+        X = self._checked(X, "X", reset)
+        if reset:
+            self.n_features_in_ = X.shape[1]
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input."
+            )
+        if y is None:
+            return X
+        y = np.asarray(y)
+        if y.ndim not in (1, 2) or len(y) != len(X):
+            raise ValueError(f"y must have one value, or a row of them, for each of the {len(X)} rows of X, not the shape {y.shape}.")
+        return X, self._checked(y.reshape(len(y), -1), "y", reset).reshape(y.shape)
+
+    def _checked(self, values: Any, name: str, reset: bool) -> np.ndarray:
+        if hasattr(values, "toarray"):
+            raise TypeError(f"{name} is sparse, and dense data are required; use {name}.toarray().")
+        array = np.asarray(values)
+        if array.ndim != 2:
+            raise ValueError(f"{name} must have 2 dimensions, rows and features, not {array.ndim}. Reshape your data: reshape(-1, 1).")
+        if np.iscomplexobj(array):
+            raise ValueError(f"Complex data not supported: {name} holds complex numbers.")
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} holds something that is no number ({error}); encode text and categories first.") from None
+        if 0 in array.shape:
+            raise ValueError(f"{name} has {array.shape[0]} sample(s) and {array.shape[1]} feature(s); at least one of each is required.")
+        bad = np.argwhere(~np.isfinite(array))
+        if len(bad):
+            i, j = bad[0]
+            raise ValueError(
+                f"Input {name} contains NaN or infinity, first in row {i} and column {j}; {type(self).__name__} takes none: impute such "
+                "cells before, or fit nm.Model with missing=\"marginalize\"."
+            )
+        if reset and len(array) < 2:
+            raise ValueError(f"Found array with n_samples=1 in {name}; a minimum of 2 is required by {type(self).__name__}.")
+        return array
+
+    def _seed(self) -> Any:
+        given = self.random_state
+        if given is None or isinstance(given, (int, np.integer, np.random.Generator, np.random.SeedSequence)):
+            return given
+        if HAS_SKLEARN:
+            given = check_random_state(given)
+        return int(given.randint(2**31 - 1))  # a RandomState
+
+    def _run(self, model: Model) -> Any:
+        return model.fit(
+            self.method, draws=self.draws, tune=self.tune, thin=self.thin, chains=self.chains, rng=self._seed(), cores=self.cores,
+            progress=False,
+        )
+
+    def _fitted(self) -> Any:
+        if not hasattr(self, "result_"):
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments first.")
+        return self.result_
+
+
+class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
+    """A normalized random measure mixture of numbers, the number of components inferred.
+
+    Parameters
+    ----------
+    family, prior
+        As of `nrmmix.Model`: objects, or names such as "gaussian", "diagonal", "dp", "py".
+    method, draws, tune, thin, chains, cores
+        As of `nrmmix.Model.fit`; fewer draws by default.
+    random_state : int, RandomState, Generator or None
+        Seed.
+
+    Attributes
+    ----------
+    result_ : MCMCResult
+        The fit, with all its methods.
+    labels_ : ndarray of int, (n,)
+        The point estimate of the clustering, clusters by size.
+    n_clusters_ : int
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(60, 2)) + np.repeat([0, 8], 30)[:, None]
+    >>> mixture = NRMMixture(draws=50, tune=50, random_state=1).fit(X)
+    >>> mixture.n_clusters_, mixture.predict([[0.0, 0.0], [8.0, 8.0]]).tolist() == [mixture.labels_[0], mixture.labels_[-1]]
+    (2, True)
+    """
+
+    def __init__(
+        self, family: Any = "gaussian", prior: Any = "dp", *, method: Any = "auto", draws: int = 500, tune: int = 500, thin: int = 1,
+        chains: int = 2, cores: int | None = None, random_state: Any = None,
+    ) -> None:
+        self.family, self.prior, self.method, self.draws, self.tune, self.thin = family, prior, method, draws, tune, thin
+        self.chains, self.cores, self.random_state = chains, cores, random_state
+
+    def fit(self, X: Any, y: Any = None) -> NRMMixture:
+        """Fit to rows X (n, d); y is not used."""
+        X = self._array(X, reset=True)
+        self.result_ = self._run(Model(data=X, family=self.family, prior=self.prior))
+        found = self.result_.partition()
+        self.labels_, self.n_clusters_ = found.labels, found.n_clusters
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, n_clusters_) probabilities of the clusters of the estimate, given that a row belongs to one of them."""
+        fit = self._fitted()
+        X = self._array(X, reset=False)
+        states = states_of(fit.posterior, 500)
+        shares = probabilities(states, self.labels_, prediction_rows(fit.model, X), X)[:, :-1]
+        return shares / shares.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n,) the most probable cluster of each row."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """(n,) log posterior predictive densities."""
+        fit = self._fitted()
+        return fit.log_density(self._array(X, reset=False)).to_numpy()
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (n_samples, d) from the posterior predictive distribution, and their most probable clusters."""
+        fit, size = self._fitted(), count("n_samples", n_samples, 1)
+        X = fit.simulate(np.zeros((1, self.n_features_in_)), size, random_state).to_numpy()
+        return X, self.predict(X)
+
+
+class NRMRegressor(RegressorMixin, _Estimator):
+    """Kernel-weighted density regression of one response or several on numbers.
+
+    Parameters
+    ----------
+    family, prior, kernel
+        As of `nrmmix.Model`.  The default family is a regression on the features, of those that are linearly independent.
+    method, draws, tune, thin, chains, cores, random_state
+        See `NRMMixture`.
+
+    Attributes
+    ----------
+    result_ : MCMCResult
+        The fit, with all its methods.  Its columns are x0, x1, ... and y, or y0, y1, ... where there are several responses.
+    n_features_in_ : int
+
+    Notes
+    -----
+    Constant features, and such as equal another, are left out.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 6, 60)
+    >>> regressor = NRMRegressor(draws=50, tune=50, random_state=1).fit(x[:, None], np.sin(x))
+    >>> bool(regressor.score(x[:, None], np.sin(x)) > 0.9)
+    True
+    """
+
+    def __init__(
+        self, family: Any = None, prior: Any = "dp", kernel: Any = None, *, method: Any = "auto", draws: int = 500, tune: int = 500,
+        thin: int = 1, chains: int = 2, cores: int | None = None, random_state: Any = None,
+    ) -> None:
+        self.family, self.prior, self.kernel, self.method, self.draws, self.tune = family, prior, kernel, method, draws, tune
+        self.thin, self.chains, self.cores, self.random_state = thin, chains, cores, random_state
+
+    def fit(self, X: Any, y: Any) -> NRMRegressor:
+        """Fit responses y (n,) or (n, d) on features X (n, q)."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        X, y = self._array(X, reset=True, y=y)
+        self._flat = y.ndim == 1
+        table, names = self._table(X), ["y"] if y.ndim == 1 else [f"y{j}" for j in range(y.shape[1])]
+        _, first = np.unique(X, axis=1, return_index=True)
+        used = [f"x{j}" for j in sorted(first) if np.ptp(X[:, j]) > 0]
+        formula = f"{' + '.join(names)} ~ {' + '.join(used) or '1'}"
+        data = table.assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))
+        family = self.family if self.family is not None else _design(table[used])
+        self.result_ = self._run(Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None))
+        return self
+
+    @staticmethod
+    def _table(X: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Means (n,) or (n, d) of the responses."""
+        fit = self._fitted()
+        means = fit.predict(self._table(self._array(X, reset=False)))["estimate"].to_numpy()
+        return means if self._flat else means.reshape(len(X), -1)
+
+    def predict_quantile(self, X: Any, q: Any = (0.05, 0.5, 0.95)) -> np.ndarray:
+        """Quantiles (n, Q) of the response, of several (n, d, Q)."""
+        fit = self._fitted()
+        table = fit.predict(self._table(self._array(X, reset=False)), "quantile", q=q)["estimate"].to_numpy()
+        return table.reshape(len(X), -1) if self._flat else table.reshape(len(X), fit.model.n_dim, -1)
+
+    def score_samples(self, X: Any, y: Any) -> np.ndarray:
+        """(n,) log densities of responses given features."""
+        fit = self._fitted()
+        X, y = self._array(X, reset=False, y=y)
+        names = fit.model.frame.response_names
+        return fit.log_density(self._table(X).assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))).to_numpy()
+
+    def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
+        """Responses (n_samples, n) or (n_samples, n, d) drawn at the rows X."""
+        fit, size = self._fitted(), count("n_samples", n_samples, 1)
+        drawn = fit.simulate(self._table(self._array(X, reset=False)), size, random_state).to_numpy().reshape(size, len(X), -1)
+        return drawn[..., 0] if self._flat else drawn
+
+
+def _design(features: pd.DataFrame) -> Any:
+    """A regression on linearly independent features; constants where there are none, or fewer rows than twice as many."""
+    from scipy.linalg import qr
+
+    X = features.to_numpy()
+    if not X.size or len(X) < 2 * (X.shape[1] + 1):
+        return Gaussian()
+    centred = X - X.mean(axis=0)
+    R, pivot = qr(centred / np.linalg.norm(centred, axis=0), mode="r", pivoting=True)
+    kept = sorted(pivot[: int((np.abs(np.diag(R)) > 1e-8).sum())])
+    return Regression(" + ".join(["1", *(features.columns[j] for j in kept)]))

@@ -1,0 +1,133 @@
+"""Estimators: their own check suite, and that of scikit-learn where it is installed."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import nrmmix as nm
+from nrmmix.sklearn import HAS_SKLEARN, NotFittedError, NRMMixture, NRMRegressor
+
+SMALL = {"draws": 30, "tune": 30, "chains": 1, "random_state": 3}
+rng = np.random.default_rng(0)
+X = np.vstack([rng.normal(size=(30, 2)), rng.normal(size=(20, 2)) + 8])
+Y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=50)
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return NRMMixture(**SMALL).fit(X)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return NRMRegressor(**SMALL).fit(X, Y)
+
+
+def test_mixture(mixture):
+    assert mixture.n_clusters_ == mixture.labels_.max() + 1 and mixture.n_features_in_ == 2
+    assert len(set(mixture.labels_[:30])) == 1 != len(set(mixture.labels_))
+    shares = mixture.predict_proba(X)
+    assert shares.shape == (50, mixture.n_clusters_) and np.allclose(shares.sum(axis=1), 1)
+    assert np.array_equal(mixture.predict(X), shares.argmax(axis=1)) and np.array_equal(mixture.predict(X), mixture.labels_)
+    np.testing.assert_array_equal(mixture.score_samples(X), mixture.result_.log_density(X))
+    assert mixture.score(X) == pytest.approx(mixture.score_samples(X).mean())
+    drawn, labels = mixture.sample(400, random_state=1)
+    assert drawn.shape == (400, 2) and abs((labels == mixture.labels_[0]).mean() - 0.6) < 0.15
+    assert np.array_equal(NRMMixture(**SMALL).fit_predict(X), mixture.labels_)
+
+
+def test_probabilities_are_those_of_predict(mixture):
+    table = mixture.result_.predict(X, "cluster")
+    known = table["cluster"].to_numpy() >= 0
+    assert np.array_equal(table["cluster"].to_numpy()[known], mixture.predict(X)[known])
+
+
+def test_regressor(regressor):
+    assert regressor.score(X, Y) > 0.5 and regressor.predict(X).shape == (50,)
+    low, middle, high = regressor.predict_quantile(X, (0.05, 0.5, 0.95)).T
+    assert (low < middle).all() and (middle < high).all() and ((Y > low) & (Y < high)).mean() > 0.6
+    assert regressor.sample(X[:4], 3, random_state=1).shape == (3, 4) and regressor.score_samples(X, Y).shape == (50,)
+    both = NRMRegressor(**SMALL).fit(X, np.column_stack([Y, X[:, 1]]))
+    assert both.predict(X).shape == (50, 2) and both.predict_quantile(X[:3]).shape == (3, 2, 3) and both.sample(X[:4]).shape == (1, 4, 2)
+    awkward = np.column_stack([X, X[:, 0], np.ones(50), X.sum(axis=1)])
+    fit = NRMRegressor(**SMALL).fit(awkward, Y)
+    assert fit.n_features_in_ == 5 and fit.result_.model.formula == "y ~ x0 + x1 + x4" and np.isfinite(fit.predict(awkward)).all()
+    assert NRMRegressor(**SMALL).fit(np.ones((50, 1)), Y).predict([[1.0]])[0] == pytest.approx(Y.mean(), abs=0.3)
+
+
+@pytest.mark.parametrize("made", [NRMMixture, NRMRegressor])
+def test_protocol(made):
+    """What scikit-learn asks of every estimator."""
+    one = made(**SMALL)
+    before = one.get_params()
+    assert before["draws"] == 30 and made(**before).get_params() == before
+    assert one.set_params(draws=20) is one and one.draws == 20
+    with pytest.raises(ValueError, match="colour"):
+        one.set_params(colour=3)
+    with pytest.raises(NotFittedError):
+        one.predict(X)
+    data, target = X.copy(), Y.copy()
+    assert one.fit(data, target) is one and np.array_equal(data, X) and np.array_equal(target, Y)
+    assert one.get_params() == before | {"draws": 20}, "fitting leaves parameters alone"
+    assert all(name.startswith("_") or name.endswith("_") for name in vars(one).keys() - before.keys())
+    again = pickle.loads(pickle.dumps(one))
+    assert np.array_equal(again.predict(X), one.predict(X))
+    apart = np.concatenate([one.predict(row[None]) for row in X[:5]])
+    np.testing.assert_allclose(apart, one.predict(X[:5]), rtol=1e-7)
+    assert np.array_equal(made(**SMALL).set_params(draws=20).fit(X.tolist(), Y.tolist()).predict(X), one.predict(X))
+    assert np.array_equal(one.predict(X), one.predict(np.asfortranarray(X)))
+    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 2 features"):
+        one.predict(np.ones((2, 3)))
+
+
+BAD = {
+    "NaN": (np.where(np.arange(50)[:, None] == 3, np.nan, X), "NaN"),
+    "infinity": (np.where(np.arange(50)[:, None] == 3, np.inf, X), "infinity"),
+    "strings": (np.array([["a", "b"]] * 50), "number|could not convert|string"),
+    "one sample": (X[:1], "n_samples=1|1 sample|minimum of 2"),
+    "no sample": (X[:0], "0 sample"),
+    "no feature": (X[:, :0], r"0 feature"),
+    "one dimension": (X[:, 0], "Reshape your data|2D array|2 dimensions"),
+    "complex": (X * 1j, "Complex data not supported"),
+}
+
+
+@pytest.mark.parametrize("made", [NRMMixture, NRMRegressor])
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(made, name):
+    data, message = BAD[name]
+    with pytest.raises(ValueError, match=message):
+        made(**SMALL).fit(data, Y[: len(data)])
+
+
+def test_more_bad_input(mixture):
+    from scipy.sparse import csr_array
+
+    with pytest.raises((TypeError, ValueError), match=r"(?i)sparse"):
+        mixture.predict(csr_array(X))
+    with pytest.raises(ValueError):
+        NRMRegressor(**SMALL).fit(X, Y[:-1])
+    with pytest.raises(ValueError, match="requires y"):
+        NRMRegressor(**SMALL).fit(X, None)
+    assert NRMMixture(**SMALL).fit(X[:, :1]).predict_proba(X[:, :1]).shape[0] == 50, "one feature will do"
+    legacy = np.random.RandomState(3)
+    assert NRMMixture(**SMALL).set_params(random_state=legacy).fit(X).n_clusters_ >= 1
+
+
+@pytest.mark.skipif(not HAS_SKLEARN, reason="scikit-learn is not installed")
+@pytest.mark.parametrize("made", [NRMMixture, NRMRegressor])
+def test_check_estimator(made):
+    from sklearn.utils.estimator_checks import check_estimator
+
+    check_estimator(made(**SMALL))
+
+
+def test_models_and_fits_can_be_pickled_and_shown():
+    fit = nm.fit("waiting_min ~ eruptions_min", nm.datasets.load_faithful(), draws=9, tune=9, chains=1, rng=1)
+    again = pickle.loads(pickle.dumps(fit))
+    assert again.predict({"eruptions_min": [3.0]}, rng=1).equals(fit.predict({"eruptions_min": [3.0]}, rng=1))
+    assert fit.model._repr_html_().startswith("<pre>Kernel-NRM")
+    assert "&lt;b&gt;" in nm.Model(data={"<b>": X[:, 0]})._repr_html_(), "names are escaped"
