@@ -103,7 +103,7 @@ class Clustering:
             color = to_rgba_array(style.CYCLE[rank % len(style.CYCLE)]).repeat(rows.sum(), axis=0)
             color[:, 3] = crowd * (FAINTEST + (1 - FAINTEST) * self.probability[rows])
             marker = style.MARKERS[rank % len(style.MARKERS)]
-            looks = {"s": 20 * crowd**2, "linewidths": 0, "rasterized": len(x) > 5000, "label": f"cluster {cluster} ({rows.sum()})"}
+            looks = {"s": 20 * crowd, "linewidths": 0, "rasterized": len(x) > 5000, "label": f"cluster {cluster} ({rows.sum()})"}
             ax.scatter(x[rows], y[rows], c=color, marker=marker, **looks)
 
     def handles(self, ax: Axes) -> list[Any]:

@@ -97,7 +97,8 @@ def effects(
             own = scattered(model, name, style.PLASTIC) if shapes(model)[name] == kinds.COUNT else values_of(model, name)
             one.plot(covariate.scattered(), own, **style.points(model.n_obs) | {"alpha": 0.3})
             for number, group in enumerate(groups):
-                color = style.ORANGE if group is None else style.CYCLE[number % len(style.CYCLE)]
+                alone = style.ORANGE if grouping is None else "black"
+                color = alone if group is None else style.CYCLE[number % len(style.CYCLE)]
                 label = None if group is None else f"{grouping.name} = {style.text(group)}"
                 fixed = {} if group is None else {grouping.name: group}
                 _effect(fit, one, covariate, name, held, fixed, average, points, color, label, bands)

@@ -100,7 +100,7 @@ def _fitted(fit: MCMCResult, newdata: Any, response: np.ndarray | None) -> dict[
     model, blocks = fit.model, fit.model.blocks
     names, of = blocks.mean_names(), blocks.mean_responses()
     if model.is_regression:
-        fitted = fit.predict(newdata, "mean")["estimate"].to_numpy().reshape(-1, len(names))
+        fitted = fit.predict(newdata, "mean")["estimate"].to_numpy(copy=True).reshape(-1, len(names))
         if newdata is None:
             rows, expected = imputation.expected_cells(fit.posterior)
             fitted[rows] = np.where(np.isnan(response[rows])[:, of], expected, fitted[rows])

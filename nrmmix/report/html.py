@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 110
+FEW = 6  # responses that a title names
+WIDE = 1.6  # times the height, from which on a picture is scrolled on a narrow screen instead of shrunk
 HEADINGS = {"ppc": "posterior predictive check"}  # of kinds that are abbreviations
 LONGEST = 20  # numbers of a hyperparameter that are written one by one where they are all the same
 LIBRARIES = ("numpy", "scipy", "numba", "pandas")
@@ -53,6 +55,7 @@ pre { background: #f5f5f5; padding: 0.8rem 1rem; white-space: pre-wrap; overflow
 figure { margin: 0 0 1.5rem; }
 figcaption { color: #444; font-size: 0.9rem; }
 img { max-width: 100%; height: auto; }
+@media (max-width: 40em) { figure { overflow-x: auto; } img.wide { max-width: none; width: 40rem; } }
 @media print { nav { display: none; } figure { break-inside: avoid; } .nrmmix { font-size: 0.75rem; } }"""
 
 
@@ -84,7 +87,9 @@ def _parts(fit: MCMCResult | VariationalResult) -> _Parts:
 
 def _page(fit: MCMCResult | VariationalResult) -> str:
     model, parts = fit.model, _parts(fit)
-    title = escape(f"{model.title}: {model.formula or listed(model.frame.response_names)}")
+    names = model.frame.response_names
+    what = model.formula or (listed(names) if len(names) <= FEW else f"{listed(names[:2])} and {len(names) - 2} responses more")
+    title = escape(f"{model.title}: {what}")
     fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     pictures = "\n".join(_picture(fit, kind) for kind in parts.kinds)
     state = "good" if parts.is_good else "doubtful"
@@ -153,10 +158,9 @@ def _picture(fit: MCMCResult | VariationalResult, kind: str) -> str:
     text = variational.description(kind) if isinstance(fit, VariationalResult) else KINDS[kind].draw.__doc__ or name
     caption = escape(" ".join(text.split("\n\n")[0].split()))
     coded = base64.b64encode(data.getvalue()).decode()
-    return (
-        f'{heading}\n<figure>\n<img alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">\n'
-        f"<figcaption>{caption}</figcaption>\n</figure>"
-    )
+    kind_of = ' class="wide"' if width > WIDE * height else ""
+    image = f'<img{kind_of} alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">'
+    return f"{heading}\n<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
 
 
 def _heading(kind: str) -> str:

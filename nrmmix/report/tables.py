@@ -44,8 +44,9 @@ STYLE = """\
 .nrmmix p { max-width: 60em; }
 .nrmmix .t { overflow-x: auto; }
 @media (max-width: 40em) {
-.nrmmix table { font-size: 0.75em; }
-.nrmmix th, .nrmmix td { padding: 0.15em 0.35em; overflow-wrap: anywhere; }
+.nrmmix table { font-size: 0.72em; }
+.nrmmix th, .nrmmix td { padding: 0.15em 0.3em; }
+.nrmmix td.l { overflow-wrap: anywhere; }
 .nrmmix .r { white-space: normal; }
 }
 </style>"""

@@ -321,8 +321,8 @@ class Result:
         >>> data.loc[3, "waiting_min"] = np.nan
         >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", data, missing="marginalize", draws=50, tune=50, chains=2, rng=1)
         >>> tables = fit.impute(draws=3)
-        >>> len(tables), tables[0]["waiting_min"].isna().sum(), list(tables.cells)
-        (3, 0, ['estimate', 'lower', 'upper'])
+        >>> len(tables), bool(tables[0]["waiting_min"].isna().any()), list(tables.cells)
+        (3, False, ['estimate', 'lower', 'upper'])
         """
         from nrmmix.posterior.imputation import impute
 

@@ -57,7 +57,7 @@ def _to_frame(data: Any) -> pd.DataFrame:
         return _from_pandas(data)
     if _is_polars(data):
         return _from_polars(data)
-    if hasattr(data, "__dataframe__"):
+    if hasattr(data, "__dataframe__") and not isinstance(data, type):
         return _from_interchange(data)
     if isinstance(data, Mapping):
         return _from_columns(data)
