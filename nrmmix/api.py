@@ -7,8 +7,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from nrmmix.common.compiling import expect_longer
-from nrmmix.common.guidance import advice, guided
 from nrmmix.common.interrupts import interrupts_delayed
+from nrmmix.common.messages import advice, guided
 from nrmmix.kernels.core import jit
 from nrmmix.model.specification import Specification
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.common.guidance import WORDS, guided
+from nrmmix.common.messages import WORDS, guided
 
 SMALL = {"draws": 5, "tune": 5, "chains": 1, "rng": 1}
 X = np.arange(30.0)

@@ -11,7 +11,7 @@ from support.pictures import FEW, fitted, labelled, legend, table, vertices
 
 import nrmmix as nm
 from nrmmix.plots import mixtures, predictive, style
-from nrmmix.posterior.predict.given import marginal_density
+from nrmmix.posterior.given import marginal_density
 
 leaves_nothing = pictures.leaves_nothing
 MEAN = "posterior mean of E[y | x]"

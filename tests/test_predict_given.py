@@ -9,7 +9,7 @@ from scipy import stats
 
 import nrmmix as nm
 from nrmmix.model.families.distributions import Elliptical, Normal
-from nrmmix.posterior.predict.given import weighted_band
+from nrmmix.posterior.given import weighted_band
 
 RUN = {"draws": 12, "tune": 30, "chains": 2, "rng": 1}
 N = 40

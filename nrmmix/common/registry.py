@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple, TypeVar
 
-from nrmmix.common.guidance import guided
+from nrmmix.common.messages import guided
 
 ROLES = ("hyperprior", "prior", "family", "kernel", "move", "method")  # a base class says which, by its attribute `role`
 Made = TypeVar("Made", bound=type)

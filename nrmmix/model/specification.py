@@ -12,8 +12,7 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from nrmmix.common.guidance import guided
-from nrmmix.common.messages import did_you_mean, listed, printable, quoted
+from nrmmix.common.messages import did_you_mean, guided, listed, printable, quoted
 from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.entry import Entry

@@ -12,7 +12,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.kinds import LEVELS, NUMBER, SHARE, Bands, check, kind, levels_of, responses, scattered, shapes, values_of
 from nrmmix.plots.predictive import bars, over_rows
-from nrmmix.posterior.predict.given import marginal_density
+from nrmmix.posterior.given import marginal_density
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:

@@ -24,7 +24,8 @@ from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.predict.given import Conditioned, Known, log_weights, torn_blocks
+from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.given import Conditioned, Known, log_weights, torn_blocks
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
 
@@ -72,9 +73,13 @@ class Gaps(NamedTuple):
         return cls(rows, y, frame.inputs[rows], model.blocks.totals(y), alike)
 
 
-def impute(posterior: Posterior, draws: int = 20, rng: Any = None, data: Any = None, interval: float = 0.9) -> Imputations:
+def impute(
+    posterior: Posterior | FactorPosterior, draws: int = 20, rng: Any = None, data: Any = None, interval: float = 0.9
+) -> Imputations:
     """Completed tables; see `nrmmix.MCMCResult.impute`."""
     model, size, share = posterior.specification, count("draws", draws, 1), probability("interval", interval)
+    if not isinstance(posterior, Posterior):
+        raise ValueError("impute: a variational posterior has no clusters that rows are drawn into; fit by chains, method=\"auto\".")
     table, gaps = _table(model, data), Gaps.of(model)
     _check(model, gaps)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
@@ -125,13 +130,15 @@ def _completions(states: States, gaps: Gaps, rng: np.random.Generator) -> Iterat
 
 # ---- what is expected of rows given their clusters
 
-def fitted(posterior: Posterior, draws: int = STATES) -> np.ndarray:
+def fitted(posterior: Posterior | FactorPosterior, draws: int = STATES) -> np.ndarray:
     """(n, n_mean) means of the responses of the rows that were fitted, given the cluster of the row; of missing cells given the others.
 
     Of a cluster the posterior mean of its mean, averaged over draws of the partition.
     """
-    model, states = posterior.specification, states_of(posterior, draws)
-    rows = prediction_rows(model, None)
+    model = posterior.specification
+    if not isinstance(posterior, Posterior):  # clusters that rows belong to by halves
+        return fitted_to_new(posterior, None, model.frame.response, draws)
+    states, rows = states_of(posterior, draws), prediction_rows(model, None)
     given = rows.given[rows.row]
     out = np.zeros((model.n_obs, model.packed.n_mean))
     with announced():
@@ -148,7 +155,7 @@ def fitted(posterior: Posterior, draws: int = STATES) -> np.ndarray:
     return out
 
 
-def fitted_to_new(posterior: Posterior, newdata: Any, y: np.ndarray, draws: int = STATES) -> np.ndarray:
+def fitted_to_new(posterior: Posterior | FactorPosterior, newdata: Any, y: np.ndarray, draws: int = STATES) -> np.ndarray:
     """(rows, n_mean) the same for new rows, of which the responses y (rows, d) are known, NaN where they are not.
 
     Of a known response the mean in the clusters that the row may belong to, of another its mean given those that are known.

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common import memory
+from nrmmix.common.messages import guided
 from nrmmix.common.warnings import warn
-from nrmmix.common.guidance import guided
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 
 COPIES = 2  # of partitions, as int32, that a search takes
 Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster"]
-UNITS = {  # of predictions, in their `attrs["units"]`
-    **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
-    "density": "probability per unit of each response; of counts and categories probabilities",
-    **dict.fromkeys(("cdf", "exceedance", "cluster"), "probabilities"),
-}
 
 
 class Result:
@@ -128,10 +123,9 @@ class Result:
         is the smallest whole number whose distribution function is q or more.  Where some responses of a row are missing its density is
         that of the others, and so is its cluster.
 
-        With `given` the estimate is E[f(y_given, y)] / E[f(y_given)], the law of a new row once these responses of it have been
-        observed, and the band that of the random conditional density, draws weighted by the density that they give to what was
-        observed.  Without it new data of a mixture that hold some of its responses are refused where the prediction would not depend on
-        them.
+        With `given` the estimate is E[f(y_given, y)] / E[f(y_given)], the law of a new row of which these responses are observed, and the
+        band that of the random conditional density, draws weighted by the density of what is observed.  Without it new data of a mixture
+        that hold some of its responses are refused where the prediction would ignore them.
 
         Sparse counts: the means, the same in every row, have the index `response` alone, and densities that of the rows alone.
 
@@ -147,13 +141,10 @@ class Result:
         """
         from nrmmix.posterior.predict.tables import predict
 
-        table = predict(
+        return predict(
             self._averaged(kind, draws), newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
             estimate=self._estimate, **({} if given is None else {"given": given}),
         )
-        if hasattr(table, "attrs"):
-            table.attrs["units"] = UNITS[kind]
-        return table
 
     @guided
     def contrasts(
@@ -305,8 +296,7 @@ class Result:
         Returns
         -------
         Imputations
-            A list of DataFrames with the rows that were fitted, columns and types as they were given; its `cells` has an estimate and an
-            interval for each missing cell.
+            A list of DataFrames, rows, columns and types as fitted; `cells` has an estimate and an interval for each missing cell.
 
         Raises
         ------

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.guidance import guided
-from nrmmix.common.messages import did_you_mean
+from nrmmix.common.messages import did_you_mean, guided
 from nrmmix.inference.mcmc import proposals
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
 from nrmmix.posterior.leave_one_out import LeaveOneOut
-from nrmmix.results.base import Result, result_of, wraps
+from nrmmix.results.base import Result, wraps
 
 
 class MCMCResult(Result):

@@ -135,6 +135,7 @@ class KernelState:
         return DrawnMeasure(self.model, self.widths, np.zeros(K), np.zeros(K, np.int64), self.components(np.arange(K), rng), np.zeros(1))
 
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        provide(self.model, self.data.block, (layout.SAMPLE,))
         return predictive.draw_components_of(self.data, self.state, self.model.packed.n_theta, clusters, rng)
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -22,7 +22,7 @@ from nrmmix.model.replicates import Replicates, parts
 from nrmmix.model.replicates import known as known_totals
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.predict.given import Conditioned, Known, known_responses, known_values, log_weights, torn_blocks
+from nrmmix.posterior.given import Conditioned, Known, known_responses, known_values, log_weights, torn_blocks
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import PosteriorState, States, states_of
 

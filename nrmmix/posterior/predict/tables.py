@@ -23,6 +23,7 @@ from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
 from nrmmix.posterior.predict import membership
 from nrmmix.posterior.predict.functionals import (
     Cdf,
@@ -35,7 +36,6 @@ from nrmmix.posterior.predict.functionals import (
     over_cases,
     over_rows,
 )
-from nrmmix.posterior.predict.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
@@ -43,6 +43,11 @@ from nrmmix.posterior.predict.states import States, log_terms, states_of
 KINDS = ("mean", "density", "cdf", "exceedance", "quantile", "cluster")
 OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance}
 AVERAGES = ("density", "log")
+UNITS = {  # of predictions, in their `attrs["units"]`
+    **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
+    "density": "probability per unit of each response; of counts and categories probabilities",
+    **dict.fromkeys(("cdf", "exceedance", "cluster"), "probabilities"),
+}
 
 
 @dataclass(frozen=True)
@@ -101,18 +106,27 @@ def predict(
         named = len(responses) > 1 if response is None else not isinstance(response, str)
     query = Query(posterior, newdata, prediction_rows(model, newdata), responses, named, share, size, seed)
     with announced():
-        if known is not None:
-            if kind == "cluster":
-                return membership.of_rows(query.states(), estimate(), query.rows, known_values(model, newdata, known))
-            joint = kind == "density" and response is None and len(responses) > 1
-            return _given(query, kind, known, known_values(model, newdata, known), at, q, joint)
-        if kind == "mean":
-            return _mean(query)
-        if kind == "quantile":
-            return _quantile(query, q)
+        table = _predicted(query, kind, known, at, q, response, estimate)
+    table.attrs["units"] = UNITS[kind]
+    return table
+
+
+def _predicted(
+    query: Query, kind: str, known: np.ndarray | None, at: Any, q: Any, response: Any, estimate: Callable[[], np.ndarray]
+) -> pd.DataFrame:
+    model = query.model
+    if known is not None:
+        y = known_values(model, query.newdata, known)
         if kind == "cluster":
-            return _cluster(query, estimate)
-        return _curve(query, kind, at, joint=kind == "density" and response is None and model.n_dim > 1)
+            return membership.of_rows(query.states(), estimate(), query.rows, y)
+        return _given(query, kind, known, y, at, q, kind == "density" and response is None and len(query.responses) > 1)
+    if kind == "mean":
+        return _mean(query)
+    if kind == "quantile":
+        return _quantile(query, q)
+    if kind == "cluster":
+        return _cluster(query, estimate)
+    return _curve(query, kind, at, joint=kind == "density" and response is None and model.n_dim > 1)
 
 
 def check_points(kind: str, at: Any) -> None:
