@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nrmmix.common.machine import available_cores, in_threads
 from nrmmix.common.messages import count, one_of
 from nrmmix.kernels import partitions as kernels
 from nrmmix.model.frame.labels import by_size, canonical
-from nrmmix.posterior.threads import available_cores, in_threads
 
 __all__ = ["CredibleBall", "Partition", "binder", "canonical", "estimate", "expected_loss", "similarity", "vi"]
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from nrmmix.common import memory
+from nrmmix.common import machine
 from nrmmix.common.messages import guided
 from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
@@ -429,15 +429,15 @@ class Result:
 
     def _labels(self) -> np.ndarray:
         """Partitions (draws, n) of all chains; of those that memory has no room for, which are copied as int32, evenly spread ones."""
-        labels, free = self.draws.flat("labels"), memory.available()
+        labels, free = self.draws.flat("labels"), machine.available()
         needed = COPIES * 4 * labels.size
-        if needed <= memory.SHARE * free:
+        if needed <= machine.SHARE * free:
             return labels
-        every = math.ceil(needed / (memory.SHARE * free))
+        every = math.ceil(needed / (machine.SHARE * free))
         if every > len(labels) // 2:
             raise ValueError(
-                f"{len(labels)} partitions of {labels.shape[1]} rows would take {memory.text(needed)}, and this machine has "
-                f"{memory.text(free)} free; free some."
+                f"{len(labels)} partitions of {labels.shape[1]} rows would take {machine.text(needed)}, and this machine has "
+                f"{machine.text(free)} free; free some."
             )
         warn(f"memory is short: of {len(labels)} draws every {every}th is used")
         return labels[::every]
@@ -499,21 +499,3 @@ class Result:
         from nrmmix.plots import plot
 
         return plot(self, kind, ax, **options)
-
-
-WRAPPERS: dict[type, Callable[[Any, Specification], Any]] = {}  # by the type of what a method gives back
-
-
-def wraps(outcome: type) -> Callable[[Callable[[Any, Specification], Any]], Callable[[Any, Specification], Any]]:
-    """Decorator: a function (outcome, model) that makes the result of outcomes of a type."""
-
-    def register(function: Callable[[Any, Specification], Any]) -> Callable[[Any, Specification], Any]:
-        WRAPPERS[outcome] = function
-        return function
-
-    return register
-
-
-def result_of(outcome: Any, model: Specification) -> Any:
-    """The result of a fit, from what its method gave back."""
-    return WRAPPERS[type(outcome)](outcome, model)

@@ -15,7 +15,8 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
 from nrmmix.posterior.leave_one_out import LeaveOneOut
-from nrmmix.results.base import Result, wraps
+from nrmmix.results.base import Result
+from nrmmix.results.outcomes import wraps
 
 
 class MCMCResult(Result):

@@ -16,8 +16,8 @@ from nrmmix.inference.mcmc.driving import Saver
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.inference.mcmc.sampling import go_on as sampled_on
 from nrmmix.model.specification import Specification
-from nrmmix.results.base import result_of
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.outcomes import result_of
 
 EVERY = "5min"
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}

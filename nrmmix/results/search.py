@@ -16,7 +16,8 @@ from nrmmix.model.log_joint import log_joint
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
-from nrmmix.results.base import Result, wraps
+from nrmmix.results.base import Result
+from nrmmix.results.outcomes import wraps
 
 PICTURES = ("dendrogram", "clusters", "density")
 LACKING = {  # what fits have and searches have not, and what there is instead

@@ -14,7 +14,8 @@ from nrmmix.inference.variational.run import VariationalOutcome
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.partition import LOSSES, SIMILARITY_LIMIT, Partition, canonical, expected_loss
-from nrmmix.results.base import Result, wraps
+from nrmmix.results.base import Result
+from nrmmix.results.outcomes import wraps
 
 PICTURES = ("density", "clusters", "responsibilities", "elbo", "n_clusters")
 MOST_SAMPLED, LEAST_SAMPLED, LABELS = 100, 10, 2e6  # partitions drawn from q for the loss of a point estimate, and labels in them all

@@ -12,7 +12,6 @@ import pytest
 from reliability.amount import note, times
 
 import nrmmix as nm
-from nrmmix.common import memory
 
 RUN = {"draws": 12, "tune": 6, "chains": 2, "rng": 3}
 
@@ -168,7 +167,7 @@ def small_machine(monkeypatch):
     """A machine with so many bytes free."""
 
     def free(size):
-        monkeypatch.setattr(memory, "available", lambda: float(size))
+        monkeypatch.setattr(machine, "available", lambda: float(size))
 
     return free
 
@@ -209,10 +208,10 @@ def test_the_limit_of_a_control_group_counts(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("3000000000\n")
     (tmp_path / "memory.current").write_text("2500000000\n")
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 100000000\n")
-    monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    assert memory.available() == min(6e8, memory._free())
+    monkeypatch.setattr(machine, "CGROUP", tmp_path)
+    assert machine.available() == min(6e8, machine._free())
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory._left_in_group() == float("inf")
+    assert machine._left_in_group() == float("inf")
 
 
 @pytest.mark.filterwarnings("ignore:memory is short:UserWarning")
@@ -223,7 +222,7 @@ def test_partitions_that_do_not_fit_are_thinned(small_machine):
     with pytest.warns(UserWarning, match="memory is short: of 200 draws every 5th is used"):
         assert fit.partition(rng=1).labels.shape == every.shape
     small_machine(1000)
-    with pytest.raises(ValueError, match="200 partitions of 82 rows would take .* kB, and this machine has 1.0 kB free"):
+    with pytest.raises(ValueError, match=r"200 partitions of 82 rows would take .* kB, and this machine has 1.0 kB free"):
         fit.partition(rng=1)
 
 

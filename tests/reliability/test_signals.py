@@ -77,7 +77,7 @@ def test_an_interrupt_in_tuning_says_where_the_fit_is(galaxy):
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
-    with pytest.raises(KeyboardInterrupt, match="before the first draw.*`fit` can be extended") as caught:
+    with pytest.raises(KeyboardInterrupt, match=r"before the first draw.*`fit` can be extended") as caught:
         galaxy.fit(draws=5, tune=10**7, chains=2, rng=1)
     timer.join()
     signal.signal(signal.SIGINT, usual)

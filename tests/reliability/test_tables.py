@@ -66,7 +66,7 @@ def test_types_missing_values_and_encodings_as_they_are_given(tmp_path):
     assert found["id"].tolist() == ["007", "012"] and np.isnan(found["y"][1]) and found["land"].tolist() == ["NA", "DE"] and not remarks
     found, _ = table(tmp_path, "größe\n1\n2\n".encode("latin-1"), encoding="latin-1")
     assert list(found) == ["größe"]
-    with pytest.raises(ValueError, match="unknown column in --dtype 'idd'.*did you mean 'id'"):
+    with pytest.raises(ValueError, match=r"unknown column in --dtype 'idd'.*did you mean 'id'"):
         table(tmp_path, "id,y\n007,1\n", dtype={"idd": "str"})
     _, remarks = table(tmp_path, "y\n1\n2\n3\nn.d.\n")
     assert remarks == [

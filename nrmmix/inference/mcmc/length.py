@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.common import memory
+from nrmmix.common import machine
 from nrmmix.common.messages import count
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc.store import Store
@@ -43,11 +43,11 @@ def checked(draws: Any) -> int | str:
 def most_draws(store: Store) -> int:
     """Draws of each chain that are kept at most, a multiple of QUARTERS; fewer where they take much memory, and said where it is short."""
     each = max(store.bytes_each, 1)
-    wanted, room = min(MOST, max(BYTES / each, LEAST)), memory.SHARE * memory.available() / (2 * each)  # halving takes a copy
+    wanted, room = min(MOST, max(BYTES / each, LEAST)), machine.SHARE * machine.available() / (2 * each)  # halving takes a copy
     if room < QUARTERS:
         raise ValueError(
-            f"{QUARTERS} draws of {store.chains} chains would take {memory.text(QUARTERS * each)}, and this machine has "
-            f'{memory.text(memory.available())} free; keep less of each: store="partition" or "scalars".'
+            f"{QUARTERS} draws of {store.chains} chains would take {machine.text(QUARTERS * each)}, and this machine has "
+            f'{machine.text(machine.available())} free; keep less of each: store="partition" or "scalars".'
         )
     if room < wanted:
         warn(

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from nrmmix.common import memory
+from nrmmix.common import machine
 from nrmmix.common.messages import one_of
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc.chain import Chain, Record
@@ -163,14 +163,14 @@ def joined(first: dict[str, np.ndarray] | None, second: dict[str, np.ndarray]) -
 
 def check_room(store: Store, draws: int, argument: str = "draws") -> None:
     """Refuse draws that this machine has no room for, and warn of those that take more than half: pages are taken only when written."""
-    needed, free = draws * store.bytes_each, memory.available()
+    needed, free = draws * store.bytes_each, machine.available()
     if needed > free:
         raise ValueError(
-            f"{argument}={draws} of {store.chains} chains would take {memory.text(needed)}, and this machine has {memory.text(free)} free; "
+            f"{argument}={draws} of {store.chains} chains would take {machine.text(needed)}, and this machine has {machine.text(free)} free; "
             'take fewer draws, with thin= to spread them over as many iterations, or keep less of each: store="partition" or "scalars".'
         )
-    if needed > memory.SHARE * free:
+    if needed > machine.SHARE * free:
         warn(
-            f"{argument}={draws} of {store.chains} chains will take {memory.text(needed)} of the {memory.text(free)} of memory that are "
+            f"{argument}={draws} of {store.chains} chains will take {machine.text(needed)} of the {machine.text(free)} of memory that are "
             'free; fewer draws, or store="partition" or "scalars", take less.'
         )

@@ -1,10 +1,13 @@
-"""How much memory can still be taken: of what the machine has free, and of what its control group allows."""
+"""What the machine offers: processors for independent work, and memory, of what is free and of what the control group allows."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 SHARE = 0.5  # of what is free, beyond which a warning is given
 MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
@@ -75,3 +78,28 @@ def text(size: float) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}"
     return f"{size:.0f} bytes"
+
+
+def available_cores() -> int:
+    """Processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
+
+
+def in_threads(function: Callable[..., Any], arguments: Iterable[Any], threads: int | None = None) -> list[Any]:
+    """Results of a function of one argument for each, in order; as many threads as processors unless told.
+
+    An exception, an interrupt too, waits for what is running and drops what is not.
+    """
+    threads, arguments = available_cores() if threads is None else threads, list(arguments)
+    if min(threads, len(arguments)) <= 1:
+        return [function(argument) for argument in arguments]
+    with ThreadPoolExecutor(min(threads, len(arguments))) as pool:
+        futures = [pool.submit(function, argument) for argument in arguments]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
