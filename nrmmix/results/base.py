@@ -21,7 +21,6 @@ from nrmmix.posterior.partition import Partition
 if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
-
 COPIES = 2  # of partitions, as int32, that a search takes
 Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster"]
 

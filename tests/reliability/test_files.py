@@ -12,6 +12,7 @@ import pytest
 from reliability.amount import note, times
 
 import nrmmix as nm
+from nrmmix.common import machine
 
 RUN = {"draws": 12, "tune": 6, "chains": 2, "rng": 3}
 
