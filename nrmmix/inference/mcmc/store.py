@@ -166,7 +166,8 @@ def check_room(store: Store, draws: int, argument: str = "draws") -> None:
     needed, free = draws * store.bytes_each, machine.available()
     if needed > free:
         raise ValueError(
-            f"{argument}={draws} of {store.chains} chains would take {machine.text(needed)}, and this machine has {machine.text(free)} free; "
+            f"{argument}={draws} of {store.chains} chains would take {machine.text(needed)}, and this machine has "
+            f"{machine.text(free)} free; "
             'take fewer draws, with thin= to spread them over as many iterations, or keep less of each: store="partition" or "scalars".'
         )
     if needed > machine.SHARE * free:
