@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-external nightly bench docs matrix calibration lint clean
+.PHONY: demo test test-external nightly soak bench docs matrix calibration lint clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -40,6 +40,12 @@ nightly: $(STAMP)
 	export NRMMIX_GEWEKE_ITERATIONS=15000 && $(PYTEST) -n 2 -m "nightly or not nightly" tests/geweke
 	export NRMMIX_FUZZ_EXAMPLES=1000 && $(PYTEST) tests/test_fuzz.py
 	$(MAKE) calibration
+
+# Kills, interrupts, hostile tables and damaged files by the hundreds, a million rows, half an hour of chains: tests/reliability/soak.json
+# has what the last one has found.
+soak: $(STAMP)
+	rm -f tests/reliability/soak.json
+	export NRMMIX_SOAK=$(CURDIR)/tests/reliability/soak.json && $(PYTEST) -m "nightly or not nightly" tests/reliability
 
 bench: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/python -m benchmarks

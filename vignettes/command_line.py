@@ -10,7 +10,7 @@ os.chdir(tempfile.mkdtemp())
 # # Command line
 #
 # Results go to standard output, messages to standard error. The exit status is 0 for a result, 1 for a failure on the way, 2 for input that
-# cannot be used, and 130 for an interrupt before the first draw.
+# cannot be used, 130 for an interrupt before the first draw, and 143 or 129 where SIGTERM or SIGHUP has ended the sampling.
 
 # %% [bash]
 # nrmmix --help
@@ -20,7 +20,7 @@ os.chdir(tempfile.mkdtemp())
 
 # %% [bash]
 # nrmmix datasets
-# nrmmix fit "accel_g ~ times_ms" --data mcycle --seed 1 --save mcycle.npz --report mcycle.html --plot mcycle.png
+# nrmmix fit "accel_g ~ times_ms" --data mcycle --draws 1000 --tune 2000 --thin 20 --seed 1 --save mcycle.npz --report mcycle.html --plot mcycle.png
 # ls
 
 # %% [markdown]

@@ -34,18 +34,21 @@ METHODS: dict[str, Method] = CYCLES | SEARCHES | VARIATIONAL
 NAMES = ("auto", *METHODS)
 
 TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
+TREES_UP_TO = 200_000  # rows
 
 
 def choose(model: Specification) -> str:
     """The method that `"auto"` stands for.
 
     For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
-    `"split_merge"` where trees do not fit into memory or a family has none; `"gibbs"` for all others.  Few rows of one or two responses
-    mix as well by single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py).  So does
-    density regression by its default (benchmarks/motorcycle.py).
+    `"split_merge"` where trees do not fit into memory or a family has none, and beyond 200,000 rows; `"gibbs"` for all others.  Few rows
+    of one or two responses mix as well by single observations; more can be caught in partitions that these do not lead out of
+    (benchmarks/auto.py).  So does density regression by its default (benchmarks/motorcycle.py).
     """
     if not model.is_regression and (model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES):
         for name in ("tree", "split_merge"):
+            if name == "tree" and model.n_obs > TREES_UP_TO:
+                continue  # one tree takes minutes, which a run of limited time does not have
             if not CYCLES[name].refusal(model) and not any(move.complaint(model) for move in CYCLES[name].moves):
                 return name
     return "gibbs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from pathlib import Path
@@ -20,4 +21,4 @@ def note(**found: object) -> None:
         return
     path = Path(os.environ["NRMMIX_SOAK"])
     there = json.loads(path.read_text()) if path.exists() and path.stat().st_size else {}
-    path.write_text(json.dumps(there | found, indent=1) + "\n")
+    path.write_text(json.dumps({"date": datetime.date.today().isoformat()} | there | found, indent=1) + "\n")
