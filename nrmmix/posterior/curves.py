@@ -91,7 +91,7 @@ def density_diagnostics(posterior: Posterior) -> pd.DataFrame:
     >>> import nrmmix as nm
     >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=20, tune=20, chains=2, rng=1)
     >>> density_diagnostics(fit.posterior).index[0]
-    'log density at row 7'
+    'log density at row 8'
     """
     model, draws = posterior.specification, posterior.draws
     if model.frame.is_sparse:

@@ -37,8 +37,8 @@ from nrmmix.results import variational_file as variational
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.variational import VariationalResult
 
-FORMAT, VERSION, OLDEST = "nrmmix fit", 6, 3  # format 3 may lack options of moves, which is found where they are read
-PLAN = {"goal": 0, "time_limit": None, "store": "all", "most": 0}  # of a run that may go on, and what files before format 6 mean
+FORMAT, VERSION, OLDEST = "nrmmix fit", 5, 3  # format 3 may lack options of moves, which is found where they are read
+PLAN = {"goal": 0, "time_limit": None, "store": "all", "most": 0}  # of a run that may go on, and what files without it mean
 LABELS = ("labels", "locations")
 OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column of sparse counts and each row beyond the data themselves
 WRITTEN = {"explicit": "held"}  # names in files that differ from those of fields
@@ -271,7 +271,7 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     for checkpoint in checkpoints:
         drawn = (checkpoint.iteration - run["tune"]) // run["thin"]
         _insist(drawn >= shape[1] if shape[1] else checkpoint.iteration >= 0, "iterations")
-        _insist(len(checkpoint.ahead.scalars) == max(drawn, 0) - shape[1] or header["version"] < 6, "spare draws")
+        _insist("goal" not in header["run"] or len(checkpoint.ahead.scalars) == max(drawn, 0) - shape[1], "spare draws")
     run["goal"] = run["goal"] or shape[1]
     return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
 

@@ -93,6 +93,7 @@ class Chain:
     way: str = ""  # which trees
     sink: Callable[[Record, int], None] | None = None  # takes draws out of the record, and the number of the first of them
     first: int = 0  # draws that it has taken
+    failed: bool = False  # a move has ended with an exception, which compiled code does not pass on
 
     @property
     def iteration(self) -> int:
@@ -121,6 +122,7 @@ class Chain:
                 self.sink(self.record.part(np.s_[:count]), self.first)
                 self.first += count
             status = int(self.control[loop.STATUS])
+            self.failed = status == 0 and self.control[loop.WITHIN] != 0
             if status in (layout.NEED_ROOM, layout.HALTED):
                 self.control[loop.STATUS] = 0
             if status == layout.NEED_ROOM:

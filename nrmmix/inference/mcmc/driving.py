@@ -91,7 +91,7 @@ class Driver:
 
     @property
     def is_broken(self) -> bool:
-        return any(run.control[loop.STATUS] for run in self.runs)
+        return any(run.control[loop.STATUS] or run.failed for run in self.runs)
 
     def to(self, end: int, tune: int, thin: int, deadline: float | None = None, of: tuple[int, int] | None = None) -> bool:
         """Run all chains up to iteration `end`, draws being counted from `tune` on; whether they got there.

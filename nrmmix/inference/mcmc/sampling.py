@@ -284,7 +284,7 @@ def _check(model: Specification, runs: list[Chain], at_end: Any) -> None:
                     f"through {model.kernel}; take more components, a wider kernel, or give starting labels as init=."
                 )
             raise FloatingPointError(f"{where} has no finite score in any cluster; rescale the data or widen the prior.")
-        if run.control[loop.STATUS] != 0 or not at_end:
+        if run.control[loop.STATUS] != 0 or run.failed or not at_end:
             raise RuntimeError(
                 f"chain {number} broke off at iteration {run.iteration}: a move failed with status "
                 f"{int(run.control[loop.STATUS])}; the message above, if any, says where."
