@@ -8,6 +8,7 @@ import numpy as np
 
 from nrmmix.model.families import Parameter
 from nrmmix.model.specification import Specification
+from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.posterior.predict.kernel_states import clusters_of
 from nrmmix.results.mcmc import MCMCResult
@@ -82,7 +83,9 @@ def clusters(fit: MCMCResult) -> Clusters:
     labels, size = found.labels, found.sizes
     probability = fit.predict(kind="cluster")["probability"].to_numpy(dtype=float)
     purity = np.bincount(labels, weights=probability) / size
-    stability = together(fit.draws.flat("labels"), labels)
+    posterior = fit.posterior
+    shared = isinstance(posterior, FactorPosterior)
+    stability = together_by_shares(posterior, labels) if shared else together(posterior.draws.flat("labels"), labels)
     of_families, words, n_left_out = parameters(fit.model, found)
     columns = [*of_families, *_covariates(fit.model, labels, size)]
     order = np.argsort(-size, kind="stable")
@@ -110,6 +113,17 @@ def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
         both = np.bincount(labels * K + draws[t], minlength=len(size) * K).reshape(len(size), K).astype(float)
         total += (both * (both - 1.0)).sum(axis=1) / T
     return np.where(size > 1, total / np.maximum(size * (size - 1.0), 1.0), np.nan)
+
+
+def together_by_shares(posterior: FactorPosterior, labels: np.ndarray) -> np.ndarray:
+    """The same where rows belong to components by shares r: of a pair the sum over components of the products of their shares."""
+    size = np.bincount(labels)
+    total = np.zeros((len(size), posterior.factors.n_components))
+    alone = np.zeros(len(size))
+    for rows, r in posterior.blocks():
+        np.add.at(total, labels[rows], r.T)
+        alone += np.bincount(labels[rows], weights=(r**2).sum(axis=0), minlength=len(size))
+    return np.where(size > 1, ((total**2).sum(axis=1) - alone) / np.maximum(size * (size - 1.0), 1.0), np.nan)
 
 
 def parameters(model: Specification, partition: Partition) -> tuple[list[Column], list[Words], int]:
