@@ -7,6 +7,7 @@ taken, its formula passes the same check as one that is typed in, and labels, lo
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -252,7 +253,12 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
 
     if of_v:
         header = header | {"model": header["model"] | {"kernel": older.with_all_options(header["model"]["kernel"])}}
-    model = decode_model(Model, header, get, by_level=not of_v)
+    with warnings.catch_warnings():  # what was dropped then is marked so, and nothing else can be dropped now
+        warnings.filterwarnings("error", r".*rows? dropped", UserWarning)
+        try:
+            model = decode_model(Model, header, get, by_level=not of_v)
+        except UserWarning as warning:
+            raise ValueError(f"its mask of used rows cannot be right: {warning}") from None
     if "factors" in header:
         return variational.restored(header, get, model, _insist)
     draws = {name: get(key) for name, key in header["draws"].items()}
