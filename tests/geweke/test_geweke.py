@@ -23,8 +23,9 @@ from nrmmix.inference.methods import named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import allocating
-from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.core.state import N_CLUSTERS, SAMPLE
 from nrmmix.kernels.predictive import draw_component
+from nrmmix.model.pack import provide
 from nrmmix.model.prior_predictive import _partitions
 
 N, CHAINS, BURN = 8, 16, 100
@@ -50,6 +51,7 @@ def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[s
     ]
     for chain in chains:  # rows of its own: the data change
         chain.data = chain.data._replace(rows=chain.data.rows._replace(y=chain.data.rows.y.copy()))
+        provide(model, chain.data.block, (SAMPLE,))
     names = ["n_clusters", "log_joint", "mass", "sigma", *model.width_names]
     out = np.empty((CHAINS, iterations, len(names) + 1))
     theta = np.empty((model.packed.n_theta, CHAINS * N))

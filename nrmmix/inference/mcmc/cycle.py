@@ -153,7 +153,17 @@ def scratch(cycle: Cycle, model: Specification) -> tuple[int, bool, bool]:
 
 def entries_of(cycle: Cycle) -> tuple[int, ...]:
     """Columns of the entry points of families that a chain calls."""
-    return tuple({*layout.OF_COLUMNS, *(column for move in cycle.moves for column in move.calls)})
+    return tuple({*layout.OF_COLUMNS, *(column for move in cycle.moves for column in _calls(move))})
+
+
+def _calls(move: Move) -> tuple[int, ...]:
+    """What the class says that its kernel calls; all that there are where a class derived from it has another kernel and does not say."""
+    for one in type(move).__mro__:
+        if "calls" in vars(one):
+            return move.calls
+        if "entry" in vars(one):
+            break
+    return layout.ENTRIES
 
 
 def update_addresses(model: Specification) -> np.ndarray:
