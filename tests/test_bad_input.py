@@ -351,7 +351,7 @@ def test_misspelt_keywords():
 RUNS = {
     "draws of 0": ({"draws": 0}, "draws must be an integer of at least 1, not 0"),
     "draws of 2.0": ({"draws": 2.0}, "draws must be an integer of at least 1, not 2.0"),
-    "draws as text": ({"draws": "3"}, "draws must be an integer of at least 1, not '3'"),
+    "draws as text": ({"draws": "3"}, "draws must be an integer of at least 1 or \"auto\", not '3'"),
     "draws as bool": ({"draws": True}, "draws must be an integer"),
     "draws of None": ({"draws": None}, "draws must be an integer"),
     "absurd draws": ({"draws": 10**12}, r"draws=1000000000000 of 1 chains would take .* GB"),

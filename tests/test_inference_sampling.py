@@ -331,7 +331,7 @@ def test_draws_that_memory_cannot_hold(galaxy):
 
 
 def test_chains_that_do_not_agree_give_a_warning(mcycle):
-    with pytest.warns(nm.ConvergenceWarning, match=r"Do not trust .* Run longer: tune=") as caught:
+    with pytest.warns(nm.ConvergenceWarning, match=r"Curves: chains differ.* Clusters: do not trust .* Run longer: tune=") as caught:
         fit = mcycle.fit(draws=100, tune=0, chains=2, rng=1)
     assert caught[0].filename == __file__
     with pytest.warns(nm.ConvergenceWarning):

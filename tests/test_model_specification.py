@@ -40,9 +40,9 @@ def test_dropped_rows_are_counted(mcycle):
     [
         ({"data": None}, "data is missing"),
         ({"formula": "accel_g ~ tmes_ms"}, "times_ms"),
-        ({"family": "gaussian"}, r"family must be an object such as nm.Gaussian\(\)"),
+        ({"family": 3.5}, r"family must be an object such as nm.Gaussian\(\)"),
         ({"family": nm.Gaussian}, "family is the class Gaussian; make an object"),
-        ({"prior": 1.0}, "prior must be an object"),
+        ({"prior": [1.0]}, "prior must be an object"),
         ({"prior": nm.Gamma(1, 1)}, "prior must be an object"),
         ({"kernel": 0.05}, "kernel must be an object"),
         ({"formula": "accel_g ~ 1", "kernel": nm.Box(0.2)}, "no covariates"),

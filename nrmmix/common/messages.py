@@ -147,7 +147,7 @@ def shown(item: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """A text whose control characters, and others that are not seen, are escaped: a terminal does not obey them.
+    r"""A text whose control characters, and others that are not seen, are escaped: a terminal does not obey them.
 
     Examples
     --------
