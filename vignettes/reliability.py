@@ -82,8 +82,8 @@ bool((copy.extend(10).draws["mass"] == fit.extend(10).draws["mass"]).all())
 # %% [markdown]
 # ## What has been tried
 #
-# `make soak` tries all of this at length, `make test` a little of it ([tests/reliability](../tests/reliability)). What the last long run
-# has found is in [soak.json](../tests/reliability/soak.json).
+# `make soak` tries all of this at length, `make test` a little of it ([tests/reliability](../tests/reliability)). What long runs of
+# interrupts, kills and hostile tables have found is in [soak.json](../tests/reliability/soak.json).
 #
 # | | before | now |
 # |---|---|---|
@@ -92,7 +92,7 @@ bool((copy.extend(10).draws["mass"] == fit.extend(10).draws["mass"]).all())
 # | one Ctrl-C at a random moment | 7 of 100 fits lost | none: see soak.json |
 # | two in a row | 34 of 60 lost, 1 of 40 hung | none |
 # | time limit reached in tuning | an error, nothing kept | a fit that `extend` takes up |
-# | length of a run | 1,000 draws, in the shell 1,000 of 22,000 iterations | until the chains agree, in both |
+# | length of a run | 1,000 draws, in the shell 1,000 of 22,000 iterations | until the chains agree or two minutes are over, in both |
 # | labels | int32 | large ones int8 or int16 |
 # | draws that do not fit into memory | compared with all memory that there is | with what is free, control groups too |
 # | saved sparse counts of 5e7 columns | 6.9 GB taken | refused by `max_bytes` |
