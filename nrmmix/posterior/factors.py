@@ -8,6 +8,7 @@ exp(E log w_k + E log p(x | phi_k)).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -72,13 +73,18 @@ class Factors:
 
     def __init__(self, side: Stacked, mass: Hyperparameter, N: np.ndarray, s: np.ndarray):
         self.N, self.s = np.maximum(N, 0.0), s
-        self.eta, a, self.log_z = side.expectations(self.N, s)
+        self._side = side
+        self.eta, a = side.expectations(self.N, s)
         self.sticks = Sticks(mass, self.N)
         self.const = self.sticks.expected_log_weights - a
 
     @property
     def n_components(self) -> int:
         return len(self.N)
+
+    @cached_property
+    def log_z(self) -> np.ndarray:
+        return self._side.log_z(self.N, self.s)  # only where the bound is asked for
 
     @property
     def log_evidence(self) -> float:

@@ -62,8 +62,8 @@ def test_expectations_are_derivatives_of_log_z(name):
     side, rows = sides_and_rows(model_of(name))
     r = np.random.default_rng(1).random((2, rows.n))
     N, s = r.sum(axis=1), rows.whole().totals(r)
-    eta, a, log_z = side.expectations(N, s)
-    assert np.array_equal(log_z, side.log_z(N, s)) and eta.shape == s.shape
+    eta, a = side.expectations(N, s)
+    assert eta.shape == s.shape and a.shape == N.shape
     e = 1e-5
     for j in range(side.n_stat):
         step = np.zeros_like(s)

@@ -32,7 +32,7 @@ def seeded(rows: Statistics, K: int, rng: np.random.Generator, how: str) -> tupl
         s[k] = row + 0.5 * weight * (mean + row)
         gap = np.zeros(sample.n)
         if how == "k-means++":
-            eta, a, _ = rows.side.expectations(np.array([1.0 + weight]), s[k : k + 1])
+            eta, a = rows.side.expectations(np.array([1.0 + weight]), s[k : k + 1])
             score = features.scores(eta)[0] - a[0] + sample.log_h
             best = score if best is None else np.maximum(best, score)
             gap = best.max() - best

@@ -20,7 +20,7 @@ from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal
 NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 STEP = 0.25  # at most, of the trapezoid: its error is below exp(-pi^2 / STEP)
 LOWEST, HIGHEST = -600.0, 300.0  # of the log mass
-GRID, AT_ONCE = 61, 32  # points of a grid, and nodes that are looked at together
+GRID, AT_ONCE = 21, 32  # points of a grid, and nodes that are looked at together
 
 
 class Sticks:

@@ -46,8 +46,8 @@ class Exponential:
         """(K,) log Z(prior + s) - log Z(prior); with log h of the rows the log marginal likelihood of whole ones."""
         raise NotImplementedError
 
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """E[eta] (K, S) and E[a] (K,) under the posterior given N and s, which are d log_z / ds and -d log_z / dN; and log_z."""
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """E[eta] (K, S) and E[a] (K,) under the posterior given N and s, which are d log_z / ds and -d log_z / dN."""
         raise NotImplementedError
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -86,9 +86,9 @@ class WholeRows(Exponential):
     def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return self.of.log_z(s[:, -1], s[:, :-1])
 
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        eta, a, log_z = self.of.expectations(s[:, -1], s[:, :-1])
-        return np.column_stack([eta, -a]), np.zeros(len(N)), log_z
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        eta, a = self.of.expectations(s[:, -1], s[:, :-1])
+        return np.column_stack([eta, -a]), np.zeros(len(N))
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return self.of.columns(s[:, -1], s[:, :-1])

@@ -54,14 +54,14 @@ class PoissonSide(Exponential):
         shape, rate = self._posterior(N, s)
         return (gammaln(shape) - gammaln(self.shape) + self.shape * np.log(self.rate) - shape * np.log(rate)).sum(axis=1)
 
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shape, rate = self._posterior(N, s)
-        eta, mean, log_z = digamma(shape) - np.log(rate), shape / rate, self.log_z(N, s)
+        eta, mean = digamma(shape) - np.log(rate), shape / rate
         if self.own:
-            return np.hstack([eta, -mean]), np.zeros(len(N)), log_z
+            return np.hstack([eta, -mean]), np.zeros(len(N))
         if self.has_exposure:
-            return np.column_stack([eta, -mean.sum(axis=1)]), np.zeros(len(N)), log_z
-        return eta, mean.sum(axis=1), log_z
+            return np.column_stack([eta, -mean.sum(axis=1)]), np.zeros(len(N))
+        return eta, mean.sum(axis=1)
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         shape, rate = (values.T for values in self._posterior(N, s))
@@ -105,15 +105,13 @@ class DirichletSide(Exponential):
         alpha = self.concentration + np.maximum(s, 0.0)
         return alpha, np.add.reduceat(alpha, self.starts[:-1], axis=1)
 
-    def _log_z(self, alpha: np.ndarray, total: np.ndarray) -> np.ndarray:
+    def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        alpha, total = self._posterior(s)
         return gammaln(alpha).sum(axis=1) - gammaln(total).sum(axis=1) - self.start
 
-    def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return self._log_z(*self._posterior(s))
-
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         alpha, total = self._posterior(s)
-        return digamma(alpha) - self._spread(digamma(total)), np.zeros(len(N)), self._log_z(alpha, total)
+        return digamma(alpha) - self._spread(digamma(total)), np.zeros(len(N))
 
     def _spread(self, by_response: np.ndarray) -> np.ndarray:
         return np.repeat(by_response, np.diff(self.starts), axis=1)

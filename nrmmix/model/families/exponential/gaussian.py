@@ -24,7 +24,10 @@ class Wishart:
         d = psi.shape[1]
         self.halves = 0.5 * (nu[:, None] - np.arange(d))
         self.log_det = 2.0 * np.log(np.diagonal(self.factor, axis1=1, axis2=2)).sum(axis=1)
-        self.log_normaliser = gammaln(self.halves).sum(axis=1) + 0.5 * nu * (d * math.log(2.0) - self.log_det)
+
+    def log_normaliser(self) -> np.ndarray:
+        d = self.halves.shape[1]
+        return gammaln(self.halves).sum(axis=1) + 0.5 * self.nu * (d * math.log(2.0) - self.log_det)
 
     def mean(self) -> np.ndarray:
         """E Lambda (K, d, d)."""
@@ -43,7 +46,7 @@ class NormalWishartSide(Exponential):
         self.first = 0 if known_mean else self.d  # of the products
         self.n_stat = self.first + self.d * (self.d + 1) // 2
         self.n_column = kernels_of_full.n_stat(self.d)
-        self.start = Wishart(np.array([nu]), psi[None]).log_normaliser[0]
+        self.start = Wishart(np.array([nu]), psi[None]).log_normaliser()[0]
 
     def fill(self, rows: np.ndarray, out: np.ndarray) -> None:
         if not self.known:
@@ -62,15 +65,12 @@ class NormalWishartSide(Exponential):
         mean = s[:, : self.d] / r_n[:, None]
         return r_n, mean, psi - s[:, : self.d, None] * mean[:, None, :]
 
-    def _log_z(self, r_n: np.ndarray, wishart: Wishart) -> np.ndarray:
-        of_mean = 0.0 if self.known else 0.5 * self.d * np.log(self.r / r_n)
-        return wishart.log_normaliser - self.start + of_mean
-
     def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         r_n, _, psi = self._posterior(N, s)
-        return self._log_z(r_n, Wishart(self.nu + N, psi))
+        of_mean = 0.0 if self.known else 0.5 * self.d * np.log(self.r / r_n)
+        return Wishart(self.nu + N, psi).log_normaliser() - self.start + of_mean
 
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         r_n, mean, psi = self._posterior(N, s)
         wishart = Wishart(self.nu + N, psi)
         precision = wishart.mean()
@@ -78,7 +78,7 @@ class NormalWishartSide(Exponential):
         if not self.known:
             linear = (precision @ mean[:, :, None])[:, :, 0]
             eta, a = np.hstack([linear, eta]), a + 0.5 * ((linear * mean).sum(axis=1) + self.d / r_n)
-        return eta, a, self._log_z(r_n, wishart)
+        return eta, a
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         d, (r_n, mean, psi) = self.d, self._posterior(N, s)
@@ -136,16 +136,13 @@ class NormalGammaSide(Exponential):
         mean = s[:, :d] / (self.r + n)
         return n, mean, square - s[:, :d] * mean
 
-    def _log_z(self, n: np.ndarray, psi: np.ndarray) -> np.ndarray:
+    def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        n, _, psi = self._posterior(N, s)
         nu_n = self.nu + n
         each = gammaln(nu_n / 2) - gammaln(self.nu / 2) - 0.5 * nu_n * np.log(psi) + 0.5 * n * math.log(2.0)
         return (each if self.known else each + 0.5 * np.log(self.r / (self.r + n))).sum(axis=1)
 
-    def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
-        n, _, psi = self._posterior(N, s)
-        return self._log_z(n, psi)
-
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n, mean, psi = self._posterior(N, s)
         precision = (self.nu + n) / psi
         a = 0.5 * (np.log(psi / 2) - digamma((self.nu + n) / 2))
@@ -154,8 +151,8 @@ class NormalGammaSide(Exponential):
             parts.insert(0, precision * mean)
             a = a + 0.5 * (precision * mean**2 + 1.0 / (self.r + n))
         if self.own:
-            return np.hstack([*parts, -a]), np.zeros(len(N)), self._log_z(n, psi)
-        return np.hstack(parts), a.sum(axis=1), self._log_z(n, psi)
+            return np.hstack([*parts, -a]), np.zeros(len(N))
+        return np.hstack(parts), a.sum(axis=1)
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         n, mean, psi = self._posterior(N, s)
@@ -202,12 +199,12 @@ class KnownCovarianceSide(Exponential):
         _, r_n, mean = self._posterior(N, s)
         return 0.5 * (np.log(self.r / r_n) + s[:, : self.d] * mean).sum(axis=1)
 
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         _, r_n, mean = self._posterior(N, s)
         a = 0.5 * (mean**2 + 1.0 / r_n)
         if self.own:
-            return np.hstack([mean, -a]), np.zeros(len(N)), self.log_z(N, s)
-        return mean, a.sum(axis=1), self.log_z(N, s)
+            return np.hstack([mean, -a]), np.zeros(len(N))
+        return mean, a.sum(axis=1)
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         n, r_n, mean = self._posterior(N, s)

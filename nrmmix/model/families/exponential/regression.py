@@ -24,7 +24,7 @@ class RegressionSide(Exponential):
         self.ends = np.cumsum([d * (d + 1) // 2, q * d, q * (q + 1) // 2])
         self.n_stat = int(self.ends[-1])
         self.n_column = regression.n_stat(q) if d == 1 else matrix_regression.n_stat(q, d)
-        self.start = Wishart(np.array([nu]), np.eye(d)[None]).log_normaliser[0]
+        self.start = Wishart(np.array([nu]), np.eye(d)[None]).log_normaliser()[0]
 
     def rows(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(np.hstack([y, inputs]).T)
@@ -50,15 +50,12 @@ class RegressionSide(Exponential):
         S = np.eye(d) + self.G.T @ self.G + symmetric(s[:, : self.ends[0]], d) - np.swapaxes(half, 1, 2) @ half
         return L, np.linalg.solve(np.swapaxes(L, 1, 2), half), S
 
-    def _log_z(self, L: np.ndarray, wishart: Wishart) -> np.ndarray:
-        log_root = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
-        return wishart.log_normaliser - self.start - self.G.shape[1] * log_root
-
     def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         L, _, S = self._posterior(s)
-        return self._log_z(L, Wishart(self.nu + N, S))
+        log_root = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+        return Wishart(self.nu + N, S).log_normaliser() - self.start - self.G.shape[1] * log_root
 
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         (q, d), K = self.G.shape, len(N)
         L, G, S = self._posterior(s)
         wishart = Wishart(self.nu + N, S)
@@ -66,7 +63,7 @@ class RegressionSide(Exponential):
         cross = G @ precision
         of_inputs = d * inverses(L) + cross @ np.swapaxes(G, 1, 2)
         eta = np.hstack([natural(precision), cross.reshape(K, q * d), natural(of_inputs)])
-        return eta, -0.5 * wishart.mean_log_det(), self._log_z(L, wishart)
+        return eta, -0.5 * wishart.mean_log_det()
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         (q, d), K = self.G.shape, len(N)

@@ -121,13 +121,12 @@ class Stacked:
     def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return sum(side.log_z(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True))
 
-    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        eta, a, log_z = np.empty(s.shape), np.zeros(len(N)), np.zeros(len(N))
+    def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        eta, a = np.empty(s.shape), np.zeros(len(N))
         for side, own in zip(self.sides, self.stat, strict=True):
-            eta[:, own], of_side, z = side.expectations(N, s[:, own])
+            eta[:, own], of_side = side.expectations(N, s[:, own])
             a += of_side
-            log_z += z
-        return eta, a, log_z
+        return eta, a
 
     def columns(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         """(n_stat of the kernels, K): the blocks' columns, one below the other in the order of the blocks."""
