@@ -13,14 +13,16 @@ import math
 from functools import cached_property
 
 import numpy as np
-from scipy.special import betaln, digamma, gammaln
+from scipy.special import betaln, digamma, gammaln, zeta
 
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal
 
 NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 STEP = 0.25  # at most, of the trapezoid: its error is below exp(-pi^2 / STEP)
 LOWEST, HIGHEST = -600.0, 300.0  # of the log mass
-GRID, AT_ONCE = 21, 32  # points of a grid, and nodes that are looked at together
+AT_ONCE = 32  # nodes that are looked at together, on either side
+LONGEST = 3.0  # step to the right
+FLAT = 1e6  # masses that are so many times the rows
 
 
 class Sticks:
@@ -72,38 +74,56 @@ class Sticks:
             of_prior = prior.shape * u - prior.rate * np.exp(u) + prior.shape * math.log(prior.rate) - math.lgamma(prior.shape)
         return of_prior + self._log_likelihood(u)
 
+    def _slope(self, u: float) -> tuple[float, float]:
+        """First and second derivative of the log density at u."""
+        a, prior, size = math.exp(u), self.mass, float(self.tail[0])
+        part = a / (a + self.tail)
+        if a > FLAT * (1.0 + size):  # where differences of digamma functions lose their digits
+            of_ends, further = -size, 0.0
+        else:
+            of_ends = a * float(digamma(a) - digamma(a + size))
+            further = a * a * float(zeta(2.0, a) - zeta(2.0, a + size)) + of_ends
+        first = len(self.tail) - part.sum() + of_ends
+        second = further - (part * (1.0 - part)).sum()
+        if isinstance(prior, LogNormal):
+            return float(first - (u - prior.mu) / prior.sd**2), float(second - prior.sd**-2)
+        return float(first + prior.shape - prior.rate * a), float(second - prior.rate * a)
+
+    def _mode(self) -> tuple[float, float]:
+        """Where the log density is largest, nearly, and its curvature there: Newton's steps, halved intervals where they lead out."""
+        low, high = LOWEST, HIGHEST
+        u = math.log(max(len(self.tail) / math.log(2.0 + self.tail[0]), 1e-3))
+        for _ in range(100):
+            first, second = self._slope(u)
+            low, high = (u, high) if first > 0 else (low, u)
+            curvature = max(-second, 1e-6)
+            if first * first < 0.01 * curvature or high - low < 1e-3:  # a tenth of a standard deviation away
+                break
+            further = u + max(min(first / curvature, LONGEST), -10.0 * LONGEST)  # on the right the density falls faster than its slope says
+            u = further if low < further < high else 0.5 * (low + high)
+        return u, curvature
+
     def _nodes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Log masses, their log densities and the weights of the trapezoid."""
-        low, high = LOWEST, HIGHEST
-        for _ in range(4):  # of a concave function the largest value on a grid has the mode beside it
-            grid = np.linspace(low, high, GRID)
-            f = self._log_density(grid)
-            best = min(max(int(np.argmax(f)), 1), GRID - 2)
-            low, high = grid[best - 1], grid[best + 1]
-        mode, top = grid[best], f[best]
-        curvature = max(-(f[best - 1] - 2.0 * top + f[best + 1]) / (grid[1] - grid[0]) ** 2, 1e-6)
+        mode, curvature = self._mode()
         step = min(STEP, 0.4 / math.sqrt(curvature))
         # far to the left the density is an exponential: the rest of its sum is a geometric series
         positive = self.tail[self.tail > 0]
         straight = max(LOWEST, math.log(min(positive.min(initial=1.0), 1.0)) - 40.0)
-        left_u, left_f = self._outwards(mode, top, -step, int((mode - straight) / step))
-        right_u, right_f = self._outwards(mode, top, step, int((HIGHEST - mode) / step))
-        u = np.concatenate([left_u[::-1], [mode], right_u])
-        f = np.concatenate([left_f[::-1], [top], right_f])
+        most_left, most_right = int((mode - straight) / step), int((HIGHEST - mode) / step)
+        left, right = min(AT_ONCE, most_left), min(AT_ONCE, most_right)
+        u = mode + step * np.arange(-left, right + 1)
+        f = self._log_density(u)
+        while left < most_left and f[0] > f.max() - NEGLIGIBLE:
+            further = mode - step * np.arange(min(left + AT_ONCE, most_left), left, -1)
+            u, f, left = np.concatenate([further, u]), np.concatenate([self._log_density(further), f]), left + len(further)
+        while right < most_right and f[-1] > f.max() - NEGLIGIBLE:
+            further = mode + step * np.arange(right + 1, min(right + AT_ONCE, most_right) + 1)
+            u, f, right = np.concatenate([u, further]), np.concatenate([f, self._log_density(further)]), right + len(further)
         weight = np.full(len(u), step)
-        if f[0] > top - NEGLIGIBLE and f[1] > f[0]:
+        if f[0] > f.max() - NEGLIGIBLE and f[1] > f[0]:
             weight[0] += step / math.expm1(f[1] - f[0])
         return u, f, weight
-
-    def _outwards(self, mode: float, top: float, step: float, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Log masses by steps from the mode to where the density is negligible, or to the last, and their log densities."""
-        u, f = [np.zeros(0)], [np.zeros(0)]
-        for first in range(0, most, AT_ONCE):
-            u.append(mode + step * np.arange(first + 1, min(first + AT_ONCE, most) + 1))
-            f.append(self._log_density(u[-1]))
-            if f[-1][-1] < top - NEGLIGIBLE:
-                break
-        return np.concatenate(u), np.concatenate(f)
 
     @cached_property
     def _sizes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
