@@ -26,7 +26,10 @@ from numba.core.compiler_lock import require_global_compiler_lock
 from numba.core.cpu import CPUContext
 from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import BaseNativeLowering
+from numba.core.compiler_machinery import register_pass
+from numba.core.typed_passes import BaseNativeLowering, NativeLowering
+
+from nrmmix.kernels.core import structs
 
 UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
 
@@ -146,16 +149,41 @@ class Nested(Library):
 
 
 
-class EntryCompiler(Compiler):
-    """numba's passes for what has an address, with the code going into a `Root`."""
+@register_pass(mutates_CFG=True, analysis_only=False)
+class KernelLowering(BaseNativeLowering):
+    """numba's pass of the name `native_lowering`, for kernels that count no references."""
+
+    _name = "kernel_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        return structs.Lower
+
+
+class KernelCompiler(Compiler):
+    """numba's passes for what this module compiles."""
+
+    def define_pipelines(self) -> list[Any]:
+        made = super().define_pipelines()
+        if not self.state.flags.nrt:
+            for passes in made:
+                passes.passes = [(KernelLowering if one is NativeLowering else one, text) for one, text in passes.passes]
+                passes.finalize()
+        return made
+
+
+class EntryCompiler(KernelCompiler):
+    """For what has an address, with the code going into a `Root`."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
-        self.state.library = Root.empty(self.state.targetctx, func.__qualname__, bool(self.state.flags.nrt))
+        context = self.state.targetctx  # this compilation's own copy
+        context.create_cfunc_wrapper = lambda library, fndesc, env, call_helper: structs.wrap_entry(context, library, fndesc)
+        self.state.library = Root.empty(context, func.__qualname__, bool(self.state.flags.nrt))
         return super().compile_extra(func)
 
 
-class NestedCompiler(Compiler):
-    """numba's passes, with the code going into a `Nested`, and nothing made that Python could call."""
+class NestedCompiler(KernelCompiler):
+    """For what other compiled functions call, with the code going into a `Nested`, and nothing made that Python could call."""
 
     def compile_extra(self, func: Callable[..., Any]) -> Any:
         context = self.state.targetctx  # this compilation's own copy

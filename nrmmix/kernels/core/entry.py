@@ -17,6 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nrmmix.kernels.core.jit import FAST, JIT, callback
+from nrmmix.kernels.core.structs import as_entries_take, given_to_entry
 from nrmmix.kernels.core.state import Data, Memory, Rows, State
 
 _f8, _i8 = types.float64, types.int64
@@ -112,11 +113,10 @@ def _caller(wanted: Any) -> Any:
     @intrinsic
     def call(typingctx, address, *args):
         def codegen(context, builder, signature, values):
-            function = ir.FunctionType(
-                context.get_value_type(wanted.return_type), [context.get_value_type(t) for t in wanted.args]
-            )
+            function = ir.FunctionType(context.get_value_type(wanted.return_type), [as_entries_take(context, t) for t in wanted.args])
             pointer = builder.inttoptr(values[0], function.as_pointer())
-            return builder.call(pointer, cgutils.unpack_tuple(builder, values[1]))
+            given = cgutils.unpack_tuple(builder, values[1])
+            return builder.call(pointer, [given_to_entry(context, builder, *one) for one in zip(wanted.args, given, strict=True)])
 
         return wanted.return_type(types.int64, types.StarArgTuple(wanted.args)), codegen
 

@@ -20,6 +20,8 @@ FAST = frozenset({"reassoc", "contract", "arcp", "nsz"})
 JIT = not config.DISABLE_JIT
 # Whether machine code is made of roots alone; the variable is for those who want to compare.
 ROOTS_ONLY = FITS and os.environ.get("NRMMIX_COMPILE", "") != "plain"
+if ROOTS_ONLY:
+    backend.structs.register()
 COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
