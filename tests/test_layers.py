@@ -106,7 +106,8 @@ def test_kernels_import_little():
         if room_of(module) == "kernels":
             for other, _ in imports:
                 assert other.startswith(
-                    ("nrmmix.kernels", "numpy", "math", "numba", "llvmlite", "os", "typing", "collections", "copy", "__future__")
+                    ("nrmmix.kernels", "numpy", "math", "numba", "llvmlite", "os", "typing", "collections", "copy", "functools",
+                     "hashlib", "itertools", "pathlib", "__future__")
                 ), (module, other)
 
 

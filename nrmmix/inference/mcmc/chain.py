@@ -16,8 +16,8 @@ from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_
 from nrmmix.inference.search.grower import first_labels, too_large
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.moves import gibbs
 from nrmmix.kernels.moves.algorithm8 import redraw
-from nrmmix.kernels.moves.gibbs import allocate
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 
@@ -140,7 +140,7 @@ class Chain:
             self.order = self.order[:0]
         while len(self.order) and not self.control[loop.STOP]:
             few = self.order[:AT_ONCE]
-            status = allocate(self.data, self.state, few, len(few), self.rng)
+            status = enter(self.data, self.state, few, self.rng)
             if status == layout.NEED_ROOM:
                 self.state = layout.enlarged(self.state)
                 continue
@@ -164,6 +164,15 @@ class Chain:
         if found.is_midway:
             kept |= {name: getattr(self.state, name)[:K].copy() for name in IN_STEPS}
         return found
+
+
+def enter(data: layout.Data, state: layout.State, some: np.ndarray, rng: np.random.Generator) -> int:
+    """Some observations enter one by one, each given those before it, as far as there is room; a status."""
+    option = np.zeros(layout.OPTIONS)
+    option[:2] = len(some), 1.0  # so many, and just these
+    order = some if len(some) else np.zeros(1, np.int64)  # none would be all
+    memory = layout.Memory(option, np.zeros(layout.LEARNT), np.zeros(layout.KINDS * layout.TALLY), np.zeros(0), order)
+    return gibbs.enter(gibbs.gibbs.address, data, state, memory, rng)
 
 
 def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:

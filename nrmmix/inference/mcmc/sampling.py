@@ -17,7 +17,7 @@ from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import give_back, lent, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import length
-from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, new_chain, resumed_chain
+from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, enter, new_chain, resumed_chain
 from nrmmix.inference.mcmc.cycle import Cycle, update_addresses
 from nrmmix.inference.mcmc.driving import Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
@@ -26,7 +26,6 @@ from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.moves.gibbs import allocate
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws
@@ -261,7 +260,7 @@ def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     chain = new_chain(model, cycle, nobody, rng := lent(np.random.SeedSequence(0)), Record.room(model, 1, 1).part(0))
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1  # a run of no iterations
-    allocate(chain.data, chain.state, chain.order, len(chain.order), chain.rng)
+    enter(chain.data, chain.state, chain.order, chain.rng)
     chain.run(updates, 0, 1)
     give_back(rng)
     return updates

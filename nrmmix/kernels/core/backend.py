@@ -16,17 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from numba import types
 from numba.core import codegen
+from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
-from numba.core.compiler import Compiler
+from numba.core.compiler import Compiler, CompilerBase, Flags
 from numba.core.compiler_lock import require_global_compiler_lock
+from numba.core.compiler_machinery import register_pass
 from numba.core.cpu import CPUContext
 from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher
-from numba.core.compiler_machinery import register_pass
+from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
 from nrmmix.kernels.core import structs
@@ -46,7 +51,9 @@ def fits_numba() -> bool:
         CPUDispatcher.__init__: "self py_func locals targetoptions pipeline_class",
         CPUContext.create_cpython_wrapper: "self library fndesc env call_helper release_gil",
         CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
-        Environment.from_fndesc.__func__: "cls fndesc",
+        Environment.from_fndesc.__func__: "cls fndesc", FunctionCache._index_key: "self sig codegen",
+        Compiler.__init__: "self typingctx targetctx library args return_type flags locals", CompilerBase.define_pipelines: "self",
+        **structs.OVERRIDDEN,
     }
     reads = {
         library.finalize: "_linking_libraries _reload_init _final_module link_in _get_module_for_linking _optimize_final_module verify",
@@ -55,6 +62,8 @@ def fits_numba() -> bool:
         library.add_linking_library: "_ensure_finalized _linking_libraries",
         BaseNativeLowering.run_pass: "library get_executable insert_user_function targetctx",
         CPUDispatcher.compile: "_cache load_overload save_overload _compiler compile overloads",
+        CFunc.compile: "_cache load_overload save_overload", Flags.__init__: "_values update",
+        **structs.RELIED_ON,
     }
     codes = {function: getattr(function, "__wrapped__", function).__code__ for function in (*parameters, *reads)}
     return all(
@@ -160,8 +169,23 @@ class KernelLowering(BaseNativeLowering):
         return structs.Lower
 
 
+class KernelFlags(Flags):
+    """Options of a compilation, which numba compares some hundred thousand times: by what is set alone, which is quick."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values))
+
+    def __eq__(self, other: object) -> bool:
+        return self._values == other._values if isinstance(other, KernelFlags) else super().__eq__(other)
+
+
 class KernelCompiler(Compiler):
     """numba's passes for what this module compiles."""
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any):
+        super().__init__(typingctx, targetctx, library, args, return_type, KernelFlags(flags), locals)
 
     def define_pipelines(self) -> list[Any]:
         made = super().define_pipelines()
@@ -224,11 +248,36 @@ class Kernel(CPUDispatcher):
         return list(dict.fromkeys([*self.overloads, *self.nested.overloads]))
 
 
-def kernel(function: Callable[..., Any], options: dict[str, Any]) -> Kernel:
-    """As `numba.njit(cache=True, **options)(function)`, without the cache where it has no directory."""
-    made = Kernel(function, None, {"nopython": True, "boundscheck": None} | options)
+@cache
+def digest() -> str:
+    """Of the source of all kernels: machine code of others is not taken for theirs, wherever they call each other."""
+    files = sorted(Path(__file__).parents[1].rglob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+class Cache(FunctionCache):
+    """numba's cache on disk; numba itself looks at the file alone in which a function stands."""
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return (*super()._index_key(sig, codegen), digest())
+
+
+def cached(made: Any, function: Callable[..., Any]) -> Any:
+    """With a cache, where there is a directory for it."""
     try:
-        made.enable_caching()
+        made._cache = Cache(function)
     except RuntimeError:  # no directory in which a cache could be written
         pass
+    return made
+
+
+def kernel(function: Callable[..., Any], options: dict[str, Any]) -> Kernel:
+    """As `numba.njit(cache=True, **options)(function)`."""
+    return cached(Kernel(function, None, {"nopython": True, "boundscheck": None} | options), function)
+
+
+def callback(signature: Any, function: Callable[..., Any], options: dict[str, Any]) -> CFunc:
+    """As `numba.cfunc(signature, cache=True, **options)(function)`."""
+    made = cached(CFunc(function, normalize_signature(signature), {}, options, pipeline_class=EntryCompiler), function)
+    made.compile()
     return made

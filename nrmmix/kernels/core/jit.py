@@ -36,7 +36,9 @@ def _compiled(function, **options):
 
 def callback(signature, function, **options):
     """What has an address at once, compiled or loaded: a numba `CFunc`."""
-    options = COMMON | options | ({"pipeline_class": backend.EntryCompiler} if ROOTS_ONLY else {})
+    options = COMMON | options
+    if ROOTS_ONLY:
+        return backend.callback(signature, function, options)
     try:
         return cfunc(signature, cache=True, **options)(function)
     except RuntimeError:  # no directory in which a cache could be written

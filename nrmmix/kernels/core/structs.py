@@ -2,8 +2,7 @@
 
 numba hands a tuple on field by field: a kernel with a `State` and a `Data` has some 400 parameters, and each call takes them apart and puts
 them together again, which is most of the code that LLVM then has to read.  Here the named tuples of this package are handed on by address.
-Who is given one may not change it, and no kernel does: tuples do not change, only what the arrays in them hold.  So a parameter is read where
-it stands, and one that is handed on costs nothing.
+Tuples do not change, only what the arrays in them hold: so a parameter is read where it stands, and handing it on costs nothing.
 
 This is the calling convention of all compiled code that takes such tuples, entry points too; it is set where
 `nrmmix.kernels.core.backend` fits numba, and nowhere else.
@@ -18,7 +17,9 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, lowering, types
 from numba.core import ir as numba_ir
+from numba.core.cpu import CPUContext
 from numba.core.datamodel import default_manager
+from numba.core.datamodel.manager import DataModelManager
 from numba.core.datamodel.models import TupleModel
 
 PACKAGE = __name__.partition(".")[0] + "."
@@ -169,3 +170,17 @@ def as_entries_take(context: Any, fe_type: Any) -> Any:
 def given_to_entry(context: Any, builder: Any, fe_type: Any, value: Any) -> Any:
     """A value as an entry point takes it."""
     return address_of(builder, value) if is_by_address(context, fe_type) else value
+
+
+# What `nrmmix.kernels.core.backend.fits_numba` looks at: parameters of what is overridden or called, names that it reads.
+OVERRIDDEN = {
+    lowering.Lower.storevar: "self value name argidx", lowering.Lower.delvar: "self name", lowering.Lower.incref: "self typ val",
+    lowering.Lower.decref: "self typ val", lowering.Lower.lower_expr: "self resty expr", lowering.Lower.loadvar: "self name",
+    lowering.Lower._alloca_var: "self name fetype", lowering.Lower.setup_function: "self fndesc", TupleModel.__init__: "self dmm fe_type",
+    CPUContext.create_cfunc_wrapper: "self library fndesc env call_helper", DataModelManager.register: "self fetypecls handler",
+}
+RELIED_ON = {
+    lowering.Lower.storevar: "_alloca_var _singly_assigned_vars _blk_local_varmap getvar", lowering.Lower.getvar: "varmap",
+    lowering.Lower.delvar: "_singly_assigned_vars _blk_local_varmap", lowering.Lower.lower_normal_function: "setup_function",
+    CPUContext.create_cfunc_wrapper: "get_value_type llvm_cfunc_wrapper_name call_function raise_error",
+}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import relocate, score_columns, score_without
-from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import (
@@ -110,3 +110,9 @@ def gibbs(data, state, memory, rng):
     if status == DONE:
         memory.tally[PROPOSED] += count
     return status
+
+
+@kernel
+def enter(address, data, state, memory, rng):
+    """Observations enter one by one, by the entry point `gibbs` at its address: its machine code serves sweeps too."""
+    return call_move(address, data, state, memory, rng)
