@@ -151,7 +151,7 @@ def short_run(name, replicates):
     return {quantity: np.mean([one.ranks[quantity] for one in rows]) / (CHAINS * DRAWS) for quantity in rows[0].ranks}
 
 
-@pytest.mark.parametrize("name", ["DP, gibbs", "NGGP, gibbs", "kernel, DP"])
+@pytest.mark.parametrize("name", ["DP, gibbs", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("NGGP, gibbs", "kernel, DP"))])
 def test_ranks_are_in_range_and_not_all_at_one_end(name):
     means = short_run(name, 4)
     assert all(0.05 < mean < 0.95 for mean in means.values())

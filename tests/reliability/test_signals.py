@@ -100,7 +100,9 @@ def test_a_call_of_a_long_sweep_ends_early():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no such signals")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(("number", "status"), [
+    (signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.nightly),
+])
 def test_signals_that_end_the_process_save_first(number, status, tmp_path):
     """Through the API with a checkpoint, and through the shell with --save."""
     code = f"""
