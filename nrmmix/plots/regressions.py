@@ -26,6 +26,7 @@ SLICES = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of the covariate at which the co
 MOST_SLICES = 8  # levels; with more, those that occur most
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 IMAGE_QUANTILES = (0.05, 0.5, 0.95)
+IMAGE_DRAWS = 200  # of the posterior behind an image: of means, which need fewer than bands
 DASHES = ("-", "--", "-.", ":")
 RIDGE = 0.92  # height of the densities one above the other
 MEAN = "posterior mean of E[y | x]"
@@ -260,7 +261,7 @@ def conditional(
     Parameters
     ----------
     fit, ax, **bands
-        See `plot`.
+        See `plot`; `draws` is 200 by default, which are enough for means without bands.
     response : str or sequence of str, optional
         Default every response.
     points : int, default 100
@@ -286,6 +287,7 @@ def conditional(
     from matplotlib.colors import PowerNorm
 
     check(fit.model, "conditional")
+    own: Bands = {"draws": IMAGE_DRAWS, **bands}
     names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), _Grid.over(fit, points)
     x, size, held = grid.position, len(grid.position), shapes(fit.model)
     half = (x[1] - x[0]) / 2
@@ -293,7 +295,7 @@ def conditional(
         for one, name in zip(axes, names, strict=True):
             y = _points_along(fit, name, 0.08, size)
             step = (y[1] - y[0]) / 2
-            values = grid.spread(grid.predict("density", at=y, response=name, **bands), len(y))[..., 0]
+            values = grid.spread(grid.predict("density", at=y, response=name, **own), len(y))[..., 0]
             # Coloured by the root of the density: a narrow peak at one x would otherwise leave all else dark.
             image = one.imshow(
                 values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto",
@@ -304,7 +306,7 @@ def conditional(
             grid.data(one, values_of(fit.model, name), color="white", markeredgecolor="black", markeredgewidth=0.5, markersize=3.5, alpha=1)
             # Quantiles beyond the image are not wanted; those on it can be read off a distribution function on its grid, at a
             # fraction of the cost of predict(kind="quantile").
-            cdf = grid.spread(grid.predict("cdf", at=y, response=name, **bands), len(y))[..., 0]
+            cdf = grid.spread(grid.predict("cdf", at=y, response=name, **own), len(y))[..., 0]
             if held[name] == kinds.NUMBER:
                 curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
             else:
