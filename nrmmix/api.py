@@ -113,9 +113,10 @@ class Model(Specification):
             Show a progress line on stderr; default only on a terminal.
         time_limit : float, optional
             Seconds of sampling after which the chains stop and keep what was drawn; default none, and with `draws="auto"` 120 (`math.inf`
-            for none).  They stop before the next call of a move, and within sweeps over all rows.  The building of the model, starts
-            by trees and compilation, which happens once on a machine, do not count.  Where it is over before the first draw the fit has
-            none, but `fit.extend` goes on where it stopped.
+            for none).  They stop before the next call of a move, or within it: sweeps over all rows go on later in their middle; of other
+            calls one that takes longer than 0.3 s more is given up, and the chain goes back by half a second or one iteration.  The
+            building of the model, starts by trees and compilation, which happens once on a machine, do not count.  Where it is over
+            before the first draw the fit has none, but `fit.extend` goes on where it stopped.
         checkpoint : str or path-like, optional
             File, its name ending in .npz, to which the draws made so far and the state of the chains are written as they go, whole or not
             at all.  `nrmmix.resume` goes on from there, to the same bits, whatever ended the process; `nrmmix.load` reads it too.  The

@@ -94,6 +94,7 @@ class Chain:
     sink: Callable[[Record, int], None] | None = None  # takes draws out of the record, and the number of the first of them
     first: int = 0  # draws that it has taken
     failed: bool = False  # a move has ended with an exception, which compiled code does not pass on
+    back_to: Callable[[Chain, Checkpoint], None] | None = None  # puts it where it stood at a checkpoint
 
     @property
     def iteration(self) -> int:
@@ -104,9 +105,13 @@ class Chain:
         """Whether it stands within an iteration."""
         return bool(self.control[[loop.MOVE, loop.CALL, loop.WITHIN]].any())
 
-    def stop(self) -> None:
-        """As soon as it can; from another thread, and again and again: a chain that only begins to run may not have heard."""
-        self.control[loop.STOP] = self.state.num[layout.HALT] = 1
+    def stop(self, give_up: bool = False) -> None:
+        """As soon as it can; from another thread, and again and again: a chain that only begins to run may not have heard.
+
+        A move that cannot go on later ends at once where it has to give up, and the chain goes back to where its run began.
+        """
+        self.control[loop.STOP] = 1
+        self.state.num[layout.HALT] = layout.GIVE_UP if give_up else 1
 
     def run(self, updates: np.ndarray, tune: int, thin: int) -> None:
         """Up to the control's limit; the draw of iteration i, counted from 1, goes to row (i - tune) / thin - 1.
@@ -114,6 +119,7 @@ class Chain:
         Where there is a sink the record is as short as it likes, and that row is one of all that the sink has been given.
         """
         self._start()
+        began = self.checkpoint(self.record.part(np.s_[:0])), self.first
         while not self.control[loop.STATUS] and not len(self.order):
             before, from_ = self.iteration, tune + self.first * thin
             loop.run(self.data, self.state, self.rng, self.program, updates, from_, thin, *self.record, self.control)
@@ -122,11 +128,16 @@ class Chain:
                 self.sink(self.record.part(np.s_[:count]), self.first)
                 self.first += count
             status = int(self.control[loop.STATUS])
-            self.failed = status == 0 and self.control[loop.WITHIN] != 0
-            if status in (layout.NEED_ROOM, layout.HALTED):
+            # where there is no iteration to do, a call that halted in a run before waits for the next one
+            self.failed = status == 0 and self.control[loop.WITHIN] != 0 and self.iteration < self.control[loop.LIMIT]
+            if status in (layout.NEED_ROOM, layout.HALTED, layout.GIVEN_UP):
                 self.control[loop.STATUS] = 0
             if status == layout.NEED_ROOM:
                 self.state = layout.enlarged(self.state)
+            elif status == layout.GIVEN_UP and self.back_to is not None:
+                self.back_to(self, began[0])
+                self.first = began[1]
+                break
             elif status or self.sink is None or self.control[loop.STOP] or self.iteration in (before, self.control[loop.LIMIT]):
                 break
 
@@ -144,6 +155,9 @@ class Chain:
             if status == layout.NEED_ROOM:
                 self.state = layout.enlarged(self.state)
                 continue
+            if status == layout.GIVEN_UP:
+                self.order, self.state.num[layout.CURSOR] = self.order[int(self.state.num[layout.CURSOR]) :], 0
+                return
             self.order = self.order[len(few) :]
             if status != layout.DONE:
                 self.control[loop.STATUS] = status
@@ -188,7 +202,7 @@ def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.ra
     control = np.zeros(loop.CONTROL, np.int64)
     control[loop.LIMIT] = np.iinfo(np.int64).max
     order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
-    chain = Chain(data, state, rng, order, program(cycle, model), record, control)
+    chain = Chain(data, state, rng, order, program(cycle, model), record, control, back_to=partial(_put_back, model, cycle))
     if trees:
         _enters_by(chain, model, trees[0])
     return chain
@@ -205,10 +219,17 @@ def _enters_by(chain: Chain, model: Specification, way: str) -> None:
 def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, record: Record) -> Chain:
     """A chain that goes on from where another stood; its spare draws go to whoever gathers draws."""
     nobody = np.full(model.n_obs, -1, np.int64)
-    chain = new_chain(model, cycle, nobody, rng := generator(checkpoint.generator), record)
+    chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
     chain.order = checkpoint.order.copy()
     if checkpoint.way and len(checkpoint.order):
         _enters_by(chain, model, checkpoint.way)
+    # nobody enters one by one: the permutation that `new_chain` drew does not count
+    _put_back(model, cycle, chain, checkpoint)
+    return chain
+
+
+def _put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Checkpoint) -> None:
+    """Make a chain stand where one stood at a checkpoint; what moves keep in their scratch begins anew."""
     _, state = arrays_of(model, checkpoint.state["size"].shape[0], *scratch(cycle, model), entries=())
     for name in BY_CLUSTER:
         kept = checkpoint.state[name]
@@ -224,12 +245,12 @@ def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, re
     for name in IN_STEPS if checkpoint.is_midway else ():
         getattr(state, name)[: len(checkpoint.state[name])] = checkpoint.state[name]
     chain.state = state
-    # nobody enters one by one: the permutation that `new_chain` drew does not count
-    rng.bit_generator.state = checkpoint.generator
+    chain.program.floats.fill(0.0)
+    chain.program.ints.fill(0)
+    chain.rng.bit_generator.state = checkpoint.generator
     chain.control[loop.ITERATION] = checkpoint.iteration
     for place, value in zip((loop.MOVE, loop.CALL, loop.WITHIN), checkpoint.within, strict=True):
         chain.control[place] = value
-    return chain
 
 
 def generator(state: dict[str, Any]) -> np.random.Generator:

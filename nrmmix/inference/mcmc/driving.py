@@ -20,8 +20,9 @@ from nrmmix.kernels.core import state as layout
 TURN = 0.5  # seconds, about, after which chains wait for each other: none is far behind when they are stopped
 GROWTH = 4  # at most, of the iterations of a turn over those of the last one
 LOOK = 0.1  # seconds between two looks at the clock
+PATIENCE = 0.3  # seconds after which moves that are told to stop give up what they have begun
 
-TIME, INTERRUPT = "time limit", "interrupt"  # why chains were stopped
+TIME, INTERRUPT = REASONS = ("time limit", "interrupt")  # why chains were stopped
 
 
 class Saver:
@@ -126,7 +127,7 @@ class Driver:
             run.control[loop.STOP] = run.state.num[layout.HALT] = 0
         futures = [self.pool.submit(run.run, self.updates, tune, thin) for run in self.runs]
         pending: set[Future[None]] = set(futures)
-        reason = ""
+        reason, told = "", np.inf
         while pending:
             _, pending = wait(pending, timeout=LOOK)
             self._show(began, end)
@@ -135,8 +136,9 @@ class Driver:
             if not reason and time.perf_counter() >= deadline:
                 reason = TIME
             if reason:
+                told = min(told, time.perf_counter())
                 for run in self.runs:
-                    run.stop()
+                    run.stop(give_up=time.perf_counter() >= told + PATIENCE)
         for future in futures:
             future.result()
         return reason

@@ -19,7 +19,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, enter, new_chain, resumed_chain
 from nrmmix.inference.mcmc.cycle import Cycle, update_addresses
-from nrmmix.inference.mcmc.driving import Driver, Saver
+from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import initial_labels
@@ -51,6 +51,7 @@ class Run:
     time_limit: float | None = None
     store: str = "all"
     most: int = 0  # draws of each chain that are kept at most, where the goal is "auto"
+    stopped: str = ""  # by what, of `driving`, where it was before the goal
 
 
 @dataclass
@@ -92,6 +93,7 @@ class _Course:
         return replace(
             self.run, draws=Draws({name: values[:] for name, values in self.values(kept, chains).items()}), seconds=self.seconds,
             label_changes=_label_changes(self.model, runs), interrupted=bool(stopped), checkpoints=checkpoints,
+            stopped=stopped if stopped in REASONS else "",
         )
 
     def halve(self) -> None:
@@ -207,7 +209,7 @@ def _finished(
         stopped = "" if reached else driver.stopped
         _check(course.model, course.runs, stopped or reached)
         if saver is not None:
-            saver.save(replace(snapshot(), interrupted=bool(stopped)))
+            saver.save(replace(snapshot(), interrupted=bool(stopped), stopped=stopped))
             saver.finish()
             driver.tell()
         course.seconds = before + time.perf_counter() - began

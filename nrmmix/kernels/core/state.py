@@ -19,6 +19,7 @@ NEED_ROOM = 2  # nothing was changed; more columns, please
 BROKEN = 3  # a score was not a number
 LOST_DIGITS = 4  # of families' updates: build the statistics anew
 HALTED = 5  # it was told to halt, and goes on at CURSOR when it is called again
+GIVEN_UP = 6  # it was told to give up: its work is lost, and the chain goes back to where it stood before
 
 # State.num
 N_CLUSTERS = 0
@@ -27,7 +28,9 @@ BAD_ROW = 2  # the observation that has no finite score
 N_MOVED = 3  # label changes since the start
 N_SCORED = 4  # (observation, cluster) pairs scored since the start
 TUNING = 5  # 1 before the first draw: moves may still adapt
-HALT = 6  # set by the main thread: moves that can go on later end as soon as they can
+HALT = 6  # set by the main thread: moves that can go on later end as soon as they can, and at GIVE_UP the others
+GIVE_UP = 2
+HEED_EVERY = 1024  # observations between two looks at it
 NUM = 8
 
 # State.hyper

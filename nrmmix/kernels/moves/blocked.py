@@ -19,6 +19,10 @@ from nrmmix.kernels.core.state import (
     BROKEN,
     COMPONENTS,
     DONE,
+    GIVE_UP,
+    GIVEN_UP,
+    HALT,
+    HEED_EVERY,
     N_CLUSTERS,
     N_SCORED,
     NEED_ROOM,
@@ -55,9 +59,11 @@ def draw_sizes(data, state, log_sizes, origin, place, rng):
 
 @kernel
 def draw_labels(data, state, log_sizes, place, labels, rng):
-    """The atom of each observation; DONE or BROKEN."""
+    """The atom of each observation; DONE, BROKEN or GIVEN_UP."""
     p, M = state.score, log_sizes.shape[0]
     for i in range(labels.shape[0]):
+        if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
+            return GIVEN_UP
         for m in range(M):
             p[m] = log_sizes[m]
         if has_locations(state):
@@ -92,8 +98,9 @@ def blocked(data, state, memory, rng):
     labels, origin, place = memory.ints[:n], memory.ints[n : n + M], memory.ints[n + M :]
     draw_sizes(data, state, log_sizes, origin, place, rng)
     draw_atoms(data, state, origin, M, rng)
-    if draw_labels(data, state, log_sizes, place, labels, rng) != DONE:
-        return BROKEN
+    status = draw_labels(data, state, log_sizes, place, labels, rng)
+    if status != DONE:
+        return status
     memory.tally[PROPOSED] += n
     take_labels(data, state, memory, labels, origin, M, rng)
     if has_locations(state):

@@ -20,8 +20,11 @@ from nrmmix.kernels.core.state import (
     BROKEN,
     CURSOR,
     DONE,
+    GIVE_UP,
+    GIVEN_UP,
     HALT,
     HALTED,
+    HEED_EVERY,
     N_CLUSTERS,
     N_MOVED,
     N_SCORED,
@@ -32,8 +35,6 @@ from nrmmix.kernels.measure.weights import log_join_weights, log_new_weight
 from nrmmix.kernels.moves.algorithm8 import algorithm8_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
-
-HEED_EVERY = 1024  # observations
 
 
 @kernel
@@ -71,13 +72,16 @@ def allocate(data, state, order, count, rng):
     """Redraw the clusters of the first observations of the order, one by one; of the rows where it is empty.
 
     Those that are unassigned enter, each given those before it: the sequential start.  A sweep of all rows halts when it
-    is told to.
+    is told to; others give up when they have to, and a start goes on at CURSOR.
     """
     first = state.num[CURSOR]
     for t in range(first, count):
-        if state.num[HALT] != 0 and order.shape[0] == 0 and t > first and t % HEED_EVERY == 0:
+        if state.num[HALT] != 0 and t > first and t % HEED_EVERY == 0:
             state.num[CURSOR] = t
-            return HALTED
+            if order.shape[0] == 0:
+                return HALTED
+            if state.num[HALT] == GIVE_UP:
+                return GIVEN_UP
         i = order[t] if order.shape[0] > 0 else t
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             state.num[CURSOR] = t

@@ -25,6 +25,10 @@ from nrmmix.kernels.core.state import (
     BROKEN,
     CURSOR,
     DONE,
+    GIVE_UP,
+    GIVEN_UP,
+    HALT,
+    HEED_EVERY,
     N_CLUSTERS,
     N_SCORED,
     NEED_ROOM,
@@ -107,6 +111,8 @@ def draw_labels(data, state, slices, sizes, place, origin, labels, M, rng):
     """The atom of each observation, among those of at least the size of its slice, by the density of its cells."""
     p = state.score
     for i in range(labels.shape[0]):
+        if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
+            return GIVEN_UP
         count = count_from(sizes, M, slices[i])  # K is at most 1
         labels[i] = 0
         if count == 1:
@@ -129,7 +135,7 @@ def draw_labels(data, state, slices, sizes, place, origin, labels, M, rng):
 
 @kernel
 def draw_partition(data, state, memory, M, rng):
-    """Parameters of the atoms, labels given these and the slices; DONE or BROKEN."""
+    """Parameters of the atoms, labels given these and the slices; DONE, BROKEN or GIVEN_UP."""
     n = state.labels.shape[0]
     slices, sizes = memory.floats[:n], memory.floats[n:]
     labels, origin, place = memory.ints[:n], memory.ints[n + 1 :], memory.ints[memory.floats.shape[0] + 1 :]  # as many as sizes
@@ -137,10 +143,10 @@ def draw_partition(data, state, memory, M, rng):
         origin[m] = m
     sort_together(sizes[:M], origin, 1.0)
     draw_atoms(data, state, origin, M, rng)
-    if draw_labels(data, state, slices, sizes, place, origin, labels, M, rng) != DONE:
-        return BROKEN
-    take_labels(data, state, memory, labels, origin, M, rng)
-    return DONE
+    status = draw_labels(data, state, slices, sizes, place, origin, labels, M, rng)
+    if status == DONE:
+        take_labels(data, state, memory, labels, origin, M, rng)
+    return status
 
 
 @entry(MOVE_T)

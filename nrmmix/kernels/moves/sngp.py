@@ -24,6 +24,10 @@ from nrmmix.kernels.core.state import (
     BROKEN,
     CURSOR,
     DONE,
+    GIVE_UP,
+    GIVEN_UP,
+    HALT,
+    HEED_EVERY,
     MASS,
     N_CLUSTERS,
     N_MOVED,
@@ -124,6 +128,8 @@ def sngp(data, state, memory, rng):
             state.num[CURSOR] = i
             status = NEED_ROOM
             break
+        if state.num[HALT] == GIVE_UP and i % HEED_EVERY == 0:
+            return GIVEN_UP
         status = draw_table(data, state, region, i, rng)
         if status != DONE:
             break

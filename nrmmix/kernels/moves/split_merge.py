@@ -14,7 +14,20 @@ from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import inlined, kernel, variable
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, with_factor
-from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, N_SCORED, NEED_ROOM, PROPOSED, TALLY
+from nrmmix.kernels.core.state import (
+    CURSOR,
+    DONE,
+    GIVE_UP,
+    GIVEN_UP,
+    HALT,
+    HEED_EVERY,
+    N_CLUSTERS,
+    N_MOVED,
+    N_SCORED,
+    NEED_ROOM,
+    PROPOSED,
+    TALLY,
+)
 from nrmmix.kernels.measure.weights import (
     REACH,
     empty_part,
@@ -110,10 +123,15 @@ def score_parts(data, state, reach, members, part, i, j, sizes, m, own):
 
 @kernel
 def scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, rng):
-    """One restricted Gibbs scan, or the one that leads to `target` where it is forced; its log probability."""
+    """One restricted Gibbs scan, or the one that leads to `target` where it is forced; its log probability.
+
+    It ends early where its move has to give up, and all that follows from it will be lost.
+    """
     side = state.side
     log_q, product = 0.0, 1.0
     for t in range(members.shape[0]):
+        if state.num[HALT] == GIVE_UP and t % HEED_EVERY == 0:
+            break
         m, own = members[t], part[t]
         score_parts(data, state, reach, members, part, i, j, sizes, m, own)
         which, log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
@@ -264,6 +282,8 @@ def split_merge(data, state, memory, rng):
             state.num[CURSOR] = t
             return NEED_ROOM
         propose(data, state, memory, rng)
+        if state.num[HALT] == GIVE_UP:
+            return GIVEN_UP
     for i in range(state.labels.shape[0]):
         redraw_cells(data, state, i, rng)
     state.num[CURSOR] = 0

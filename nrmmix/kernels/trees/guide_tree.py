@@ -15,7 +15,7 @@ import numpy as np
 
 from nrmmix.kernels.core.clusters import update_column
 from nrmmix.kernels.core.jit import inlined, kernel, variable
-from nrmmix.kernels.core.state import Data, Rows
+from nrmmix.kernels.core.state import GIVE_UP, HALT, HEED_EVERY, Data, Rows
 from nrmmix.kernels.trees.forest import grow_above, join, load_union, log_d, log_union_with, plant_leaves
 
 BALANCE = 1.0  # power of its size that a subtree's likelihood is divided by
@@ -98,13 +98,18 @@ def sink(data, side, work, forest, root, i):
 
 
 @kernel
-def plant_guide_tree(data, side, work, forest, tree):
-    """Grow the tree from the observations in the order `tree.order`, which becomes that of its leaves; the sum of their depths."""
+def plant_guide_tree(data, state, forest, tree):
+    """Grow the tree from the observations in the order `tree.order`, which becomes that of its leaves; the sum of their depths.
+
+    Nothing of use where the move has to give up.
+    """
     n = tree.order.shape[0]
-    plant_leaves(data, side, forest)
+    plant_leaves(data, state.side, forest)
     root = tree.order[0]
     for t in range(1, n):
-        root = sink(data, side, work, forest, root, tree.order[t])
+        if state.num[HALT] == GIVE_UP and t % HEED_EVERY == 0:
+            return 0
+        root = sink(data, state.side, state.work, forest, root, tree.order[t])
     v, depth, p, total = root, 0, 0, 0
     while True:
         while v >= n:

@@ -19,7 +19,7 @@ import math
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel, variable
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid
-from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_MOVED, NEED_ROOM
+from nrmmix.kernels.core.state import CURSOR, DONE, GIVE_UP, GIVEN_UP, HALT, N_CLUSTERS, N_MOVED, NEED_ROOM
 from nrmmix.kernels.measure.weights import log_cluster
 from nrmmix.kernels.moves.gibbs import gibbs_one
 from nrmmix.kernels.moves.shared import exceeds, sort_together
@@ -322,6 +322,8 @@ def published(data, state, memory, rng):
         for _ in range(int(memory.option[GLOBAL_MOVES])):
             if propose(data, state, memory, forest, scratch, rng):
                 scratch.head[CHANGED] = 1
+            if state.num[HALT] == GIVE_UP:
+                return GIVEN_UP
             if by_rows:  # whether accepted or not, trees were used up
                 build(data, state, forest, scratch, scratch.label, scratch.head[TREES])
         state.num[CURSOR] = LABELS

@@ -12,7 +12,19 @@ import math
 from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_integer, log_pos
-from nrmmix.kernels.core.state import CURSOR, DONE, N_CLUSTERS, N_SCORED, NEED_ROOM, SIGMA, TUNING, Memory
+from nrmmix.kernels.core.state import (
+    CURSOR,
+    DONE,
+    GIVE_UP,
+    GIVEN_UP,
+    HALT,
+    N_CLUSTERS,
+    N_SCORED,
+    NEED_ROOM,
+    SIGMA,
+    TUNING,
+    Memory,
+)
 from nrmmix.kernels.measure.weights import typical_log_weight
 from nrmmix.kernels.trees import splits
 from nrmmix.kernels.trees.guide_data import GUIDE, fill_log_guide, is_guided, refresh_guide, with_blocks
@@ -55,9 +67,9 @@ def plant_by_number(wide, state, memory, guide):
         fill_log_guide(wide, state.side)
     if wide.rows.missing.shape[0] > 0:
         fixed = without_drawn_cells(wide, guide.fixed.reshape(wide.rows.y.shape))
-        memory.ints[splits.LEVELS] = plant_guide_tree(fixed, state.side, state.work, forest, guide.tree)
+        memory.ints[splits.LEVELS] = plant_guide_tree(fixed, state, forest, guide.tree)
     else:
-        memory.ints[splits.LEVELS] = plant_guide_tree(wide, state.side, state.work, forest, guide.tree)
+        memory.ints[splits.LEVELS] = plant_guide_tree(wide, state, forest, guide.tree)
     memory.ints[splits.PLANTED] = number_of_tree(memory)
 
 
@@ -78,6 +90,8 @@ def begin(data, state, memory, rng):
     learnt[TREE] += 1.0
     if memory.ints[splits.PLANTED] != number_of_tree(memory):
         plant_by_number(wide, state, memory, guide)
+        if state.num[HALT] == GIVE_UP:
+            return GIVEN_UP
     first, last = 0, guide.tree.order.shape[0]
     for _ in range(int(memory.option[splits.DEPTH])):
         if last - first > 1:
@@ -104,7 +118,8 @@ def tree_guided(data, state, memory, rng):
     if n < 2:
         return DONE
     if state.num[CURSOR] == 0:
-        call_move(int(memory.option[splits.PLANT]), data, state, memory, rng)
+        if call_move(int(memory.option[splits.PLANT]), data, state, memory, rng) == GIVEN_UP:
+            return GIVEN_UP
         state.num[CURSOR] = 1
     guide, wide = splits.guide_of(memory, state), data
     if is_guided(data):
@@ -120,6 +135,8 @@ def tree_guided(data, state, memory, rng):
             part = splits.MERGE_PART if joined > 0 else splits.SPLIT_PART
             if joined > 0 or state.size[memory.ints[splits.PICKED]] > 1:
                 call_move(int(memory.option[part]), data, state, memory, rng)
+            if state.num[HALT] == GIVE_UP:
+                return GIVEN_UP
             state.num[CURSOR] += 1
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             return NEED_ROOM

@@ -10,7 +10,7 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import empty_column, score_columns, update_column
 from nrmmix.kernels.core.jit import fast, kernel, variable
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import BAD_ROW, BROKEN, DONE, INPUT, N_CLUSTERS, N_SCORED
+from nrmmix.kernels.core.state import BAD_ROW, BROKEN, DONE, GIVE_UP, GIVEN_UP, HALT, INPUT, N_CLUSTERS, N_SCORED
 from nrmmix.kernels.moves.shared import random_subset, sort_together
 
 
@@ -52,6 +52,8 @@ def markov_scan(data, state, members, weight, rng):
     """Members, in uniform order, in the order of a Markov scan; state.side holds the one before in its first column."""
     out = state.score
     for t in range(members.shape[0] - 2):
+        if state.num[HALT] == GIVE_UP:
+            return GIVEN_UP
         empty_column(data, state.side, variable(0))
         update_column(data, state.side, variable(0), members[t], 1.0)
         left = members.shape[0] - t - 1

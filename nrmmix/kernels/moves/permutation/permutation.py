@@ -24,6 +24,7 @@ from nrmmix.kernels.core.state import (
     BROKEN,
     CURSOR,
     DONE,
+    GIVEN_UP,
     MASS,
     N_CLUSTERS,
     N_MOVED,
@@ -198,7 +199,8 @@ def draw_by_number(data, state, memory, plan, rng):
     most = 1
     while most < n and log_A_ratio(data, state, memory, plan, most) > -math.inf:
         most += 1
-    tabulate(data, state, plan, most)
+    if tabulate(data, state, plan, most) != DONE:
+        return GIVEN_UP
     log_A = 0.0
     for K in range(1, most + 1):
         plan.weight[K - 1] = log_A + plan.table[n * (n + 1) // 2 + K]

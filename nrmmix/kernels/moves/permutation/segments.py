@@ -20,7 +20,7 @@ import numpy as np
 from nrmmix.kernels.core.clusters import copy_column, empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.core.jit import fast, kernel, variable
 from nrmmix.kernels.core.special import draw_index, draw_share, exp_any, log1p_pos, log_pos, to_shares
-from nrmmix.kernels.core.state import BAD_ROW, BROKEN, CURSOR, DONE, N_SCORED, NEED_ROOM
+from nrmmix.kernels.core.state import BAD_ROW, BROKEN, CURSOR, DONE, GIVE_UP, GIVEN_UP, HALT, N_SCORED, NEED_ROOM
 
 OUTSIDE = -1  # status: a segment of the old partition is not in the beam
 LIVE = 0  # in Plan.count: columns in use
@@ -166,6 +166,8 @@ def sum_forward(data, state, plan, beam, holds_old, rng):
         if plan.count[LIVE] > state.size.shape[0] - 4:
             state.num[CURSOR] = r
             return NEED_ROOM
+        if state.num[HALT] == GIVE_UP:
+            return GIVEN_UP
         extend(data, state, plan, r)
         top, total = to_shares(plan.weight, plan.count[LIVE])
         if top == -math.inf:
@@ -186,9 +188,11 @@ def sum_forward(data, state, plan, beam, holds_old, rng):
 
 @kernel
 def tabulate(data, state, plan, most):
-    """plan.B and plan.table, for up to `most` segments."""
+    """plan.B and plan.table, for up to `most` segments; DONE or GIVEN_UP."""
     n = plan.order.shape[0]
     for r in range(n):
+        if state.num[HALT] == GIVE_UP:
+            return GIVEN_UP
         extend(data, state, plan, r)
         row = plan.B[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2]
         for k in range(r + 1):
@@ -196,7 +200,10 @@ def tabulate(data, state, plan, most):
         enter(data, state, plan, r)
     plan.table[0] = 0.0
     for r in range(n):
+        if state.num[HALT] == GIVE_UP:
+            return GIVEN_UP
         fill_row(plan.table, plan.B[r * (r + 1) // 2 : (r + 1) * (r + 2) // 2], plan.base, plan.weight, r, most)
+    return DONE
 
 
 @fast
