@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 
@@ -79,6 +80,68 @@ def test_predictions_bands_and_draws(fit):
     assert fit.weights.sum() == pytest.approx(1.0) and list(fit.weights.index) == [0, 1, -1]
     gaps = FAITHFUL.head(3).assign(waiting_min=np.nan)
     assert np.isfinite(fit.log_density(gaps)).all()
+
+
+def test_clusters_have_one_number_each_by_size():
+    """The smallest cluster comes first among the rows, and the largest last."""
+    sizes, rng = [20, 40, 90], np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=(n, 2)) + 9 * k for k, n in enumerate(sizes)])
+    fit = nm.fit(data=X, method="memoized_vb", rng=1)
+    truth = np.repeat([2, 1, 0], sizes)
+    assert np.array_equal(fit.labels, truth) and np.array_equal(fit.partition().labels, truth)
+    assert fit.partition().sizes.tolist() == [90, 40, 20] and np.array_equal(fit.augment()[".cluster"], truth)
+    assert np.array_equal(fit.predict(kind="cluster")["cluster"], truth)
+    assert np.array_equal(fit.predict(X[[0, 30, 100]], kind="cluster")["cluster"], [2, 1, 0])
+    lines = fit.summary().as_text().splitlines()
+    (row,) = [line.split() for line in lines if line.startswith(("Size", "0 "))][:1]
+    assert row[1] == "90"
+    assert fit.partition(max_clusters=1).n_clusters == 1
+
+
+@pytest.fixture(scope="module")
+def torn():
+    rng, n = np.random.default_rng(3), 150
+    z = rng.integers(0, 2, n)
+    table = pd.DataFrame({
+        "a": rng.normal(6.0 * z, 1.0), "b": rng.normal(-6.0 * z, 1.0), "k": pd.array(rng.poisson(2 + 9 * z), "Int64"),
+        "c": pd.Categorical(np.where(rng.random(n) < 0.05 + 0.9 * z, "red", "blue")),
+    })
+    for j, name in enumerate(table):
+        table.loc[j::11, name] = None
+    family = {"a + b": nm.Gaussian("diagonal"), "k": nm.Poisson(), "c": nm.Categorical()}
+    return table, z, nm.Model("a + b + k + c ~ 1", table, family=family, missing="marginalize")
+
+
+def test_missing_cells_are_imputed_as_by_chains(torn):
+    table, z, model = torn
+    fit, chains = model.fit("memoized_vb", rng=1), model.fit(draws=100, tune=100, chains=2, rng=1)
+    found, theirs = fit.impute(60, rng=2), chains.impute(60, rng=2)
+    assert len(found) == 60 and found.cells.index.equals(theirs.cells.index) and (found[0].dtypes == table.dtypes).all()
+    assert not any(one.isna().any().any() for one in found) and found[0]["a"].tolist() != found[1]["a"].tolist()
+    for name in ("a", "b", "k"):
+        ours, other = (cells.xs(name, level="response") for cells in (found.cells, theirs.cells))
+        assert np.abs(ours["estimate"] - other["estimate"]).max() < 1.0
+        widths = (ours["upper"] - ours["lower"]) / (other["upper"] - other["lower"])
+        assert 0.8 < widths.median() < 1.25, "of a row that could be in either cluster that of chains is wider"
+        gaps = table[name].isna().to_numpy()
+        drawn = np.array([one[name][gaps].to_numpy(float) for one in found])
+        assert np.abs(drawn.mean(axis=0) - ours["estimate"]).max() < 1.5
+    share = found.cells.xs("c[red]", level="response")["estimate"].to_numpy()
+    assert (np.abs(share - theirs.cells.xs("c[red]", level="response")["estimate"]) < 0.15).all()
+    again = fit.impute(3, data=table)
+    assert all(one.equals(other) for one, other in zip(again, fit.impute(3, data=table), strict=True)), "they follow from the seed"
+    augmented = fit.augment()
+    gaps = table["a"].isna().to_numpy()
+    assert np.abs(augmented[".fitted_a"].to_numpy()[gaps] - found.cells.xs("a", level="response")["estimate"].to_numpy()).max() < 0.5
+
+
+def test_what_imputation_refuses(fit, torn):
+    with pytest.raises(ValueError, match=r"impute: no response is missing in the 272 rows that were fitted\.$"):
+        fit.impute()
+    table, _, _ = torn
+    model = nm.Model("a + b ~ 1", table, missing="marginalize")
+    with pytest.raises(ValueError, match="MemoizedVB.*missing"):
+        model.fit("memoized_vb")
 
 
 def test_log_density_is_the_mixture_of_predictives(fit):

@@ -112,3 +112,12 @@ class FactorPosterior(NamedTuple):
         for some, r in self.blocks():
             component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
         return component, probability
+
+
+def drawn_components(r: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """(size, b) components drawn from probabilities r (K, b)."""
+    K, b = r.shape
+    steps = np.cumsum(r, axis=0)
+    ends = (steps / steps[-1]).T + np.arange(b)[:, None]  # rows end to end: one sorted array
+    found = np.searchsorted(ends.ravel(), np.arange(b) + rng.random((size, b)), side="right")
+    return np.clip(found - K * np.arange(b), 0, K - 1)

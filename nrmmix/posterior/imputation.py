@@ -3,7 +3,8 @@
 In a draw of the posterior a row that was fitted is in a cluster.  The parameters of all clusters are drawn given their members, which is
 what the observed cells say, and missing cells then have their law under the row's component given its observed cells: one more step of a
 Gibbs sampler, which leaves the posterior as it is.  The cells of one draw belong together, those of different draws spread as the posterior
-does, so that completed tables are proper multiple imputations (Rubin 1987, Multiple Imputation for Nonresponse in Surveys).
+does, so that completed tables are proper multiple imputations (Rubin 1987, Multiple Imputation for Nonresponse in Surveys).  After
+variational inference the component of a row and the parameters are drawn from q, under which they are independent.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.given import Conditioned, Known, log_weights, torn_blocks
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
-from nrmmix.posterior.predict.states import States, states_of
+from nrmmix.posterior.predict.states import SoftStates, States, states_of
 
 STATES = 500  # behind expectations and intervals
 
@@ -78,8 +79,8 @@ def impute(
 ) -> Imputations:
     """Completed tables; see `nrmmix.MCMCResult.impute`."""
     model, size, share = posterior.specification, count("draws", draws, 1), probability("interval", interval)
-    if not isinstance(posterior, Posterior):
-        raise ValueError("impute: a variational posterior has no clusters that rows are drawn into; fit by chains, method=\"auto\".")
+    if isinstance(posterior, FactorPosterior):
+        posterior = posterior._replace(draws=max(size, STATES))
     table, gaps = _table(model, data), Gaps.of(model)
     _check(model, gaps)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
@@ -113,8 +114,8 @@ def _completions(states: States, gaps: Gaps, rng: np.random.Generator) -> Iterat
     points = states.points(None, gaps.inputs if has_inputs else np.zeros((1, 0)))
     of = model.blocks.mean_responses()
     torn = [torn_blocks(model, ~np.isnan(gaps.y[rows[0]])) for rows in gaps.alike]
-    for labels, state in chain.from_iterable(zip(again.partitions(), again, strict=True) for again in repeat(states)):
-        drawn, cluster = state.drawn_clusters(rng), labels[gaps.rows]
+    for cluster, state in chain.from_iterable(zip(_clusters(again, gaps.rows, rng), again, strict=True) for again in repeat(states)):
+        drawn = state.drawn_clusters(rng)
         whole = model.blocks.draw_responses(drawn.theta[:, cluster], gaps.inputs, rng, model.packed, gaps.totals)
         means = model.blocks.means(drawn.means(points), model.packed)[each if has_inputs else 0, cluster]
         for rows, blocks in zip(gaps.alike, torn, strict=True):
@@ -126,6 +127,11 @@ def _completions(states: States, gaps: Gaps, rng: np.random.Generator) -> Iterat
                     if law is not None:
                         means[rows, int(np.flatnonzero(of == j)[0])] = law[0][:, 0]
         yield np.where(np.isnan(gaps.y), whole, gaps.y), means
+
+
+def _clusters(states: States, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Of each state the clusters (R,) of the rows at these positions."""
+    return states.drawn_clusters_of(rows, rng) if isinstance(states, SoftStates) else (labels[rows] for labels in states.partitions())
 
 
 # ---- what is expected of rows given their clusters

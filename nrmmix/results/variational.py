@@ -11,9 +11,10 @@ import pandas as pd
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.seeds import prediction_seed
 from nrmmix.inference.variational.run import VariationalOutcome
+from nrmmix.model.frame.labels import by_size
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.factors import FactorPosterior
-from nrmmix.posterior.partition import LOSSES, SIMILARITY_LIMIT, Partition, canonical, expected_loss
+from nrmmix.posterior.factors import FactorPosterior, drawn_components
+from nrmmix.posterior.partition import LOSSES, SIMILARITY_LIMIT, Partition, expected_loss
 from nrmmix.results.base import Result
 from nrmmix.results.outcomes import wraps
 
@@ -98,8 +99,8 @@ class VariationalResult(Result):
 
     @property
     def labels(self) -> np.ndarray:
-        """(n,) clusters of the rows used: their most probable components, numbered by first appearance."""
-        return canonical(self._components()[0])[0]
+        """(n,) clusters of the rows used: their most probable components, numbered by size as those of `partition()`."""
+        return by_size(self._components()[0])
 
     def _components(self) -> tuple[np.ndarray, np.ndarray]:
         """Most probable component of each row, and its probability."""
@@ -113,7 +114,7 @@ class VariationalResult(Result):
         Returns
         -------
         ndarray, (n, n_components)
-            Rows add up to 1; components in the order of `weights`.
+            Rows add up to 1; components in the order of `weights`, not of the clusters of `partition()`.
 
         Examples
         --------
@@ -130,7 +131,7 @@ class VariationalResult(Result):
     # ---- clusters
 
     def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
-        """Rows by their most probable components.
+        """Rows by their most probable components, clusters numbered by size, the largest 0.
 
         Parameters
         ----------
@@ -171,9 +172,9 @@ class VariationalResult(Result):
         labels, drawn = np.empty(n, np.int64), np.empty((size, n), np.int32)
         for some, r in self.posterior.blocks():
             labels[some] = r[:most].argmax(axis=0)
-            drawn[:, some] = _drawn(r, size, random)
-        labels = canonical(labels)[0]
-        found = Partition(labels.astype(np.int64), loss, expected_loss(labels, drawn, loss), drawn)
+            drawn[:, some] = drawn_components(r, size, random)
+        labels = by_size(labels)
+        found = Partition(labels, loss, expected_loss(labels, drawn, loss), drawn)
         if rng is None:
             self._partitions[key] = found
         return found
@@ -294,15 +295,6 @@ class VariationalResult(Result):
             f"  {self.n_clusters} clusters by {self.method}, {len(self.passes)} passes, {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
             f"  evidence lower bound {self.elbo:.2f}; more in .summary(), .plot(), .predict()"
         )
-
-
-def _drawn(r: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
-    """(size, b) components drawn from probabilities r (K, b)."""
-    K, b = r.shape
-    steps = np.cumsum(r, axis=0)
-    ends = (steps / steps[-1]).T + np.arange(b)[:, None]  # rows end to end: one sorted array
-    found = np.searchsorted(ends.ravel(), np.arange(b) + rng.random((size, b)), side="right")
-    return np.clip(found - K * np.arange(b), 0, K - 1)
 
 
 @wraps(VariationalOutcome)

@@ -13,7 +13,7 @@ import numpy as np
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.model.pack import provide
-from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.factors import FactorPosterior, drawn_components
 from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState, unseen_level
 from nrmmix.posterior.predict.rows import CovariateWeights
 
@@ -90,3 +90,9 @@ class FactorDraws:
         for some, r in self.posterior.blocks():
             found[some] = (r * share.T[estimate[some]].T).sum(axis=0)
         return np.minimum(found, 1.0)
+
+    def drawn_clusters_of(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Components (R,) of the fitted rows at positions (R,), drawn from q anew for each state."""
+        own = self.posterior._replace(rows=self.posterior.rows.take(rows))
+        r = np.hstack([r for _, r in own.blocks()])
+        return (drawn_components(r, 1, rng)[0] for _ in range(self.size))

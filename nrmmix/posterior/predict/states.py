@@ -129,6 +129,9 @@ class SoftStates(Protocol):
     def company(self, estimate: np.ndarray) -> np.ndarray:
         """(n,) how surely each fitted row is in its cluster of a partition."""
 
+    def drawn_clusters_of(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Of each state clusters (R,) drawn for the fitted rows at positions (R,)."""
+
 
 def states_of(posterior: Posterior | FactorPosterior, limit: int | None) -> States:
     """The states of a posterior, evenly spread over them where there are more than `limit`; None for all."""
