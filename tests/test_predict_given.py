@@ -238,6 +238,22 @@ def test_what_is_refused(fits, new, options, message):
         fits("full").predict(pd.DataFrame(new), **options)
 
 
+def test_rows_that_hold_every_response_are_told_that_nothing_looks_at_them(fits):
+    fit, rows = fits("full"), DATA[["a", "b", "e"]].iloc[:3]
+    for options in ({}, {"kind": "quantile"}, {"kind": "cdf", "response": "b", "at": [0.0]}, {"kind": "density", "at": np.zeros((1, 3))}):
+        with pytest.warns(UserWarning, match=r"is the same in every row: .* Take given= some of them .* or leave newdata out") as caught:
+            found = fit.predict(rows, draws=5, **options)
+        assert caught[0].filename == __file__ and len(found) % 3 == 0
+    one = nm.fit(data=DATA["a"].to_numpy(), **RUN)
+    with pytest.warns(UserWarning, match=r"that newdata holds\. Take kind=\"cluster\" or"):
+        one.predict(np.zeros((2, 1)), draws=5)
+    # what looks at them, and rows whose inputs tell them apart
+    fit.predict(rows, "density", draws=5)
+    fit.predict(rows, "cluster", draws=5)
+    fits("regression").predict(DATA[["a", "b", "x"]].iloc[:3], draws=5)
+    fits("over_x").predict(DATA[["a", "b", "x"]].iloc[:3], draws=5)
+
+
 def test_what_blocks_refuse(fits):
     with pytest.raises(ValueError, match="w1, w2 are counts given the total of their row"):
         fits("blocks").predict({"w1": [3]}, given="w1")

@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, known_name, listed, one_of, probability
 from nrmmix.common.seeds import prediction_seed, seed_sequence
+from nrmmix.common.warnings import warn
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import as_frame
@@ -328,11 +329,22 @@ def _not_known(model: Specification, response: Any, known: np.ndarray) -> np.nda
 
 
 def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: Any, responses: np.ndarray) -> None:
-    """Refuse new data of a mixture that hold some of its responses where the prediction would not look at them."""
+    """Refuse new data of a mixture that hold some of its responses where the prediction would not look at them; warn where they hold all.
+
+    Where components have inputs, rows that hold all responses are taken for a test set: what is predicted differs by their inputs.
+    """
     if newdata is None or model.is_regression or model.frame.is_sparse or kind == "cluster":
         return
     there = [not model.frame.lacking(newdata, [j]) for j in range(model.n_dim)]
-    if all(there) or not any(there) or (kind in OF_POINTS and at is None and all(there[j] for j in responses)):
+    if not any(there) or (kind in OF_POINTS and at is None and all(there[j] for j in responses)):
+        return
+    if all(there):
+        if not model.frame.input_columns:
+            law = 'given= some of them for the law of the others, ' if model.n_dim > 1 else ""
+            warn(
+                f"the prediction is the same in every row: the {kind} of a mixture does not depend on the responses that newdata holds. "
+                f'Take {law}kind="cluster" or fit.augment(newdata) for what the rows tell; or leave newdata out.'
+            )
         return
     held = [name for name, one in zip(model.frame.response_names, there, strict=True) if one]
     some = held[0] if len(held) == 1 else held
