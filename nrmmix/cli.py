@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from nrmmix.arguments import FORMATS, parser
 from nrmmix.common import files
 from nrmmix.common.interrupts import stoppable
-from nrmmix.common.messages import SHELL, did_you_mean, printable
+from nrmmix.common.messages import SHELL, did_you_mean, duration, printable
 from nrmmix.common.progress import tell
 from nrmmix.common.registry import shell_names
 
@@ -140,7 +140,8 @@ def _sampled(
         result = work()
         drawn, goal = result.draws.n_draws, wanted or result.run.goal
         if result.interrupted and drawn:
-            _say(f"stopped early; {drawn} {'' if goal == 'auto' else f'of {goal} '}draws of each chain are kept")
+            why = f", as the time limit of {duration(result.evidence.limit)} was over" if result.evidence.limit else ""
+            _say(f"stopped early; {drawn} {'' if goal == 'auto' else f'of {goal} '}draws of each chain are kept{why}")
         if saved is not None and (drawn or stop.signal or result.interrupted):
             _say(f"fit saved to {result.save(saved)}")
             if checkpoint is not None and Path(checkpoint) == _checkpoint_of(saved):

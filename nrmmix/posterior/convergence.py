@@ -51,6 +51,7 @@ class Evidence(NamedTuple):
     trouble: str = ""  # what else speaks against the run
     seconds: float = 0.0  # of sampling
     by_itself: bool = False  # whether the run was to find its length itself
+    limit: float = 0.0  # seconds of the time limit, where that has ended it
 
     @property
     def clean(self) -> bool:
@@ -105,7 +106,8 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
     """
     varied = quantities.dropna(subset=["ess"])
     if evidence.n_draws < 4:
-        return _joined(evidence.bias, f"Convergence cannot be judged from {evidence.n_draws} draws a chain. {_remedy(evidence, 1.0)}")
+        few = f"Convergence cannot be judged from {evidence.n_draws} draws a chain."
+        return _joined(evidence.bias, few, _end(evidence), _remedy(evidence, 1.0))
     if varied.empty:
         judged = f"Convergence cannot be judged: nothing varied among the draws. {_remedy(evidence, 1.0)}"
         return _joined(evidence.bias, evidence.trouble, judged)
@@ -132,10 +134,18 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
         remedy = _joined(remedy, "Whether other chains would agree is not known: there is one; use chains=4.")
     if also:
         text = f"Clusters: {text[0].lower()}{text[1:]}"
-    text = _joined(evidence.bias, evidence.trouble, also, text, remedy)
-    if evidence.interrupted:
-        text += " Sampling was stopped before the end."
-    return text
+    return _joined(evidence.bias, evidence.trouble, also, text, _end(evidence), remedy)
+
+
+def _end(evidence: Evidence) -> str:
+    """What ended a run before its end."""
+    if not evidence.interrupted:
+        return ""
+    if not evidence.limit:
+        return "Sampling was stopped before the end."
+    goal = f", an effective sample size of {ESS_GOOD} and R-hat {RHAT_GOOD}" if evidence.by_itself else ""
+    limit = duration(evidence.limit) if evidence.limit >= 1 else f"{evidence.limit:g} s"
+    return f"The time limit of {limit} ended sampling before the goal{goal}."
 
 
 def _of_curves(curves: pd.DataFrame | None) -> str:
@@ -167,7 +177,7 @@ def _remedy(evidence: Evidence, factor: float) -> str:
             return f"Run longer: --time-limit {_round_up(evidence.seconds + limit)}, about {duration(evidence.seconds + longer)}."
         go_on = f"nrmmix resume {fit} --draws auto --time-limit {limit}" if fit else f'fit = fit.extend("auto", time_limit={limit})'
         return f"Go on: {go_on}, about {duration(longer)}."
-    iterations = max(_round_up(done * factor), 1000)
+    iterations = max(_round_up(max(done * factor, 1)), 1000)
     thin = math.ceil(iterations / LARGEST_DRAWS)
     arguments = {"tune": _round_up(max(evidence.tune, 250) * 2.0), "draws": _round_up(iterations / thin)}
     arguments |= {"thin": thin} if thin > 1 else {}

@@ -142,9 +142,16 @@ def _run_table(fit: MCMCResult, width: int) -> Table:
         ["Observations:", used, "Method:", fit.method if " + " not in fit.method else "list of moves", "Chains:", fit.draws.n_chains],
         ["Dropped rows:", rows - used, "Tune:", fit.tune, "Draws a chain:", fit.draws.n_draws],
         ["Labels moved:", f"{100 * fit.moved:.3g}%", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
-        ["Interrupted:", "yes" if fit.interrupted else "no", "", "", *(["Missing cells:", gaps] if gaps else ["", ""])],
+        [*_ended(fit), "", "", *(["Missing cells:", gaps] if gaps else ["", ""])],
     ]
     return _three_pairs(cells, (13, 7, 14), width)
+
+
+def _ended(fit: MCMCResult) -> list[str]:
+    """Whether and by what the run was ended before its goal."""
+    if fit.evidence.limit:
+        return ["Ended by:", "time limit"]
+    return ["Interrupted:", "yes" if fit.interrupted else "no"]
 
 
 def _search_table(fit: SearchResult, width: int) -> Table:

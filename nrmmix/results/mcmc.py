@@ -10,6 +10,8 @@ import pandas as pd
 
 from nrmmix.common.messages import did_you_mean, guided
 from nrmmix.inference.mcmc import proposals
+from nrmmix.inference.mcmc.driving import TIME
+from nrmmix.inference.mcmc.length import AUTO, SECONDS
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
@@ -87,8 +89,15 @@ class MCMCResult(Result):
         troubles = (stuck(self.draws) if self.checkpoints and "labels" in self.draws else "", proposals.trouble(self.run, self.model.n_obs))
         return Evidence(
             self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,
-            trouble=next(filter(None, troubles), ""), seconds=self.seconds, by_itself=self.run.goal == "auto",
+            trouble=next(filter(None, troubles), ""), seconds=self.seconds, by_itself=self.run.goal == AUTO, limit=self._limit_reached,
         )
+
+    @property
+    def _limit_reached(self) -> float:
+        """Seconds of the time limit, where it has ended the run; else 0."""
+        if self.run.stopped != TIME:
+            return 0.0
+        return self.run.time_limit or SECONDS
 
     def diagnostics(self) -> pd.DataFrame:
         """Posterior summaries and convergence diagnostics of every label-invariant number among the draws.
@@ -349,7 +358,7 @@ class MCMCResult(Result):
     def __repr__(self) -> str:
         model = self.model
         what = "kernel-NRM density regression" if model.is_regression else "NRM mixture"
-        stopped = ", stopped early" if self.interrupted else ""
+        stopped = ", stopped early by its time limit" if self._limit_reached else ", stopped early" if self.interrupted else ""
         found = "no draws yet; .extend() goes on"
         if self.draws.n_draws:
             found = f"{np.mean(self.draws['n_clusters']):.1f} clusters on average; more in .summary(), .plot(), .predict()"

@@ -21,6 +21,7 @@ from nrmmix.common.seeds import give_back
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, WHOLE, Checkpoint, Record, generator
 from nrmmix.inference.mcmc.cycle import Cycle, program
+from nrmmix.inference.mcmc.driving import REASONS
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.sampling import MOST, Run
 from nrmmix.inference.mcmc.store import KINDS
@@ -39,7 +40,7 @@ from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.variational import VariationalResult
 
 FORMAT, VERSION, OLDEST = "nrmmix fit", 5, 3  # format 3 may lack options of moves, which is found where they are read
-PLAN = {"goal": 0, "time_limit": None, "store": "all", "most": 0}  # of a run that may go on, and what files without it mean
+PLAN = {"goal": 0, "time_limit": None, "store": "all", "most": 0, "stopped": ""}  # of a run that may go on, and what files without it mean
 LABELS = ("labels", "locations")
 OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column of sparse counts and each row beyond the data themselves
 WRITTEN = {"explicit": "held"}  # names in files that differ from those of fields
@@ -304,6 +305,7 @@ def _check_run(model: Specification, run: dict[str, Any], cycle: Any) -> None:
     _insist(type(run["most"]) is int and 0 <= run["most"] <= MOST and run["most"] % length.QUARTERS == 0, "number of draws")
     _insist(goal != length.AUTO or run["most"] > 0, "number of draws")
     _insist(run["store"] in KINDS, "list of what is kept")
+    _insist(run["stopped"] in ("", *REASONS), "reason to stop")
     _insist(isinstance(cycle, Cycle) and run["method"] in (cycle.name, *CYCLES), f"method {run['method']!r}")
     _insist(not cycle.refusal(model), f"method {run['method']!r}")
     cycle.check(model, run["tune"], has_name=run["method"] in CYCLES)

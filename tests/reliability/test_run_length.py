@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import re
 import warnings
 
@@ -47,9 +48,23 @@ def test_python_and_shell_have_one_default(galaxy, tmp_path, capsys):
 def test_a_limit_of_time_ends_tuning_too_and_the_fit_goes_on(galaxy):
     fit = galaxy.fit(rng=1, tune=10**6, time_limit=0.6)
     assert fit.interrupted and 0 < fit.tune < 10**6 and fit.draws.n_draws > 0
-    assert "stopped before the end" in said(fit)
+    text, shown = said(fit), fit.summary().as_text()
+    assert "The time limit of 0.6 s ended sampling before the goal, an effective sample size of 400 and R-hat 1.01. Go on: fit =" in text
+    assert re.search(r"Ended by: +time limit", shown) and "Interrupted" not in shown and "stopped early by its time limit" in repr(fit)
+    again = pickle.loads(pickle.dumps(fit))
+    assert said(again) == text and again.summary().as_text() == shown
     longer = fit.extend(time_limit=math.inf)
     assert not longer.interrupted and converged(longer.diagnostics())
+    assert "time limit" not in said(longer) and re.search(r"Interrupted: +no", longer.summary().as_text())
+
+
+def test_what_ended_a_run_of_so_many_draws(galaxy):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", nm.ConvergenceWarning)
+        fit = galaxy.fit(rng=1, tune=10, draws=10**6, time_limit=1.0)
+    assert "The time limit of 1 s ended sampling before the goal." in said(fit)
+    few = galaxy.fit(rng=1, tune=10**8, draws=10, time_limit=0.2)
+    assert said(few).startswith("Convergence cannot be judged from 0 draws a chain. The time limit of 0.2 s ended")
 
 
 def test_progress_shows_where_it_is(galaxy, capsys):
