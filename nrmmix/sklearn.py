@@ -249,6 +249,11 @@ class NRMRegressor(RegressorMixin, _Estimator):
         self.family, self.prior, self.kernel, self.method, self.draws, self.tune = family, prior, kernel, method, draws, tune
         self.thin, self.chains, self.cores, self.random_state = thin, chains, cores, random_state
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
     def fit(self, X: Any, y: Any) -> NRMRegressor:
         """Fit responses y (n,) or (n, d) on features X (n, q)."""
         if y is None:
@@ -280,10 +285,10 @@ class NRMRegressor(RegressorMixin, _Estimator):
         table = fit.predict(self._table(self._array(X, reset=False)), "quantile", q=q)["estimate"].to_numpy()
         return table.reshape(len(X), -1) if self._flat else table.reshape(len(X), fit.model.n_dim, -1)
 
-    def score_samples(self, X: Any, y: Any) -> np.ndarray:
-        """(n,) log densities of responses given features."""
+    def score_samples(self, X: Any, y: Any = None) -> np.ndarray:
+        """(n,) log densities of responses y given features; without y of the means that `predict` gives, which are sharp where it is large."""
         fit = self._fitted()
-        X, y = self._array(X, reset=False, y=y)
+        X, y = (self._array(X, reset=False), self.predict(X)) if y is None else self._array(X, reset=False, y=y)
         names = fit.model.frame.response_names
         return fit.log_density(self._table(X).assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))).to_numpy()
 

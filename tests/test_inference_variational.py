@@ -140,7 +140,7 @@ def test_what_imputation_refuses(fit, torn):
         fit.impute()
     table, _, _ = torn
     model = nm.Model("a + b ~ 1", table, missing="marginalize")
-    with pytest.raises(ValueError, match="MemoizedVB.*missing"):
+    with pytest.raises(ValueError, match=r"MemoizedVB.*missing"):
         model.fit("memoized_vb")
 
 

@@ -50,6 +50,7 @@ def test_regressor(regressor):
     low, middle, high = regressor.predict_quantile(X, (0.05, 0.5, 0.95)).T
     assert (low < middle).all() and (middle < high).all() and ((Y > low) & (Y < high)).mean() > 0.6
     assert regressor.sample(X[:4], 3, random_state=1).shape == (3, 4) and regressor.score_samples(X, Y).shape == (50,)
+    assert np.array_equal(regressor.score_samples(X), regressor.score_samples(X, regressor.predict(X)))
     both = NRMRegressor(**SMALL).fit(X, np.column_stack([Y, X[:, 1]]))
     assert both.predict(X).shape == (50, 2) and both.predict_quantile(X[:3]).shape == (3, 2, 3) and both.sample(X[:4]).shape == (1, 4, 2)
     awkward = np.column_stack([X, X[:, 0], np.ones(50), X.sum(axis=1)])
@@ -117,12 +118,27 @@ def test_more_bad_input(mixture):
     assert NRMMixture(**SMALL).set_params(random_state=legacy).fit(X).n_clusters_ >= 1
 
 
-@pytest.mark.skipif(not HAS_SKLEARN, reason="scikit-learn is not installed")
-@pytest.mark.parametrize("made", [NRMMixture, NRMRegressor])
-def test_check_estimator(made):
-    from sklearn.utils.estimator_checks import check_estimator
+if HAS_SKLEARN:
+    from sklearn.utils.estimator_checks import parametrize_with_checks
 
-    check_estimator(made(**SMALL))
+    @parametrize_with_checks([NRMMixture(**SMALL), NRMRegressor(**SMALL)])
+    def test_checks_of_scikit_learn(estimator, check):
+        before = np.random.get_state()  # noqa: NPY002
+        check(estimator)
+        np.random.set_state(before)  # noqa: NPY002  it is a check that draws from it
+
+    def test_pipelines_and_searches():
+        from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        search = GridSearchCV(make_pipeline(StandardScaler(), NRMMixture(**SMALL)), {"nrmmixture__family": ["gaussian", "diagonal"]}, cv=2)
+        assert search.fit(X).best_params_["nrmmixture__family"] in ("gaussian", "diagonal") and search.predict(X).shape == (50,)
+        assert cross_val_score(NRMRegressor(**SMALL), X, Y, cv=KFold(2, shuffle=True, random_state=1)).mean() > 0.3
+else:
+    @pytest.mark.skip(reason="scikit-learn is not installed")
+    def test_checks_of_scikit_learn():
+        """The estimator checks of scikit-learn."""
 
 
 def test_models_and_fits_can_be_pickled_and_shown():
