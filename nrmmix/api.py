@@ -33,8 +33,9 @@ class Model(Specification):
     formula : str, optional
         Responses joined by `+`, then `~`, then `1` (a mixture) or covariates (density regression).  Without a formula every column of
         the data is a response.
-    data : DataFrame, or anything with `to_pandas()`, or ndarray (n, d) without a formula
-        The data.
+    data : DataFrame, dict of columns, or ndarray (n, d) without a formula
+        The data: a DataFrame of pandas or polars, a table of Arrow, or anything with `to_pandas()`, `__arrow_c_stream__()` or
+        `__dataframe__()`.
     family : Family or dict, optional
         Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these.  A dict has families by the
         names of their responses, as in `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are

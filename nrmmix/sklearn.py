@@ -286,7 +286,10 @@ class NRMRegressor(RegressorMixin, _Estimator):
         return table.reshape(len(X), -1) if self._flat else table.reshape(len(X), fit.model.n_dim, -1)
 
     def score_samples(self, X: Any, y: Any = None) -> np.ndarray:
-        """(n,) log densities of responses y given features; without y of the means that `predict` gives, which are sharp where it is large."""
+        """(n,) log densities of responses y given features.
+
+        Without y those of the means that `predict` gives: the larger, the less responses spread there.
+        """
         fit = self._fitted()
         X, y = (self._array(X, reset=False), self.predict(X)) if y is None else self._array(X, reset=False, y=y)
         names = fit.model.frame.response_names

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 import warnings
+from datetime import date
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,11 +35,18 @@ class Foreign:
             return self.table.__dataframe__(**options)
 
 
+class Enum:
+    """A type of polars that has levels."""
+
+    categories = ("y", "x")
+
+    def __str__(self):
+        return "Enum(categories=['y', 'x'])"
+
+
 class Column:
-    def __init__(self, name, dtype, values, levels=None):
+    def __init__(self, name, dtype, values):
         self.name, self.dtype, self._values = name, dtype, values
-        if levels is not None:
-            self.cat = SimpleNamespace(get_categories=lambda: levels)
 
     def to_list(self):
         return self._values
@@ -69,21 +79,89 @@ def test_interchange_protocol():
 
 def test_polars_without_pyarrow():
     found = as_frame(DataFrame(
-        Column("a", "Float64", [1.0, None]), Column("g", "Categorical", ["y", "x"], ["y", "x"]), Column("b", "Boolean", [True, False]),
+        Column("a", "Float64", [1.0, None]), Column("g", Enum(), ["y", "x"]), Column("b", "Boolean", [True, False]),
         Column("s", "String", ["u", None]),
     ))
     assert np.isnan(found["a"][1]) and found["g"].cat.categories.tolist() == ["y", "x"] and found["b"].dtype == bool
     for kind in ("List(Int64)", "Struct({'p': Int64})", "Array(Float64, shape=(2,))"):
         with pytest.raises(ValueError, match="column 'n' is nested"):
             as_frame(DataFrame(Column("n", kind, [[1], [2]])))
+    with pytest.raises(ValueError, match="column 'n' is of the type Binary, which is neither number nor text"):
+        as_frame(DataFrame(Column("n", "Binary", [b"1"])))
+
+
+RUN = {"draws": 5, "tune": 5, "chains": 1, "rng": 1}
+
+
+def table_with_gaps():
+    rng = np.random.default_rng(1)
+    y = rng.normal(size=30)
+    return {
+        "y": [None if i == 4 else float(one) for i, one in enumerate(y)], "k": [None if i == 2 else i % 5 for i in range(30)],
+        "g": [None if i == 7 else "uv"[i % 2] for i in range(30)], "b": [i % 3 == 0 for i in range(30)],
+        "d": [Decimal(i) / 4 for i in range(30)],
+    }
+
+
+def same_fits(tables, formula="y + k + g + b ~ d"):
+    """Tables of whatever kind give the same draws and predictions."""
+    family = {"y": nm.Gaussian(), "k": nm.Poisson(), "g": nm.Categorical(), "b": nm.Bernoulli()}
+    fits = [nm.fit(formula, table, family=family, missing="marginalize", **RUN) for table in tables]
+    for fit in fits[1:]:
+        assert np.array_equal(fit.draws["labels"], fits[0].draws["labels"])
+    found = [fit.predict(table, draws=5, rng=1) for fit, table in zip(fits, tables, strict=True)]
+    for one in found[1:]:
+        pd.testing.assert_frame_equal(one, found[0])
 
 
 def test_real_polars():
-    polars = pytest.importorskip("polars")
-    found = as_frame(polars.DataFrame({"a": [1.0, None], "s": ["u", "v"], "b": [True, False]}))
-    assert np.isnan(found["a"][1]) and found["s"].tolist() == ["u", "v"]
-    with pytest.raises(ValueError, match="nested"):
-        as_frame(polars.DataFrame({"n": [[1], [2]]}))
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    columns = table_with_gaps()
+    enum = polars.Enum(["v", "u"])
+    table = polars.DataFrame(columns)
+    same_fits([pd.DataFrame(columns), table, table.with_columns(polars.col("g").cast(polars.Categorical))])
+    found = as_frame(polars.DataFrame({"a": [1.0, None], "s": ["u", "v"], "b": [True, False]}).with_columns(e=polars.col("s").cast(enum)))
+    assert np.isnan(found["a"][1]) and found["s"].tolist() == ["u", "v"] and found["e"].cat.categories.tolist() == ["v", "u"]
+    for nested in ([[1], [2]], [{"p": 1}, {"p": 2}], polars.Series([[1, 2], [3, 4]], dtype=polars.Array(polars.Int64, 2))):
+        with pytest.raises(ValueError, match="column 'n' is nested"):
+            nm.Model("y ~ 1", polars.DataFrame({"y": [1.0, 2.0], "n": nested}))
+    with pytest.raises(ValueError, match="column 'n' is of the type Binary"):
+        as_frame(polars.DataFrame({"n": [b"1"]}))
+    with pytest.raises(TypeError, match=r"LazyFrame are not supported; give data\.collect\(\)"):
+        as_frame(polars.LazyFrame({"a": [1.0]}))
+    dates = polars.DataFrame({"y": [1.0, 2.0], "t": [date(2020, 1, 1), date(2020, 1, 2)]})
+    with pytest.raises(ValueError, match=r"column 't' holds .*use the time since some date"):
+        nm.Model("y ~ t", dates)
+
+
+class Stream:
+    """What offers Arrow's protocol alone."""
+
+    def __init__(self, table):
+        self.__arrow_c_stream__ = table.__arrow_c_stream__
+
+
+def test_real_arrow():
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    columns = table_with_gaps()
+    table = arrow.table(columns)
+    coded = table.set_column(2, "g", table["g"].dictionary_encode())
+    same_fits([pd.DataFrame(columns), table, coded, Stream(table), Foreign(pd.DataFrame(columns | {"d": np.arange(30) / 4}))])
+    assert as_frame(table.to_reader()).shape == (30, 5) and as_frame(arrow.record_batch({"a": [1.0, 2.0]}))["a"].tolist() == [1.0, 2.0]
+    for nested in ([[1], [2], [3]], [{"p": 1}] * 3, arrow.array([[("p", 1)]] * 3, arrow.map_(arrow.string(), arrow.int64()))):
+        beside = arrow.table({"y": [1.0, 2.0, 4.0], "n": nested})
+        assert nm.Model("y ~ 1", beside).n_obs == 3, "columns that are not used may hold anything"
+        for formula in ("y ~ n", "n ~ 1"):
+            with pytest.raises(ValueError, match=r"column 'n' holds .* in row 0, not a real number; the column is nested"):
+                nm.Model(formula, beside)
+    with pytest.raises(TypeError, match="Stream could not be read by Arrow's protocol"):
+        as_frame(Stream(arrow.chunked_array([[1.0]])))
+
+
+def test_arrow_streams_without_pyarrow(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(TypeError, match="SimpleNamespace offers its columns by Arrow's protocol, which needs pyarrow"):
+        as_frame(SimpleNamespace(__arrow_c_stream__=None))
 
 
 def test_leave_one_out_of_one_component():
@@ -155,3 +233,31 @@ def test_bar_in_notebooks(monkeypatch):
     with Progress(False):
         pass
     assert len(made) == 1
+
+
+def test_real_tqdm(monkeypatch, capsys):
+    pytest.importorskip("tqdm", reason="tqdm is not installed")
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
+    with Progress(None) as line:
+        time.sleep(0.15)  # it shows what has changed ten times a second
+        line.update("4 chains: 1,000 iterations", 0.25)
+        line.update("4 chains: 4,000 iterations", 1.0)
+        assert line.bar.n == 100 and line.bar.total == 100
+    err = capsys.readouterr().err
+    assert "4 chains: 1,000 iterations:  25%" in err and "25/100" in err
+    nm.fit("waiting_min ~ 1", nm.datasets.load_faithful(), **RUN, progress=True)
+    assert "0/100" in capsys.readouterr().err
+    nm.fit("waiting_min ~ 1", nm.datasets.load_faithful(), **RUN, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_models_and_fits_in_notebooks():
+    """What `_repr_html_` gives: names from the data are escaped, and nothing is left open."""
+    model = nm.Model(data={"<b>y&": np.arange(9.0)})
+    fit = model.fit(**RUN)
+    for one in (model, fit, model.fit("ibhc", rng=1), model.fit("memoized_vb", rng=1)):
+        page = one._repr_html_()
+        assert "&lt;b&gt;y&amp;" in page and "<b>y" not in page
+        for tag in ("pre", "table", "tr", "td", "th"):
+            assert page.count(f"<{tag}>") + page.count(f"<{tag} ") == page.count(f"</{tag}>")
+    assert model._repr_html_().startswith("<pre>") and "<table" in fit._repr_html_()

@@ -68,8 +68,12 @@ class Progress:
 
 def _bar() -> Any:
     """A bar of hundredths; None where tqdm is not installed."""
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return None
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without ipywidgets it is a bar of text
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            return None
     return tqdm(total=100, unit="%", leave=False)

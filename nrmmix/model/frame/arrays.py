@@ -71,6 +71,8 @@ def _remedy(item: Any) -> str:
         return "divide the column by a unit of time, for instance pandas.Timedelta(days=1)"
     if isinstance(item, (complex, np.complexfloating)):
         return "use its real and imaginary parts as two columns"
+    if isinstance(item, (list, tuple, dict, set, np.ndarray)):
+        return "the column is nested: give one number a row, in columns of their own"
     return "convert it, for instance with pandas.to_numeric"
 
 

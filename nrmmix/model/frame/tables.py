@@ -17,7 +17,9 @@ __all__ = ["as_frame", "is_plain", "unknown_column"]
 Levels = Sequence[tuple[Any, ...] | None] | None  # of columns, None for one that has none; None where they are not known
 Totals = np.ndarray | None  # (rows,) of the counts of a row; None where there are none
 
-SUPPORTED = "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas() or __dataframe__()"
+SUPPORTED = (
+    "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas(), __arrow_c_stream__() or __dataframe__()"
+)
 COUNT_BOUND = 1e9  # differences of log gamma functions keep six digits up to here
 COUNTS = "counts are whole numbers, 0 or more and less than 1e9"
 
@@ -57,6 +59,8 @@ def _to_frame(data: Any) -> pd.DataFrame:
         return _from_pandas(data)
     if _is_polars(data):
         return _from_polars(data)
+    if hasattr(data, "__arrow_c_stream__") and not isinstance(data, type) and (_arrow() or not hasattr(data, "__dataframe__")):
+        return _from_arrow(data)
     if hasattr(data, "__dataframe__") and not isinstance(data, type):
         return _from_interchange(data)
     if isinstance(data, Mapping):
@@ -67,7 +71,8 @@ def _to_frame(data: Any) -> pd.DataFrame:
         raise TypeError(f"Data cannot be a name or path such as {shown(data)}; read the file first: pandas.read_csv(path).")
     if hasattr(data, "toarray"):
         raise TypeError(f"Sparse matrices ({type(data).__name__}) are not supported yet; give data.toarray().")
-    remedy = "pandas.DataFrame(data)" if isinstance(data, (list, tuple)) else SUPPORTED
+    lazy = "data.collect()" if hasattr(data, "collect") else SUPPORTED
+    remedy = "pandas.DataFrame(data)" if isinstance(data, (list, tuple)) else lazy
     raise TypeError(f"Data of type {type(data).__name__} are not supported; give {remedy}.")
 
 
@@ -87,16 +92,20 @@ def _is_polars(data: Any) -> bool:
 
 
 def _from_polars(data: Any) -> pd.DataFrame:
-    """A DataFrame of polars, column by column: numbers as NumPy has them, text and categories with their order."""
+    """A DataFrame of polars, column by column: numbers as NumPy has them, text, levels of an Enum in their order, others sorted."""
     columns = {}
     for series in data.get_columns():
         kind = str(series.dtype)
-        if kind.startswith(("List", "Array", "Struct", "Object", "Binary")):
-            raise ValueError(f"The column {series.name!r} is nested ({kind}): give one number or text a row, as by unnest or explode.")
+        if kind.startswith(("List", "Array", "Struct")):
+            raise ValueError(
+                f"The column {series.name!r} is nested ({kind}): give one number or text a row, as by unnest or explode, or drop it."
+            )
+        if kind.startswith(("Object", "Binary")):
+            raise ValueError(f"The column {series.name!r} is of the type {kind}, which is neither number nor text: convert it, or drop it.")
         values = series.to_list()
         if kind.startswith(("Categorical", "Enum")):
-            levels = list(series.cat.get_categories()) if hasattr(series, "cat") else None
-            columns[series.name] = pd.Categorical(values, categories=levels)
+            levels = getattr(series.dtype, "categories", None) if kind.startswith("Enum") else None
+            columns[series.name] = pd.Categorical(values, categories=None if levels is None else list(levels))
         elif kind in ("Boolean",):
             columns[series.name] = pd.array(values, dtype="boolean") if None in values else np.array(values, bool)
         elif kind.startswith(("Int", "UInt", "Float", "Decimal")):
@@ -104,6 +113,26 @@ def _from_polars(data: Any) -> pd.DataFrame:
         else:
             columns[series.name] = pd.Series(values, dtype=object)
     return pd.DataFrame(columns)
+
+
+def _arrow() -> Any:
+    """pyarrow; None where it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        return None
+    return pyarrow
+
+
+def _from_arrow(data: Any) -> pd.DataFrame:
+    """Anything with Arrow's protocol of streams, such as readers of batches, and tables of DuckDB, Ibis and nanoarrow."""
+    name, arrow = type(data).__name__, _arrow()
+    if arrow is None:
+        raise TypeError(f"{name} offers its columns by Arrow's protocol, which needs pyarrow: install it, or give {SUPPORTED}.")
+    try:
+        return arrow.table(data).to_pandas()
+    except Exception as error:
+        raise TypeError(f"{name} could not be read by Arrow's protocol ({error}); give {SUPPORTED}.") from error
 
 
 def _from_interchange(data: Any) -> pd.DataFrame:
