@@ -5,6 +5,7 @@ import pytest
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from support import pictures
 from support.pictures import FEW, MODELS, RUN, fitted, flat, labelled, legend, table
 
@@ -202,3 +203,34 @@ def test_one_row_and_one_draw_can_be_drawn():
         axes = fit.plot(kind, **options(kind))
         pyplot.close(flat(axes)[0].figure)
     assert labelled(fit.plot("prior_posterior", Figure().subplots()), "posterior") is not None
+
+
+HOSTILE = {"red": "r\x1b[31med", "blue": "bl\u202eue"}
+UNSEEN = {
+    "mixture": lambda: nm.Model(data=table()[["a", "b"]].set_axis(["a\x1b[2J", "b\n$c$"], axis=1)),
+    "many": lambda: nm.Model(data=table()[list("abcdefg")].set_axis([f"{name}\x07\t$" for name in "abcdefg"], axis=1)),
+    "counts": lambda: nm.Model(
+        data=(table()[["a", "b", "c"]].abs() * 9).round().astype(int).set_axis(["u\x00", "v\r", "w\u200b"], axis=1), family=nm.Multinomial(),
+    ),
+    "levels": lambda: nm.Model("a ~ group", table().assign(group=table()["group"].map(HOSTILE))),
+    "mixed": lambda: nm.Model("a + b ~ x + group", table().assign(group=table()["group"].map(HOSTILE))),
+    "categories": lambda: nm.Model("group ~ x", table().assign(group=table()["group"].map(HOSTILE)), family=nm.Categorical()),
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_characters_that_are_not_seen_are_escaped(name):
+    """In labels, ticks, titles and legends of every picture: a name from the data neither breaks lines nor hides, nor starts mathematics."""
+    fit = UNSEEN[name]().fit(**RUN)
+    for kind in plots.available(fit.model):
+        axes = flat(fit.plot(kind, **options(kind)))
+        figure = axes[0].figure
+        try:
+            figure.canvas.draw()
+            for one in figure.findobj(Text):
+                shown = one.get_text()
+                assert all(line.isprintable() for line in shown.split("\n")), (kind, shown)
+                assert shown.count("$") == shown.count(r"\$") or "mathdefault" in shown or "times10" in shown, (kind, shown)
+                assert "\n" not in shown or shown.startswith(("autocorrelation of", "mean, in standard deviations")), (kind, shown)
+        finally:
+            pyplot.close(figure)

@@ -214,7 +214,7 @@ def autocorrelation(fit: MCMCResult, ax: Any = None, *, name: str | None = None,
             for chain, values in enumerate(table):
                 one.plot(values, color=_shade(chain), linewidth=1.2, label=f"chain {chain}")
             one.set_ylim(min(-0.25, 1.1 * np.nanmin(table, initial=0.0)), 1.04)
-            style.dress(one, "lag", f"autocorrelation of\n{'log(u)' if long_tailed else term}")
+            style.dress(one, "lag", ("autocorrelation of", "log(u)" if long_tailed else term))
         return style.finish(axes, ax is None)
 
 

@@ -99,7 +99,7 @@ def effects(
             for number, group in enumerate(groups):
                 alone = style.ORANGE if grouping is None else "black"
                 color = alone if group is None else style.CYCLE[number % len(style.CYCLE)]
-                label = None if group is None else f"{grouping.name} = {style.text(group)}"
+                label = None if group is None else f"{style.literal(grouping.name)} = {style.text(group)}"
                 fixed = {} if group is None else {grouping.name: group}
                 _effect(fit, one, covariate, name, held, fixed, average, points, color, label, bands)
             style.dress(one, covariate.name, name)
@@ -107,7 +107,7 @@ def effects(
                 style.level_axis(one, "x", covariate.levels)
             elif not average:
                 others = {key: value for key, value in held.items() if key not in (covariate.name, getattr(grouping, "name", None))}
-                text = ", ".join(f"{key} = {style.text(value)}" for key, value in others.items())
+                text = ", ".join(f"{style.literal(key)} = {style.text(value)}" for key, value in others.items())
                 one.set_title(f"at {text}" if others and len(text) < 60 else "", fontsize=style.SMALL, loc="right", color="0.35")
         return style.finish(axes, ax is None)
 
@@ -253,7 +253,7 @@ def surface(
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=style.SMALL)
         style.dress(ax, *chosen)
-        others = ", ".join(f"{key} = {style.text(value)}" for key, value in held.items() if key not in chosen)
+        others = ", ".join(f"{style.literal(key)} = {style.text(value)}" for key, value in held.items() if key not in chosen)
         ax.set_title(f"at {others}" if others and len(others) < 60 else "", fontsize=style.SMALL, loc="right", color="0.35")
         style.legend(ax)
         return ax

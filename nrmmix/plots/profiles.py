@@ -126,7 +126,7 @@ def _image(model: Specification, ax: Any, values: np.ndarray, titles: Sequence[s
         bound = _bound(z, sizes)
         image = ax.imshow(z.T, cmap="RdBu_r", vmin=-bound, vmax=bound, aspect="auto", interpolation="nearest")
         beyond = "both" if np.abs(z).max() > bound else "neither"
-        style.color_bar(ax, image, "mean, in standard deviations\nfrom that of all", extend=beyond)
+        style.color_bar(ax, image, ("mean, in standard deviations", "from that of all"), extend=beyond)
         style.dress(ax, "", "" if shown else f"{len(names)} responses, in their order")
         ax.set_yticks(range(len(shown)), shown)
         ax.set_xticks(range(len(titles)), titles, rotation=60, ha="right", rotation_mode="anchor")

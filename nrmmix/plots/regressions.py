@@ -148,7 +148,7 @@ def mean(
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
             if fit.model.frame.levels[fit.model.frame.response_names.index(name)] is not None:
-                _stack(one, grid, name, f"{name} " if len(names) > 1 else "", bands)
+                _stack(one, grid, name, f"{style.literal(name)} " if len(names) > 1 else "", bands)
                 continue
             table = grid.spread(grid.predict("mean", response=name, **bands), 1)[:, 0]
             is_count = shapes(fit.model)[name] == kinds.COUNT

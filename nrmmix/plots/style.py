@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from nrmmix.common.messages import printable
+
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -79,10 +81,10 @@ def figure(rows: int, columns: int, size: tuple[float, float]) -> Iterator[np.nd
         raise
 
 
-def dress(ax: Axes, x: str, y: str) -> None:
-    """Labels, spines and sizes that all pictures share."""
-    ax.set_xlabel(literal(x))
-    ax.set_ylabel(literal(y))
+def dress(ax: Axes, x: str, y: str | Sequence[str]) -> None:
+    """Labels, one of them in several lines, spines and sizes that all pictures share."""
+    ax.set_xlabel(_lines(x))
+    ax.set_ylabel(_lines(y))
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=9)
 
@@ -160,9 +162,9 @@ def band(ax: Axes, x: np.ndarray, lower: np.ndarray, upper: np.ndarray, color: A
     ax.fill_between(x, lower, upper, color=color, alpha=FAINT, linewidth=0, label=label)
 
 
-def color_bar(ax: Axes, image: Any, label: str, extend: str = "neither") -> None:
+def color_bar(ax: Axes, image: Any, label: str | Sequence[str], extend: str = "neither") -> None:
     bar = ax.figure.colorbar(image, ax=ax, extend=extend)
-    bar.set_label(literal(label))
+    bar.set_label(_lines(label))
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=SMALL)
 
@@ -174,8 +176,19 @@ def rug(ax: Axes, values: np.ndarray) -> None:
 
 
 def literal(name: str) -> str:
-    """A name from the data: dollar signs would start mathematics."""
-    return name.replace("$", r"\$")
+    r"""A name from the data: dollar signs would start mathematics, and what is not seen is escaped.
+
+    Examples
+    --------
+    >>> literal("price $\n")
+    'price \\$\\n'
+    """
+    return printable(name).replace("$", r"\$")
+
+
+def _lines(label: str | Sequence[str]) -> str:
+    """A label of names from the data, in several lines where it is several."""
+    return "\n".join(map(literal, [label] if isinstance(label, str) else label))
 
 
 def padded(values: np.ndarray, share: float, points: int) -> np.ndarray:
