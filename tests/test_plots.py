@@ -210,7 +210,7 @@ UNSEEN = {
     "mixture": lambda: nm.Model(data=table()[["a", "b"]].set_axis(["a\x1b[2J", "b\n$c$"], axis=1)),
     "many": lambda: nm.Model(data=table()[list("abcdefg")].set_axis([f"{name}\x07\t$" for name in "abcdefg"], axis=1)),
     "counts": lambda: nm.Model(
-        data=(table()[["a", "b", "c"]].abs() * 9).round().astype(int).set_axis(["u\x00", "v\r", "w\u200b"], axis=1), family=nm.Multinomial(),
+        data=(9 * table()[["a", "b", "c"]].abs()).astype(int).set_axis(["u\x00", "v\r", "w\u200b"], axis=1), family=nm.Multinomial()
     ),
     "levels": lambda: nm.Model("a ~ group", table().assign(group=table()["group"].map(HOSTILE))),
     "mixed": lambda: nm.Model("a + b ~ x + group", table().assign(group=table()["group"].map(HOSTILE))),
@@ -220,7 +220,7 @@ UNSEEN = {
 
 @pytest.mark.parametrize("name", UNSEEN)
 def test_characters_that_are_not_seen_are_escaped(name):
-    """In labels, ticks, titles and legends of every picture: a name from the data neither breaks lines nor hides, nor starts mathematics."""
+    """In labels, ticks, titles and legends of every picture a name from the data neither breaks lines nor hides nor starts mathematics."""
     fit = UNSEEN[name]().fit(**RUN)
     for kind in plots.available(fit.model):
         axes = flat(fit.plot(kind, **options(kind)))

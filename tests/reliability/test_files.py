@@ -101,6 +101,23 @@ def test_sparse_counts_of_absurdly_many_columns(tmp_path):
     assert nm.load(tmp_path / "fit.npz").draws.n_draws == 12
 
 
+def test_formulas_of_absurdly_wide_bases(tmp_path):
+    rng = np.random.default_rng(0)
+    data = {"x": rng.uniform(size=4000), "z": rng.uniform(size=4000), "y": rng.normal(size=4000)}
+    fit = nm.fit("y ~ bs(x, df=4) + z", data, family=nm.Gaussian(), draws=1, tune=1, chains=1, rng=1)
+    header, held = parts(fit.save(tmp_path / "fit.npz"))
+    text, before = json.dumps(header), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for formula, why in {
+        "bs(x, df=1000000)": "df is a whole number from 1 to 1000", "bs(x, df=10**6)": "not allowed",
+        "te(bs(x, df=1000), bs(z, df=1000))": "makes up to 1000001 covariates, and there is room for 1000",
+        "bs(x, df=999):bs(z, df=999)": "makes up to 998002 covariates",
+        "te(bs(x, df=30), bs(z, df=30))": "distances of 4000 values of 901 covariates from 50 locations in 4 widths would take 5.8 GB",
+    }.items():
+        forged = text.replace("bs(x, df=4)", formula).encode()
+        assert forged != text.encode() and why in refused(written(tmp_path / "wide.npz", forged, held))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1e6, "kB"
+
+
 def test_the_limit_counts_labels_as_they_are_kept(tmp_path):
     X = np.random.default_rng(1).normal(size=(3000, 1))
     fit = nm.Model(data=X).fit("gibbs", draws=40, tune=1, chains=2, rng=1)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from nrmmix.common import machine
 from nrmmix.common.messages import count, did_you_mean, listed, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import covariates as compiled
@@ -21,6 +22,7 @@ from nrmmix.model.priors.widths import PerAtom, Width, candidates, described, po
 MAX_LOCATIONS = 200  # of atoms that share their width
 ONE_COVARIATE, SEVERAL_COVARIATES = 40, 50  # places of atoms with widths of their own
 MOST_PAIRS = 4000  # of places and widths
+MOST_DISTANCES = 2**32  # bytes of distances, of which three copies are needed for a moment
 WAYS = ("unique", "spaced", "quantiles", "farthest")
 
 
@@ -156,6 +158,13 @@ class CovariateKernel:
             raise ValueError(
                 f"{own}: {len(places)} locations times {len(widths)} widths are {len(places) * len(widths)} places for atoms, "
                 f"more than {MOST_PAIRS}; give fewer widths, or fewer locations, such as locations=('farthest', 50)."
+            )
+        size, room = 8.0 * q * len(values) * len(places) * len(widths), min(MOST_DISTANCES, machine.available() / 3)
+        if size > room:
+            raise ValueError(
+                f"{own}: distances of {len(values)} values of {q} covariates from {len(places)} locations in {len(widths)} widths would "
+                f"take {machine.text(size)}, and there is room for {machine.text(room)}; give fewer covariates, bins of their values, "
+                "such as groups=500, or fewer locations."
             )
         width = np.full((len(widths), q), np.nan)
         width[:, per_atom] = widths
