@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-external nightly soak bench docs matrix calibration lint clean
+.PHONY: demo test test-external nightly soak bench docs matrix calibration lint dist clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -63,9 +63,18 @@ matrix: $(STAMP)
 calibration: $(STAMP)
 	export PYTHONPATH=tests && $(FRESH) -m calibration --processes 2 --to docs/calibration.md
 
+# Style, and the types of what users call.
 lint: $(STAMP)
 	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# What a package index is given, checked as it checks it: dist/.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet "build>=1.2" "twine>=6.0"
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) build dist demo *.egg-info .numba_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist demo *.egg-info .numba_cache .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

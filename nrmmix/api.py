@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import inspect
 import logging
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
 
 from nrmmix.common.compiling import expect_longer
 from nrmmix.common.interrupts import interrupts_delayed
-from nrmmix.common.messages import advice, guided
+from nrmmix.common.messages import guided
 from nrmmix.kernels.core import jit
+from nrmmix.model.families import Family
+from nrmmix.model.priors.covariate_kernels import CovariateKernel
+from nrmmix.model.priors.measures import Prior
 from nrmmix.model.specification import Specification
 
 if TYPE_CHECKING:
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
 
     from nrmmix.results.mcmc import MCMCResult
     from nrmmix.results.search import SearchResult
+    from nrmmix.results.variational import VariationalResult
 
 if jit.JIT and not jit.FITS:
     expect_longer("numba is not a version whose passes nrmmix can shorten; 0.68 is")
@@ -76,10 +82,11 @@ class Model(Specification):
 
     @guided
     def fit(
-        self, method: Any = "auto", *, draws: int | str = "auto", tune: int = 1000, thin: int = 1, chains: int = 4,
+        self, method: Any = "auto", *, draws: int | Literal["auto"] = "auto", tune: int = 1000, thin: int = 1, chains: int = 4,
         init: Any = "sequential", rng: Any = None, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
-        checkpoint: Any = None, every: Any = "5min", store: str = "all",
-    ) -> MCMCResult | SearchResult:
+        checkpoint: str | os.PathLike[str] | None = None, every: float | str = "5min",
+        store: Literal["all", "partition", "scalars"] = "all",
+    ) -> MCMCResult | SearchResult | VariationalResult:
         """Sample the posterior, or search for one good partition.
 
         Parameters
@@ -130,7 +137,7 @@ class Model(Specification):
         Returns
         -------
         MCMCResult
-            Of a search a SearchResult.
+            Of a search a SearchResult, of variational inference a VariationalResult.
 
         Raises
         ------
@@ -273,10 +280,15 @@ class Model(Specification):
         return log_joint(self, labels, u, v, locations, imputed, theta, precision, hyper_values=hyper_values)
 
 
+@guided
 def fit(
-    formula: str | None = None, data: Any = None, *, family: Any = None, prior: Any = None, kernel: Any = None, missing: str = "drop",
-    method: Any = "auto", **run: Any,
-) -> MCMCResult | SearchResult:
+    formula: str | None = None, data: Any = None, *, family: Family | str | Mapping[Any, Family | str] | None = None,
+    prior: Prior | str | float | None = None, kernel: CovariateKernel | str | None = None,
+    missing: Literal["drop", "raise", "marginalize"] = "drop", method: Any = "auto", draws: int | Literal["auto"] = "auto",
+    tune: int = 1000, thin: int = 1, chains: int = 4, init: Any = "sequential", rng: Any = None, cores: int | None = None,
+    progress: bool | None = None, time_limit: float | None = None, checkpoint: str | os.PathLike[str] | None = None,
+    every: float | str = "5min", store: Literal["all", "partition", "scalars"] = "all",
+) -> MCMCResult | SearchResult | VariationalResult:
     """Fit a mixture (`responses ~ 1`) or a density regression (`responses ~ covariates`).
 
     The same as `nm.Model(formula, data, ...).fit(method, ...)`; see there for every argument.
@@ -285,13 +297,13 @@ def fit(
     ----------
     formula, data, family, prior, kernel, missing
         See `nrmmix.Model`.
-    method, **run
-        See `nrmmix.Model.fit`: draws, tune, thin, chains, init, rng, cores, progress, time_limit, checkpoint, every, store.
+    method, draws, tune, thin, chains, init, rng, cores, progress, time_limit, checkpoint, every, store
+        See `nrmmix.Model.fit`.
 
     Returns
     -------
     MCMCResult
-        Of a search, such as `method="ibhc"`, a SearchResult.
+        Of a search, such as `method="ibhc"`, a SearchResult, of variational inference a VariationalResult.
 
     Raises
     ------
@@ -305,23 +317,13 @@ def fit(
     >>> result.draws["A"].shape
     (2, 20, 160)
     """
-    with interrupts_delayed():
-        from nrmmix.api import Model
-
-    for name in run:
-        if name not in DEFAULTS:
-            raise TypeError(f"fit() has no argument {name!r}{advice(name, tuple(inspect.signature(fit).parameters))}")
-    return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(method, **run)
+    return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(
+        method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores, progress=progress,
+        time_limit=time_limit, checkpoint=checkpoint, every=every, store=store,
+    )
 
 
 DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(Model.fit).parameters.items()}
-fit.__signature__ = inspect.Signature(  # for completion: every argument by its name
-    [*list(inspect.signature(fit).parameters.values())[:-1], *(
-        one.replace(kind=one.KEYWORD_ONLY)
-        for name, one in inspect.signature(Model.fit).parameters.items() if name not in ("self", "method")
-    )],
-    return_annotation=inspect.signature(fit).return_annotation,
-)
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -28,10 +28,10 @@ try:
 except ImportError:
     HAS_SKLEARN = False
 
-    class NotFittedError(ValueError, AttributeError):
+    class NotFittedError(ValueError, AttributeError):  # type: ignore[no-redef]
         """An estimator is asked before it was fitted."""
 
-    class BaseEstimator:
+    class BaseEstimator:  # type: ignore[no-redef]
         """Parameters by the names of the constructor's arguments."""
 
         @classmethod
@@ -53,17 +53,19 @@ except ImportError:
             given = {name: value for name, value in self.get_params().items() if value is not defaults[name] and value != defaults[name]}
             return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given.items())})"
 
-    class ClusterMixin:
+    class ClusterMixin:  # type: ignore[no-redef]
         _estimator_type = "clusterer"
+        fit: Any
 
         def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
             return self.fit(X).labels_
 
-    class DensityMixin:
+    class DensityMixin:  # type: ignore[no-redef]
         _estimator_type = "DensityEstimator"
 
-    class RegressorMixin:
+    class RegressorMixin:  # type: ignore[no-redef]
         _estimator_type = "regressor"
+        predict: Any
 
         def score(self, X: Any, y: Any) -> float:
             """The coefficient of determination."""

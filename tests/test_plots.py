@@ -1,5 +1,8 @@
 """Pictures in general: every kind draws for every model that it suits, and all else is refused in words."""
 
+import inspect
+from typing import get_args, get_type_hints
+
 import numpy as np
 import pytest
 from matplotlib import pyplot
@@ -48,6 +51,19 @@ def test_what_is_not_available_is_refused(name):
             plots.check(model, kind)
         with pytest.raises(ValueError, match=f"plot '{kind}' needs "):
             KINDS[kind].draw(fitted(name))
+
+
+def test_hints_name_every_kind_and_every_option():
+    """What editors complete and type checkers read."""
+    from nrmmix.plots.methods import trees, variational
+    from nrmmix.results.outcomes import PlotKind, PlotOptions
+
+    own = [trees.dendrogram, *variational.OWN.values()]
+    assert {*get_args(PlotKind)} == {*KINDS} | {one.__name__ for one in own}
+    taken = {name for one in KINDS.values() for name in one.options}
+    taken |= {one.name for draw in own for one in inspect.signature(draw).parameters.values() if one.kind is one.KEYWORD_ONLY}
+    assert {*get_type_hints(PlotOptions)} == taken
+    assert inspect.signature(nm.fit).parameters.keys() >= inspect.signature(nm.Model.fit).parameters.keys() - {"self"}
 
 
 def test_kinds_are_public_functions_with_examples():

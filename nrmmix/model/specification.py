@@ -65,7 +65,7 @@ class Specification:
                 simplefilter("ignore")
                 self.frame = framed()
         self.formula = formula
-        self.prior = prior
+        self.prior: Prior = prior
         self.measure = prior.kind_of(self.frame.covariates is not None)
         self.log_V = prior.log_tables(self.n_obs)
         self.blocks = Blocks.resolved(assign(family, self.frame.response_names), self.frame)
@@ -159,7 +159,7 @@ class Specification:
     def width_names(self) -> tuple[str, ...]:
         return tuple(self.width_columns)
 
-    def widths_of(self, values: Sequence[float]) -> np.ndarray:
+    def widths_of(self, values: Sequence[float] | np.ndarray) -> np.ndarray:
         """Widths (q,) of all covariates from those of `width_names`."""
         widths = self.start_widths()
         for j, value in zip(self.width_columns.values(), values, strict=True):

@@ -6,26 +6,27 @@ pyplot is imported only where a figure has to be made.
 from __future__ import annotations
 
 from textwrap import indent
-from typing import Any
+from typing import Any, Unpack
 
 from nrmmix.common.messages import known_name
 from nrmmix.plots import chains, clustering, effects, mixtures, predictive, profiles, regressions, style  # noqa: F401  they enter KINDS
 from nrmmix.plots.kinds import KINDS, available, check, table
-from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.base import Result
+from nrmmix.results.outcomes import PlotKind, PlotOptions
 
 __all__ = ["available", "check", "plot", *KINDS]
 
 globals().update({name: kind.draw for name, kind in KINDS.items()})
 
 
-def plot(fit: MCMCResult, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+def plot(fit: Result, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
     """Draw a fit.
 
     {table}
 
     Parameters
     ----------
-    fit : MCMCResult
+    fit : MCMCResult, or another result of a fit
     kind : str, optional
         None draws the density of a mixture, and of a regression of one response on one number its mean and its conditional density side
         by side, with `ax` the mean; of other models the first of components, density, mean, effects, profiles, conditional, clusters and

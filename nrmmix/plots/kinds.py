@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.plots.style import GOLDEN, jitter
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.outcomes import Bands
 
 # The data first, the chains last; kinds that are not here follow.
 ORDER = (
@@ -26,14 +27,6 @@ DEFAULTS = ("components", "density", "mean", "effects", "profiles", "conditional
 TWO = ("mean", "conditional")  # drawn side by side where both suit
 ALWAYS = "similarity"  # what is drawn of a model that none of these suits
 MOST_PANELS = 12  # responses that have a panel each where none is named
-
-
-class Bands(TypedDict, total=False):
-    """Options of predictions, handed on to `MCMCResult.predict`: see there."""
-
-    draws: int
-    interval: float
-    rng: Any
 
 
 Refusal = Callable[["Specification"], "str | None"]

@@ -12,6 +12,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import converged, smallest_ess
+from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.variational import VariationalResult
 
@@ -76,7 +77,7 @@ def variational_glance(fit: VariationalResult) -> pd.DataFrame:
 
 # ---------------------------------------------------------------------------------------------- row by row
 
-def augment(fit: MCMCResult, newdata: Any = None) -> pd.DataFrame:
+def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
     frame = fit.model.frame
     response = frame.response if newdata is None else frame.new_response(newdata)
@@ -95,7 +96,7 @@ def augment(fit: MCMCResult, newdata: Any = None) -> pd.DataFrame:
     return pd.concat([table, pd.DataFrame(new, index=table.index)], axis=1)
 
 
-def _fitted(fit: MCMCResult, newdata: Any, response: np.ndarray | None) -> dict[str, np.ndarray]:
+def _fitted(fit: Result, newdata: Any, response: np.ndarray | None) -> dict[str, np.ndarray]:
     """Means, and what is left of the responses; of counts given their total, shares of it."""
     model, blocks = fit.model, fit.model.blocks
     names, of = blocks.mean_names(), blocks.mean_responses()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.imputation import Imputations
 from nrmmix.posterior.partition import Partition
+from nrmmix.results.outcomes import PlotKind, PlotOptions
 
 if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
@@ -33,6 +34,7 @@ class Result:
     """
 
     draws: Draws
+    _summary: Callable[[], Summary]  # each makes its own
 
     def __init__(self, model: Specification, seed: int, draws: Draws | None = None) -> None:
         self.model, self.seed = model, seed
@@ -351,8 +353,6 @@ class Result:
 
         return augment(self, newdata)
 
-    # ---- clusters
-
     @guided
     def partition(
         self, loss: Literal["vi", "binder"] = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None
@@ -466,7 +466,7 @@ class Result:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the fit; see `nrmmix.plots.plot`.
 
         Parameters
@@ -476,7 +476,7 @@ class Result:
         ax : matplotlib Axes or array of them, optional
             Where to draw; default a new figure.
         **options
-            Those of the kind: draws, points, interval, rng, response and others.
+            Those of the kind, which `help(nrmmix.plots.plot)` lists: draws, points, interval, rng, response and others.
 
         Returns
         -------
@@ -489,10 +489,9 @@ class Result:
 
         Examples
         --------
-        >>> import nrmmix as nm
-        >>> from matplotlib.figure import Figure
+        >>> import nrmmix as nm, matplotlib.figure as figure
         >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.plot(ax=Figure().subplots(), draws=20).get_xlabel()
+        >>> fit.plot(ax=figure.Figure().subplots(), draws=20).get_xlabel()
         'velocity_km_s'
         """
         from nrmmix.plots import plot

@@ -16,6 +16,7 @@ from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.leave_one_out import LeaveOneOut
 from nrmmix.results.base import Result
 from nrmmix.results.outcomes import wraps
@@ -142,7 +143,8 @@ class MCMCResult(Result):
 
         if self.draws.n_draws < 4 or self.lacking or self.model.frame.is_sparse:
             return None
-        return (curve_diagnostics if self.model.is_regression else density_diagnostics)(self.posterior)
+        posterior = Posterior(self.model, self.draws, self.seed)
+        return curve_diagnostics(posterior) if self.model.is_regression else density_diagnostics(posterior)
 
     def proposals(self) -> pd.DataFrame:
         """What became of the proposals of each move; see `nrmmix.inference.mcmc.proposals.table`.

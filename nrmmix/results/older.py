@@ -18,6 +18,7 @@ def with_all_options(kernel: dict[str, Any] | None) -> dict[str, Any] | None:
 
 def A_and_log_joint(model: Specification, v: np.ndarray, log_joint: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A (..., P) of draws of v (..., G) and widths (..., W), and the density in log v of that in v."""
+    assert model.grid is not None, "density regression alone has v by group"
     shape, P = v.shape[:-1], len(model.grid.locations)
     A, each = np.empty((int(np.prod(shape)), P)), v.reshape(-1, v.shape[-1])
     for t, row in enumerate(widths.reshape(len(A), widths.shape[-1])):

@@ -1,11 +1,46 @@
-"""What becomes of what a method gives back: which result it is made."""
+"""What becomes of what a method gives back: which result it is made; and which pictures there are of results, for completion."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypedDict
 
 from nrmmix.model.specification import Specification
+
+PlotKind = Literal[
+    "components", "density", "mean", "effects", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles", "ppc", "clusters",
+    "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation", "dendrogram", "responsibilities", "elbo",
+]
+
+
+class Bands(TypedDict, total=False):
+    """Options of predictions, handed on to `MCMCResult.predict`: see there."""
+
+    draws: int
+    interval: float
+    rng: Any
+
+
+class PlotOptions(Bands, total=False):
+    """Options of all pictures; which take which stands in `nrmmix.plots.plot`, what they mean at the function of the kind."""
+
+    response: str | Sequence[str] | None
+    points: int | None
+    name: str | None
+    lags: int
+    loss: Literal["vi", "binder"]
+    curve: Literal["density", "ecdf"]
+    q: Sequence[float]
+    x: Sequence[Any] | None
+    at: Mapping[str, Any] | None
+    average: bool
+    by: str | None
+    values: Mapping[str, Any] | None
+    clusters: int
+    words: int
+    leaves: bool | None
+    skip: int
+
 
 WRAPPERS: dict[type, Callable[[Any, Specification], Any]] = {}  # by the type of what a method gives back
 

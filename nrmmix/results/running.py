@@ -65,7 +65,7 @@ def guarded(work: Callable[[], MCMCResult], endings: bool) -> MCMCResult:
         raise SystemExit(128 + stop.signal)
     if stop.signal == signal.SIGINT and fit.draws.n_draws == 0:
         error = KeyboardInterrupt("stopped before the first draw was recorded; the exception's attribute `fit` can be extended")
-        error.fit = fit
+        error.fit = fit  # type: ignore[attr-defined]
         raise error
     return fit
 
@@ -119,4 +119,6 @@ def resume(
     from nrmmix.results.saving import load
 
     fit = load(path, max_bytes=max_bytes)
+    if not isinstance(fit, MCMCResult):
+        raise ValueError(f"{str(path)!r} holds a variational fit, which has come to its end; begin a new one with init=nm.load(...).")
     return go_on(fit, None, Path(path), every, cores=cores, progress=progress, time_limit=time_limit)

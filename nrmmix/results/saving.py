@@ -320,12 +320,14 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
     """Names, shapes and ranges: compiled code trusts them."""
     n = model.n_obs
     P = 1 if model.grid is None else model.grid.distance.shape[2]
-    per_row: dict[str, tuple[int, ...]] = {"labels": (n,)} | ({"locations": (n,), "A": (P,)} if model.is_regression else {})
+    per_row: dict[str, tuple[int, ...]] = {"labels": (n,)}
+    if model.is_regression:
+        per_row |= {"locations": (n,), "A": (P,)}
     scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
     packed = model.packed
     per_row |= {"theta": (int(draws["n_clusters"].max(initial=0)), len(packed.explicit))} if len(packed.explicit) else {}
     per_row |= {"precision": (len(packed.shared),)} if len(packed.shared) else {}
-    per_row |= {"imputed": (np.count_nonzero(packed.rows.missing),)} if packed.rows.missing.any() else {}
+    per_row |= {"imputed": (int(np.count_nonzero(packed.rows.missing)),)} if packed.rows.missing.any() else {}
     per_row = {name: shape for name, shape in per_row.items() if store == "all" or (store == "partition" and name == "labels")}
     _insist(set(draws) == {*per_row, *scalars}, "list of draws")
     shape = draws["n_clusters"].shape
@@ -376,7 +378,7 @@ def _checkpoint(
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels) and spare.labels.shape[1]:
         _check_labels(spare.labels)
-        if spare.location.shape[1]:
+        if spare.location.shape[1] and model.grid is not None:
             _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
     state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE, "shared", "imputed")}
     K = state["size"].shape[0]
@@ -385,8 +387,9 @@ def _checkpoint(
     midway = any(within) or len(order) > 0
     state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway}
     _, like = arrays_of(model, K, entries=())
+    beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}
     for name, values in state.items():
-        wanted = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}.get(name, getattr(like, name, None))
+        wanted = beside[name] if name in beside else getattr(like, name)
         shape = wanted.shape[:-1] + (K,) if name in BY_CLUSTER else (K, *wanted.shape[1:]) if name in IN_STEPS else wanted.shape
         _insist(values.shape == shape and values.dtype == wanted.dtype, f"chain's {name}")
         sound = not np.isnan(values).any() if name in IN_STEPS else np.isfinite(values).all()  # logarithms of 0 are -inf

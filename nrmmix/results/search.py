@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.results.base import Result
-from nrmmix.results.outcomes import wraps
+from nrmmix.results.outcomes import PlotKind, PlotOptions, wraps
 
 PICTURES = ("dendrogram", "clusters", "density")
 LACKING = {  # what fits have and searches have not, and what there is instead
@@ -141,7 +141,7 @@ class SearchResult(Result):
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(n, 2 * n - 1, name="node"))
 
-    def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the tree or the clusters: "dendrogram", the default, "clusters" or "density"; else as `MCMCResult.plot`.
 
         Raises
@@ -165,9 +165,10 @@ class SearchResult(Result):
         from nrmmix.plots import plot
         from nrmmix.plots.methods.trees import dendrogram
 
-        kind = PICTURES[0] if kind is None else kind
-        known_name("kind of plot of a search", kind, PICTURES)
-        return dendrogram(self, ax, **options) if kind == PICTURES[0] else plot(self, kind, ax, **options)
+        if kind is not None and known_name("kind of plot of a search", kind, PICTURES) != PICTURES[0]:
+            return plot(self, kind, ax, **options)
+        own: dict[str, Any] = {**options}
+        return dendrogram(self, ax, **own)
 
     def __getattr__(self, name: str) -> Any:
         if name in LACKING:

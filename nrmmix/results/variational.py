@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior, drawn_components
 from nrmmix.posterior.partition import LOSSES, SIMILARITY_LIMIT, Partition, expected_loss
 from nrmmix.results.base import Result
-from nrmmix.results.outcomes import wraps
+from nrmmix.results.outcomes import PlotKind, PlotOptions, wraps
 
 PICTURES = ("density", "clusters", "responsibilities", "elbo", "n_clusters")
 MOST_SAMPLED, LEAST_SAMPLED, LABELS = 100, 10, 2e6  # partitions drawn from q for the loss of a point estimate, and labels in them all
@@ -226,7 +226,7 @@ class VariationalResult(Result):
 
         return variational_glance(self)
 
-    def plot(self, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the fit: "density", "clusters", "responsibilities", "elbo" or "n_clusters".
 
         Parameters

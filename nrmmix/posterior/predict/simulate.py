@@ -22,6 +22,7 @@ from nrmmix.model.replicates import Replicates, parts
 from nrmmix.model.replicates import known as known_totals
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.given import Conditioned, Known, known_responses, known_values, log_weights, torn_blocks
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import PosteriorState, States, states_of
@@ -29,7 +30,9 @@ from nrmmix.posterior.predict.states import PosteriorState, States, states_of
 STATES = 500  # that replicates given some responses are drawn from, by what each says of these
 
 
-def simulate(posterior: Posterior, newdata: Any = None, draws: int = 1, rng: Any = None, given: Any = None) -> pd.DataFrame:
+def simulate(
+    posterior: Posterior | FactorPosterior, newdata: Any = None, draws: int = 1, rng: Any = None, given: Any = None
+) -> pd.DataFrame:
     """Draw data sets like the observed one; see `MCMCResult.simulate`.
 
     Replicates are from recorded draws spread evenly over the chains; where more are wanted than were recorded, these are gone through

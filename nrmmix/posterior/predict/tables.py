@@ -24,6 +24,7 @@ from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
 from nrmmix.posterior.predict import membership
 from nrmmix.posterior.predict.functionals import (
@@ -55,7 +56,7 @@ UNITS = {  # of predictions, in their `attrs["units"]`
 class Query:
     """What a prediction is of."""
 
-    posterior: Posterior
+    posterior: Posterior | FactorPosterior
     newdata: Any
     rows: PredictionRows
     responses: np.ndarray  # (k,) numbers of the responses asked for
@@ -80,9 +81,9 @@ class Query:
 
 
 def predict(
-    posterior: Posterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
-    draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, given: str | Sequence[str] | None = None,
-    estimate: Callable[[], np.ndarray],
+    posterior: Posterior | FactorPosterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95),
+    interval: float = 0.9, draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None,
+    given: str | Sequence[str] | None = None, estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
     """Posterior of a functional of the conditional distribution; see `nrmmix.MCMCResult.predict`.
 
@@ -138,7 +139,9 @@ def check_points(kind: str, at: Any) -> None:
         raise ValueError('kind="exceedance" is the probability that the response is larger than something; say what by at=.')
 
 
-def log_density(posterior: Posterior, newdata: Any = None, draws: int | None = 1000, average: str = "density") -> pd.Series:
+def log_density(
+    posterior: Posterior | FactorPosterior, newdata: Any = None, draws: int | None = 1000, average: str = "density"
+) -> pd.Series:
     """Log of the posterior mean density of each row's own response, or mean of its log; see `MCMCResult.log_density`."""
     one_of("average", average, AVERAGES)
     model = posterior.specification
