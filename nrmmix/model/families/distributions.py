@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -60,16 +61,22 @@ class StudentT(NamedTuple):
 NODES, WIDTH = 1201, 15.0  # of a table of a t distribution function, equally spaced in asinh(z): errors are below 1e-8
 
 
+@lru_cache(512)  # 20 kB each: the same numbers come again from draw to draw
+def _table(df: float) -> tuple[np.ndarray, np.ndarray]:
+    """Values (NODES,) and slopes by node spacing of the distribution function of t with so many degrees of freedom."""
+    nodes = np.linspace(-WIDTH, WIDTH, NODES)
+    slopes = StudentT(0.0, 1.0, df).density(np.sinh(nodes)) * np.cosh(nodes) * (nodes[1] - nodes[0])
+    return special.stdtr(df, np.sinh(nodes)), slopes
+
+
 def _interpolated_cdf(z: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Distribution functions of t with df (k,) at z (..., k), from a table of each, for incomplete beta functions take long."""
-    nodes = np.linspace(-WIDTH, WIDTH, NODES)
-    each = df[:, None]
-    values = special.stdtr(each, np.sinh(nodes))
-    slopes = StudentT(0.0, 1.0, each).density(np.sinh(nodes)) * np.cosh(nodes) * (nodes[1] - nodes[0])
+    values, slopes = (np.stack(each) for each in zip(*map(_table, df.tolist()), strict=True))
     out, flat = np.empty(z.shape), np.ascontiguousarray(z, float)
     interpolate_columns(flat.reshape(-1, len(df)), values, slopes, WIDTH, out.reshape(-1, len(df)))
     far = np.isnan(out)
-    out[far] = special.stdtr(np.broadcast_to(df, z.shape)[far], z[far])
+    if far.any():
+        out[far] = special.stdtr(np.broadcast_to(df, z.shape)[far], z[far])
     return out
 
 
@@ -166,7 +173,8 @@ class Elliptical(NamedTuple):
     def given(self, y: np.ndarray) -> tuple[np.ndarray, list[Distribution | None]]:
         """Of rows y (J, d), NaN in the same columns of all of them, the log density (J, k) of what is known, and the law of each response.
 
-        J = I unless I = 1.  Laws have parameters (J, k), and are None for responses that are known.
+        J = I unless I = 1.  Laws have parameters (J, k), of which degrees of freedom that are the same in all rows are (1, k), and are
+        None for responses that are known.
         """
         d, J, k = y.shape[1], len(y), self.centre.shape[1]
         known = ~np.isnan(y[0])
@@ -189,7 +197,7 @@ class Elliptical(NamedTuple):
             left = self.scale[..., j, j] - (slope[..., a, :] ** 2).sum(axis=-1)
             spread = np.sqrt(np.maximum(left, 1e-15 * self.scale[..., j, j]) * growth)
             centre, spread = np.broadcast_to(centre, (J, k)), np.broadcast_to(spread, (J, k))
-            laws[j] = Normal(centre, spread) if normal.all() else StudentT(centre, spread, np.broadcast_to(self.df + g, (J, k)))
+            laws[j] = Normal(centre, spread) if normal.all() else StudentT(centre, spread, (self.df + g).reshape(-1, k))
         return log_density, laws
 
 
