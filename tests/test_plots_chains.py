@@ -180,6 +180,34 @@ def test_pairs_and_principal_components():
     assert np.allclose(offsets.var(axis=0), largest) and f"({largest[0] / 7:.0%} of the variance)" in ax.get_xlabel()
 
 
+def test_a_few_rows_far_away_do_not_press_the_others_flat():
+    rng = np.random.default_rng(0)
+    near = rng.normal(size=(96, 6)) * [3.0, 2, 1, 1, 1, 1]
+    fit = nm.Model(data=np.concatenate([near, 500.0 + rng.normal(size=(4, 6))])).fit(**RUN)
+    labels = fit.partition().labels
+    ax = fit.plot("clusters", Figure().subplots())
+    (low, high), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    offsets = np.concatenate([marks.get_offsets() for marks in ax.collections])
+    inside = (offsets >= [low, bottom]).all(axis=1) & (offsets <= [high, top]).all(axis=1)
+    assert len(offsets) == 100 and inside.sum() == 96 and high - low < 1.2 * np.ptp(offsets[inside], axis=0)[0]
+    component, outside = ax.get_xlabel().split("\n")
+    correlation = np.linalg.eigvalsh(np.corrcoef(near.T))[::-1]
+    assert f"({correlation[0] / 6:.0%} of the variance)" in component
+    assert outside == f"outside: 4 rows (4 of cluster {labels[-1]})"
+    many = nm.Model(data=np.concatenate([near, 500.0 + rng.normal(size=(20, 6))])).fit(**RUN).plot("clusters", Figure().subplots())
+    assert "outside" not in many.get_xlabel(), "a cluster of one row in six belongs into the picture"
+
+
+def test_panels_that_are_left_out_are_counted():
+    fit = nm.Model(data=np.random.default_rng(0).normal(size=(30, 14))).fit(**RUN)
+    axes = fit.plot("ppc", draws=2)
+    try:
+        assert [one.get_title(loc="right") for one in axes] == [""] * 11 + ["12 of 14 responses; others by response="]
+    finally:
+        pyplot.close(axes[0].figure)
+    assert fit.plot("ppc", Figure().subplots(), response="y14", draws=2).get_title(loc="right") == ""
+
+
 def test_clusters_over_covariates(ax):
     fitted("mcycle").plot("clusters", ax)
     offsets = np.concatenate([marks.get_offsets() for marks in ax.collections])

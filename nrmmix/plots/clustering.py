@@ -21,6 +21,7 @@ SHOWN_ROWS = 2000  # rows of the similarity matrix that a picture resolves
 NAMED = 8  # largest clusters, with a legend or a row of their own
 PAIRED = 4  # responses of which every pair is drawn; more are projected on a plane
 FAINTEST = 0.25  # opacity of a row that certainly is not in its cluster
+FAR, IQR, FEW_FAR = 15.0, 1.349, 0.05  # standard deviations by quartiles that are very far, and the share of rows that may be
 
 
 @kind(suits_all, "probabilities that two rows share a cluster")
@@ -133,8 +134,10 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
 
     A mixture of one response: a row of marks for each cluster.  Two: the plane of both.  Three or four: every pair of them.  More: the
     plane of the first two principal components of the standardised responses, categories by an indicator each, what is missing at the
-    mean.  Marks of one count or category stand beside each other.  Density regression: the responses over a covariate, or
-    the plane of two covariates.  The legend names the eight largest clusters by their numbers in `fit.partition()`, with their sizes.
+    mean; where a few rows, one in twenty or fewer, lie very far from the others, components and limits are those of the others, and
+    the picture says how many lie outside.  Marks of one count or category stand beside each other.  Density regression: the
+    responses over a covariate, or the plane of two covariates.  The legend names the eight largest clusters by their numbers in
+    `fit.partition()`, with their sizes.
 
     Parameters
     ----------
@@ -179,8 +182,13 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
             _level_axes(fit.model, ax, names[0])
             return ax
         if len(names) > 2:
-            y, axes = _principal(fit.model, names)
+            y, axes, far = _principal(fit.model, names)
             found.scatter(ax, *y)
+            if far.any():
+                for limits, values in zip((ax.set_xlim, ax.set_ylim), y, strict=True):
+                    limits(*style.padded(values[~far], 0.05, 2))
+                inside = [(low <= y[k]) & (y[k] <= high) for k, (low, high) in enumerate((ax.get_xlim(), ax.get_ylim()))]
+                axes[0] = (axes[0], _outside(found.labels[~(inside[0] & inside[1])]))
             style.dress(ax, *axes)
         else:
             _plane(fit.model, ax, *names, found)
@@ -220,19 +228,34 @@ def _pairs(model: Specification, ax: Any, names: Sequence[str], found: Clusterin
         return axes
 
 
-def _principal(model: Specification, names: Sequence[str]) -> tuple[np.ndarray, list[str]]:
-    """The first two principal components (2, n) of standardised columns, and what to call them."""
-    columns = []
+def _outside(labels: np.ndarray) -> str:
+    """How many rows are not in the picture, and of which clusters."""
+    of = ", ".join(f"{(labels == k).sum()} of cluster {k}" for k in np.unique(labels)[:NAMED])
+    return f"outside: {len(labels)} row{'s' if len(labels) > 1 else ''} ({of})"
+
+
+def _far(y: np.ndarray) -> np.ndarray:
+    """(n,) bool: which values (n,) lie very far from the others, by their quartiles."""
+    low, middle, high = np.quantile(y, (0.25, 0.5, 0.75))
+    return np.abs(y - middle) > FAR * ((high - low) / IQR if high > low else y.std())
+
+
+def _principal(model: Specification, names: Sequence[str]) -> tuple[np.ndarray, list[Any], np.ndarray]:
+    """The first two principal components (2, n) of standardised columns, what to call them, and which rows are too far to count (n,)."""
+    columns, far = [], np.zeros(model.n_obs, bool)
     for name in names:
         y, levels = values_of(model, name), levels_of(model, name)
         own = [y] if levels is None else [np.where(np.isnan(y), np.nan, y == code) for code in range(1, len(levels))]
         columns += [np.where(np.isnan(x), np.nanmean(x), x) for x in own]
+        if levels is None:
+            far |= _far(columns[-1])
     y = np.column_stack(columns)
-    y = y[:, y.std(axis=0) > 0]
-    z = (y - y.mean(axis=0)) / y.std(axis=0)
-    left, length, _ = np.linalg.svd(z, full_matrices=False)
+    far &= far.sum() <= FEW_FAR * len(far)
+    y = y[:, y[~far].std(axis=0) > 0]
+    z = (y - y[~far].mean(axis=0)) / y[~far].std(axis=0)
+    _, length, axes = np.linalg.svd(z[~far], full_matrices=False)
     share = length**2 / (length**2).sum()
-    return (left[:, :2] * length[:2]).T, [f"principal component {k + 1} ({share[k]:.0%} of the variance)" for k in range(2)]
+    return (z @ axes[:2].T).T, [f"principal component {k + 1} ({share[k]:.0%} of the variance)" for k in range(2)], far
 
 
 def _over_covariates(model: Specification, ax: Any, names: Sequence[str], found: Clustering) -> Any:

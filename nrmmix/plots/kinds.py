@@ -156,6 +156,12 @@ def responses(model: Specification, chosen: str | Sequence[str] | None, suited: 
     return wanted
 
 
+def not_drawn(model: Specification, chosen: Any, names: Sequence[str], suited: Sequence[str] | None = None) -> str:
+    """That there are more responses than `responses` names; empty where there are none."""
+    total = sum(suited is None or own in suited for own in shapes(model).values())
+    return "" if chosen is not None or total <= len(names) else f"{len(names)} of {total} responses; others by response="
+
+
 def typical_inputs(model: Specification) -> dict[str, Any]:
     """A value of each column behind the inputs of components: the median of numbers, the most frequent of others."""
     return {name: typical_value(model.frame.source[name], name) for name in model.frame.input_columns}

@@ -11,7 +11,7 @@ import pandas as pd
 from nrmmix.common.messages import count, known_name
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import COUNT, LEVELS, Bands, check, kind, levels_of, responses, shapes, values_of
+from nrmmix.plots.kinds import COUNT, LEVELS, Bands, check, kind, levels_of, not_drawn, responses, shapes, values_of
 from nrmmix.posterior.predict.points import grid, label
 from nrmmix.results.mcmc import MCMCResult
 
@@ -94,7 +94,7 @@ def ppc(
             if curve == "density":
                 style.density_axis(one)
             style.dress(one, pooled, "density" if curve == "density" else "distribution function")
-        return style.finish(axes, ax is None)
+        return style.finish(axes, ax is None, note=not_drawn(fit.model, response, names))
 
 
 def _simulated(model: Specification, replicates: pd.DataFrame, name: str) -> np.ndarray:

@@ -156,7 +156,7 @@ def mean(
             grid.band(one, table[:, 1], table[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band")
             grid.curve(one, table[:, 0], style.ORANGE, MEAN)
             grid.dress(one, name)
-        return style.finish(axes, ax is None)
+        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names))
 
 
 def _stack(ax: Axes, grid: _Grid, name: str, prefix: str, bands: Bands) -> None:
@@ -229,7 +229,7 @@ def quantiles(
                 grid.band(one, median[:, 1], median[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band of the median")
             _quantile_curves(one, grid, table[..., 0], q)
             grid.dress(one, name)
-        return style.finish(axes, ax is None)
+        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
 
 
 def _quantile_curves(ax: Axes, grid: _Grid, values: np.ndarray, q: np.ndarray) -> None:
@@ -315,7 +315,7 @@ def conditional(
             _quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
             grid.dress(one, name)
             one.set_ylim(y[0] - step, y[-1] + step) if held[name] == kinds.COUNT else one.set_ylim(y[0], y[-1])
-        return style.finish(axes, ax is None)
+        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
 
 
 def _points_along(fit: MCMCResult, name: str, margin: float, points: int) -> np.ndarray:
@@ -389,7 +389,7 @@ def slices(
             style.dress(one, name, covariate.name)
             style.level_axis(one, "y", chosen)
             one.set_ylim(-0.05, len(chosen))
-        return style.finish(axes, ax is None)
+        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
 
 
 def _slice_values(covariate: Covariate) -> list[Any]:

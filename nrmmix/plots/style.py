@@ -81,8 +81,8 @@ def figure(rows: int, columns: int, size: tuple[float, float]) -> Iterator[np.nd
         raise
 
 
-def dress(ax: Axes, x: str, y: str | Sequence[str]) -> None:
-    """Labels, one of them in several lines, spines and sizes that all pictures share."""
+def dress(ax: Axes, x: str | Sequence[str], y: str | Sequence[str]) -> None:
+    """Labels, some in several lines, spines and sizes that all pictures share."""
     ax.set_xlabel(_lines(x))
     ax.set_ylabel(_lines(y))
     ax.spines[["top", "right"]].set_visible(False)
@@ -115,8 +115,13 @@ def dress_triangle(axes: np.ndarray, x: Sequence[str], y: Sequence[str], handles
     axes[0, 0].figure.legend(handles=list(handles), loc="upper right", frameon=False, fontsize=SMALL)
 
 
-def finish(axes: np.ndarray, new: bool, handles: Sequence[Artist] | None = None) -> Any:
-    """Add the legend of all panels, by default with each of their labels once, and give back the axes, or the only one."""
+def finish(axes: np.ndarray, new: bool, handles: Sequence[Artist] | None = None, note: str = "") -> Any:
+    """Add the legend of all panels, by default with each of their labels once, and give back the axes, or the only one.
+
+    A note, such as on what is not drawn, stands above the last panel.
+    """
+    if note:
+        axes[-1].set_title(note, fontsize=SMALL, loc="right", color="0.35")
     if handles is None:
         handles = list({one.get_label(): one for ax in axes for one in ax.get_legend_handles_labels()[0]}.values())
     legend(axes[0], handles, above_all=new and len(axes) > 1)
