@@ -92,11 +92,15 @@ bool((copy.extend(10).draws["mass"] == fit.extend(10).draws["mass"]).all())
 # | one Ctrl-C at a random moment | 7 of 100 fits lost | none: see soak.json |
 # | two in a row | 34 of 60 lost, 1 of 40 hung | none |
 # | time limit reached in tuning | an error, nothing kept | a fit that `extend` takes up |
+# | time limit within a long call of a move | heard at its end | the call is given up after 0.3 s; the chain goes back by half a second, or one iteration |
+# | Gibbs sweep of more than 1,024 rows, stopped in its middle | could not be extended | goes on |
+# | time limit of `draws="auto"` | "Interrupted: yes" | the summary says what ended the run, and how to go on |
 # | length of a run | 1,000 draws, in the shell 1,000 of 22,000 iterations | until the chains agree or two minutes are over, in both |
 # | labels | int32 | large ones int8 or int16 |
 # | draws that do not fit into memory | compared with all memory that there is | with what is free, control groups too |
 # | saved sparse counts of 5e7 columns | 6.9 GB taken | refused by `max_bytes` |
 # | forged headers, versions, labels | some pass or give long errors | one error each |
+# | forged formula whose basis has 998 columns, 5,000 rows | 15.6 GB and 60 s | refused, with 0.5 GB and 11 s |
 # | a path that cannot be written | found after sampling | before |
 # | pickle, deepcopy, multiprocessing | fail | the format of saved files |
 # | csv with a trailing separator | the wrong column is fitted | refused, with its line |
