@@ -19,7 +19,7 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES) -> 
     `entries` are the columns of entry points that are filled in, for an address is that of a compiled function, and compiling takes time.
     Where there are none, arrays are made for their shapes, and no kernel may be called on them.
     """
-    n, packed, grid = model.n_obs, model.packed, model.grid
+    n, packed, grid = model.n_held, model.packed, model.grid
     if grid is None:
         group, distance = np.zeros(n, np.int64), np.zeros((0, 1, 1))
     else:
@@ -92,7 +92,7 @@ def state_of(
 
     `n_side`, `with_theta` and `with_guide`: scratch columns, parameters and a guide's statistics for moves that need them.
     """
-    n, packed = model.n_obs, model.packed
+    n, packed = model.n_held, model.packed
     n_stat, n_work = size_of(model, with_guide)
     G, P = data.distance.shape[1:]
     cap = layout.capacity(n_clusters)

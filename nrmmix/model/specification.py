@@ -19,7 +19,10 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
 from nrmmix.model.families.exponential import Stacked, Statistics
+from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.formula import ModelFrame, model_frame, numeric_design
+from nrmmix.model.frame.sources import source_of
+from nrmmix.model.frame.streaming import streamed_frame
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, Matching, Product, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
@@ -52,11 +55,17 @@ class Specification:
         if kernel is not None:
             _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
         by_default = family is None
+        source = None if isinstance(data, ModelFrame) else source_of(data)
         if by_default:
-            family = Gaussian() if isinstance(data, ModelFrame) else _default_family(formula, data)
+            family = Gaussian() if source is not None or isinstance(data, ModelFrame) else _default_family(formula, data)
 
         def framed() -> ModelFrame:
-            return model_frame(formula, data, missing, lambda names: assign(family, names).reads, designs(family), by_level=True)
+            def reads(names: Sequence[str]) -> Sequence[str]:
+                return assign(family, names).reads
+
+            if source is not None:
+                return streamed_frame(formula, source, missing, reads, designs(family))
+            return model_frame(formula, data, missing, reads, designs(family), by_level=True)
 
         self.frame = data if isinstance(data, ModelFrame) else framed()
         if by_default and isinstance(family, Regression) and _spans_constant(self.frame.inputs):
@@ -93,8 +102,10 @@ class Specification:
         """The natural sides of the families; a NotExponential, in words, where one has none."""
         return self.blocks.exponential(self.frame.response)
 
-    def statistics(self, side: Stacked) -> Statistics:
+    def statistics(self, side: Stacked) -> Statistics | StreamedRows:
         """The fitted rows, ready to be turned into statistics."""
+        if self.frame.is_streamed:
+            return StreamedRows(side, self.blocks, self.frame)
         return self.blocks.statistics(side, self.frame.response, self.frame.inputs)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -108,6 +119,11 @@ class Specification:
 
     @property
     def n_obs(self) -> int:
+        return self.frame.n_used
+
+    @property
+    def n_held(self) -> int:
+        """Rows that are in memory: all, or of a source the few that stand for them."""
         return self.frame.response.shape[0]
 
     @property
@@ -188,7 +204,7 @@ class Specification:
 
     def __str__(self) -> str:
         lines = [("formula", self.formula or "(every column)")]
-        dropped = len(self.frame.used) - self.n_obs
+        dropped = self.frame.n_rows - self.n_obs
         text = f"{self.n_obs} rows" + (f" ({dropped} dropped: missing values)" if dropped else "")
         names = listed(self.frame.response_names) if self.frame.is_sparse else ", ".join(self.frame.response_names)
         lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {names}"))

@@ -20,8 +20,10 @@ from nrmmix.common.messages import positive, row_name
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential.base import Exponential, NotExponential
 from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 
+MOST_TOTAL = 1e15  # of counts, where their sums are not known when tables are made
 EXTREME = 1e50  # hyperparameters of counts: products of several must not overflow
 MOST_NU = 1e10  # degrees of freedom; beyond, differences of log gamma functions are lost in rounding
 
@@ -137,6 +139,7 @@ class Family:
 
     names: tuple[str, ...] = field(default=(), init=False, repr=False)  # of the responses; set by `resolve`
     input_names: tuple[str, ...] = field(default=(), init=False, repr=False)  # columns of the design; set before `resolve`
+    is_streamed: bool = field(default=False, init=False, repr=False)  # set by `resolve_from`: rows that `pack` sees are few of many
     role: ClassVar[str] = "family"
     reads: ClassVar[str] = "numbers"
     needs_totals: ClassVar[bool] = False  # responses are counts given the total of their row
@@ -165,6 +168,13 @@ class Family:
             If a hyperparameter does not fit the responses, a default cannot be had from them, or a response is not of the family's kind.
         """
         raise NotImplementedError
+
+    def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Family:
+        """What `resolve` gives, from sums over rows that are loaded part by part; a ValueError where a family needs them all at once."""
+        raise ValueError(
+            f"{type(self).__name__} takes its hyperparameters from the whole table, which is not in memory; give a table, such as "
+            "pandas.read_parquet(path)."
+        )
 
     def observe(self, y: Any) -> Observed:
         """Responses (n, d), of the data or new ones, as kernels read them."""

@@ -147,8 +147,11 @@ class Blocks:
             y = _columns(frame.response, np.array(columns))
             _check_missing(family, names, y)
             family = family.with_values(input_names=tuple(frame.input_names[a] for a in own))
-            with rows_of(frame.index):
-                resolved = family.resolve(y, names, frame.inputs[:, own], levels)
+            if frame.is_streamed:
+                resolved = family.resolve_from(frame.summary(np.array(columns), own), names, levels)
+            else:
+                with rows_of(frame.index):
+                    resolved = family.resolve(y, names, frame.inputs[:, own], levels)
             blocks.append(Block(resolved, np.array(columns), own))
         return cls(tuple(blocks))
 

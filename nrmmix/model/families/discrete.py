@@ -13,10 +13,11 @@ from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import categorical, poisson, rising
 from nrmmix.model.families import distributions as laws
-from nrmmix.model.families.base import Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
+from nrmmix.model.families.base import MOST_TOTAL, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.exponential import DirichletSide, Exponential, PoissonSide
 from nrmmix.model.frame.arrays import LARGEST
+from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import COUNT_BOUND, Levels, Totals
 
 # Defaults, chosen by held-out score: benchmarks/default_discrete.py.
@@ -104,8 +105,18 @@ class Poisson(Family):
         names = names or tuple(f"y{j + 1}" for j in range(d))
         inputs = np.zeros((n, 0)) if inputs is None else inputs
         y = _whole(y, names, "Poisson", np.full(d, COUNT_BOUND))
-        mean = np.maximum(np.nansum(y, axis=0), HALF) / (self._exposure(inputs) * ~np.isnan(y)).sum(axis=0)
-        shape, rate = self.shape, self.rate
+        return self._resolved(Summary(y, inputs), names)
+
+    def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Poisson:
+        return self._resolved(summary, names).with_values(is_streamed=True)
+
+    def _resolved(self, summary: Summary, names: tuple[str, ...]) -> Poisson:
+        d, shape, rate = summary.d, self.shape, self.rate
+        if shape is not None and rate is not None:
+            shape, rate = one_each("Poisson", "shape", shape, d, "responses"), one_each("Poisson", "rate", rate, d, "responses")
+            return self.with_values(shape=shape, rate=rate, names=names)
+        totals = np.maximum(summary.sums(lambda y, x: np.nan_to_num(y)), HALF)
+        mean = totals / summary.sums(lambda y, x: self._exposure(x) * ~np.isnan(y))
         if shape is None:
             shape = POISSON_SHAPE if rate is None else one_each("Poisson", "rate", rate, d, "responses") * mean
         shape = one_each("Poisson", "shape", shape, d, "responses")
@@ -137,7 +148,7 @@ class Poisson(Family):
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d = len(self.shape)
-        reach = rising.reach(self.shape, np.nansum(y, axis=0))
+        reach = rising.reach(self.shape, np.full(d, MOST_TOTAL) if self.is_streamed else np.nansum(y, axis=0))
         entries = Entries.named(poisson, "poisson", "combine")
         return Packed(np.concatenate([self.shape, self.rate, reach]), poisson.n_stat(d), 2 * d, 1, d, entries)
 
@@ -272,9 +283,12 @@ class Bernoulli(_Levels):
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Bernoulli:
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
-        y = _whole(y, names, "Bernoulli", np.full(d, 2.0))
+        return self.resolve_from(Summary(_whole(y, names, "Bernoulli", np.full(d, 2.0))), names)
+
+    def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Bernoulli:
+        d = summary.d
         if self.a is None:
-            share = (np.nansum(y, axis=0) + HALF) / ((~np.isnan(y)).sum(axis=0) + 2 * HALF)
+            share = (summary.sums(lambda y, x: np.nan_to_num(y)) + HALF) / (summary.counts() + 2 * HALF)
             a, b = BERNOULLI_STRENGTH * share, BERNOULLI_STRENGTH * (1.0 - share)
         else:
             a, b = one_each("Bernoulli", "a", self.a, d, "responses"), one_each("Bernoulli", "b", self.b, d, "responses")
@@ -357,7 +371,13 @@ class Categorical(_Levels):
                 raise ValueError(f"Categorical: the response {name!r} has one level only, {own[0]!r}; leave it out.")
             if self.concentration is not None:
                 one_each("Categorical", "concentration", self.concentration, len(own), f"levels of {name!r}")
-        y = _whole(y, names, "Categorical", [len(own) for own in levels])
+        _whole(y, names, "Categorical", [len(own) for own in levels])
+        return self._with_levels(names, levels)
+
+    def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Categorical:
+        return self.resolve(np.full((0, summary.d), np.nan), names, None, levels)
+
+    def _with_levels(self, names: tuple[str, ...], levels: Any) -> Categorical:
         concentration = CATEGORICAL_CONCENTRATION if self.concentration is None else self.concentration
         return self.with_values(concentration=concentration, levels=tuple(map(tuple, levels)), names=names)
 

@@ -11,9 +11,10 @@ from scipy.special import gammaln
 from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
-from nrmmix.model.families.base import Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
+from nrmmix.model.families.base import MOST_TOTAL, Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.exponential import DirichletSide, Exponential
+from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, Levels, Totals
 
 LONGEST_TABLE = 2**20  # counts of one word beyond which no table of log rising factorials is made
@@ -69,14 +70,20 @@ class Multinomial(Family):
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Multinomial:
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
-        if d < 2:
-            raise ValueError(f"Multinomial: there is one column of counts, {names[0]!r}; give two or more, or use nm.Poisson().")
-        family = self.with_values(concentration=one_each("Multinomial", "concentration", self.concentration, d, "columns"), names=names)
+        family = self._with_columns(names)
         counts, missing = family._sparse(y)
         empty = np.flatnonzero((np.diff(counts.indptr) == 0) & ~missing)
         if len(empty):
             raise RowError("Multinomial: all counts are 0 in {row}, which then says nothing; leave it out.", empty[0])
         return family
+
+    def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Multinomial:
+        return self._with_columns(names).with_values(is_streamed=True)
+
+    def _with_columns(self, names: tuple[str, ...]) -> Multinomial:
+        if len(names) < 2:
+            raise ValueError(f"Multinomial: there is one column of counts, {names[0]!r}; give two or more, or use nm.Poisson().")
+        return self.with_values(concentration=one_each("Multinomial", "concentration", self.concentration, len(names), "columns"), names=names)
 
     def _sparse(self, y: Any) -> tuple[Counts, np.ndarray]:
         """Counts of rows (n, d), dense or sparse, and which of them are missing whole."""
@@ -111,7 +118,7 @@ class Multinomial(Family):
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         counts, _ = self._sparse(y)
         d = len(self.concentration)
-        totals = np.bincount(counts.indices, weights=counts.counts, minlength=d)
+        totals = np.full(d, MOST_TOTAL) if self.is_streamed else np.bincount(counts.indices, weights=counts.counts, minlength=d)
         reach = rising.reach(self.concentration, totals)
         a, table = self.concentration, np.zeros(0)
         if (a == a[0]).all() and totals.max(initial=0.0) < LONGEST_TABLE:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -203,6 +203,15 @@ class ModelFrame:
     _inputs: list[_Part] = field(repr=False)  # one for each design
     from_array: bool = field(repr=False)
     by_level: bool = field(default=False, repr=False)  # whether categories among covariates are one column each
+    is_streamed: ClassVar[bool] = False  # whether rows stay where they are, see `nrmmix.model.frame.streaming`
+
+    @property
+    def n_used(self) -> int:
+        return self.response.shape[0]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.used)
 
     @property
     def is_sparse(self) -> bool:

@@ -8,9 +8,9 @@ from nrmmix.model.families.exponential.base import Exponential, NotExponential, 
 from nrmmix.model.families.exponential.counts import DirichletSide, PoissonSide
 from nrmmix.model.families.exponential.gaussian import KnownCovarianceSide, NormalGammaSide, NormalWishartSide
 from nrmmix.model.families.exponential.regression import RegressionSide
-from nrmmix.model.families.exponential.stacked import BLOCK, Features, Stacked, Statistics
+from nrmmix.model.families.exponential.stacked import BLOCK, Features, Stacked, Statistics, joined
 
 __all__ = [
     "BLOCK", "DirichletSide", "Exponential", "Features", "KnownCovarianceSide", "NormalGammaSide", "NormalWishartSide", "NotExponential",
-    "PoissonSide", "RegressionSide", "Stacked", "Statistics", "WholeRows",
+    "PoissonSide", "RegressionSide", "Stacked", "Statistics", "WholeRows", "joined",
 ]

@@ -38,6 +38,15 @@ class Features(NamedTuple):
         return of_sparse if self.dense is None else np.hstack([weights @ self.dense.T, of_sparse])
 
 
+def joined(parts: Sequence[Statistics], order: np.ndarray | None = None) -> Statistics:
+    """Rows of several, one after the other or in an order."""
+    one = parts[0]
+    of_sparse = None if one.sparse is None else sparse.csr_array(sparse.vstack([part.sparse for part in parts]))
+    dense, log_h = np.hstack([part.dense for part in parts]), np.concatenate([part.log_h for part in parts])
+    whole = Statistics(one.side, one.parts, dense, of_sparse, log_h)
+    return whole if order is None else whole.take(order)
+
+
 @dataclass(frozen=True)
 class Statistics:
     """Rows of data, ready to be turned into statistics."""
@@ -56,6 +65,11 @@ class Statistics:
         """Some of the rows."""
         of_sparse = None if self.sparse is None else self.sparse[rows]
         return Statistics(self.side, self.parts, np.ascontiguousarray(self.dense[:, rows]), of_sparse, self.log_h[rows])
+
+    def part(self, first: int, last: int) -> Statistics:
+        """Rows from the first to before the last, without a copy."""
+        of_sparse = None if self.sparse is None else self.sparse[first:last]
+        return Statistics(self.side, self.parts, self.dense[:, first:last], of_sparse, self.log_h[first:last])
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, Features]]:
         """Blocks of rows from the first to before the last; what one holds is lost with the next."""

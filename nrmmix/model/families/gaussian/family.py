@@ -17,6 +17,7 @@ from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, Kno
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
 from nrmmix.model.families.gaussian.normal_wishart import NormalWishart
 from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 
 COVARIANCES = ("full", "diagonal")
@@ -132,47 +133,46 @@ class Gaussian(Family):
         return self.covariance == "diagonal"
 
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Gaussian:
-        d = y.shape[1]
-        names = names or tuple(f"y{j + 1}" for j in range(d))
+        return self.resolve_from(Summary(y), names or tuple(f"y{j + 1}" for j in range(y.shape[1])))
+
+    def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Gaussian:
+        d = summary.d
         if self.known_covariance is not None:
-            return self._with_known_covariance(y, names)
+            return self._with_known_covariance(summary, names)
         nu = self._degrees(d)
         if self.known_mean is not None:
             known = reals(self.known_mean, "Gaussian: known_mean")
             centre = self._shaped("known_mean", np.full(d, known) if known.ndim == 0 else known, (d,))
             own, r = {"known_mean": centre}, KNOWN
         else:
-            centre = np.nanmean(y, axis=0) if self.m is None else self._shaped("m", self.m, (d,))
+            centre = summary.means() if self.m is None else self._shaped("m", self.m, (d,))
             r = float(R if self.r is None else self.r)
             own = {"m": centre, "r": r}
-        scale = self._default_scale(y, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
-        incomplete = bool(np.isnan(y).any())
+        scale = self._default_scale(summary, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
         form: ConjugatePrior
         if self.is_diagonal:
             spread = np.sqrt(scale)
-            bound = float(np.nanmax(np.abs((y - centre) / spread), initial=0.0))
-            form = NormalGamma(centre, spread, names, incomplete, r, nu, bound)
+            form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.reach(centre, spread))
         else:
-            form = NormalWishart(centre, np.sqrt(np.diag(scale)), names, incomplete, r, nu, scale)
+            form = NormalWishart(centre, np.sqrt(np.diag(scale)), names, summary.has_gaps, r, nu, scale)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
-    def _with_known_covariance(self, y: np.ndarray, names: tuple[str, ...]) -> Gaussian:
-        d = y.shape[1]
+    def _with_known_covariance(self, summary: Summary, names: tuple[str, ...]) -> Gaussian:
+        d = summary.d
         covariance = self._checked_matrix("known_covariance", self.known_covariance, d)
-        m = np.nanmean(y, axis=0) if self.m is None else self._shaped("m", self.m, (d,))
+        m = summary.means() if self.m is None else self._shaped("m", self.m, (d,))
         variances = covariance if self.is_diagonal else np.diag(covariance)
         if self.r is None:
             with np.errstate(over="ignore", invalid="ignore"):
-                ratio = float(np.mean(self._sample_variances(y, names, "r") / variances))
+                ratio = float(np.mean(self._sample_variances(summary, names, "r") / variances))
             if not 0 < ratio < math.inf:
                 raise ValueError(f"Gaussian: the responses vary {ratio:g} times as much as known_covariance says; give r=, or correct it.")
             r = KNOWN_COVARIANCE_R / ratio
         else:
             r = self.r
         full = d > 1 and not self.is_diagonal
-        incomplete = bool(np.isnan(y).any())
-        kind = KnownCovarianceWithGaps if full and incomplete else KnownCovariance
-        form = kind(m, np.sqrt(variances), names, incomplete, r, covariance if full else variances)
+        kind = KnownCovarianceWithGaps if full and summary.has_gaps else KnownCovariance
+        form = kind(m, np.sqrt(variances), names, summary.has_gaps, r, covariance if full else variances)
         return self.with_values(known_covariance=covariance, m=m, r=r, names=names, form=form)
 
     def _degrees(self, d: int) -> float:
@@ -189,12 +189,13 @@ class Gaussian(Family):
             )
         return nu
 
-    def _default_scale(self, y: np.ndarray, names: tuple[str, ...], nu: float) -> np.ndarray:
+    def _default_scale(self, summary: Summary, names: tuple[str, ...], nu: float) -> np.ndarray:
         """SPREAD nu times the variances, or the mean squares about the known mean."""
-        variance, what = self._sample_variances(y, names, "scale"), "variance"
-        if self.known_mean is not None:
+        if self.known_mean is None:
+            variance, what = self._sample_variances(summary, names, "scale"), "variance"
+        else:
             with np.errstate(over="ignore"):
-                variance = np.nanmean((y - reals(self.known_mean, "Gaussian: known_mean")) ** 2, axis=0)
+                variance = summary.squares(reals(self.known_mean, "Gaussian: known_mean")) / summary.counts()
             what = "mean square about known_mean"
         for name, value in zip(names, variance, strict=True):
             if not 0 < value < math.inf:
@@ -206,13 +207,13 @@ class Gaussian(Family):
         return scale if self.is_diagonal else np.diag(scale)
 
     @staticmethod
-    def _sample_variances(y: np.ndarray, names: tuple[str, ...], wanted: str) -> np.ndarray:
-        for name, column in zip(names, y.T, strict=True):
-            if np.count_nonzero(~np.isnan(column)) < 2:
-                where = f" of the response {name!r}" if len(y) > 1 else ""
+    def _sample_variances(summary: Summary, names: tuple[str, ...], wanted: str) -> np.ndarray:
+        for name, count in zip(names, summary.counts(), strict=True):
+            if count < 2:
+                where = f" of the response {name!r}" if summary.n > 1 else ""
                 raise ValueError(f"Gaussian: the default {wanted} needs at least 2 observations{where}; give {wanted}=, or more data.")
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.nanvar(y, axis=0, ddof=1)
+            return summary.variances()
 
     def _checked_matrix(self, name: str, value: Any, d: int) -> np.ndarray:
         """A positive definite matrix, or the diagonal of one."""

@@ -1,0 +1,287 @@
+"""Sources of rows: tables that are loaded part by part, because they are larger than memory or not all there at once.
+
+A source has `names` of its columns, `n_batches` parts, `load(b)`, which gives part b as a table, and `fingerprint()`, which changes where
+the data behind it do.  A user's object with `n_batches` and `load` is one; so are files, `numpy.memmap` and whatever can be iterated over
+again and again.  `nrmmix.model.frame.files` has those of files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.common.messages import listed, shown
+from nrmmix.model.frame import tables
+from nrmmix.model.frame.sparse import column_names, is_sparse
+
+PART = 16_384  # rows of a part, where the source has no parts of its own
+ENDINGS = (".parquet", ".csv", ".npy")
+
+
+class SourceChanged(RuntimeError):
+    """The data behind a source are not what they were."""
+
+
+class Source:
+    """Base of the sources; parts are DataFrames with the columns `names`, or CSR matrices."""
+
+    names: tuple[str, ...]
+    path: str | None = None  # by which it is found again, where it is a file
+    from_array: bool = False
+
+    @property
+    def n_batches(self) -> int:
+        raise NotImplementedError
+
+    def load(self, b: int) -> Any:
+        """Part b, a copy: a table with the columns `names`."""
+        raise NotImplementedError
+
+    def parts(self, first: int = 0, last: int | None = None) -> Iterator[Any]:
+        """Parts from one to before another, by default all."""
+        for b in range(first, self.n_batches if last is None else last):
+            yield self.load(b)
+
+    def fingerprint(self) -> tuple[Any, ...]:
+        """What changes where the data do, as far as that is seen without reading them."""
+        return ()
+
+    def select(self, names: Sequence[str]) -> Source:
+        """The same with these columns alone, where that saves reading."""
+        return self
+
+    def place(self, b: int) -> str:
+        """Where part b is, for messages."""
+        return f"part {b} of {self}"
+
+    def __str__(self) -> str:
+        return repr(self.path) if self.path is not None else "the source"
+
+
+class ArraySource(Source):
+    """A two-dimensional array on the disk or in memory, `numpy.memmap` or the name of a .npy file; columns are called y1 to yd."""
+
+    def __init__(self, array: Any):
+        if isinstance(array, (str, os.PathLike)):
+            self.path = str(array)
+            array = _opened(self.path)
+        self.array = array
+        self.file = getattr(array, "filename", None) or self.path
+        if array.ndim not in (1, 2) or 0 in array.shape:
+            raise ValueError(f"{self} has the shape {array.shape}; an array of data has one or two dimensions and at least one row.")
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{self} holds {array.dtype}; give an array of real numbers.")
+        self.names = tuple(f"y{j + 1}" for j in range(1 if array.ndim == 1 else array.shape[1]))
+        self.from_array = True
+
+    @property
+    def n_batches(self) -> int:
+        return -(-len(self.array) // PART)
+
+    def load(self, b: int) -> pd.DataFrame:
+        rows = np.array(self.array[b * PART : (b + 1) * PART])  # a copy: pages of a memmap count as memory of the process
+        return pd.DataFrame(rows.reshape(len(rows), -1), columns=list(self.names))
+
+    def fingerprint(self) -> tuple[Any, ...]:
+        return () if self.file is None else stamp(self.file)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A file is opened again where it is needed; its pages do not travel."""
+        return vars(self) | ({"array": None} if self.file is not None else {})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.array is None:
+            self.array = _opened(str(self.file))
+
+    def __str__(self) -> str:
+        return "the array" if self.file is None else repr(str(self.file))
+
+
+def _opened(path: str) -> np.ndarray:
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path!r} is no array that numpy.save has written: {error}") from None
+
+
+class OwnSource(Source):
+    """An object of the user's with `n_batches` and `load(b)`; `names` and `fingerprint` where it has them."""
+
+    def __init__(self, given: Any):
+        self.given = given
+        first = as_part(given.load(0), None, "part 0")
+        self.names = tuple(map(str, getattr(given, "names", None) or column_names_of(first)))
+        self.from_array = tables.is_plain(given.load(0)) and getattr(given, "names", None) is None
+        if not 0 < self.n_batches:
+            raise ValueError(f"{type(given).__name__}.n_batches is {self.n_batches!r}; a source has at least one part.")
+
+    @property
+    def n_batches(self) -> int:
+        n = self.given.n_batches
+        return int(n() if callable(n) else n)
+
+    def load(self, b: int) -> Any:
+        return as_part(self.given.load(b), self.names, f"part {b}")
+
+    def fingerprint(self) -> tuple[Any, ...]:
+        own = getattr(self.given, "fingerprint", None)
+        return () if own is None else (str(own()),)
+
+    def __str__(self) -> str:
+        return type(self.given).__name__
+
+
+class IteratedSource(Source):
+    """Tables that come one after the other, and again from the first one when asked anew: a list of them, or a function that begins anew.
+
+    A part that lies before the last one that was loaded costs going through all before it once more.
+    """
+
+    def __init__(self, given: Any):
+        self.given = given
+        first = next(iter(self._anew()), None)
+        if first is None:
+            raise ValueError(f"{self} has no parts; give at least one table.")
+        part = as_part(first, None, "part 0")
+        self.names, self.from_array = tuple(column_names_of(part)), tables.is_plain(first)
+        self._size: int | None = None
+        self._at, self._rest = 0, iter(())
+
+    def _anew(self) -> Iterator[Any]:
+        return iter(self.given() if callable(self.given) else self.given)
+
+    @property
+    def n_batches(self) -> int:
+        if self._size is None:
+            self._size = sum(1 for _ in self._anew())
+        return self._size
+
+    def load(self, b: int) -> Any:
+        if b < self._at or self._at == 0:
+            self._at, self._rest = 0, self._anew()
+        part = next(islice(self._rest, b - self._at, None), None)
+        self._at = b + 1
+        if part is None:
+            raise SourceChanged(f"{self} had {self.n_batches} parts when it was first gone through, and now ends before part {b}.")
+        return as_part(part, self.names, f"part {b}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_at": 0, "_rest": None}
+
+    def __str__(self) -> str:
+        return "the iterator"
+
+
+def as_part(data: Any, names: Sequence[str] | None, what: str) -> Any:
+    """A table as a DataFrame with given columns, or a CSR matrix as it is; a ValueError or TypeError names the part."""
+    if is_sparse(data) and not isinstance(data, pd.DataFrame):
+        return data.tocsr()
+    try:
+        frame = tables.as_frame(data, allow_empty=True)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what}: {error}") from None
+    if names is None:
+        return frame
+    if tables.is_plain(data) and len(frame.columns) == len(names):
+        return frame.set_axis(list(names), axis="columns")
+    for name in names:
+        if name not in frame:
+            raise tables.unknown_column(name, list(frame.columns), what)
+    return frame[list(names)]
+
+
+def column_names_of(part: Any) -> tuple[str, ...]:
+    return column_names(part) if is_sparse(part) else tuple(part.columns)
+
+
+def stamp(path: Any) -> tuple[Any, ...]:
+    """Size and time of a file."""
+    try:
+        there = os.stat(path)
+    except OSError as error:
+        raise SourceChanged(f"{str(path)!r} cannot be read any more: {error.strerror}.") from None
+    return str(path), there.st_size, there.st_mtime_ns
+
+
+def source_of(data: Any) -> Source | None:
+    """The source that data are, where they are to be loaded part by part; None for tables in memory.
+
+    Parameters
+    ----------
+    data : path, memmap, object with `n_batches` and `load`, list of tables, function that gives tables one after the other, or a table
+        A path is that of a .parquet file, of a folder of them, of a .csv or a .npy file.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError, TypeError
+        If there is no such file, it is of another kind, or an iterator cannot begin anew.
+
+    Examples
+    --------
+    >>> source_of([np.zeros((3, 2)), np.ones((4, 2))]).n_batches
+    2
+    >>> source_of(np.zeros((3, 2))) is None
+    True
+    """
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, (str, os.PathLike)):
+        return _of_path(data)
+    if isinstance(data, np.memmap) and data.dtype.names is None:
+        return ArraySource(data)
+    if isinstance(data, (np.ndarray, pd.DataFrame, pd.Series, dict)) or is_sparse(data):
+        return None
+    if hasattr(data, "load") and hasattr(data, "n_batches"):
+        return OwnSource(data)
+    if hasattr(data, "to_pandas") or hasattr(data, "__dataframe__"):
+        return None
+    if isinstance(data, (list, tuple)):
+        return IteratedSource(data) if data and all(_is_table(part) for part in data) else None
+    if callable(data) and not isinstance(data, type):
+        return IteratedSource(_restartable(data))
+    if hasattr(data, "__iter__"):
+        if iter(data) is data:
+            raise TypeError(
+                f"data are a {type(data).__name__}, which can be gone through once only, and every pass begins anew: give the function "
+                "that makes it, a list of tables, or an object whose __iter__ begins anew."
+            )
+        return IteratedSource(data)
+    return None
+
+
+def _is_table(part: Any) -> bool:
+    return is_sparse(part) or isinstance(part, (pd.DataFrame, dict)) or (isinstance(part, np.ndarray) and part.ndim == 2)
+
+
+def _restartable(function: Callable[[], Any]) -> Callable[[], Any]:
+    first = function()
+    if not hasattr(first, "__iter__"):
+        raise TypeError(f"the function given as data returned {shown(first)}; it must return an iterator over tables.")
+    if iter(first) is first and function() is first:
+        raise TypeError("the function given as data returns the same iterator every time, which cannot begin anew; have it make a new one.")
+    return function
+
+
+def _of_path(data: Any) -> Source:
+    from nrmmix.model.frame.files import CsvSource, ParquetSource
+
+    path = Path(data)
+    text = os.fspath(data)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"there is no file or folder {shown(str(text))}; data are a table, or the path of a file that ends in {listed(ENDINGS)}."
+        )
+    if path.is_dir() or path.suffix.lower() in (".parquet", ".pq"):
+        return ParquetSource(str(text))
+    if path.suffix.lower() == ".csv":
+        return CsvSource(str(text))
+    if path.suffix.lower() == ".npy":
+        return ArraySource(str(text))
+    raise ValueError(f"{str(text)!r} ends in none of {listed(ENDINGS)}; give such a file, a folder of .parquet files, or a table.")

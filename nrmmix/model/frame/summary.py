@@ -1,0 +1,130 @@
+"""What defaults of hyperparameters are taken from: sums over the rows of a table, in memory or part by part.
+
+Both add up in the same order, so that they agree to the bit: NumPy adds the rows of a table of several columns one after the other, and
+halves one column again and again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+Of = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (rows, k) from responses (rows, d) and inputs (rows, e)
+LEAF = 8192  # rows of a column that are added at once; a multiple of 128, up to which NumPy's own halving does not go on
+
+
+class Summary:
+    """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory."""
+
+    def __init__(self, y: np.ndarray, x: np.ndarray | None = None):
+        self.y, self.x = y, np.zeros((len(y), 0)) if x is None else x
+        self.n, self.d = y.shape
+
+    def sums(self, of: Of) -> np.ndarray:
+        """Sums (k,) over all rows."""
+        return np.sum(of(self.y, self.x), axis=0)
+
+    @property
+    def has_gaps(self) -> bool:
+        return bool(np.isnan(self.y).any())
+
+    def span(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest values (d,)."""
+        return np.nanmin(self.y, axis=0, initial=np.inf), np.nanmax(self.y, axis=0, initial=-np.inf)
+
+    # ---- what follows from these
+
+    def counts(self) -> np.ndarray:
+        """(d,) values that are there."""
+        return self.sums(lambda y, x: ~np.isnan(y))
+
+    def means(self) -> np.ndarray:
+        return self.sums(lambda y, x: np.where(np.isnan(y), 0.0, y)) / self.counts()
+
+    def squares(self, about: Any) -> np.ndarray:
+        """(d,) sums of squares about something."""
+        def of(y: np.ndarray, x: np.ndarray) -> np.ndarray:
+            gap = np.where(np.isnan(y), 0.0, y - about)
+            return gap * gap
+
+        return self.sums(of)
+
+    def variances(self) -> np.ndarray:
+        return self.squares(self.means()) / (self.counts() - 1)
+
+    def reach(self, centre: np.ndarray, spread: np.ndarray) -> float:
+        """The largest |y - centre| / spread."""
+        low, high = self.span()
+        ends = np.abs(np.stack([(low - centre) / spread, (high - centre) / spread]))
+        return float(np.max(ends, initial=0.0))
+
+
+class StreamedSummary(Summary):
+    """The same of rows that come part by part: n of them, in pieces y (rows, d) and x (rows, e)."""
+
+    def __init__(self, n: int, pieces: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]], span: tuple[np.ndarray, np.ndarray], gaps: bool):
+        self.n, self.d, self.pieces = n, len(span[0]), pieces
+        self._span, self._gaps = span, gaps
+        self._kept: dict[str, np.ndarray] = {}
+
+    def sums(self, of: Of) -> np.ndarray:
+        return column_sums(self.n, (np.ascontiguousarray(of(y, x)) for y, x in self.pieces()))
+
+    @property
+    def has_gaps(self) -> bool:
+        return self._gaps
+
+    def span(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._span
+
+    def counts(self) -> np.ndarray:
+        if not self._gaps:
+            return np.full(self.d, self.n)
+        return self._once("counts", super().counts)
+
+    def means(self) -> np.ndarray:
+        return self._once("means", super().means)
+
+    def _once(self, name: str, found: Callable[[], np.ndarray]) -> np.ndarray:
+        if name not in self._kept:
+            self._kept[name] = found()
+        return self._kept[name]
+
+
+def column_sums(n: int, pieces: Iterator[np.ndarray]) -> np.ndarray:
+    """Sums over the rows of n in all, in pieces (rows, k): to the bit what `numpy.sum` of them in one array gives.
+
+    Examples
+    --------
+    >>> x = np.random.default_rng(0).normal(size=(10_001, 1))
+    >>> bool(column_sums(10_001, iter(np.array_split(x, 7)))[0] == x.sum(axis=0)[0])
+    True
+    """
+    first = next(pieces, None)
+    if first is None:
+        return np.zeros(0)
+    if first.shape[1] != 1:
+        total = np.add.reduce(first, axis=0)
+        for piece in pieces:
+            total = np.add.reduce(np.concatenate([total[None], piece]), axis=0)
+        return total
+    rest = [first[:, 0]]
+
+    def taken(size: int) -> np.ndarray:
+        while sum(map(len, rest)) < size:
+            rest.append(next(pieces)[:, 0])
+        whole = np.concatenate(rest)
+        rest[:] = [whole[size:]]
+        return whole[:size]
+
+    def halved(size: int) -> Any:
+        if size <= LEAF:
+            return np.add.reduce(taken(size))
+        half = size // 2
+        half -= half % 8
+        before = halved(half)
+        return before + halved(size - half)
+
+    return np.array([halved(n)])
