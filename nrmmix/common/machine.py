@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -103,3 +106,66 @@ def in_threads(function: Callable[..., Any], arguments: Iterable[Any], threads: 
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+# ---- threads of the linear algebra that NumPy and SciPy call
+
+MAPS = Path("/proc/self/maps")
+NAMES = ("openblas_{}_num_threads", "openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "scipy_openblas_{}_num_threads64_")
+_HELD = threading.Lock()
+_DEPTH: list[list[tuple[Any, int]]] = []  # of the blocks that are open now: what the outermost has to set back
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Within the block products of matrices use one thread: with several, sums are added in another order, and last bits differ.
+
+    By threadpoolctl where it is installed; without it OpenBLAS, which NumPy and SciPy bring along, is found on Linux.  Elsewhere the
+    environment decides, as OPENBLAS_NUM_THREADS=1 does.
+
+    Examples
+    --------
+    >>> with one_blas_thread():
+    ...     pass
+    """
+    with _HELD:
+        _DEPTH.append([(put, get()) for put, get in _pools()] if not _DEPTH else [])
+        for put, _ in _DEPTH[0]:
+            put(1)
+    try:
+        yield
+    finally:
+        with _HELD:
+            if len(_DEPTH) == 1:
+                for put, size in _DEPTH[0]:
+                    put(size)
+                _DEPTH.clear()
+            else:
+                _DEPTH.pop()
+
+
+def _pools() -> list[tuple[Callable[[int], Any], Callable[[], int]]]:
+    """Of each library that is loaded, functions that set and give the number of its threads."""
+    try:
+        from threadpoolctl import ThreadpoolController
+
+        blas = ThreadpoolController().select(user_api="blas").lib_controllers
+        return [(one.set_num_threads, one.get_num_threads) for one in blas]
+    except ImportError:
+        pass
+    found = []
+    try:
+        lines = MAPS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return found
+    for path in sorted({line.split(maxsplit=5)[-1] for line in lines if "openblas" in line}):
+        try:
+            library = ctypes.CDLL(path, mode=getattr(os, "RTLD_NOLOAD", 0))
+        except OSError:
+            continue
+        for name in NAMES:
+            put, get = (getattr(library, name.format(verb), None) for verb in ("set", "get"))
+            if put is not None and get is not None:
+                found.append((put, get))
+                break
+    return found

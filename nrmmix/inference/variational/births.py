@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nrmmix.inference.variational.memory import Batches, Memory
+from nrmmix.inference.variational.memory import Batches, Memory, Taken
 from nrmmix.inference.variational.start import seeded
+from nrmmix.model.families.exponential import Statistics, joined
 
 LEAST_SHARE = 0.1  # probability from which on a row is collected
 FEWEST_ROWS = 20
@@ -45,33 +46,67 @@ class Fresh(NamedTuple):
     gain: float
 
 
-class Collector:
-    """Rows of some components, spread over the batches, and the probabilities with which they are in them."""
+class Watched(NamedTuple):
+    """Which rows of which components are collected in a pass; a `memory.Watch`."""
 
-    def __init__(self, memory: Memory, targets: list[int], most: int, rng: np.random.Generator):
-        self.targets, self.most, self.rng = targets, most, rng
-        self.share = {t: 1.5 * most / max(memory.factors.N[t], float(most)) for t in targets}  # of a block's rows, at most
-        self.rows: dict[int, list[np.ndarray]] = {t: [] for t in targets}
-        self.r: dict[int, list[np.ndarray]] = {t: [] for t in targets}
+    share: dict[int, float]  # of each target, of a block's rows at most
+    most: int
+    seed: int
+
+    def of_batch(self, number: int) -> Chosen:
+        return Chosen(self, np.random.default_rng((self.seed, number)))
+
+    def taken(self, seen: Chosen, part: Statistics, first: int) -> tuple[Taken, ...]:
+        found = []
+        for target, rows in seen.rows.items():
+            some = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+            if len(some):
+                found.append(Taken(target, first + some, np.concatenate(seen.r[target]), part.take(some)))
+        return tuple(found)
+
+
+class Chosen:
+    """Rows chosen in a batch, block by block, and the probabilities with which they are in their component."""
+
+    def __init__(self, watched: Watched, rng: np.random.Generator):
+        self.watched, self.rng = watched, rng
+        self.rows: dict[int, list[np.ndarray]] = {t: [] for t in watched.share}
+        self.r: dict[int, list[np.ndarray]] = {t: [] for t in watched.share}
 
     def __call__(self, first: int, r: np.ndarray) -> None:
-        for t in self.targets:
-            if sum(map(len, self.rows[t])) >= self.most:
+        for t, share in self.watched.share.items():
+            if sum(map(len, self.rows[t])) >= self.watched.most:
                 continue
             rows = np.flatnonzero(r[t] > LEAST_SHARE)
-            most = max(math.ceil(self.share[t] * r.shape[1]), 1)
+            most = max(math.ceil(share * r.shape[1]), 1)
             if len(rows) > most:
                 rows = np.sort(self.rng.choice(rows, most, replace=False))
             self.rows[t].append(first + rows)
             self.r[t].append(r[t, rows])
 
-    def sample(self, target: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows in their order, and probabilities."""
-        if not self.rows[target]:
-            return np.zeros(0, np.int64), np.zeros(0)
-        rows, r = np.concatenate(self.rows[target])[: self.most], np.concatenate(self.r[target])[: self.most]
+
+class Collector:
+    """Rows of some components, spread over the batches, and the probabilities with which they are in them."""
+
+    def __init__(self, memory: Memory, targets: list[int], most: int, rng: np.random.Generator):
+        share = {t: 1.5 * most / max(memory.factors.N[t], float(most)) for t in targets}
+        self.watched, self.most = Watched(share, most, int(rng.integers(2**63))), most
+        self.found: dict[int, list[Taken]] = {t: [] for t in targets}
+
+    def add(self, sample: tuple[Taken, ...]) -> None:
+        """What a visit has taken."""
+        for taken in sample:
+            if sum(len(one.rows) for one in self.found[taken.target]) < self.most:
+                self.found[taken.target].append(taken)
+
+    def sample(self, target: int) -> tuple[Statistics | None, np.ndarray]:
+        """Rows in their order, and probabilities; None where there are no rows."""
+        found = self.found[target]
+        if not found:
+            return None, np.zeros(0)
+        rows, r = (np.concatenate([getattr(one, name) for one in found])[: self.most] for name in ("rows", "r"))
         order = np.argsort(rows)
-        return rows[order], r[order]
+        return joined([one.what for one in found], order), r[order]
 
 
 class Targets:
@@ -93,10 +128,10 @@ class Targets:
         self.failed[memory.ids[target]] = float(memory.factors.N[target])
 
 
-def sample_of(memory: Memory, rows: np.ndarray, weight: np.ndarray | None) -> Batches:
-    """Rows of a sample, in so many batches that new factors after each of them do not take longer than the rows."""
-    batches = len(rows) // max(500, 16 * memory.side.n_stat)
-    return Batches(memory.batches.rows.take(rows), min(max(batches, 1), 8), keep=True, weight=weight)
+def sample_of(memory: Memory, rows: Statistics, weight: np.ndarray | None) -> Batches:
+    """A sample, in so many batches that new factors after each of them do not take longer than the rows."""
+    batches = rows.n // max(500, 16 * memory.side.n_stat)
+    return Batches(rows, min(max(batches, 1), 8), keep=True, weight=weight)
 
 
 def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np.random.Generator) -> Memory:

@@ -1,4 +1,4 @@
-"""Coordinate ascent in passes over the batches, with merges and births: full variational inference is that of one batch."""
+"""Coordinate ascent in passes over rounds of batches, with merges and births: full variational inference is that of one round."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from nrmmix.inference.variational import births, merges
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot, visit
+from nrmmix.model.families.exponential import Statistics
 from nrmmix.posterior.factors import Factors
 
 WITHIN_SAMPLES = 1e-4  # nats a row: the tolerance of fresh fits
@@ -25,7 +26,7 @@ class Settings:
     passes: int
     tol: float  # least gain of a pass in nats a row
     merges: bool = False
-    greedy: bool = False  # merges by the bound of one batch
+    greedy: bool = False  # merges by the bound of one round
     chains: bool = False  # merges of what has been merged in the same pass
     births: bool = False
     start: str = "k-means++"  # of fresh fits
@@ -56,19 +57,22 @@ class Climb:
         self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before births or deletions
         self.not_deleted: set[int] = set()  # names of components that have been tried without
         self.number, self.has_converged = 0, False
+        self.last, self.most = -math.inf, None  # bound of the pass before, and passes in all, once that is settled
         self.kept: tuple[Factors, float] | None = None  # as of the last pass whose bound is exact
 
     # ---- one pass
 
     def one_pass(self, pairs: np.ndarray | None = None, collector: births.Collector | None = None) -> tuple[np.ndarray, int]:
-        """Visit every batch; by how much less the entropy of each pair as one is in each batch (B, P), and greedy merges made."""
-        memory, B = self.memory, len(self.memory.batches.bounds)
-        lost, merged = np.zeros((B, 0 if pairs is None else len(pairs))), 0
-        for b in self.rng.permutation(B) if B > 1 else [0]:
+        """Visit every round; by how much less the entropy of each pair as one is in each round (R, P), and greedy merges made."""
+        memory, R = self.memory, len(self.memory.batches.rounds)
+        lost, merged = np.zeros((R, 0 if pairs is None else len(pairs))), 0
+        for b in self.rng.permutation(R) if R > 1 else [0]:
             if self.settings.greedy:
                 pairs = merges.candidates(memory)
-            found = visit(memory.batches, b, memory.factors, pairs, collector)
+            found = visit(memory.batches, b, memory.factors, pairs, None if collector is None else collector.watched)
             memory.replace(b, found)
+            if collector is not None:
+                collector.add(found.sample)
             if pairs is not None and len(pairs):
                 own = found.H[pairs[:, 0]] + found.H[pairs[:, 1]] - found.H_pairs
                 if self.settings.greedy:
@@ -84,20 +88,24 @@ class Climb:
 
     def run(self, report: Report | None = None) -> None:
         """Passes until one gains less than the tolerance and nothing else is left to try, or there are no more."""
-        memory, settings = self.memory, self.settings
-        last, most = -math.inf, self.number + settings.passes
-        while self.number < most and not self.has_converged:
+        self.most = self.number + self.settings.passes if self.most is None else self.most
+        while self.number < self.most and not self.has_converged:
             made = self.step()
+            self._judge(made)
             if report is not None:
                 report(made)
-            gain = (made.bound - last) / memory.batches.size
-            last = made.bound if not made.born else -math.inf
-            if made.merged or made.born or not memory.is_exact or gain > max(settings.tol, SETTLED):
-                continue
-            if self._deletes() or self._more_to_try():
-                last = -math.inf
-            else:
-                self.has_converged = gain <= settings.tol
+
+    def _judge(self, made: Pass) -> None:
+        """Whether a pass was the last; if it has gained little, what else there is to try comes first."""
+        memory, settings = self.memory, self.settings
+        gain = (made.bound - self.last) / memory.batches.size
+        self.last = made.bound if not made.born else -math.inf
+        if made.merged or made.born or not memory.is_exact or gain > max(settings.tol, SETTLED):
+            return
+        if self._deletes() or self._more_to_try():
+            self.last = -math.inf
+        else:
+            self.has_converged = gain <= settings.tol
 
     def step(self) -> Pass:
         """A pass, what merges it allows, and births."""
@@ -157,13 +165,13 @@ class Climb:
 
     # ---- births
 
-    def _births(self, samples: dict[int, tuple[np.ndarray, np.ndarray]], creation: births.Creation) -> int:
+    def _births(self, samples: dict[int, tuple[Statistics | None, np.ndarray]], creation: births.Creation) -> int:
         """Fresh fits in the place of components that they win against; how many components more there are."""
         memory, is_first = self.memory, self.memory.n_components == 1
         before, made = memory.bound(), {}
         for target, (rows, r) in samples.items():
             found = None
-            if len(rows) >= births.FEWEST_ROWS:
+            if rows is not None and rows.n >= births.FEWEST_ROWS:
                 found = self._fresh(births.sample_of(memory, rows, None if is_first else r), creation, is_first)
             if found is None or len(found.N) < 2 or found.gain <= 0:
                 self.targets.fail(memory, target)

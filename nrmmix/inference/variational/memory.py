@@ -1,45 +1,172 @@
-"""What memoized variational inference remembers: of each batch of rows the statistics of its last visit, and their sums.
+"""What memoized variational inference remembers: of each round of batches the statistics of its last visit, and their sums.
 
-All changes of the components, births, merges, deletions and sorting, are made on the sums and on every batch's share alike.  The bound is
-exact once every batch has been visited since the last change that left shares to be guessed (`is_exact`).
+A round has the same batches in every pass, so that batches themselves need remember nothing, wherever they are: what is done with one is a
+function of its rows and of the parameters.  All changes of the components, births, merges, deletions and sorting, are linear maps of the
+component axis, made here on the sums and on every round's share alike.  The bound is exact once every round has been visited since the
+last change that left shares to be guessed (`is_exact`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from nrmmix.inference.executors import OneProcess, Span
 from nrmmix.model.families.exponential import Features, Stacked, Statistics
+from nrmmix.model.families.exponential.streamed import StreamedRows
+from nrmmix.model.frame.sources import SourceChanged
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.factors import Factors, local_step
 
 
-class Batches:
-    """Rows, divided into batches as they come, and if need be a weight for each row.
+class Visit(NamedTuple):
+    """What a visit of batches gives: counts, statistics, entropies, entropies of pairs; sums of log h; rows that were asked for."""
 
-    `keep` holds the statistics of all rows in memory, for samples that are gone through many times.
+    N: np.ndarray
+    s: np.ndarray
+    H: np.ndarray
+    H_pairs: np.ndarray
+    log_h: float = 0.0
+    sample: tuple[Taken, ...] = ()
+    checks: tuple[tuple[int, int], ...] = ()  # of rows that are loaded anew each time: number of the batch, and a sum over its bytes
+
+
+class Taken(NamedTuple):
+    """Rows of a component that were collected."""
+
+    target: int
+    rows: np.ndarray  # their numbers
+    r: np.ndarray  # probabilities with which they are in it
+    what: Statistics
+
+
+def added(a: Visit, b: Visit) -> Visit:
+    """Visits of two sets of batches as one."""
+    return Visit(a.N + b.N, a.s + b.s, a.H + b.H, a.H_pairs + b.H_pairs, a.log_h + b.log_h, a.sample + b.sample, a.checks + b.checks)
+
+
+class Watch(Protocol):
+    """What looks at the probabilities that a visit finds; each batch has its own generator, whoever visits it."""
+
+    def of_batch(self, number: int) -> Callable[[int, np.ndarray], None]:
+        """A function of the first row of a block and of the probabilities (K, b) of its rows."""
+
+    def taken(self, seen: Any, part: Statistics, first: int) -> tuple[Taken, ...]:
+        """The rows that this function has chosen."""
+
+
+class LocalStep(NamedTuple):
+    """What is done with a batch at given parameters: a function of the rows and of what batch it is, which travels to workers."""
+
+    eta: np.ndarray
+    const: np.ndarray
+    pairs: np.ndarray | None
+    watch: Watch | None
+    is_checked: bool
+
+    def __call__(self, part: Statistics, span: Span) -> Visit:
+        chosen = None if self.watch is None else self.watch.of_batch(span.number)
+        found = self.over(((start, None, features) for start, _, features in part.blocks(0, part.n)), chosen)
+        sample = () if self.watch is None else self.watch.taken(chosen, part, span.first)
+        checks = ((span.number, checksum(part)),) if self.is_checked else ()
+        return found._replace(log_h=float(part.log_h.sum()), sample=sample, checks=checks)
+
+    def over(self, blocks: Iterable[Block], seen: Callable[[int, np.ndarray], None] | None = None) -> Visit:
+        """Local steps for blocks of rows."""
+        K, S = self.eta.shape
+        out = Visit(np.zeros(K), np.zeros((K, S)), np.zeros(K), np.zeros(0 if self.pairs is None else len(self.pairs)))
+        for first, weight, features in blocks:
+            found = local_step(features, self.eta, self.const, self.pairs, weight)
+            for total, part in zip(out, found[1:], strict=False):
+                total += part
+            if seen is not None:
+                seen(first, found.r)
+        return out
+
+
+Block = tuple[int, np.ndarray | None, Features]  # first row, weights of the rows or None, statistics
+
+
+def total_of(part: Statistics, span: Span) -> tuple[np.ndarray, float]:
+    """Sums of the statistics of a batch, and of log h."""
+    return part.total(), float(part.log_h.sum())
+
+
+def added_totals(a: tuple[np.ndarray, float], b: tuple[np.ndarray, float]) -> tuple[np.ndarray, float]:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def checksum(part: Statistics) -> int:
+    """Changes with any bit of the rows."""
+    found = zlib.crc32(np.ascontiguousarray(part.dense).view(np.uint8).data)
+    if part.sparse is not None:
+        for array in (part.sparse.indptr, part.sparse.indices, part.sparse.data):
+            found = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, found)
+    return found
+
+
+class Batches:
+    """Rows, divided into batches as they come, batches into rounds, and if need be a weight for each row.
+
+    The batches of a round are visited at the same parameters, by whatever workers there are, and their statistics are summed: what is
+    remembered is the sum of a round.  Of rows in memory alone: `keep` holds their statistics, for samples that are gone through many times.
     """
 
-    def __init__(self, rows: Statistics, batches: int, keep: bool = False, weight: np.ndarray | None = None):
-        self.rows, self.weight = rows, weight
-        ends = np.linspace(0, rows.n, batches + 1).astype(int)
-        self.bounds = list(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True))
+    def __init__(
+        self, rows: Statistics | StreamedRows, batches: int, keep: bool = False, weight: np.ndarray | None = None, round_size: int = 1,
+        executor: OneProcess | None = None,
+    ):
+        self.rows, self.weight, self.executor = rows, weight, executor or OneProcess()
+        ends = np.linspace(0, rows.n, batches + 1).astype(int).tolist()
+        self.spans = [Span(b, first, last) for b, (first, last) in enumerate(pairwise(ends))]
+        self.rounds = [self.spans[b : b + round_size] for b in range(0, batches, round_size)]
         self.kept = rows.whole() if keep else None
-        self.log_h = float(rows.log_h.sum() if weight is None else rows.log_h @ weight)
+        self.checks: dict[int, int] = {}  # by number of the batch
+        self._log_h = np.full(len(self.rounds), np.nan)
+        if self.is_local:
+            self._log_h[:] = 0.0
+            self._log_h[0] = float(rows.log_h.sum() if weight is None else rows.log_h @ weight)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a sample, which is never sent anywhere."""
+        return self.kept is not None or self.weight is not None
 
     @property
     def size(self) -> float:
         """Rows, each as often as it counts."""
         return float(self.rows.n if self.weight is None else self.weight.sum())
 
-    def blocks(self, b: int):
-        """Blocks of the rows of batch b: first row, weights, statistics."""
-        for start, stop, features in self._features(*self.bounds[b]):
+    @property
+    def sizes(self) -> np.ndarray:
+        """Rows of each round."""
+        return np.array([own[-1].last - own[0].first for own in self.rounds])
+
+    @property
+    def log_h(self) -> float:
+        """Sum of log h over all rows."""
+        for number in np.flatnonzero(np.isnan(self._log_h)):
+            self._log_h[number] = self._totals(self.rounds[number])[1]
+        return float(self._log_h.sum())
+
+    def total(self) -> np.ndarray:
+        """(S,) sums of the statistics of all rows."""
+        return self._totals(self.spans)[0]
+
+    def _totals(self, spans: Sequence[Span]) -> tuple[np.ndarray, float]:
+        return self.executor.gather(self.rows, spans, total_of, added_totals)
+
+    def blocks(self, number: int) -> Iterator[Block]:
+        """Blocks of the rows of a round of a sample: first row, weights, statistics."""
+        first, last = self.rounds[number][0].first, self.rounds[number][-1].last
+        for start, stop, features in self._features(first, last):
             yield start, None if self.weight is None else self.weight[start:stop], features
 
-    def _features(self, first: int, last: int):
+    def _features(self, first: int, last: int) -> Iterator[tuple[int, int, Features]]:
         if self.kept is None:
             yield from self.rows.blocks(first, last)
         else:
@@ -47,34 +174,30 @@ class Batches:
             part = Features(None if dense is None else dense[:, first:last], None if of_sparse is None else of_sparse[first:last])
             yield first, last, part
 
+    def note(self, number: int, found: Visit) -> None:
+        """What a visit says of the rows themselves; a SourceChanged where they are not what they were."""
+        self._log_h[number] = found.log_h
+        for b, value in found.checks:
+            if self.checks.setdefault(b, value) != value:
+                span = self.spans[b]
+                raise SourceChanged(
+                    f"rows {span.first} to {span.last - 1} of {self.rows.frame.rows} are not what they were when they were first visited; "
+                    "fit again, with data that stay as they are."
+                )
 
-class Visit(NamedTuple):
-    """What a visit of a batch gives: counts, statistics, entropies, and entropies of pairs."""
 
-    N: np.ndarray
-    s: np.ndarray
-    H: np.ndarray
-    H_pairs: np.ndarray
-
-
-Watch = Callable[[int, np.ndarray], None]  # first row of a block, and probabilities (K, b) of its rows
-
-
-def visit(batches: Batches, b: int, factors: Factors, pairs: np.ndarray | None = None, watch: Watch | None = None) -> Visit:
-    """Local steps for the rows of a batch."""
-    K, S = factors.eta.shape
-    out = Visit(np.zeros(K), np.zeros((K, S)), np.zeros(K), np.zeros(0 if pairs is None else len(pairs)))
-    for first, weight, features in batches.blocks(b):
-        found = local_step(features, factors.eta, factors.const, pairs, weight)
-        for total, part in zip(out, found[1:], strict=True):
-            total += part
-        if watch is not None:
-            watch(first, found.r)
-    return out
+def visit(batches: Batches, number: int, factors: Factors, pairs: np.ndarray | None = None, watch: Watch | None = None) -> Visit:
+    """Local steps for the rows of a round."""
+    if batches.is_local:
+        return LocalStep(factors.eta, factors.const, pairs, None, False).over(batches.blocks(number))
+    step = LocalStep(factors.eta, factors.const, pairs, watch, batches.rows.is_streamed)
+    found = batches.executor.gather(batches.rows, batches.rounds[number], step, added)
+    batches.note(number, found)
+    return found
 
 
 class Snapshot(NamedTuple):
-    """Shares of the batches and names of the components."""
+    """Shares of the rounds and names of the components."""
 
     N: np.ndarray
     s: np.ndarray
@@ -83,7 +206,7 @@ class Snapshot(NamedTuple):
 
 
 class Memory:
-    """Counts N (B, K), statistics s (B, K, S) and entropies H (B, K) by batch, their sums, and the factors given these.
+    """Counts N (R, K), statistics s (R, K, S) and entropies H (R, K) by round, their sums, and the factors given these.
 
     `ids` name the components for good, whatever place they have.
     """
@@ -94,8 +217,8 @@ class Memory:
         self.is_exact = False
 
     def start(self, N: np.ndarray, s: np.ndarray) -> None:
-        """From counts and statistics of all rows under some q(z): every batch is taken to look like the whole."""
-        share = np.array([stop - start for start, stop in self.batches.bounds]) / self.batches.rows.n
+        """From counts and statistics of all rows under some q(z): every round is taken to look like the whole."""
+        share = self.batches.sizes / self.batches.rows.n
         self.N, self.s, self.H = share[:, None] * N, share[:, None, None] * s, np.zeros((len(share), len(N)))
         self.ids = self._new_ids(len(N))
         self.is_exact = False
@@ -110,7 +233,7 @@ class Memory:
         return len(self.ids)
 
     def total(self) -> None:
-        """Sums and factors from the batches' shares, so that no rounding adds up."""
+        """Sums and factors from the rounds' shares, so that no rounding adds up."""
         self._N, self._s, self._H = self.N.sum(axis=0), self.s.sum(axis=0), self.H.sum(axis=0)
         self.refresh()
 
@@ -118,7 +241,7 @@ class Memory:
         self.factors = Factors(self.side, self.mass, self._N, self._s)
 
     def replace(self, b: int, found: Visit) -> None:
-        """A batch's new share in place of the old one."""
+        """A round's new share in place of the old one."""
         # not in place: earlier factors keep their statistics
         self._N = self._N + (found.N - self.N[b])
         self._s = self._s + (found.s - self.s[b])
@@ -151,7 +274,7 @@ class Memory:
             self.take(some)
 
     def join(self, a: int, b: int, lost: np.ndarray) -> None:
-        """Component b into a; `lost` (B,) says how much less their entropy then is in each batch."""
+        """Component b into a; `lost` (R,) says how much less their entropy then is in each round."""
         self.N[:, a] += self.N[:, b]
         self.s[:, a] += self.s[:, b]
         self.H[:, a] += self.H[:, b] - lost

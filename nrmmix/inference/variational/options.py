@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from nrmmix.common import files
 from nrmmix.common.messages import count, flag, number, positive
 from nrmmix.common.registry import plugin, written
+from nrmmix.inference import executors
 from nrmmix.inference.method import Method
 from nrmmix.model.families.exponential import NotExponential
 from nrmmix.model.priors.measures import DirichletProcess
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 COMPONENTS = 25  # unless there are fewer rows
 MOST = 10**6
+ROWS_EACH = 1024  # of a round, by default
+MOST_ROWS = 65_536  # of a batch, by default: what is in memory at once
 
 
 @dataclass(frozen=True)
@@ -25,22 +29,27 @@ class Variational(Method):
 
     name: ClassVar[str]
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
+    may_be_greedy: ClassVar[bool] = False  # whether there is merges="greedy"
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
 
     def __post_init__(self) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, self.checked(one.name, getattr(self, one.name)))
 
-    @staticmethod
-    def checked(name: str, value: Any) -> Any:
+    @classmethod
+    def checked(cls, name: str, value: Any) -> Any:
         """An option in its range."""
-        if name in ("components", "batches", "passes"):
+        if name in ("components", "batches", "passes", "round_size"):
             return None if value is None and name != "passes" else count(name, value, 1, MOST)
+        if name == "executor":
+            return executors.checked(value)
+        if name == "checkpoint":
+            return None if value is None else str(files.target(value, ".npz", "a checkpoint"))
         if name == "kappa":
             if not 0.5 < number(value) <= 1:
                 raise ValueError(f"kappa must be greater than 0.5 and at most 1, so that steps neither die out nor stay, not {value!r}.")
             return float(value)
-        if name == "merges" and value == "greedy":
+        if name == "merges" and cls.may_be_greedy and isinstance(value, str) and value == "greedy":
             return value
         return flag(name, value) if name in ("births", "merges") else positive(name, value)
 
@@ -66,6 +75,18 @@ class Variational(Method):
                 each = "one row" if name == "batches" else "a row that it starts from"
                 most = f"give {name}={model.n_obs} or less"
                 raise ValueError(f"nm.{self}: {name}={value} for {model.n_obs} rows; each has {each} at least: {most}.")
+
+    def division(self, n: int) -> tuple[int, int]:
+        """Of n rows the number of batches, and how many make a round, after which the parameters change."""
+        rounds = getattr(self, "batches", None)
+        if rounds is None:
+            rounds = min(max(n // ROWS_EACH, 1), self.most_rounds)
+        if getattr(self, "round_size", None) is not None:
+            return (rounds, self.round_size) if self.batches is not None else (rounds * self.round_size, self.round_size)
+        if getattr(self, "batches", None) is not None:
+            return rounds, 1
+        size = -(-n // (rounds * MOST_ROWS))
+        return rounds * size, size
 
     def run(self, model: Specification, name: str, **arguments: Any) -> VariationalOutcome:
         from nrmmix.inference.variational.run import run_variational
@@ -119,6 +140,7 @@ class VB(Variational):
     """
 
     name: ClassVar[str] = "vb"
+    most_rounds: ClassVar[int] = 1
     components: int | None = None
     passes: int = 500
     tol: float = 1e-6
@@ -165,6 +187,7 @@ class StochasticVB(Variational):
     """
 
     name: ClassVar[str] = "stochastic_vb"
+    most_rounds: ClassVar[int] = 100
     components: int | None = None
     batches: int | None = None
     passes: int = 50
@@ -187,24 +210,41 @@ class MemoizedVB(Variational):
     components : int, optional
         Components to start from; default 1 with births, otherwise 25, or as many as rows where these are fewer.
     batches : int, optional
-        Default one for each 1,024 rows, at most 20.
+        Default one for each 1,024 rows, at most 20; beyond 1.3 million rows so many that none has more than 65,536, in 20 rounds.
     passes : int, default 100
         Passes over the rows, at most.
     births : bool, default True
     merges : bool or "greedy", default True
-        "greedy" accepts merges that raise the bound of one batch alone: the GreedyMerge of the paper, which is there to be compared with
-        and removes structure where batches are small.
+        "greedy" accepts merges that raise the bound of one round alone: the GreedyMerge of the paper, which is there to be compared with
+        and removes structure where rounds are small.
     tol : float, default 1e-6
         Stop where a pass raises the bound by less, in nats a row, and nothing else is left to try.
+    round_size : int, optional
+        Batches that are visited at the same parameters, before the components change: so many can be worked on at once.  Default 1, where
+        batches= is given or one of 20 rounds has no more than 65,536 rows.  Results depend on it, and not on who does the work.
+    checkpoint : str or path-like, optional
+        File, its name ending in .npz, to which all that the fit knows is written after each pass, whole or not at all.  The same call goes
+        on from there where the file exists, to the same bits as if it had never stopped, and so does `nrmmix.resume`.
+    executor : None, "threads", int or dask.distributed.Client, optional
+        Who visits the batches of a round: this process (default), as many threads of it as processors or so many, or the workers of a
+        cluster (the extra `nrmmix[dask]`), where what a worker has lost that died is computed anew.
 
     Raises
     ------
     ValueError
-        If an option is out of range.
+        If an option is out of range; when the fit starts, if the checkpoint is of another model, other data or other options, or the
+        executor's scheduler cannot be reached.
+    RuntimeError
+        If the data change while they are gone through, the scheduler goes away, or workers die again and again over the same batch.
 
     See Also
     --------
     VB : where it starts.
+
+    Notes
+    -----
+    Data may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has the same
+    batches in every pass, so that the sums of rounds are all that must be remembered, and no batch remembers anything.
 
     Examples
     --------
@@ -215,9 +255,14 @@ class MemoizedVB(Variational):
     """
 
     name: ClassVar[str] = "memoized_vb"
+    most_rounds: ClassVar[int] = 20
+    may_be_greedy: ClassVar[bool] = True
     components: int | None = None
     batches: int | None = None
     passes: int = 100
     births: bool = True
     merges: bool | str = True
     tol: float = 1e-6
+    round_size: int | None = None
+    checkpoint: str | None = None
+    executor: Any = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,18 +13,19 @@ from nrmmix.common.messages import did_you_mean, quoted, seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.common.warnings import warn
+from nrmmix.inference.executors import executor_of
+from nrmmix.inference.variational import checkpoint
 from nrmmix.inference.variational.climb import Climb, Pass, Settings
 from nrmmix.inference.variational.memory import Batches, Memory
 from nrmmix.inference.variational.options import COMPONENTS, MemoizedVB, StochasticVB, Variational
 from nrmmix.inference.variational.start import STARTS, of_labels, seeded
 from nrmmix.inference.variational.stochastic import Descent
 from nrmmix.model.families.exponential import Statistics
+from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors
 
-ROWS_EACH = 1024  # of a batch, by default
-MOST_BATCHES = {"memoized_vb": 20, "stochastic_vb": 100}
 WARM_ROWS, WARM_PASSES = 10_000, 10  # of a sample that components from seeds are fitted to before all rows are visited
 DIGITS = 1e-10  # share of sums of squares below which they have cancelled
 LOST = (
@@ -37,7 +39,7 @@ class VariationalOutcome(NamedTuple):
 
     method: Variational
     name: str
-    rows: Statistics
+    rows: Statistics | StreamedRows
     factors: Factors
     elbo: float
     passes: list[Pass]
@@ -58,9 +60,16 @@ def run_variational(
     method.check(model)
     limit = seconds("time_limit", time_limit)
     start = _start_of(init, model)
-    seeds = seed_sequence(rng)
+    seeds, saved, saver = seed_sequence(rng), None, None
+    if isinstance(method, MemoizedVB) and method.checkpoint is not None:
+        saved = checkpoint.find(method.checkpoint)
+        if saved is not None:
+            checkpoint.insist_on(saved, model, method, None if rng is None else int(seeds.entropy))
+            seeds = seed_sequence(saved.seed)
+        saver = checkpoint.Saver(model, method, name, int(seeds.entropy))
     random = np.random.default_rng(seeds.spawn(1)[0])
-    started, passes = time.perf_counter(), []
+    started, passes = time.perf_counter(), [] if saved is None else saved.passes
+    before = 0.0 if saved is None else saved.seconds
     side = model.exponential()
     rows = model.statistics(side)
     _check_rows(rows, model)
@@ -69,13 +78,21 @@ def run_variational(
 
         def report(made: Pass) -> None:
             passes.append(made)
+            if saver is not None:
+                saver(climb, passes, before + time.perf_counter() - started)
             line.update(f"pass {made.number}, {made.n_clusters} clusters, bound {made.bound:.2f}", made.number / method.passes)
             if limit is not None and time.perf_counter() - started > limit:
                 raise _Stopped
 
         try:
-            climb = _climb(model, method, rows, start, random)
-            climb.run(report)
+            with executor_of(getattr(method, "executor", None)).open() as executor:
+                batches, round_size = method.division(model.n_obs)
+                divided = Batches(rows, batches, round_size=round_size, executor=executor)
+                if saved is None:
+                    climb = _climb(model, method, divided, start, random)
+                else:
+                    climb = checkpoint.climb_of(saved, model, divided, _settings(method, start))
+                climb.run(report)
         except (_Stopped, KeyboardInterrupt) as stopped:
             interrupted = True
             if climb is None or climb.kept is None:
@@ -89,12 +106,16 @@ def run_variational(
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     if side.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
         warn(f"the bound and the components are not to be trusted: {LOST}")
+    if isinstance(method, MemoizedVB):
+        method = replace(method, executor=None)  # of the run, not of what it has found
     return VariationalOutcome(
-        method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), time.perf_counter() - started, interrupted,
+        method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), before + time.perf_counter() - started, interrupted,
     )
 
 
 def _check_rows(rows: Statistics, model: Specification) -> None:
+    if rows.is_streamed:
+        return  # parts are checked as they are loaded
     far = (np.abs(rows.dense) > TOO_FAR).any(axis=0)
     if far.any():
         label = model.frame.index[int(np.flatnonzero(far)[0])]
@@ -122,36 +143,37 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray:
     return np.unique(labels, return_inverse=True)[1].reshape(-1)
 
 
+def _settings(method: Variational, start: str | np.ndarray) -> Settings:
+    births, merges = getattr(method, "births", False), method.merges
+    how = STARTS[0] if isinstance(start, np.ndarray) else start
+    return Settings(method.passes, method.tol, merges=bool(merges), greedy=merges == "greedy", births=births, start=how)
+
+
 def _climb(
-    model: Specification, method: Variational, rows: Statistics, start: str | np.ndarray, rng: np.random.Generator
+    model: Specification, method: Variational, batches: Batches, start: str | np.ndarray, rng: np.random.Generator
 ) -> Climb | Descent:
     """A fit at its start."""
+    rows = batches.rows
     side, mass, n = rows.side, model.prior.mass, rows.n
-    memoized = isinstance(method, MemoizedVB)
-    births = memoized and method.births
-    batches = 1
-    if memoized or isinstance(method, StochasticVB):
-        batches = method.batches or min(max(n // ROWS_EACH, 1), MOST_BATCHES[method.name])
+    births = isinstance(method, MemoizedVB) and method.births
+    memory = Memory(side, mass, batches)
     how = STARTS[0] if isinstance(start, np.ndarray) else start
     components = method.components or (1 if births else min(COMPONENTS, n))
     if isinstance(start, np.ndarray):
         N, s = of_labels(rows, start)
     elif components == 1:
-        N, s = np.array([float(n)]), rows.total()[None]
+        N, s = np.array([float(n)]), memory.batches.total()[None]
     else:
-        sample = rows if n <= WARM_ROWS else rows.take(np.sort(rng.choice(n, WARM_ROWS, replace=False)))
+        some = np.arange(n) if n <= WARM_ROWS else np.sort(rng.choice(n, WARM_ROWS, replace=False))
+        sample = rows.take(some) if n > WARM_ROWS or rows.is_streamed else rows
         N, s = seeded(sample, components, rng, how)
-        if sample is not rows:
+        if n > WARM_ROWS:
             warm = Memory(side, mass, Batches(sample, 5, keep=True))
             warm.start(N, s)
             Climb(warm, Settings(WARM_PASSES, 1e-4), rng).run()
             N, s = warm.factors.N * (n / sample.n), warm.factors.s * (n / sample.n)
-    memory = Memory(side, mass, Batches(rows, batches))
     memory.start(N, s)
     memory.sort()
     if isinstance(method, StochasticVB):
         return Descent(memory, method, rng)
-    settings = Settings(
-        method.passes, method.tol, merges=bool(method.merges), greedy=method.merges == "greedy", births=births, start=how,
-    )
-    return Climb(memory, settings, rng)
+    return Climb(memory, _settings(method, start), rng)

@@ -26,7 +26,7 @@ class Descent:
         try:
             for number in range(1, self.method.passes + 1):
                 bounds = []
-                for b in self.rng.permutation(len(batches.bounds)):
+                for b in self.rng.permutation(len(batches.rounds)):
                     step += 1
                     bounds.append(self._step(b, (step + self.method.delay) ** -self.method.kappa))
                 order = np.argsort(-self.factors.N, kind="stable")
@@ -43,7 +43,7 @@ class Descent:
         """Towards batch b; an estimate of the bound before it."""
         batches, now = self.batches, self.factors
         found = visit(batches, b, now)
-        scale = batches.rows.n / (batches.bounds[b][1] - batches.bounds[b][0])
+        scale = batches.rows.n / int(batches.sizes[b])
         self.factors = Factors(
             self.side, self.mass, (1 - rho) * now.N + rho * scale * found.N, (1 - rho) * now.s + rho * scale * found.s
         )
@@ -51,7 +51,7 @@ class Descent:
 
     def _exact(self) -> tuple[Factors, float]:
         """The best factors given the rows' probabilities under the present ones, and their bound."""
-        found = [visit(self.batches, b, self.factors) for b in range(len(self.batches.bounds))]
+        found = [visit(self.batches, b, self.factors) for b in range(len(self.batches.rounds))]
         N, s, H = (sum(parts) for parts in zip(*((one.N, one.s, one.H) for one in found), strict=True))
         order = np.argsort(-N, kind="stable")
         factors = Factors(self.side, self.mass, N[order], s[order])

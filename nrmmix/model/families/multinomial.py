@@ -11,7 +11,19 @@ from scipy.special import gammaln
 from nrmmix.common.messages import plain
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import multinomial, rising
-from nrmmix.model.families.base import MOST_TOTAL, Counts, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
+from nrmmix.model.families.base import (
+    MOST_TOTAL,
+    Counts,
+    Entries,
+    Family,
+    Observed,
+    Packed,
+    Parameter,
+    RowError,
+    numbers,
+    one_each,
+    positives,
+)
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.exponential import DirichletSide, Exponential
 from nrmmix.model.frame.summary import Summary
@@ -83,7 +95,8 @@ class Multinomial(Family):
     def _with_columns(self, names: tuple[str, ...]) -> Multinomial:
         if len(names) < 2:
             raise ValueError(f"Multinomial: there is one column of counts, {names[0]!r}; give two or more, or use nm.Poisson().")
-        return self.with_values(concentration=one_each("Multinomial", "concentration", self.concentration, len(names), "columns"), names=names)
+        concentration = one_each("Multinomial", "concentration", self.concentration, len(names), "columns")
+        return self.with_values(concentration=concentration, names=names)
 
     def _sparse(self, y: Any) -> tuple[Counts, np.ndarray]:
         """Counts of rows (n, d), dense or sparse, and which of them are missing whole."""

@@ -90,7 +90,7 @@ class ParquetSource(Source):
             if name not in kinds:
                 raise ValueError(f"the column {name!r} of {self.files[0]!r} is not in {file!r}; all parts need the same columns.")
             if kinds[name] != kind and "nothing" not in (kinds[name], kind):
-                raise ValueError(f"the column {name!r} holds {kind} in {self.files[0]!r} and {kinds[name]} in {file!r}; convert one of them.")
+                raise ValueError(f"the column {name!r} holds {kind} in {self.files[0]!r} and {kinds[name]} in {file!r}; convert one.")
 
     @property
     def n_batches(self) -> int:
@@ -181,7 +181,9 @@ class CsvSource(Source):
 
     def __init__(self, path: str, sep: str = ",", decimal: str = ".", encoding: str = "utf-8", na: Sequence[str] | None = None):
         self.path = path
-        self.options: dict[str, Any] = {"sep": sep, "decimal": decimal, "encoding": encoding, "float_precision": "round_trip"}
+        self.options: dict[str, Any] = {"sep": sep, "decimal": decimal, "encoding": encoding}
+        if int(pd.__version__.split(".")[0]) < 3:  # from then on it is the default
+            self.options["float_precision"] = "round_trip"
         if na is not None:
             self.options |= {"na_values": list(na), "keep_default_na": False}
         self.stamps = stamp(path)

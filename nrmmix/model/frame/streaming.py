@@ -1,8 +1,8 @@
 """Formulas on sources: the frame of a model whose rows are loaded part by part.
 
-What a frame must know of a table, the levels of categories, which columns hold numbers, that they vary, it learns from few rows that show it:
-those with the smallest and largest values, the first of each level and of each pattern of gaps.  Then the rows are gone through once as new
-data: each part is checked, and where it begins among the rows used is noted, with a digest of all that is used.
+What a frame must know of a table, the levels of categories, which columns hold numbers, that they vary, it learns from few rows that show
+it: those with the smallest and largest values, the first of each level and of each pattern of gaps.  Then the rows are gone through once
+as new data: each part is checked, and where it begins among the rows used is noted, with a digest of all that is used.
 """
 
 from __future__ import annotations

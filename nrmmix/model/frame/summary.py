@@ -64,7 +64,9 @@ class Summary:
 class StreamedSummary(Summary):
     """The same of rows that come part by part: n of them, in pieces y (rows, d) and x (rows, e)."""
 
-    def __init__(self, n: int, pieces: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]], span: tuple[np.ndarray, np.ndarray], gaps: bool):
+    def __init__(
+        self, n: int, pieces: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]], span: tuple[np.ndarray, np.ndarray], gaps: bool
+    ):
         self.n, self.d, self.pieces = n, len(span[0]), pieces
         self._span, self._gaps = span, gaps
         self._kept: dict[str, np.ndarray] = {}

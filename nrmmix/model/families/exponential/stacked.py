@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -56,6 +56,7 @@ class Statistics:
     dense: np.ndarray  # (C, n) what the dense sides fill their statistics from
     sparse: Any  # CSR (n, S - S'); None where no side is sparse
     log_h: np.ndarray  # (n,)
+    is_streamed: ClassVar[bool] = False  # whether rows are loaded anew each time
 
     @property
     def n(self) -> int:

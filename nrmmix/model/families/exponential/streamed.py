@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.families.exponential.stacked import Features, Stacked, Statistics, joined
+from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.frame.streaming import StreamedFrame
 
 HELD = 65_536  # rows that are loaded at once where all are gone through
@@ -17,16 +18,22 @@ HELD = 65_536  # rows that are loaded at once where all are gone through
 class StreamedRows:
     """What `Statistics` offers, of the rows of a frame that stay where they are."""
 
+    is_streamed: ClassVar[bool] = True
+
     def __init__(self, side: Stacked, blocks: Any, frame: StreamedFrame):
         self.side, self.of_blocks, self.frame = side, blocks, frame
         self.n = frame.n_used
+
+    @property
+    def n_bytes(self) -> float:
+        """About what all rows would take in memory; of sparse ones what they would take if they were not."""
+        return 8.0 * self.n * (len(self.frame.response_names) + len(self.frame.input_names) + 1)
 
     def part(self, first: int, last: int) -> Statistics:
         """Rows from the first to before the last, in memory."""
         parts = []
         for y, x, index in self.frame.pieces(first, last):
-            with rows_of(index):
-                parts.append(self.of_blocks.statistics(self.side, y, x))
+            parts.append(self._statistics(y, x, index))
         return joined(parts)
 
     def take(self, rows: np.ndarray) -> Statistics:
@@ -36,8 +43,7 @@ class StreamedRows:
             own = rows[(rows >= before) & (rows < before + y.shape[0])] - before
             before += y.shape[0]
             if len(own):
-                with rows_of(index, own):
-                    found.append(self.of_blocks.statistics(self.side, y[own], x[own]))
+                found.append(self._statistics(y[own], x[own], index[own]))
         return joined(found)
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, Features]]:
@@ -46,3 +52,11 @@ class StreamedRows:
             part = self.part(start, min(start + HELD, last))
             for begin, end, features in part.blocks(0, part.n):
                 yield start + begin, start + end, features
+
+    def _statistics(self, y: Any, x: np.ndarray, index: Any) -> Statistics:
+        with rows_of(index):
+            made = self.of_blocks.statistics(self.side, y, x)
+        if made.dense.size and not max(made.dense.max(), -made.dense.min()) <= TOO_FAR:
+            row = index[int(np.flatnonzero((np.abs(made.dense) > TOO_FAR).any(axis=0))[0])]
+            raise ValueError(f"row {row!r} lies more than {TOO_FAR:g} prior standard deviations out; correct it, or widen the prior.")
+        return made

@@ -1,0 +1,250 @@
+"""Where the same work on many parts is done: in this process, in threads of it, or by the workers of a Dask cluster.
+
+Results are summed in a tree whose form follows from the number of parts alone, so that no number depends on who has done the work.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+from nrmmix import __version__
+from nrmmix.common.machine import available_cores, one_blas_thread
+
+HELD = 0.4  # share of the workers' memory that parts may stay in
+EXTRA = 'executor= takes the Client of dask.distributed: pip install "nrmmix[dask]"'
+
+
+class Span(NamedTuple):
+    """A part: its number, its first row and the row before which it ends."""
+
+    number: int
+    first: int
+    last: int
+
+
+class Rows(Protocol):
+    """What parts are parts of."""
+
+    n: int
+    is_streamed: bool
+
+    def part(self, first: int, last: int) -> Any:
+        """Some of the rows, in memory."""
+
+
+Task = Callable[[Any, Span], Any]  # what is done with a part
+Join = Callable[[Any, Any], Any]  # of two results, that of the earlier parts first
+
+
+class Tree:
+    """Results joined two by two, then these two by two, and so on, as they come in."""
+
+    def __init__(self, join: Join):
+        self.join, self.stack = join, []
+
+    def add(self, result: Any) -> None:
+        level = 0
+        while self.stack and self.stack[-1][0] == level:
+            result, level = self.join(self.stack.pop()[1], result), level + 1
+        self.stack.append((level, result))
+
+    def total(self) -> Any:
+        result = self.stack.pop()[1]
+        while self.stack:
+            result = self.join(self.stack.pop()[1], result)
+        return result
+
+
+class OneProcess:
+    """One part after the other, each forgotten before the next is loaded."""
+
+    workers = 1
+
+    def gather(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join) -> Any:
+        """What a task makes of each part, joined."""
+        tree = Tree(join)
+        for span in spans:
+            tree.add(task(rows.part(span.first, span.last), span))
+        return tree.total()
+
+    @contextmanager
+    def open(self) -> Iterator[OneProcess]:
+        """Within the block it may be asked to work."""
+        with one_blas_thread():
+            yield self
+
+
+class Threads(OneProcess):
+    """So many parts at once, each in memory while it is worked on: products of matrices and most of NumPy let others run meanwhile."""
+
+    def __init__(self, workers: int | None = None):
+        self.workers = workers or available_cores()
+
+    def gather(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join) -> Any:
+        tree = Tree(join)
+        for result in self.pool.map(lambda span: task(rows.part(span.first, span.last), span), spans):
+            tree.add(result)
+        return tree.total()
+
+    @contextmanager
+    def open(self) -> Iterator[Threads]:
+        with one_blas_thread(), ThreadPoolExecutor(self.workers) as self.pool:
+            yield self
+
+
+class Dask(OneProcess):
+    """Workers of a cluster, by the client of `dask.distributed`.
+
+    Everything is the result of a task, the parameters too: what a worker held that has died is computed anew, from the source on.
+    """
+
+    def __init__(self, client: Any):
+        self.client, self.number = client, itertools.count()
+        self.run = f"nrmmix-{os.getpid()}-{os.urandom(6).hex()}"
+        self.parts: dict[tuple[int, int, int], Any] = {}  # held by the workers
+        self.sources: dict[int, tuple[Any, Any]] = {}
+
+    @contextmanager
+    def open(self) -> Iterator[Dask]:
+        if getattr(self.client, "asynchronous", False):
+            raise ValueError("executor= is an asynchronous Client, which a fit cannot wait for; give Client(..., asynchronous=False).")
+        if getattr(self.client, "status", "running") != "running":
+            raise ValueError(f"executor= is a Client that is {self.client.status}: its scheduler cannot be reached; connect a new one.")
+        with one_blas_thread(), self._in_words():
+            self._check_workers()
+            try:
+                yield self
+            finally:
+                self.parts.clear()
+                self.sources.clear()
+
+    def _check_workers(self) -> None:
+        found = self.client.run(version)
+        if not found:
+            raise ValueError("the cluster of executor= has no workers; start some.")
+        for address, own in found.items():
+            if own != __version__:
+                raise ValueError(f"the worker {address} has nrmmix {own} and this process {__version__}; install one version everywhere.")
+        self.workers = len(found)
+
+    def gather(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join) -> Any:
+        with self._in_words(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+            addresses = sorted(self.client.nthreads())
+            if not addresses:
+                raise RuntimeError("the cluster of executor= has lost all its workers; start some, and resume from the checkpoint.")
+            self.workers = len(addresses)
+            of_all = self._submit(same, task)
+            tree = Tree(lambda a, b: self._submit(joined, join, a, b))
+            for span in spans:
+                where = {"workers": [addresses[span.number % len(addresses)]], "allow_other_workers": True}
+                tree.add(self._submit(visited, of_all, self._part(rows, span, where), span, **where))
+            return tree.total().result()
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
+        return self.client.submit(function, *arguments, key=f"{function.__name__}-{self.run}-{next(self.number)}", **where)
+
+    def _part(self, rows: Rows, span: Span, where: dict[str, Any]) -> Any:
+        """The part as a task: held from its first use on where all of them fit into the memory of the workers."""
+        key = (id(rows), span.first, span.last)
+        if key in self.parts:
+            return self.parts[key]
+        if not rows.is_streamed:  # rows of this process travel once
+            self.parts[key] = self._submit(same, rows.part(span.first, span.last), **where)
+            self.sources.setdefault(id(rows), (rows, None))  # an id lasts as long as what has it
+            return self.parts[key]
+        if id(rows) not in self.sources:
+            self.sources[id(rows)] = rows, self._submit(same, rows)
+        loaded = self._submit(load, self.sources[id(rows)][1], span.first, span.last, **where)
+        if rows.n_bytes <= HELD * self._memory():
+            self.parts[key] = loaded
+        return loaded
+
+    def _memory(self) -> float:
+        """Bytes that the workers may take in all."""
+        limits = [own.get("memory_limit") or 0 for own in self.client.scheduler_info(n_workers=-1)["workers"].values()]
+        return float(sum(limits))
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """What Dask raises, said so that one knows what to do."""
+        try:
+            yield
+        except (ValueError, RuntimeError, FloatingPointError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            name = type(error).__name__
+            if name == "KilledWorker":
+                raise RuntimeError(
+                    "workers of executor= died again and again over the same part, which most often is for want of memory: give them more "
+                    "of it, or more batches, so that each is smaller."
+                ) from error
+            if name in ("CommClosedError", "FutureCancelledError", "CancelledError", "TimeoutError") or isinstance(error, OSError):
+                if self.client.status == "running" and isinstance(error, OSError) and name not in ("CommClosedError", "TimeoutError"):
+                    raise  # of a file, on a worker
+                raise RuntimeError(
+                    "the scheduler of executor= has gone away; connect a new Client, and resume from the checkpoint if there is one."
+                ) from error
+            if isinstance(error, ImportError) and "nrmmix" in str(error):
+                raise ValueError(f"workers of executor= have no nrmmix ({error}); install version {__version__} there.") from error
+            raise
+
+
+# ---- what workers run
+
+def version() -> str:
+    return __version__
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def load(rows: Rows, first: int, last: int) -> Any:
+    return rows.part(first, last)
+
+
+def visited(task: Task, part: Any, span: Span) -> Any:
+    with one_blas_thread():
+        return task(part, span)
+
+
+def joined(join: Join, a: Any, b: Any) -> Any:
+    return join(a, b)
+
+
+def executor_of(given: Any) -> OneProcess:
+    """What an option `executor` stands for: None, "threads", a number of threads, or a Client of dask.distributed.
+
+    Examples
+    --------
+    >>> executor_of(2).workers
+    2
+    """
+    if given is None:
+        return OneProcess()
+    if given == "threads" or isinstance(given, int):
+        return Threads(None if given == "threads" else given)
+    return Dask(given)
+
+
+def checked(given: Any) -> Any:
+    """An option `executor` that can be used; a ValueError otherwise."""
+    if given is None or (isinstance(given, str) and given == "threads"):
+        return given
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 1:
+        return given
+    if is_client(given):
+        return given
+    raise ValueError(f'executor must be None, "threads", a number of threads, or a Client of dask.distributed, not {given!r}.')
+
+
+def is_client(given: Any) -> bool:
+    """Whether it is a client of dask.distributed, which need not be imported for that."""
+    return any(base.__module__.startswith("distributed.") and base.__name__ == "Client" for base in type(given).__mro__)

@@ -1,0 +1,205 @@
+"""Checkpoints of variational fits: after each pass all that the next ones depend on, in one file that is replaced whole.
+
+What is kept are the sums of the rounds, the order of the components, the generator, what has been tried, and a digest of the data: a fit
+that goes on from there gives the numbers of one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nrmmix.common import archive, files
+from nrmmix.inference.variational import births
+from nrmmix.inference.variational.climb import Climb, Pass, Settings
+from nrmmix.inference.variational.memory import Batches, Memory, Snapshot
+from nrmmix.inference.variational.options import MemoizedVB
+from nrmmix.model.encoding import decode, encode, encode_model, encode_source, keeper
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.factors import Factors
+
+FORMAT, VERSION = "nrmmix variational checkpoint", 1
+OWN_DATA = 2e7  # bytes of a table in memory that a checkpoint holds itself
+FREE = ("passes", "executor", "checkpoint")  # options that may change when a fit goes on
+BUILDING = ("quick", "thorough")
+
+
+class Saved(NamedTuple):
+    """A checkpoint that was found."""
+
+    path: Path
+    header: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def seed(self) -> int:
+        return self.header["seed"]
+
+    @property
+    def seconds(self) -> float:
+        return float(self.header["seconds"])
+
+    @property
+    def passes(self) -> list[Pass]:
+        columns = [self.arrays[f"passes/{name}"].tolist() for name in Pass._fields]
+        return [Pass(*values) for values in zip(*columns, strict=True)]
+
+
+def digest_of(model: Specification) -> str:
+    """Of the rows used: the same whatever source they came from."""
+    frame = model.frame
+    if frame.is_streamed:
+        return frame.places.digest
+    found, y = hashlib.blake2b(digest_size=16), frame.response
+    for array in (y, frame.inputs) if isinstance(y, np.ndarray) else (np.diff(y.indptr), y.indices, y.data):
+        found.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return found.hexdigest()
+
+
+class Saver:
+    """Writes the checkpoints of one fit."""
+
+    def __init__(self, model: Specification, method: MemoizedVB, name: str, seed: int):
+        self.path = files.target(method.checkpoint, ".npz", "a checkpoint")
+        self.held: dict[str, np.ndarray] = {}
+        put = keeper(self.held)
+        self.header = {
+            "format": FORMAT, "version": VERSION, "nrmmix": _version(), "method": name, "seed": seed, "digest": digest_of(model),
+            "n": model.n_obs, "options": encode(replace(method, executor=None, checkpoint=None)), **_of_model(model, put),
+        }
+
+    def __call__(self, climb: Climb, passes: list[Pass], seconds: float) -> None:
+        held = dict(self.held)
+        put = keeper(held)
+        for name, values in zip(Pass._fields, zip(*passes, strict=True), strict=True):
+            put(np.array(values), f"passes/{name}")
+        header = self.header | {"seconds": seconds, "climb": _of_climb(climb, put)}
+        try:
+            with files.replaced(self.path) as file:
+                archive.write(file, header, held)
+        except OSError as error:
+            raise type(error)(
+                error.errno, f"the checkpoint {str(self.path)!r} cannot be written ({error.strerror}); the one of the pass before is whole"
+            ) from None
+
+
+def _version() -> str:
+    from nrmmix import __version__
+
+    return __version__
+
+
+def _of_model(model: Specification, put: Any) -> dict[str, Any]:
+    """The model, with its data where these are small, or where they are."""
+    parts = {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}
+    header = {"model": {"formula": model.formula} | parts, "responses": list(model.frame.response_names)}
+    if model.frame.is_streamed:
+        rows = model.frame.rows
+        return header | {"path": None if rows is None else rows.path, "missing": model.frame.missing}
+    size = model.frame.response.nbytes if isinstance(model.frame.response, np.ndarray) else model.frame.response.data.nbytes
+    return header | ({"data": encode_source(model.frame, put)} if size <= OWN_DATA else {})
+
+
+def _of_climb(climb: Climb, put: Any) -> dict[str, Any]:
+    memory, batches = climb.memory, climb.memory.batches
+    for name in ("N", "s", "H"):
+        put(getattr(memory, name), f"memory/{name}")
+    put(batches._log_h, "log_h")
+    put(np.array(sorted(batches.checks.items()), np.int64).reshape(-1, 2), "checks")
+    put(np.array([climb.last, np.nan if climb.kept is None else climb.kept[1]]), "bounds")
+    if climb.kept is not None:
+        put(climb.kept[0].N, "kept/N")
+        put(climb.kept[0].s, "kept/s")
+    header: dict[str, Any] = {
+        "ids": memory.ids, "next_id": memory.next_id, "is_exact": memory.is_exact, "generator": climb.rng.bit_generator.state,
+        "number": climb.number, "has_converged": climb.has_converged, "is_thorough": climb.is_thorough,
+        "creation": BUILDING[climb.creation is births.THOROUGH], "failed": sorted(climb.targets.failed.items()),
+        "resting": [[a, b, until] for (a, b), until in sorted(climb.resting.until.items())], "not_deleted": sorted(climb.not_deleted),
+        "rounds": [len(own) for own in batches.rounds],
+    }
+    if climb.adopted is not None:
+        bound, kept, changed = climb.adopted
+        for name in ("N", "s", "H"):
+            put(getattr(kept, name), f"adopted/{name}")
+        header["adopted"] = {"bound": bound, "ids": kept.ids, "changed": changed}
+    return header
+
+
+def find(path: Any) -> Saved | None:
+    """The checkpoint of a path; None where there is no file, a ValueError where it is something else, or damaged."""
+    where = Path(path)
+    if not where.is_file():
+        return None
+    try:
+        with where.open("rb") as file:
+            header, arrays = archive.read(file, np.inf)
+        if header.get("format") != FORMAT:
+            raise ValueError(f"it holds {header.get('format')!r}")
+    except archive.BROKEN as error:
+        raise ValueError(f"{str(where)!r} is no checkpoint of a variational fit, or damaged: {error}. Give another name.") from None
+    if header["version"] != VERSION:
+        raise ValueError(f"{str(where)!r} is of version {header['version']} of the format of checkpoints, and this one reads {VERSION}.")
+    return Saved(where, header, arrays)
+
+
+def is_checkpoint(path: Any) -> bool:
+    """Whether a file is a checkpoint of a variational fit."""
+    try:
+        return find(path) is not None
+    except ValueError:
+        return False
+
+
+def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int | None) -> None:
+    """A ValueError where a checkpoint is of another model, other data, other options or another seed."""
+    header, why = saved.header, ""
+    parts = json.loads(json.dumps({"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}))
+    for part, value in parts.items():
+        if header["model"][part] != value:
+            why = f"another model: its {part} differs"
+            break
+    else:
+        if header["digest"] != digest_of(model):
+            why = f"other data, of {header['n']} rows" + ("" if header["n"] != model.n_obs else " that differ")
+        then, now = decode(header["options"]), replace(method, executor=None, checkpoint=None)
+        for name in now.__dataclass_fields__:
+            if not why and name not in FREE and getattr(then, name) != getattr(now, name):
+                why = f"a fit with {name}={getattr(then, name)!r}, not {getattr(now, name)!r}"
+        if not why and seed is not None and seed != header["seed"]:
+            why = f"a fit with rng={header['seed']}, not {seed}"
+    if why:
+        raise ValueError(f"the checkpoint {str(saved.path)!r} is of {why}; give another name, or delete it to begin anew.")
+
+
+def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Settings) -> Climb:
+    """The climb that was saved."""
+    header, get = saved.header["climb"], saved.arrays.__getitem__
+    memory = Memory(batches.rows.side, model.prior.mass, batches)
+    if [len(own) for own in batches.rounds] != header["rounds"]:
+        raise ValueError(f"the checkpoint {str(saved.path)!r} has other rounds of batches; give another name, or delete it to begin anew.")
+    memory.N, memory.s, memory.H = (get(f"memory/{name}") for name in ("N", "s", "H"))
+    memory.ids, memory.next_id, memory.is_exact = header["ids"], header["next_id"], header["is_exact"]
+    memory.total()
+    batches._log_h[:] = get("log_h")
+    batches.checks = dict(get("checks").tolist())
+    rng = np.random.default_rng(0)
+    rng.bit_generator.state = header["generator"]
+    climb = Climb(memory, settings, rng)
+    climb.last, bound = get("bounds").tolist()
+    climb.number, climb.most, climb.has_converged = header["number"], settings.passes, header["has_converged"]
+    climb.is_thorough, climb.creation = header["is_thorough"], births.THOROUGH if header["creation"] == BUILDING[1] else births.QUICK
+    climb.targets.failed = {name: count for name, count in header["failed"]}
+    climb.resting.until = {(a, b): until for a, b, until in header["resting"]}
+    climb.not_deleted = set(header["not_deleted"])
+    if "kept/N" in saved.arrays:
+        climb.kept = Factors(memory.side, memory.mass, get("kept/N"), get("kept/s")), bound
+    if "adopted" in header:
+        own = header["adopted"]
+        kept = Snapshot(*(get(f"adopted/{name}") for name in ("N", "s", "H")), own["ids"])
+        climb.adopted = own["bound"], kept, [tuple(pair) for pair in own["changed"]]
+    return climb
