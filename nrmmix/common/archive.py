@@ -76,6 +76,13 @@ def read(
         return header, {name: _array(archive, name) for name in claims if name != HEADER}
 
 
+def header_of(file: BinaryIO) -> dict[str, Any]:
+    """The header alone; one of BROKEN where there is none."""
+    with zipfile.ZipFile(file) as archive:
+        _claim(archive, archive.getinfo(f"{HEADER}.npy"))
+        return json.loads(bytes(_array(archive, HEADER)))
+
+
 def too_large(limit: float) -> TooLarge:
     return TooLarge(f"what it holds would take more than {limit / 1e9:.3g} GB; give max_bytes= if you trust the file.")
 

@@ -20,6 +20,8 @@ class Method:
     hears_stop: ClassVar[bool] = False  # whether it looks at the flag of `nrmmix.common.interrupts.stoppable`, and Ctrl-C need not raise
     why_not: ClassVar[str] = "is not used by {method}"  # what is said of the others
 
+    takes_streams: ClassVar[bool] = False  # whether it runs on rows that are not in memory
+
     def refusal(self, model: Specification) -> str:
         """Why it cannot run on a model; empty where it can."""
         return ""

@@ -61,10 +61,18 @@ def method_of(method: Any, model: Specification) -> tuple[str, Method]:
     """
     name, found = named(choose(model) if isinstance(method, str) and method == "auto" else method)
     found = of_model(name, model) if isinstance(method, str) else found
-    if why := found.refusal(model):
-        suitable = ["auto", *(other for other in METHODS if not METHODS[other].refusal(model))]
+    if why := refusal(found, model):
+        suitable = [other for other in METHODS if not refusal(METHODS[other], model)]
+        suitable = suitable if model.frame.is_streamed else ["auto", *suitable]
         raise ValueError(f"{why}; methods for this model are {', '.join(map(repr, suitable))}.")
     return name, found
+
+
+def refusal(method: Method, model: Specification) -> str:
+    """Why a method cannot run on a model; empty where it can."""
+    if model.frame.is_streamed and not method.takes_streams:
+        return f"{model.frame.rows} is not in memory, which nm.{method} needs: give the table, such as pandas.read_parquet(path)"
+    return method.refusal(model)
 
 
 def of_model(name: str, model: Specification) -> Method:
@@ -109,7 +117,7 @@ def code_of(name: str, cycle: Cycle) -> str:
 def table(model: Specification) -> pd.DataFrame:
     """The methods that have a name, and whether they suit a model; see `nrmmix.Model.methods`."""
     methods = {name: of_model(choose(model) if name == "auto" else name, model) for name in NAMES}
-    why = {name: method.refusal(model) for name, method in methods.items()}
+    why = {name: refusal(method, model) for name, method in methods.items()}
     return pd.DataFrame(
         {
             "moves": [f"search {method}" if isinstance(method, Search) else str(method) for method in methods.values()],

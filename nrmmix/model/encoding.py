@@ -17,6 +17,7 @@ from nrmmix.common import archive, registry
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import ModelFrame, restored_frame
+from nrmmix.model.frame.streaming import Index, found_again, restored_stream
 
 
 class NotKnown(ValueError):
@@ -127,6 +128,12 @@ def keeper(held: dict[str, np.ndarray]) -> Callable[..., str]:
 def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """The data of a model as JSON; `put` keeps an array and returns its name."""
     common = {"used": put(frame.used), "from_array": frame.from_array, "reads": sorted(set(frame.reads)), "designs": list(frame.designs)}
+    if frame.is_streamed:  # the few rows that stand for the others, and where these are
+        places = frame.places
+        common["stream"] = {
+            "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
+            "has_gaps": places.has_gaps, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
+        }
     if frame.is_sparse:
         counts = frame.response
         spec = common | {"sparse": [put(counts.indptr), put(counts.indices), put(counts.data)], "shape": list(counts.shape)}
@@ -149,7 +156,15 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
             source = pd.DataFrame.sparse.from_spmatrix(source, decode_table(spec, get).index, spec["names"])
     else:
         source, reads = decode_table(spec, get), spec["reads"]
-    return restored_frame(formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"], by_level)
+    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"], by_level
+    if "stream" not in spec:
+        return restored_frame(*few)
+    own = spec["stream"]
+    rows, used, low, high = (get(own[name]) for name in ("rows", "used", "low", "high"))
+    if not (rows.ndim == 1 and rows.shape == used.shape and len(rows) > 1 and (np.diff(rows) >= 0).all() and (np.diff(used) >= 0).all()):
+        raise ValueError("its places of rows cannot be right")
+    places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]))
+    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]))
 
 
 # ---- tables

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nrmmix.common import machine
 from nrmmix.common.messages import did_you_mean
+from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
 
+COPIES = 2  # of partitions, as int32, that a search takes
 SMALL = 2**25  # bytes up to which labels are int32; beyond, they have the smallest type that holds them
 
 
@@ -96,3 +99,19 @@ class Posterior(NamedTuple):
     specification: Specification
     draws: Draws
     seed: int  # entropy of the random numbers; those of predictions follow from it where they are given none
+
+
+def partitions_in_memory(draws: Draws) -> np.ndarray:
+    """Partitions (draws, n) of all chains; of those that memory has no room for, which are copied as int32, evenly spread ones."""
+    labels, free = draws.flat("labels"), machine.available()
+    needed = COPIES * 4 * labels.size
+    if needed <= machine.SHARE * free:
+        return labels
+    every = math.ceil(needed / (machine.SHARE * free))
+    if every > len(labels) // 2:
+        raise ValueError(
+            f"{len(labels)} partitions of {labels.shape[1]} rows would take {machine.text(needed)}, and this machine has "
+            f"{machine.text(free)} free; free some."
+        )
+    warn(f"memory is short: of {len(labels)} draws every {every}th is used")
+    return labels[::every]

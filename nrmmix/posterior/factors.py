@@ -113,6 +113,24 @@ class FactorPosterior(NamedTuple):
             component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
         return component, probability
 
+    def component_clusters(self) -> np.ndarray:
+        """(K,) of each component the cluster that it counts for, of partitions of rows by their most probable components.
+
+        Clusters are numbered by their first rows; a component that is the most probable of no row counts for the cluster where most of it
+        lies.  Nothing is held of the rows.
+        """
+        K, n = self.factors.n_components, self.rows.n
+        first, inside = np.full(K, n), np.zeros((K, K))
+        for some, r in self.blocks():
+            best = r.argmax(axis=0)
+            there, at = np.unique(best, return_index=True)
+            first[there] = np.minimum(first[there], some.start + at)
+            inside += r @ np.eye(K)[best]
+        order = np.argsort(first, kind="stable")[: int((first < n).sum())]
+        number = np.full(K, -1)
+        number[order] = np.arange(len(order))
+        return np.where(number >= 0, number, number[order][inside[:, order].argmax(axis=1)])
+
 
 def drawn_components(r: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """(size, b) components drawn from probabilities r (K, b)."""

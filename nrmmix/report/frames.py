@@ -12,6 +12,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import converged, smallest_ess
+from nrmmix.posterior.predict.rows import insist_in_memory
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.variational import VariationalResult
@@ -70,7 +71,9 @@ def variational_glance(fit: VariationalResult) -> pd.DataFrame:
         "formula": model.formula, "prior": str(model.prior),
         "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_clusters": fit.n_clusters, "n_components": fit.n_components, "elbo": fit.elbo,
-        "mass": fit.factors.sticks.expected_mass, "mean_log_density": fit.log_density().mean(), "n_passes": len(fit.passes),
+        "mass": fit.factors.sticks.expected_mass,
+        "mean_log_density": np.nan if model.frame.is_streamed else fit.log_density().mean(),  # which is a pass more over a source
+        "n_passes": len(fit.passes),
         "seconds": fit.seconds, "seed": fit.seed, "converged": fit.has_converged,
     }])
 
@@ -80,6 +83,7 @@ def variational_glance(fit: VariationalResult) -> pd.DataFrame:
 def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
     frame = fit.model.frame
+    insist_in_memory(fit.model, newdata, "augment")
     response = frame.response if newdata is None else frame.new_response(newdata)
     if frame.is_sparse:
         table, new = pd.DataFrame(index=frame.index if newdata is None else frame.new_index(newdata)), {}

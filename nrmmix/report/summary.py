@@ -25,6 +25,7 @@ from nrmmix.results.variational import VariationalResult
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
 LONGEST = 700  # characters of one text
+MOST_COMPONENTS = 50  # in the table of those of a source
 
 COLUMNS = {"mean": "mean", "sd": "sd", "q5": "5%", "q95": "95%", "ess": "ESS bulk", "ess_tail": "ESS tail", "rhat": "R-hat", "mcse": "MCSE"}
 Rows = list[tuple[str, str]]
@@ -79,6 +80,10 @@ def search_summary(fit: SearchResult) -> Report:
 
 def variational_summary(fit: VariationalResult) -> Report:
     """Tables of the model, the passes and the clusters; see `VariationalResult.summary`."""
+    if fit.model.frame.is_streamed:
+        tables = [_model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), _component_table(fit, WIDTH)]
+        note = "Components: expected numbers of rows, and weights. The rows are not in memory."
+        return Report(tables, [note, variational_verdict(fit)], WIDTH)
     found = clusters(fit)
     tables = [
         _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *_cluster_tables(found, WIDTH),
@@ -136,7 +141,7 @@ def _pairs(rows: Rows, width: int, title: str = "") -> Table:
 
 
 def _run_table(fit: MCMCResult, width: int) -> Table:
-    used, rows, response = fit.model.n_obs, len(fit.model.frame.used), fit.model.frame.response
+    used, rows, response = fit.model.n_obs, fit.model.frame.n_rows, fit.model.frame.response
     gaps = int(np.isnan(response).sum()) if isinstance(response, np.ndarray) else 0
     cells: list[list[object]] = [
         ["Observations:", used, "Method:", fit.method if " + " not in fit.method else "list of moves", "Chains:", fit.draws.n_chains],
@@ -155,7 +160,7 @@ def _ended(fit: MCMCResult) -> list[str]:
 
 
 def _search_table(fit: SearchResult, width: int) -> Table:
-    used, rows = fit.model.n_obs, len(fit.model.frame.used)
+    used, rows = fit.model.n_obs, fit.model.frame.n_rows
     hyper = [(f"{name}:", f"{value:.4g}") for name, value in fit.hyper.items()]
     pairs = [
         ("Observations:", used), ("Method:", fit.method), ("Log joint:", f"{fit.log_joint:.2f}"),
@@ -169,7 +174,7 @@ def _search_table(fit: SearchResult, width: int) -> Table:
 
 
 def _pass_table(fit: VariationalResult, width: int) -> Table:
-    used, rows = fit.model.n_obs, len(fit.model.frame.used)
+    used, rows = fit.model.n_obs, fit.model.frame.n_rows
     pairs = [
         ("Observations:", used), ("Method:", fit.method), ("Lower bound:", f"{fit.elbo:.2f}"),
         ("Dropped rows:", rows - used), ("Passes:", len(fit.passes)), ("Converged:", "yes" if fit.has_converged else "no"),
@@ -178,6 +183,13 @@ def _pass_table(fit: VariationalResult, width: int) -> Table:
     ]
     cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
     return _three_pairs(cells, (13, 11, 12), width)
+
+
+def _component_table(fit: VariationalResult, width: int) -> Table:
+    """The largest components, by what is expected of them."""
+    N, weights = fit.factors.N, fit.weights.to_numpy()
+    cells = [[k, f"{N[k]:.1f}", f"{weights[k]:.4f}"] for k in range(min(len(N), MOST_COMPONENTS))]
+    return Table(cells, [10, 20, 12], "rrr", headers=["Component", "Rows", "Weight"], total=width, colsep="  ")
 
 
 def _three_pairs(cells: Sequence[Sequence[object]], keys: tuple[int, int, int], width: int) -> Table:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
 
-from nrmmix.common import machine
 from nrmmix.common.messages import guided
-from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Draws, Posterior
+from nrmmix.posterior.draws import Draws, Posterior, partitions_in_memory
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.imputation import Imputations
 from nrmmix.posterior.partition import Partition
@@ -22,7 +20,6 @@ from nrmmix.results.outcomes import PlotKind, PlotOptions
 if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
-COPIES = 2  # of partitions, as int32, that a search takes
 Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster"]
 
 
@@ -68,14 +65,15 @@ class Result:
     def predict(
         self, newdata: Any = None, kind: Kind = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
         draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, given: str | Sequence[str] | None = None,
-    ) -> pd.DataFrame:
+        out: Any = None,
+    ) -> pd.DataFrame | Path:
         """Posterior means and credible bands of a functional of the random density.
 
         Parameters
         ----------
-        newdata : DataFrame, optional
+        newdata : DataFrame, path or other source, optional
             Rows to predict for, with the covariates and what else components depend on, such as an exposure; default the rows that were
-            fitted.
+            fitted.  A .parquet, .csv or .npy file, and whatever else can be loaded part by part, is never in memory as a whole.
         kind : {"mean", "density", "cdf", "exceedance", "quantile", "cluster"}, default "mean"
             Means of the responses, their density, distribution functions, probabilities of more than `at`, or quantiles of each response,
             or the cluster of the point estimate `partition()` that a row most probably belongs to.
@@ -97,6 +95,8 @@ class Result:
         given : str or sequence of str, optional
             Responses that the rows of new data hold: predictions are of the others given these, in their own units, with a level
             `response` where several are left.  Rows that miss one of them are NaN.
+        out : path, optional
+            File, its name ending in .parquet or .csv, that the table is written to, its index as columns, part by part.
 
         Returns
         -------
@@ -108,6 +108,7 @@ class Result:
             Its `attrs["units"]` says in what units the numbers are: those of the response for means and quantiles.
             With `kind="cluster"` columns cluster and probability: of a new row that it belongs there, given its responses, with cluster -1
             for one that the estimate does not have; of a fitted row, the posterior mean share of its companions that are with it there.
+            With `out` the path of the file.
 
         Raises
         ------
@@ -141,11 +142,18 @@ class Result:
         [50.0, 80.0]
         """
         from nrmmix.posterior.predict.tables import predict
+        from nrmmix.results.streams import of_parts
 
-        return predict(
-            self._averaged(kind, draws), newdata, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response,
-            estimate=self._estimate, **({} if given is None else {"given": given}),
+        options = {"at": at, "q": q, "interval": interval, "draws": draws, "rng": rng, "response": response, "estimate": self._estimate}
+        options |= {} if given is None else {"given": given}
+        by_row = at is None and kind != "quantile"
+        tables = self._own_clusters() if kind == "cluster" and newdata is None else None
+        return of_parts(
+            self.model, newdata, out, lambda part: predict(self._averaged(kind, draws), part, kind, **options), by_row, tables
         )
+
+    def _own_clusters(self) -> Iterator[pd.DataFrame] | None:
+        """Clusters of rows that are not in memory, part by part."""
 
     @guided
     def contrasts(
@@ -199,14 +207,14 @@ class Result:
 
     @guided
     def log_density(
-        self, newdata: Any = None, *, draws: int | None = 1000, average: Literal["density", "log"] = "density"
-    ) -> pd.Series:
+        self, newdata: Any = None, *, draws: int | None = 1000, average: Literal["density", "log"] = "density", out: Any = None
+    ) -> pd.Series | Path:
         """Logarithm of the posterior mean density of the responses, one a row.
 
         Parameters
         ----------
-        newdata : DataFrame, optional
-            Rows with responses and covariates; default the rows that were fitted.
+        newdata, out
+            Rows with responses and covariates, and a file to write to; see `predict`.
         draws : int or None, default 1000
             Number of posterior draws to average over, spread over the chains; None for all.
         average : {"density", "log"}, default "density"
@@ -232,8 +240,9 @@ class Result:
         (82,)
         """
         from nrmmix.posterior.predict.tables import log_density
+        from nrmmix.results.streams import of_parts
 
-        return log_density(self.posterior, newdata, draws, average)
+        return of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
 
     @guided
     def simulate(
@@ -397,7 +406,7 @@ class Result:
         if rng is None and key in self._partitions:
             return self._partitions[key]
         seed = np.random.default_rng(prediction_seed(self.seed)) if rng is None else rng
-        found = estimate(self._labels(), loss, max_clusters=max_clusters, runs=runs, rng=seed)
+        found = estimate(partitions_in_memory(self.draws), loss, max_clusters=max_clusters, runs=runs, rng=seed)
         if rng is None:
             self._partitions[key] = found
         return found
@@ -424,22 +433,7 @@ class Result:
         from nrmmix.posterior.partition import similarity
 
         self._insist_on_draws("labels")
-        return similarity(self._labels())
-
-    def _labels(self) -> np.ndarray:
-        """Partitions (draws, n) of all chains; of those that memory has no room for, which are copied as int32, evenly spread ones."""
-        labels, free = self.draws.flat("labels"), machine.available()
-        needed = COPIES * 4 * labels.size
-        if needed <= machine.SHARE * free:
-            return labels
-        every = math.ceil(needed / (machine.SHARE * free))
-        if every > len(labels) // 2:
-            raise ValueError(
-                f"{len(labels)} partitions of {labels.shape[1]} rows would take {machine.text(needed)}, and this machine has "
-                f"{machine.text(free)} free; free some."
-            )
-        warn(f"memory is short: of {len(labels)} draws every {every}th is used")
-        return labels[::every]
+        return similarity(partitions_in_memory(self.draws))
 
     # ---- reports and pictures
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,12 @@ from nrmmix.common.messages import number
 from nrmmix.inference.mcmc.driving import Saver
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.inference.mcmc.sampling import go_on as sampled_on
+from nrmmix.inference.variational import checkpoint as of_variational
+from nrmmix.model.encoding import decode, decode_model
 from nrmmix.model.specification import Specification
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.outcomes import result_of
+from nrmmix.results.variational import VariationalResult
 
 EVERY = "5min"
 UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
@@ -83,8 +87,8 @@ def go_on(fit: MCMCResult, draws: Any, checkpoint: Any, every: Any, **options: A
 
 def resume(
     path: Any, *, every: Any = EVERY, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
-    max_bytes: float = 16e9,
-) -> MCMCResult:
+    max_bytes: float = 16e9, data: Any = None, executor: Any = None,
+) -> MCMCResult | VariationalResult:
     """Go on with a run that has left a checkpoint, up to the draws that it was to make: the same to the bit as if it had never stopped.
 
     Parameters
@@ -96,10 +100,14 @@ def resume(
         See `Model.fit`.  Without a limit of time one of `draws="auto"` is that of the run, counted from now.
     max_bytes : float, default 16e9
         See `load`.
+    data : table or source, optional
+        Of a variational fit, whose checkpoint knows the path of a file and holds small tables, but no others: the data that it was of.
+    executor : optional
+        Of a variational fit; see `nrmmix.MemoizedVB`.
 
     Returns
     -------
-    MCMCResult
+    MCMCResult or VariationalResult
         Of a run that had come to its end what the file holds.
 
     Raises
@@ -118,7 +126,30 @@ def resume(
     """
     from nrmmix.results.saving import load
 
+    if of_variational.is_checkpoint(path):
+        return _variational(path, data, executor, progress, time_limit)
+    for name, value in (("data", data), ("executor", executor)):
+        if value is not None:
+            raise ValueError(f"{name} belongs to checkpoints of variational fits, and {str(path)!r} is of chains; leave it out.")
     fit = load(path, max_bytes=max_bytes)
     if not isinstance(fit, MCMCResult):
         raise ValueError(f"{str(path)!r} holds a variational fit, which has come to its end; begin a new one with init=nm.load(...).")
     return go_on(fit, None, Path(path), every, cores=cores, progress=progress, time_limit=time_limit)
+
+
+def _variational(path: Any, data: Any, executor: Any, progress: bool | None, time_limit: float | None) -> VariationalResult:
+    """Go on with a variational fit."""
+    from nrmmix.api import Model
+
+    saved = of_variational.find(path)
+    parts, header = saved.header["model"], saved.header
+    given = {part: decode(parts[part]) for part in ("prior", "family")} | {"missing": header.get("missing", "drop")}
+    data = header.get("path") if data is None else data
+    if data is not None:
+        model = Model(parts["formula"], data, **given)
+    elif "data" in header:
+        model = decode_model(Model, header, saved.arrays.__getitem__)
+    else:
+        raise ValueError(f"the checkpoint {str(path)!r} does not hold its data: give them as data=, those that the fit was of.")
+    method = replace(decode(header["options"]), checkpoint=str(path), executor=executor)
+    return model.fit(method, rng=saved.seed, progress=progress, time_limit=time_limit)

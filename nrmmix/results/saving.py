@@ -34,7 +34,6 @@ from nrmmix.model.encoding import NotKnown, decode, decode_model, encode, encode
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, label_type
-from nrmmix.results import older
 from nrmmix.results import variational_file as variational
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.variational import VariationalResult
@@ -46,6 +45,7 @@ OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column
 WRITTEN = {"explicit": "held"}  # names in files that differ from those of fields
 MOST_BITS = 4096  # of a seed
 LONGEST = 300  # characters of a reason
+OF_A = 5  # the format from which on draws hold A, by location
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
 
@@ -249,11 +249,11 @@ def _besides(header: dict[str, Any], claims: dict[str, tuple[tuple[int, ...], np
 
 def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult | VariationalResult:
     get = held.__getitem__
-    of_v = header["version"] < older.OF_A
+    of_v = header["version"] < OF_A
     from nrmmix.api import Model
 
     if of_v:
-        header = header | {"model": header["model"] | {"kernel": older.with_all_options(header["model"]["kernel"])}}
+        header = header | {"model": header["model"] | {"kernel": with_all_options(header["model"]["kernel"])}}
     with warnings.catch_warnings():  # what was dropped then is marked so, and nothing else can be dropped now
         warnings.filterwarnings("error", r".*rows? dropped", UserWarning)
         try:
@@ -266,7 +266,7 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
     draws |= {name: _labels(draws[name], name) for name in LABELS if name in draws}
     if of_v and model.is_regression:
         widths = np.stack([draws[name] for name in model.width_names], axis=-1)
-        draws["A"], draws["log_joint"] = older.A_and_log_joint(model, draws.pop("v"), draws["log_joint"], widths)
+        draws["A"], draws["log_joint"] = A_and_log_joint(model, draws.pop("v"), draws["log_joint"], widths)
     run = {name: header["run"][name] for name in RUN} | PLAN | {name: header["run"][name] for name in PLAN if name in header["run"]}
     cycle = decode(header["run"]["cycle"])
     _check_run(model, run, cycle)
@@ -371,7 +371,7 @@ def _checkpoint(
         if model.is_regression:
             scalars = ahead["scalars"].copy()
             widths = scalars[:, [loop.R_WIDTH + j for j in model.width_columns.values()]]
-            ahead["A"], scalars[:, loop.R_JOINT] = older.A_and_log_joint(model, ahead["A"], scalars[:, loop.R_JOINT], widths)
+            ahead["A"], scalars[:, loop.R_JOINT] = A_and_log_joint(model, ahead["A"], scalars[:, loop.R_JOINT], widths)
             ahead["scalars"] = scalars
     left_out = tuple(name for name in KINDS[store] if name != "A" or model.is_regression)
     spare = Record(*(_spare(name, ahead[WRITTEN.get(name, name)], empty, left_out) for name, empty in room._asdict().items()))
@@ -449,3 +449,20 @@ def _spare(name: str, values: np.ndarray, empty: np.ndarray, left_out: tuple[str
         shape = (min(max(values.shape[1], 1), shape[0]), shape[1])  # room for as many clusters as there have been
     _insist(values.ndim == empty.ndim and values.shape[1:] == shape and values.dtype == empty.dtype, f"spare {name}")
     return values
+
+
+# ---- files of formats before 5: draws of density regression held v, by group, the log joint density was one in v, categories were columns
+
+def with_all_options(kernel: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Of the options that kernels have got since."""
+    return None if kernel is None else {"weights": None, "groups": None} | kernel
+
+
+def A_and_log_joint(model: Specification, v: np.ndarray, log_joint: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A (..., P) of draws of v (..., G) and widths (..., W), and the density in log v of that in v."""
+    assert model.grid is not None, "density regression alone has v by group"
+    shape, P = v.shape[:-1], len(model.grid.locations)
+    A, each = np.empty((int(np.prod(shape)), P)), v.reshape(-1, v.shape[-1])
+    for t, row in enumerate(widths.reshape(len(A), widths.shape[-1])):
+        A[t] = each[t] @ np.exp(model.log_kernel(model.grid.distance, model.widths_of(row)))
+    return A.reshape(*shape, P), log_joint + np.log(v).sum(axis=-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -73,7 +74,25 @@ class VariationalResult(Result):
         self.has_converged, self.seconds, self.interrupted = outcome.has_converged, outcome.seconds, outcome.interrupted
         self.passes = pd.DataFrame(outcome.passes).set_index("number").rename_axis("pass").rename(columns={"bound": "elbo"})
         self.passes = self.passes[["elbo", "n_components", "n_clusters", "merged", "born"]]
+        self._clusters: np.ndarray | None = None  # of components, where rows are not in memory
         self._most_probable: tuple[np.ndarray, np.ndarray] | None = None
+
+    # ---- rows that are not in memory
+
+    def _estimate(self) -> np.ndarray:
+        """Clusters of the rows, or where these are not in memory of the components."""
+        if not self.model.frame.is_streamed:
+            return super()._estimate()
+        if self._clusters is None:
+            self._clusters = self.posterior.component_clusters()
+        return self._clusters
+
+    def _own_clusters(self) -> Iterator[pd.DataFrame] | None:
+        if not self.model.frame.is_streamed:
+            return None
+        from nrmmix.results.streams import own_clusters
+
+        return own_clusters(self.posterior, self._estimate())
 
     # ---- the factors
 

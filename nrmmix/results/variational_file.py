@@ -24,6 +24,7 @@ def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]
     passes = fit.passes.reset_index()
     return {
         "run": {name: getattr(fit, name) for name in RUN} | {"options": encode(fit.options)},
+        **({"clusters": put(fit._estimate(), "clusters")} if fit.model.frame.is_streamed else {}),
         "factors": {"N": put(fit.factors.N, "factors/N"), "s": put(fit.factors.s, "factors/s")},
         "passes": {name: put(passes[name].to_numpy(), f"passes/{name}") for name in passes},
     }
@@ -53,4 +54,8 @@ def restored(
         options, run["method"], model.statistics(side), factors, float(run["elbo"]), passes, bool(run["has_converged"]), run["seed"],
         float(run["seconds"]), bool(run["interrupted"]),
     )
-    return VariationalResult(model, outcome)
+    result = VariationalResult(model, outcome)
+    if "clusters" in header:
+        result._clusters = clusters = get(header["clusters"])
+        insist(clusters.shape == N.shape and clusters.dtype.kind == "i" and int(clusters.min()) >= 0, "clusters of components")
+    return result

@@ -19,7 +19,7 @@ from nrmmix.inference.variational import births
 from nrmmix.inference.variational.climb import Climb, Pass, Settings
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot
 from nrmmix.inference.variational.options import MemoizedVB
-from nrmmix.model.encoding import decode, encode, encode_model, encode_source, keeper
+from nrmmix.model.encoding import decode, encode, encode_source, keeper
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors
 
@@ -150,15 +150,17 @@ def find(path: Any) -> Saved | None:
 def is_checkpoint(path: Any) -> bool:
     """Whether a file is a checkpoint of a variational fit."""
     try:
-        return find(path) is not None
-    except ValueError:
+        with Path(path).open("rb") as file:
+            return archive.header_of(file).get("format") == FORMAT
+    except archive.BROKEN:
         return False
 
 
 def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int | None) -> None:
     """A ValueError where a checkpoint is of another model, other data, other options or another seed."""
     header, why = saved.header, ""
-    parts = json.loads(json.dumps({"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}))
+    of_model = {"formula": model.formula} | {part: encode(getattr(model, part)) for part in ("prior", "family", "kernel")}
+    parts = json.loads(json.dumps(of_model))
     for part, value in parts.items():
         if header["model"][part] != value:
             why = f"another model: its {part} differs"

@@ -29,6 +29,7 @@ class Variational(Method):
 
     name: ClassVar[str]
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
+    takes_streams: ClassVar[bool] = True
     may_be_greedy: ClassVar[bool] = False  # whether there is merges="greedy"
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
 

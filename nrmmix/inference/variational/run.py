@@ -109,7 +109,8 @@ def run_variational(
     if isinstance(method, MemoizedVB):
         method = replace(method, executor=None)  # of the run, not of what it has found
     return VariationalOutcome(
-        method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), before + time.perf_counter() - started, interrupted,
+        method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), before + time.perf_counter() - started,
+        interrupted,
     )
 
 

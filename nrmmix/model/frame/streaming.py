@@ -21,7 +21,7 @@ from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
-from nrmmix.model.frame.sources import Source, SourceChanged
+from nrmmix.model.frame.sources import Source, SourceChanged, source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import StreamedSummary
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
@@ -90,7 +90,7 @@ class StreamedFrame(ModelFrame):
 
     def _source(self) -> Source:
         if self.rows is None:
-            raise ValueError("the file of this fit does not say where its rows are: give them as newdata=.")
+            raise ValueError("the rows that were fitted cannot be found: give them as newdata=.")
         return self.rows
 
     def _of_part(self, table: Any, b: int) -> tuple[Any, np.ndarray, pd.Index]:
@@ -124,6 +124,14 @@ def restored_stream(*given: Any) -> StreamedFrame:
 
 def _streamed(few: ModelFrame, rows: Source | None, places: Index, missing: str) -> StreamedFrame:
     return StreamedFrame(**{one.name: getattr(few, one.name) for one in fields(ModelFrame)}, rows=rows, places=places, missing=missing)
+
+
+def found_again(path: str | None) -> Source | None:
+    """The source at a path that a file names; None where there is none any more, which is said once rows are asked for."""
+    try:
+        return None if path is None else source_of(path)
+    except (OSError, ValueError, ImportError):
+        return None
 
 
 def labelled(table: Any, first: int) -> Any:

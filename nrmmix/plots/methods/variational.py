@@ -14,11 +14,14 @@ from nrmmix.plots.kinds import KINDS
 from nrmmix.results.variational import PICTURES, VariationalResult
 
 MOST_ROWS, MOST_COMPONENTS = 2000, 60  # that a picture of responsibilities resolves
+STREAMED = ("elbo", "n_clusters")  # where rows are not in memory
 SHARED = ("density", "clusters")  # with other fits
 
 
 def available(fit: VariationalResult) -> tuple[str, ...]:
     """The pictures that there are of a fit."""
+    if fit.model.frame.is_streamed:
+        return STREAMED
     return tuple(kind for kind in PICTURES if kind not in SHARED or KINDS[kind].refusal(fit.model) is None)
 
 
@@ -26,6 +29,8 @@ def plot(fit: VariationalResult, kind: str | None = None, ax: Any = None, **opti
     """Draw a variational fit; see `VariationalResult.plot`."""
     kinds = available(fit)
     kind = kinds[0] if kind is None else kind
+    if kind in PICTURES and kind not in kinds and fit.model.frame.is_streamed:
+        raise ValueError(f"the picture {kind!r} needs the rows, which are not in memory; there are {', '.join(map(repr, kinds))}.")
     known_name("kind of plot of a variational fit", kind, PICTURES)
     if kind in SHARED:
         return plots.plot(fit, kind, ax, **options)

@@ -15,7 +15,7 @@ from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.frame.arrays import reals, typical_value
 from nrmmix.posterior.predict.functionals import Functional, Mean, Quantile, over_groups, over_pairs
 from nrmmix.posterior.predict.points import check_marginal, given_points, label, response_columns
-from nrmmix.posterior.predict.rows import prediction_rows
+from nrmmix.posterior.predict.rows import insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
 from nrmmix.posterior.predict.tables import OF_POINTS, check_points
 
@@ -43,6 +43,7 @@ def contrasts(
     model = posterior.specification
     if kind not in KINDS:
         raise ValueError(f"contrasts are of {listed(map(repr, KINDS))}, not of {kind!r}{did_you_mean(kind, KINDS)}.")
+    insist_in_memory(model, None, "contrasts hold columns at their typical values")
     check_points(kind, at)
     if kind in OF_POINTS and at is None:
         raise ValueError(f"contrasts of a {kind} need points: give at=.")

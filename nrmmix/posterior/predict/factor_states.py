@@ -75,8 +75,13 @@ class FactorDraws:
         return self.state.points(y, inputs)
 
     def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
-        """Each component counts for one cluster: that of the rows of which it is the most probable, or else where most of it lies."""
+        """Each component counts for one cluster: that of the rows of which it is the most probable, or else where most of it lies.
+
+        `estimate` has the clusters of rows; where rows are not in memory those of components, as `component_clusters` gives them.
+        """
         K, C = self.most_clusters, int(estimate.max()) + 1
+        if self.model.frame.is_streamed:
+            return (np.eye(C)[estimate] for _ in range(self.size))
         own, inside = np.zeros((K, C)), np.zeros((K, C))
         for some, r in self.posterior.blocks():
             np.add.at(own, (r.argmax(axis=0), estimate[some]), 1.0)

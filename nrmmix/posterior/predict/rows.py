@@ -78,6 +78,12 @@ def prediction_rows(model: Specification, newdata: Any) -> PredictionRows:
     return PredictionRows(index, row, pairs % R, covariates, pairs // R, inputs)
 
 
+def insist_in_memory(model: Specification, newdata: Any, what: str) -> None:
+    """A ValueError where the rows that were fitted are wanted and are not in memory."""
+    if newdata is None and model.frame.is_streamed:
+        raise ValueError(f"{what}: the rows that were fitted are not in memory; give some of them as newdata=.")
+
+
 def observed(y: Any) -> np.ndarray:
     """Rows of responses of which something is known."""
     return ~np.isnan(y).all(axis=1) if isinstance(y, np.ndarray) else np.ones(y.shape[0], bool)

@@ -24,7 +24,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.given import Conditioned, Known, known_responses, known_values, log_weights, torn_blocks
-from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import PosteriorState, States, states_of
 
 STATES = 500  # that replicates given some responses are drawn from, by what each says of these
@@ -41,6 +41,7 @@ def simulate(
     """
     if isinstance(newdata, str):
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}.")
+    insist_in_memory(posterior.specification, newdata, "simulate")
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
     known = None if given is None else known_responses(model, given)

@@ -36,6 +36,11 @@ class StreamedRows:
             parts.append(self._statistics(y, x, index))
         return joined(parts)
 
+    def parts(self) -> Iterator[tuple[Statistics, Any]]:
+        """All rows, part by part, and their labels."""
+        for y, x, index in self.frame.pieces():
+            yield self._statistics(y, x, index), index
+
     def take(self, rows: np.ndarray) -> Statistics:
         """Some of the rows, by numbers in ascending order."""
         found, before = [], 0

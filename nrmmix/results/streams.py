@@ -1,0 +1,116 @@
+"""Predictions for rows that are not all in memory: part by part, to a table or to a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.common import files
+from nrmmix.common.messages import listed
+from nrmmix.model.frame.files import parquet
+from nrmmix.model.frame.sources import ENDINGS, Source, source_of
+from nrmmix.model.frame.streaming import labelled, read_part
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.factors import FactorPosterior, local_step
+
+OUT = (".parquet", ".csv")
+Table = pd.DataFrame | pd.Series
+
+
+def of_parts(model: Specification, newdata: Any, out: Any, of: Callable[[Any], Table], own_rows: bool = True,
+             tables: Iterator[Table] | None = None) -> Table | Path:
+    """What `of` makes of new data, part by part where they are a source; with `out` written to that file, whose path is given back.
+
+    Without new data `of` is asked for None, unless the rows that were fitted are not in memory and `own_rows` are wanted: then it is asked
+    for these, or `tables` are what was made of them.
+    """
+    where = None if out is None else _target(out)
+    source = new_source(newdata)
+    if newdata is None and model.frame.is_streamed and own_rows:
+        found = map(of, _own(model)) if tables is None else tables
+    elif source is None:
+        table = of(newdata)
+        return table if where is None else _written([table], where)
+    else:
+        found = map(of, _parts(source))
+    if where is not None:
+        return _written(found, where)
+    held = list(found)
+    whole = pd.concat(held)
+    whole.attrs = held[0].attrs
+    return whole
+
+
+def new_source(newdata: Any) -> Source | None:
+    """The source that new data are; None for a table, and for a word that can be no file."""
+    if isinstance(newdata, (str, os.PathLike)) and not (Path(newdata).exists() or Path(newdata).suffix.lower() in ENDINGS):
+        return None
+    return None if newdata is None else source_of(newdata)
+
+
+def _parts(source: Source) -> Iterator[Any]:
+    first = 0
+    for part in source.parts():
+        if part.shape[0]:
+            yield labelled(part, first)
+        first += part.shape[0]
+
+
+def _own(model: Specification) -> Iterator[Any]:
+    """The rows that were fitted, without those that were dropped."""
+    frame = model.frame
+    for part in frame.tables():
+        used = read_part(frame, part, frame.missing)[2]
+        if used.any():
+            yield part[used]
+
+
+def _target(out: Any) -> Path:
+    path = Path(out)
+    if path.suffix.lower() not in OUT:
+        raise ValueError(f"out must be the name of a file that ends in {listed(OUT)}, not {str(out)!r}.")
+    files.check(path)
+    if path.suffix.lower() == OUT[0]:
+        parquet()
+    return path
+
+
+def _written(tables: Iterable[Table], path: Path) -> Path:
+    """Tables as one file, their index as columns: whole or not at all."""
+    with files.replaced(path) as file:
+        writer: Any = None
+        try:
+            for number, table in enumerate(tables):
+                frame = table.to_frame() if isinstance(table, pd.Series) else table
+                names = ["row" if name is None else name for name in frame.index.names]
+                frame = frame.rename_axis(index=names).reset_index()
+                if path.suffix.lower() == ".csv":
+                    frame.to_csv(file, index=False, header=number == 0)
+                    continue
+                import pyarrow
+
+                held = pyarrow.Table.from_pandas(frame, schema=None if writer is None else writer.schema, preserve_index=False)
+                if writer is None:
+                    writer = parquet().ParquetWriter(file, held.schema)
+                writer.write_table(held)
+        finally:
+            if writer is not None:
+                writer.close()
+    return path
+
+
+def own_clusters(posterior: FactorPosterior, of_component: np.ndarray) -> Iterator[pd.DataFrame]:
+    """Part by part the most probable cluster of each fitted row, and the probability of the components that count for it."""
+    share, factors = np.eye(int(of_component.max()) + 1)[of_component], posterior.factors  # (K, C)
+    for part, index in posterior.rows.parts():
+        cluster, probability = np.empty(part.n, np.int64), np.empty(part.n)
+        for start, stop, features in part.blocks(0, part.n):
+            r = local_step(features, factors.eta, factors.const).r
+            cluster[start:stop] = of_component[r.argmax(axis=0)]
+            probability[start:stop] = np.minimum((r * share.T[cluster[start:stop]].T).sum(axis=0), 1.0)
+        yield pd.DataFrame({"cluster": pd.array(cluster, dtype="Int64"), "probability": probability}, index=index)
