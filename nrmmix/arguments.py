@@ -21,10 +21,12 @@ FIT_EXAMPLES = """examples:
   nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.1 --seed 1 --plot mcycle.png
   nrmmix fit "y ~ x" --data measurements.csv --prior nggp --draws 5000 --thin 2 --save fit.npz --report fit.html
   nrmmix fit "age + visits ~ 1" --data patients.csv --family gaussian=age poisson=visits --missing marginalize
+  nrmmix fit "a + b ~ 1" --data points.parquet --method memoized_vb --checkpoint run.npz
   nrmmix fit "y ~ x + plot" --data german.csv --sep ";" --decimal , --encoding cp1252 --dtype plot=str --na . -99
 """
 RESUME_EXAMPLES = """examples:
   nrmmix resume fit.npz                      after `nrmmix fit ... --save fit.npz` was ended, in whatever way
+  nrmmix resume run.npz                      the checkpoint of a variational fit
   nrmmix resume fit.npz --draws 3000         3000 draws more of each chain
   nrmmix resume fit.npz --draws auto --time-limit 600
 """
@@ -38,6 +40,7 @@ PREDICT_EXAMPLES = """examples:
   nrmmix predict fit.npz --kind density --at 10000 20000 30000    of a mixture of one response
   nrmmix predict fit.npz --kind density --at 2,55 4.5,80          of two
   nrmmix predict fit.npz --data new.csv --kind cluster
+  nrmmix predict fit.npz --data big.parquet --kind cluster --out clusters.parquet
 """
 REPORT_EXAMPLES = """examples:
   nrmmix report fit.npz fit.html
@@ -83,7 +86,8 @@ def parser(wanted: Sequence[str], run: Mapping[str, Callable[[argparse.Namespace
     for made in (summary, predict, report):
         made.add_argument("fit", metavar="FIT.npz", help="a fit saved by `nrmmix fit --save` or `fit.save()`")
     summary.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the output (default: text)")
-    predict.add_argument("--data", metavar="NAME|FILE.csv", help="new rows (default: those that were fitted)")
+    predict.add_argument("--data", metavar="NAME|FILE", help="new rows, csv, .parquet or .npy (default: those that were fitted)")
+    predict.add_argument("--out", metavar="FILE", help="a .parquet or .csv file to write to, part by part (default: csv to standard output)")
     _table_arguments(predict)
     predict.add_argument("--kind", default="mean", metavar="KIND", help="mean, density, cdf, quantile or cluster (default: mean)")
     predict.add_argument("--at", nargs="+", metavar="Y", help="points of densities and cdfs; of several responses with commas: 2,55")
@@ -103,8 +107,13 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
         from nrmmix.inference.methods import CYCLES, SEARCHES, VARIATIONAL
 
     fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, a tilde, 1 (a mixture) or covariates: "y ~ x"')
-    fit.add_argument("--data", required=True, metavar="NAME|FILE.csv", help="a data set of `nrmmix datasets`, or a csv file")
-    _table_arguments(fit.add_argument_group("how a csv file is read"))
+    fit.add_argument(
+        "--data", required=True, metavar="NAME|FILE",
+        help="a data set of `nrmmix datasets`, a csv file, or for variational methods a .parquet or .npy file larger than memory",
+    )
+    table = fit.add_argument_group("how a csv file is read")
+    _table_arguments(table)
+    table.add_argument("--stream", action="store_true", help="part by part, for variational methods: the file may be larger than memory")
     fit.add_argument("--missing", choices=("drop", "raise", "marginalize"), default="drop", help="rows with missing values (default: drop)")
     model = fit.add_argument_group("model")
     model.add_argument(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("mass", "sigma", "components")  # of priors
 RUN = ("draws", "tune", "chains", "thin", "store")  # options that are arguments of `Model.fit`, whose defaults they have
+BY_PARTS = (".parquet", ".pq", ".npy")  # endings of files that are read part by part
 PLACES = ("sep", "decimal", "encoding", "dtype", "na")  # options of how a table is read
 
 
@@ -79,6 +80,7 @@ def _fit(options: argparse.Namespace) -> int:
     saved = None if options.save is None else files.target(options.save, ".npz", "a saved fit")
     page = None if options.report is None else files.target(options.report, ".html", "a report")
     seed = _seed(options)
+    import nrmmix as nm
     from nrmmix.inference.methods import CYCLES, SEARCHES, VARIATIONAL
 
     for name in ("save", "report"):
@@ -95,9 +97,16 @@ def _fit(options: argparse.Namespace) -> int:
         if checkpoint is not None:
             given |= {"checkpoint": checkpoint, "every": options.every}
 
+        method: Any = options.method
+        if checkpoint is not None and method in VARIATIONAL:
+            if method != "memoized_vb":
+                raise ValueError(f"--checkpoint belongs to chains and to --method memoized_vb, not {method}; leave it out")
+            method = nm.MemoizedVB(checkpoint=given.pop("checkpoint"))
+            given.pop("every")
+
         def work() -> Any:
             return model.fit(
-                options.method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given,
+                method, rng=seed, cores=options.cores, progress=options.progress, time_limit=options.time_limit, **given,
             )
 
         if options.method in SEARCHES or options.method in VARIATIONAL:
@@ -120,6 +129,14 @@ def _resume(options: argparse.Namespace) -> int:
     kept = _checkpoint_of(own) if _checkpoint_of(own).is_file() else own
     saved = files.target(own, ".npz", "a saved fit")
     run = {"every": options.every, "cores": options.cores, "progress": options.progress, "time_limit": options.time_limit}
+
+    from nrmmix.inference.variational.checkpoint import is_checkpoint
+
+    if own.is_file() and is_checkpoint(own):
+        if options.draws is not None:
+            raise ValueError(f"--draws belongs to chains, and {options.fit!r} is the checkpoint of a variational fit; leave it out")
+        with _warnings_said():
+            return _shown(nm.resume(own, progress=options.progress, time_limit=options.time_limit), None, None)
 
     def work() -> Any:
         if options.draws is None:
@@ -205,7 +222,11 @@ def _predict(options: argparse.Namespace) -> int:
 
         levels = [fit.model.frame.levels[j] for j in response_columns(fit.model, given.get("response"))]
         given["at"] = [_point(text, levels) for text in options.at]
-    table = fit.predict(data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), **given)
+    out = options.out
+    table = fit.predict(data, options.kind, interval=options.interval, draws=options.draws, rng=_seed(options), out=out, **given)
+    if out is not None:
+        _say(f"predictions written to {table}")
+        return 0
     table.index.names = ["row" if name is None else name for name in table.index.names]
     table.to_csv(sys.stdout)
     return 0
@@ -331,13 +352,19 @@ def _family(given: Sequence[str]) -> Any:
     return families
 
 
-def _table(options: argparse.Namespace) -> pd.DataFrame:
+def _table(options: argparse.Namespace) -> Any:
     """A file, or a data set by name; what looks like neither is an error that says so."""
     from nrmmix import datasets
     from nrmmix.datasets.text import read_table
 
     name, path = options.data, Path(options.data)
     given = {one: getattr(options, one) for one in PLACES if getattr(options, one) is not None}
+    if path.suffix.lower() in BY_PARTS or path.is_dir():
+        if given:
+            raise ValueError(f"--{next(iter(given))} is of csv files, and {name!r} is none; leave it out")
+        return name
+    if getattr(options, "stream", False):
+        return _streamed(path, given)
     if ".csv" in path.suffixes or path.exists():
         if not path.exists() or path.is_dir():
             raise FileNotFoundError(f"there is no file {name!r}")
@@ -357,6 +384,17 @@ def _table(options: argparse.Namespace) -> pd.DataFrame:
     if given:
         raise ValueError(f"--{next(iter(given))} is of csv files, and {name!r} is a data set of nrmmix; leave it out")
     return datasets.load(name)
+
+
+def _streamed(path: Path, given: dict[str, Any]) -> Any:
+    """A csv file that is read part by part."""
+    from nrmmix.model.frame.files import CsvSource
+
+    if not path.is_file() or path.suffix.lower() != ".csv":
+        raise FileNotFoundError(f"--stream reads csv files part by part, and there is no such file {str(path)!r}")
+    if "dtype" in given:
+        raise ValueError("--dtype is not available with --stream; leave one of them out")
+    return CsvSource(str(path), **given)
 
 
 def _datasets(_options: argparse.Namespace) -> int:

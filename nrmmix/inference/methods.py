@@ -71,7 +71,7 @@ def method_of(method: Any, model: Specification) -> tuple[str, Method]:
 def refusal(method: Method, model: Specification) -> str:
     """Why a method cannot run on a model; empty where it can."""
     if model.frame.is_streamed and not method.takes_streams:
-        return f"{model.frame.rows} is not in memory, which nm.{method} needs: give the table, such as pandas.read_parquet(path)"
+        return f"{model.frame.rows} is not in memory, where chains and searches need it: give a table, such as pandas.read_parquet(path)"
     return method.refusal(model)
 
 

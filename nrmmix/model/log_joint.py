@@ -24,6 +24,8 @@ def log_joint(
 ) -> float:
     """See `Model.log_joint`."""
     n = model.n_obs
+    if model.frame.is_streamed:
+        raise ValueError("log_joint needs the rows in memory; give a table, such as pandas.read_parquet(path).")
     relabelled, n_clusters = canonical(arrays.labels(labels, n))
     state_hyper = _hyper(model, hyper_values)
     if model.is_regression:
