@@ -87,7 +87,7 @@ def parser(wanted: Sequence[str], run: Mapping[str, Callable[[argparse.Namespace
         made.add_argument("fit", metavar="FIT.npz", help="a fit saved by `nrmmix fit --save` or `fit.save()`")
     summary.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the output (default: text)")
     predict.add_argument("--data", metavar="NAME|FILE", help="new rows, csv, .parquet or .npy (default: those that were fitted)")
-    predict.add_argument("--out", metavar="FILE", help="a .parquet or .csv file to write to, part by part (default: csv to standard output)")
+    predict.add_argument("--out", metavar="FILE", help="a .parquet or .csv file to write to, part by part (default: standard output)")
     _table_arguments(predict)
     predict.add_argument("--kind", default="mean", metavar="KIND", help="mean, density, cdf, quantile or cluster (default: mean)")
     predict.add_argument("--at", nargs="+", metavar="Y", help="points of densities and cdfs; of several responses with commas: 2,55")

@@ -26,7 +26,6 @@ from nrmmix.common.progress import tell
 from nrmmix.common.registry import shell_names
 
 if TYPE_CHECKING:
-    import pandas as pd
 
     from nrmmix.api import Model
 

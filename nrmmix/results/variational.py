@@ -77,12 +77,57 @@ class VariationalResult(Result):
         self._clusters: np.ndarray | None = None  # of components, where rows are not in memory
         self._most_probable: tuple[np.ndarray, np.ndarray] | None = None
 
+    # ---- further rows
+
+    def update(self, newdata: Any, *, rng: Any = None, executor: Any = None) -> VariationalResult:
+        """A fit of the rows seen, new ones added to those before, which are not gone through again.
+
+        The earlier rows keep their probabilities of the components, so that what is needed of them are the factors alone: a fit from a
+        file can be updated, and one whose data are gone.  The new rows are visited in passes, with births and merges of components that
+        no earlier row is in.
+
+        Parameters
+        ----------
+        newdata : DataFrame, path or other source
+            Rows with the responses of the model.
+        rng : int, SeedSequence, Generator or None
+            Seed of the batches' order and of births; None follows from the fit's seed and the number of rows.
+        executor : optional
+            See `nrmmix.MemoizedVB`.
+
+        Returns
+        -------
+        VariationalResult
+            A new one; this one stays as it is.  Its `elbo` is the bound for the rows seen, `model.n_obs` their number.  Hyperparameters
+            stay those that the first rows gave.  Where these or the new ones were a source, it cannot find its rows again: `predict` then
+            needs newdata=.
+
+        Raises
+        ------
+        ValueError
+            If the new rows cannot be used.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> faithful = nm.datasets.load_faithful()
+        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", faithful.head(200), method="memoized_vb", rng=1)
+        >>> further = fit.update(faithful.tail(72))
+        >>> further.model.n_obs, further.n_clusters
+        (272, 2)
+        """
+        from nrmmix.results.streams import updated
+
+        return updated(self, newdata, rng, executor)
+
     # ---- rows that are not in memory
 
     def _estimate(self) -> np.ndarray:
         """Clusters of the rows, or where these are not in memory of the components."""
         if not self.model.frame.is_streamed:
             return super()._estimate()
+        if self._clusters is None and self.model.frame.rows is None:
+            return np.arange(self.n_components)
         if self._clusters is None:
             self._clusters = self.posterior.component_clusters()
         return self._clusters

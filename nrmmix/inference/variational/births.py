@@ -89,7 +89,7 @@ class Collector:
     """Rows of some components, spread over the batches, and the probabilities with which they are in them."""
 
     def __init__(self, memory: Memory, targets: list[int], most: int, rng: np.random.Generator):
-        share = {t: 1.5 * most / max(memory.factors.N[t], float(most)) for t in targets}
+        share = {t: 1.5 * most / max(memory.visited[t], float(most)) for t in targets}
         self.watched, self.most = Watched(share, most, int(rng.integers(2**63))), most
         self.found: dict[int, list[Taken]] = {t: [] for t in targets}
 
@@ -118,14 +118,14 @@ class Targets:
     def choose(self, memory: Memory) -> list[int]:
         least = max(float(FEWEST_ROWS), 2.0 * math.sqrt(memory.side.n_stat))
         found = []
-        for k in np.argsort(-memory.factors.N, kind="stable"):
-            N, then = memory.factors.N[k], self.failed.get(memory.ids[k])
+        for k in np.argsort(-memory.visited, kind="stable"):
+            N, then = memory.visited[k], self.failed.get(memory.ids[k])
             if N > least and (then is None or abs(N - then) > CHANGED * then):
                 found.append(int(k))
         return found[:TARGETS]
 
     def fail(self, memory: Memory, target: int) -> None:
-        self.failed[memory.ids[target]] = float(memory.factors.N[target])
+        self.failed[memory.ids[target]] = float(memory.visited[target])
 
 
 def sample_of(memory: Memory, rows: Statistics, weight: np.ndarray | None) -> Batches:

@@ -65,7 +65,7 @@ class Climb:
     def one_pass(self, pairs: np.ndarray | None = None, collector: births.Collector | None = None) -> tuple[np.ndarray, int]:
         """Visit every round; by how much less the entropy of each pair as one is in each round (R, P), and greedy merges made."""
         memory, R = self.memory, len(self.memory.batches.rounds)
-        lost, merged = np.zeros((R, 0 if pairs is None else len(pairs))), 0
+        lost, merged = np.zeros((len(memory.N), 0 if pairs is None else len(pairs))), 0
         for b in self.rng.permutation(R) if R > 1 else [0]:
             if self.settings.greedy:
                 pairs = merges.candidates(memory)
@@ -141,7 +141,7 @@ class Climb:
     def _deletes(self) -> bool:
         """Leave components out in which no row is expected to be, once; the next pass says whether the bound is higher without them."""
         memory = self.memory
-        few = np.flatnonzero(memory.factors.N < LEAST_COUNT)
+        few = np.flatnonzero((memory.factors.N < LEAST_COUNT) & memory.may_go)
         names = {memory.ids[k] for k in few}
         if not self.settings.merges or not names - self.not_deleted or len(few) == memory.n_components:
             return False
@@ -173,13 +173,13 @@ class Climb:
             found = None
             if rows is not None and rows.n >= births.FEWEST_ROWS:
                 found = self._fresh(births.sample_of(memory, rows, None if is_first else r), creation, is_first)
-            if found is None or len(found.N) < 2 or found.gain <= 0:
+            if found is None or not memory.is_worth_it(target, found.N, found.gain):
                 self.targets.fail(memory, target)
             else:
                 made[memory.ids[target]] = found
         if not made:
             return 0
-        kept, changed = memory.snapshot(), []
+        kept, changed, components = memory.snapshot(), [], memory.n_components
         for name, found in made.items():
             target = memory.ids.index(name)
             changed.append((name, float(memory.factors.N[target])))
@@ -188,7 +188,7 @@ class Climb:
                 self.targets.failed.update((one, float(memory.factors.N[memory.ids.index(one)])) for one in born)
         memory.sort()
         self.adopted = (before, kept, changed)
-        return sum(len(found.N) - 1 for found in made.values())
+        return memory.n_components - components
 
     def _fresh(self, sample: Batches, creation: births.Creation, with_births: bool) -> births.Fresh:
         """A fit to a sample from many components."""

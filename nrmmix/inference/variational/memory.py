@@ -232,6 +232,20 @@ class Memory:
     def n_components(self) -> int:
         return len(self.ids)
 
+    @property
+    def may_go(self) -> np.ndarray:
+        """(K,) whether a component may be deleted."""
+        return np.ones(self.n_components, bool)
+
+    @property
+    def visited(self) -> np.ndarray:
+        """(K,) expected counts of the rows that are visited."""
+        return self.factors.N
+
+    def is_worth_it(self, target: int, N: np.ndarray, gain: float) -> bool:
+        """Whether components of a fresh fit, which gain so much against one, are to be tried in the place of another."""
+        return len(N) > 1 and gain > 0
+
     def total(self) -> None:
         """Sums and factors from the rounds' shares, so that no rounding adds up."""
         self._N, self._s, self._H = self.N.sum(axis=0), self.s.sum(axis=0), self.H.sum(axis=0)

@@ -63,6 +63,9 @@ def candidates(memory: Memory, resting: Resting | None = None, number: int = 0) 
     if resting is not None:
         awake = resting.awake(np.array(memory.ids)[np.stack([a, b], axis=1)], number)
         a, b = a[awake], b[awake]
+    if not memory.may_go.all():
+        free = memory.may_go[a] | memory.may_go[b]
+        a, b = a[free], b[free]
     gain = gain_without_entropy(memory, a, b)
     some = np.flatnonzero(gain > (-SLACK if resting is not None else -math.inf))
     some = some[np.argsort(-gain[some], kind="stable")][: PAIRS_EACH * K]

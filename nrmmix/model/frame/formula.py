@@ -279,7 +279,7 @@ class ModelFrame:
         return values, ok
 
     def _computed(self, parts: list[_Part], newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
-        frame = self._table(newdata)
+        frame = self.table(newdata)
         columns, ok = [np.empty((len(frame), 0))], np.ones(len(frame), dtype=bool)
         for part in parts:
             for name in part.columns:
@@ -301,7 +301,7 @@ class ModelFrame:
         """
         if self.is_sparse:
             return sparse_counts(newdata, self.response_names)
-        frame = self._table(newdata)
+        frame = self.table(newdata)
         needed = range(len(self._responses)) if which is None else which
         out = np.full((len(frame), len(self._responses)), np.nan)
         for j in needed:
@@ -316,7 +316,8 @@ class ModelFrame:
         there = set(tables.as_frame(newdata, allow_empty=True).columns)
         return [name for name in dict.fromkeys(name for j in which for name in self._responses[j].columns) if name not in there]
 
-    def _table(self, newdata: Any) -> pd.DataFrame:
+    def table(self, newdata: Any) -> pd.DataFrame:
+        """New data as a DataFrame; a TypeError or ValueError where they are not like the training data."""
         frame = tables.as_frame(newdata, allow_empty=True)
         if tables.is_plain(newdata) and not self.from_array:
             raise TypeError("The model was built from named columns; give new data as a DataFrame or a dict.")

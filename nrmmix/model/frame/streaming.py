@@ -119,10 +119,11 @@ class StreamedFrame(ModelFrame):
 def restored_stream(*given: Any) -> StreamedFrame:
     """The frame whose `source`, `used`, ..., `rows`, `places` and `missing` these are."""
     *of_few, rows, places, missing = given
-    return _streamed(restored_frame(*of_few), rows, places, missing)
+    return streamed(restored_frame(*of_few), rows, places, missing)
 
 
-def _streamed(few: ModelFrame, rows: Source | None, places: Index, missing: str) -> StreamedFrame:
+def streamed(few: ModelFrame, rows: Source | None, places: Index, missing: str) -> StreamedFrame:
+    """A frame that was learnt from few rows as that of all rows of a source."""
     return StreamedFrame(**{one.name: getattr(few, one.name) for one in fields(ModelFrame)}, rows=rows, places=places, missing=missing)
 
 
@@ -193,7 +194,7 @@ def streamed_frame(
     gathered = _Gathered(source, of_responses, of_inputs, missing)
     few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, by_level=True)
     few = replace(few, from_array=from_array)
-    return _streamed(few, source, _indexed(few, source, missing), missing)
+    return streamed(few, source, index_of(few, source, missing), missing)
 
 
 def _columns(formula: str | None, source: Source, designs: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -343,7 +344,7 @@ class _Gathered:
         return found
 
 
-def _indexed(frame: ModelFrame, source: Source, missing: str) -> Index:
+def index_of(frame: ModelFrame, source: Source, missing: str) -> Index:
     """The second way through a source, with the frame that the first one has led to."""
     d = len(frame.response_names)
     rows, used, digest, has_gaps = [0], [0], hashlib.blake2b(digest_size=16), False

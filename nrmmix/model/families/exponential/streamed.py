@@ -62,6 +62,8 @@ class StreamedRows:
         with rows_of(index):
             made = self.of_blocks.statistics(self.side, y, x)
         if made.dense.size and not max(made.dense.max(), -made.dense.min()) <= TOO_FAR:
-            row = index[int(np.flatnonzero((np.abs(made.dense) > TOO_FAR).any(axis=0))[0])]
+            row = index[int(np.flatnonzero(~(np.abs(made.dense) <= TOO_FAR).all(axis=0))[0])]
+            if np.isnan(made.dense).any():
+                raise ValueError(f"row {row!r} misses some of its responses, which this family has no closed form for; leave it out.")
             raise ValueError(f"row {row!r} lies more than {TOO_FAR:g} prior standard deviations out; correct it, or widen the prior.")
         return made
