@@ -39,7 +39,8 @@ EXAMPLES = [
     nm.Cycle([nm.SplitMerge(scans=2), nm.Gibbs()], share="work"), nm.BHC(passes=3), nm.IBHC(passes=4),
     nm.VB(components=4, passes=30, tol=1e-5, merges=True),
     nm.StochasticVB(components=4, batches=2, passes=5, kappa=0.75, delay=2.0),
-    nm.MemoizedVB(components=3, batches=2, passes=40, births=False, merges="greedy", tol=1e-5, round_size=2, checkpoint="vb.npz", executor=2),
+    nm.MemoizedVB(components=3, batches=2, passes=40, births=False, merges="greedy", tol=1e-5, round_size=2),
+    nm.MemoizedVB(checkpoint="vb.npz", executor=2),
 ]
 OWN = {one.made: one for one in registry.plugins() if registry.is_own(one.made)}
 Y = np.random.default_rng(0).normal(size=(14, 1)) + np.repeat([[0.0], [5.0]], 7, axis=0)

@@ -136,32 +136,29 @@ class Dask(OneProcess):
     def gather(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join) -> Any:
         with self._in_words(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            addresses = sorted(self.client.nthreads())
-            if not addresses:
-                raise RuntimeError("the cluster of executor= has lost all its workers; start some, and resume from the checkpoint.")
-            self.workers = len(addresses)
             of_all = self._submit(same, task)
             tree = Tree(lambda a, b: self._submit(joined, join, a, b))
             for span in spans:
-                where = {"workers": [addresses[span.number % len(addresses)]], "allow_other_workers": True}
-                tree.add(self._submit(visited, of_all, self._part(rows, span, where), span, **where))
+                tree.add(self._submit(visited, of_all, self._part(rows, span), span))
             return tree.total().result()
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
-        return self.client.submit(function, *arguments, key=f"{function.__name__}-{self.run}-{next(self.number)}", **where)
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        # Where it runs is left to the scheduler, which prefers the worker that holds the part: a task that names workers waits for ever,
+        # with allow_other_workers too, where all of them have died and others have come (distributed 2026.8).
+        return self.client.submit(function, *arguments, key=f"{function.__name__}-{self.run}-{next(self.number)}")
 
-    def _part(self, rows: Rows, span: Span, where: dict[str, Any]) -> Any:
+    def _part(self, rows: Rows, span: Span) -> Any:
         """The part as a task: held from its first use on where all of them fit into the memory of the workers."""
         key = (id(rows), span.first, span.last)
         if key in self.parts:
             return self.parts[key]
         if not rows.is_streamed:  # rows of this process travel once
-            self.parts[key] = self._submit(same, rows.part(span.first, span.last), **where)
+            self.parts[key] = self._submit(same, rows.part(span.first, span.last))
             self.sources.setdefault(id(rows), (rows, None))  # an id lasts as long as what has it
             return self.parts[key]
         if id(rows) not in self.sources:
             self.sources[id(rows)] = rows, self._submit(same, rows)
-        loaded = self._submit(load, self.sources[id(rows)][1], span.first, span.last, **where)
+        loaded = self._submit(load, self.sources[id(rows)][1], span.first, span.last)
         if rows.n_bytes <= HELD * self._memory():
             self.parts[key] = loaded
         return loaded

@@ -8,6 +8,7 @@ again and again.  `nrmmix.model.frame.files` has those of files.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -26,6 +27,10 @@ ENDINGS = (".parquet", ".csv", ".npy")
 
 class SourceChanged(RuntimeError):
     """The data behind a source are not what they were."""
+
+
+class NoFile(FileNotFoundError, TypeError):
+    """A name was given as data, and there is no such file: what was given is no table either."""
 
 
 class Source:
@@ -112,7 +117,10 @@ def _opened(path: str) -> np.ndarray:
 
 
 class OwnSource(Source):
-    """An object of the user's with `n_batches` and `load(b)`; `names` and `fingerprint` where it has them."""
+    """An object of the user's with `n_batches` and `load(b)`; `names` and `fingerprint` where it has them.
+
+    With threads `load` is called by several of them at once.
+    """
 
     def __init__(self, given: Any):
         self.given = given
@@ -153,6 +161,7 @@ class IteratedSource(Source):
         self.names, self.from_array = tuple(column_names_of(part)), tables.is_plain(first)
         self._size: int | None = None
         self._at, self._rest = 0, iter(())
+        self._lock = threading.Lock()
 
     def _anew(self) -> Iterator[Any]:
         return iter(self.given() if callable(self.given) else self.given)
@@ -164,16 +173,21 @@ class IteratedSource(Source):
         return self._size
 
     def load(self, b: int) -> Any:
-        if b < self._at or self._at == 0:
-            self._at, self._rest = 0, self._anew()
-        part = next(islice(self._rest, b - self._at, None), None)
-        self._at = b + 1
+        with self._lock:  # threads go through it together
+            if b < self._at or self._at == 0:
+                self._at, self._rest = 0, self._anew()
+            part = next(islice(self._rest, b - self._at, None), None)
+            self._at = b + 1
         if part is None:
             raise SourceChanged(f"{self} had {self.n_batches} parts when it was first gone through, and now ends before part {b}.")
         return as_part(part, self.names, f"part {b}")
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_at": 0, "_rest": None}
+        return vars(self) | {"_at": 0, "_rest": None, "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
 
     def __str__(self) -> str:
         return "the iterator"
@@ -220,7 +234,7 @@ def source_of(data: Any) -> Source | None:
 
     Raises
     ------
-    FileNotFoundError, ValueError, TypeError
+    NoFile, ValueError, TypeError
         If there is no such file, it is of another kind, or an iterator cannot begin anew.
 
     Examples
@@ -257,7 +271,9 @@ def source_of(data: Any) -> Source | None:
 
 
 def _is_table(part: Any) -> bool:
-    return is_sparse(part) or isinstance(part, (pd.DataFrame, dict)) or (isinstance(part, np.ndarray) and part.ndim == 2)
+    if isinstance(part, dict):
+        return all(np.ndim(values) == 1 for values in part.values())
+    return is_sparse(part) or isinstance(part, pd.DataFrame) or (isinstance(part, np.ndarray) and part.ndim == 2)
 
 
 def _restartable(function: Callable[[], Any]) -> Callable[[], Any]:
@@ -269,15 +285,15 @@ def _restartable(function: Callable[[], Any]) -> Callable[[], Any]:
     return function
 
 
-def _of_path(data: Any) -> Source:
+def _of_path(data: Any) -> Source | None:
     from nrmmix.model.frame.files import CsvSource, ParquetSource
 
     path = Path(data)
     text = os.fspath(data)
     if not path.exists():
-        raise FileNotFoundError(
-            f"there is no file or folder {shown(str(text))}; data are a table, or the path of a file that ends in {listed(ENDINGS)}."
-        )
+        if path.suffix.lower() not in ENDINGS:
+            return None
+        raise NoFile(f"there is no file {shown(str(text))}; give the path of one, or a table: read the file first, pandas.read_csv(path).")
     if path.is_dir() or path.suffix.lower() in (".parquet", ".pq"):
         return ParquetSource(str(text))
     if path.suffix.lower() == ".csv":

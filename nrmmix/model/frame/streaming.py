@@ -25,6 +25,7 @@ from nrmmix.model.frame.sources import Source, SourceChanged, source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import StreamedSummary
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
+from nrmmix.model.frame.tables import unknown_column
 
 FEW = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
@@ -146,6 +147,9 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> tuple[Any, np.ndar
         y = sparse_counts(table, frame.response_names)
         return y, np.zeros((y.shape[0], 0)), np.ones(y.shape[0], bool)
     y = frame.new_response(table)
+    if y is None:
+        lacking = next(name for part in frame.parts_of_responses for name in part.columns if name not in table)
+        raise unknown_column(lacking, list(table.columns), "the new rows")
     gaps = np.isnan(y)
     arrays.check_finite(np.where(gaps, 0.0, y), frame.response_names, table.index)
     x, used = frame.new_inputs(table) if frame.designs else (np.zeros((len(table), 0)), np.ones(len(table), bool))
