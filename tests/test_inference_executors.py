@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 from functools import reduce
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,9 @@ import nrmmix as nm
 from nrmmix.common.machine import one_blas_thread
 from nrmmix.inference import executors
 from nrmmix.inference.executors import Span, Tree, executor_of
+from nrmmix.model.families.exponential import Features
 from nrmmix.model.frame.sources import SourceChanged
+from nrmmix.posterior.factors import local_step
 
 FORMULA = "a + b ~ 1"
 RNG = np.random.default_rng(5)
@@ -222,3 +225,51 @@ def test_a_scheduler_that_is_gone(tmp_path):
     """))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120, check=False)
     assert "executor= is a Client that is closed: its scheduler cannot be reached; connect a new one" in done.stdout, done.stderr
+
+
+# ---- a seam for accelerators
+
+class Elsewhere:
+    """An array that NumPy does not see: operators, indexing and the six functions of its namespace are all there is."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, *_, **__):
+        raise TypeError("this array is not in memory")
+
+    def __array_namespace__(self):
+        return SimpleNamespace(
+            **{name: wrapped(getattr(np, name)) for name in ("exp", "log", "max", "sum", "matmul", "take")}, asarray=Elsewhere
+        )
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, key):
+        return Elsewhere(self.values[key])
+
+    @property
+    def T(self):
+        return Elsewhere(self.values.T)
+
+
+def wrapped(function):
+    def call(*given, **named):
+        return Elsewhere(function(*(one.values if isinstance(one, Elsewhere) else one for one in given), **named))
+
+    return call
+
+
+for name in ("add", "radd", "sub", "mul", "rmul", "truediv", "rtruediv", "matmul", "neg"):
+    setattr(Elsewhere, f"__{name}__", wrapped(getattr(np.ndarray, f"__{name}__")))
+
+
+def test_the_local_step_asks_little_of_arrays():
+    rng = np.random.default_rng(3)
+    T, eta, const, pairs = rng.normal(size=(5, 40)), rng.normal(size=(3, 5)), rng.normal(size=3), np.array([[0, 1], [1, 2]])
+    want = local_step(Features(T, None), eta, const, pairs)
+    found = local_step(Features(Elsewhere(T), None), Elsewhere(eta), Elsewhere(const), pairs)
+    for one, other in zip(found, want, strict=True):
+        assert np.array_equal(one.values, other)
+    assert want.N.sum() == pytest.approx(40)

@@ -146,6 +146,8 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> tuple[Any, np.ndar
     if frame.is_sparse:
         y = sparse_counts(table, frame.response_names)
         return y, np.zeros((y.shape[0], 0)), np.ones(y.shape[0], bool)
+    if not frame.designs and (plain := _plain(frame, table)) is not None:
+        return plain, np.zeros((len(plain), 0)), np.ones(len(plain), bool)
     y = frame.new_response(table)
     if y is None:
         lacking = next(name for part in frame.parts_of_responses for name in part.columns if name not in table)
@@ -161,6 +163,19 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> tuple[Any, np.ndar
     else:
         used = used & ~gaps.any(axis=1)
     return y, x, used
+
+
+def _plain(frame: ModelFrame, table: pd.DataFrame) -> np.ndarray | None:
+    """Responses that are columns of floats as they are, all there and none too large: nothing is to be computed, checked or left out."""
+    parts = frame.parts_of_responses
+    if not all(part.is_plain and part.reads == "numbers" and part.columns[0] in table for part in parts):
+        return None
+    own = table[[part.columns[0] for part in parts]]
+    if any(dtype != np.float64 for dtype in own.dtypes):
+        return None
+    y = np.ascontiguousarray(own.to_numpy())
+    largest = max(float(y.max(initial=0.0)), -float(y.min(initial=0.0)))  # NaN where any is
+    return y if largest <= arrays.LARGEST else None
 
 
 @contextmanager

@@ -1,0 +1,236 @@
+"""Variational inference beyond memory and beyond one process: CPU time of a row and pass, peak memory, what two processes gain.
+
+    python -m benchmarks.streams [pass memory scaling messages ...] [--rows 5000000] [--folder FOLDER]
+
+`pass`: a Parquet file of so many rows of 16 responses and half of it, 20 components of full covariance; CPU microseconds a row and pass, of
+reading alone and of the rest, and peak memory above that of the imports.  `memory`: a fit in a process that may not take as much
+address space as the file has bytes.  `scaling`: the same passes by one and two processes of a Dask cluster on this machine, beside what two
+independent processes gain here.  `messages`: sizes and times behind the projection of `docs/beyond_memory.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import pickle
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nrmmix as nm
+from nrmmix.common.machine import one_blas_thread
+from nrmmix.inference.executors import OneProcess, Span, executor_of
+from nrmmix.inference.variational.climb import Climb, Settings
+from nrmmix.inference.variational.memory import Batches, LocalStep, Memory, added
+from nrmmix.inference.variational.start import seeded
+
+D, K = 16, 20
+
+
+def write(path: Path, n: int, d: int = D, seed: int = 1) -> None:
+    """Rows about 20 centres, in row groups of 65,536."""
+    import pyarrow
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(K, d)) * 3
+    writer = None
+    for first in range(0, n, 65_536):
+        size = min(65_536, n - first)
+        X = centres[rng.integers(K, size=size)] + rng.normal(size=(size, d))
+        table = pyarrow.table({f"x{j}": X[:, j] for j in range(d)})
+        writer = writer or parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    writer.close()
+
+
+def formula(d: int = D) -> str:
+    return " + ".join(f"x{j}" for j in range(d)) + " ~ 1"
+
+
+def peak() -> float:
+    """Bytes of memory that this process has had at most."""
+    return 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def cpu() -> float:
+    return time.process_time()
+
+
+def started(model: Any, executor: OneProcess, components: int = K) -> Climb:
+    """A climb of so many components, without births and merges."""
+    rows = model.statistics(model.exponential())
+    batches, size = nm.MemoizedVB().division(rows.n)
+    memory = Memory(rows.side, model.prior.mass, Batches(rows, batches, round_size=size, executor=executor))
+    some = rows.take(np.arange(min(20_000, rows.n)))
+    N, s = seeded(some, components, np.random.default_rng(1), "k-means++")
+    memory.start(N * rows.n / N.sum(), s * rows.n / N.sum())
+    return Climb(memory, Settings(10**6, 0.0), np.random.default_rng(2))
+
+
+def of_a_pass(folder: Path, n: int = 5_000_000, passes: int = 3) -> None:
+    above = peak()
+    for rows in (n // 2, n):
+        path = folder / f"{rows}.parquet"
+        if not path.exists():
+            _in_process(write, path, rows)
+        begun = cpu()
+        model = nm.Model(formula(), path)
+        print(f"{rows:,} x {D}, {path.stat().st_size / 1e6:.0f} MB: model made in {cpu() - begun:.1f} CPU s", flush=True)
+        with OneProcess().open() as one:
+            climb = started(model, one)
+            climb.one_pass()
+            begun = cpu()
+            for _ in range(passes):
+                climb.one_pass()
+            whole = (cpu() - begun) / passes / rows
+            begun = cpu()
+            for span in climb.memory.batches.spans:
+                climb.memory.batches.rows.part(span.first, span.last)
+            reading = (cpu() - begun) / rows
+        print(
+            f"  {climb.memory.n_components} components: {1e6 * whole:.2f} CPU us a row and pass, reading {1e6 * reading:.2f}, "
+            f"the rest {1e6 * (whole - reading):.2f}; peak {(peak() - above) / 1e6:.0f} MB above the imports", flush=True,
+        )
+
+
+def _in_process(function: Any, *arguments: Any) -> None:
+    """What memory it takes is not this process's."""
+    process = multiprocessing.get_context("spawn").Process(target=function, args=arguments)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"{function.__name__} ended with {process.exitcode}")
+
+
+def _limited(path: Path, extra: float) -> None:
+    before = peak()
+    space = 1024 * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * 4  # pages of 4,096 bytes
+    resource.setrlimit(resource.RLIMIT_AS, (int(space + extra), int(space + extra)))
+    fit = nm.fit(formula(), path, method=nm.MemoizedVB(components=K, births=False, passes=3), rng=1)
+    print(
+        f"file of {path.stat().st_size / 1e6:.0f} MB, {extra / 1e6:.0f} MB of address space beyond the imports: {fit.model.n_obs:,} rows, "
+        f"{len(fit.passes)} passes, {fit.n_clusters} clusters, peak {(peak() - before) / 1e6:.0f} MB above the imports", flush=True,
+    )
+
+
+def memory(folder: Path, n: int = 5_000_000, extra: float = 400e6) -> None:
+    """A limit of address space that the file alone would break."""
+    path = folder / f"{n}.parquet"
+    if not path.exists():
+        _in_process(write, path, n)
+    _in_process(_limited, path, extra)
+
+
+def _passes(path: Path, passes: int, results: Any = None) -> float:
+    """Seconds of passes in one process, after one that is not counted."""
+    model = nm.Model(formula(), path)
+    with OneProcess().open() as one:
+        climb = started(model, one)
+        climb.one_pass()
+        begun = time.perf_counter()
+        for _ in range(passes):
+            climb.one_pass()
+        took = (time.perf_counter() - begun) / passes
+    if results is not None:
+        results.put(took)
+    return took
+
+
+def scaling(folder: Path, n: int = 1_000_000, passes: int = 3) -> None:
+    """Seconds a pass: this process, two independent ones at once, and clusters of one and two workers."""
+    from distributed import Client, LocalCluster
+
+    path = folder / f"{n}.parquet"
+    if not path.exists():
+        _in_process(write, path, n)
+    alone = _passes(path, passes)
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    both = [context.Process(target=_passes, args=(path, passes, queue)) for _ in range(2)]
+    for process in both:
+        process.start()
+    together = max(queue.get() for _ in both)
+    for process in both:
+        process.join()
+    gain = 2 * alone / together
+    print(f"{n:,} x {D}, a pass: one process {alone:.2f} s, two independent ones at once {together:.2f} s: {gain:.2f} times as much done")
+    model, of_one, found = nm.Model(formula(), path), 0.0, {}
+    for rows in (n // 20, n // 80, n // 400):
+        for workers in (1, 2):
+            with LocalCluster(
+                n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="2GB",
+            ) as cluster, Client(cluster) as client, executor_of(client).open() as run:
+                climb = started(model, run)
+                batches = -(-n // rows)
+                climb.memory.batches = Batches(climb.memory.batches.rows, batches, round_size=max(batches // 5, 1), executor=run)
+                climb.memory.start(climb.memory.factors.N, climb.memory.factors.s)
+                climb.one_pass()
+                begun = time.perf_counter()
+                for _ in range(passes):
+                    climb.one_pass()
+                took = (time.perf_counter() - begun) / passes
+                found[rows, workers] = climb.memory.bound()
+            if workers == 1:
+                of_one = took
+                print(f"  batches of {rows:,} rows, five rounds: one worker {took:.2f} s ({alone / took:.2f} of this process)", end="")
+            else:
+                fast = of_one / took
+                print(f", two {took:.2f} s: {fast:.2f} times as fast, {fast / gain:.2f} of two independent ones", flush=True)
+    for rows in (n // 20, n // 80, n // 400):
+        assert found[rows, 1] == found[rows, 2], "bounds of one and two workers differ"
+
+
+def messages(d: int = 64, components: int = 200, rows: int = 2048) -> dict[str, float]:
+    """Sizes and times behind a projection: of d zero-mean responses and so many components."""
+    X = np.random.default_rng(1).normal(size=(rows, d))
+    model = nm.Model(data=X, family=nm.Gaussian(known_mean=0.0, nu=d + 2.0, scale=np.eye(d)))
+    side = model.exponential()
+    statistics = model.statistics(side)
+    with one_blas_thread():
+        N, s = seeded(statistics, components, np.random.default_rng(1), "random")
+        held = Memory(side, model.prior.mass, Batches(statistics, 1))
+        held.start(N, s)
+        step = LocalStep(held.factors.eta, held.factors.const, None, None, False)
+        begun = cpu()
+        found = step(statistics, Span(0, 0, rows))
+        of_row = (cpu() - begun) / rows
+        begun = cpu()
+        added(found, found)
+        of_sum = cpu() - begun
+        begun = cpu()
+        held.refresh()
+        of_factors = cpu() - begun
+    sizes = {"result": float(len(pickle.dumps(found))), "parameters": float(len(pickle.dumps(step)))}
+    out = sizes | {"row": of_row, "sum": of_sum, "factors": of_factors}
+    print(
+        f"d = {d}, {components} components: a result {out['result'] / 1e6:.2f} MB, parameters {out['parameters'] / 1e6:.2f} MB, "
+        f"{1e6 * of_row:.1f} CPU us a row, a sum of two results {1e3 * of_sum:.2f} ms, new factors {1e3 * of_factors:.1f} ms"
+    )
+    return out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", nargs="*", default=["pass", "memory", "scaling", "messages"])
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--folder", type=Path, default=None)
+    options = parser.parse_args()
+    print(f"{os.cpu_count()} processors, Python {sys.version.split()[0]}, NumPy {np.__version__}")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        for what in options.what:
+            if what == "messages":
+                messages()
+            else:
+                {"pass": of_a_pass, "memory": memory, "scaling": scaling}[what](folder, options.rows)
+
+
+if __name__ == "__main__":
+    main()

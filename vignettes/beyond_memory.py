@@ -1,0 +1,177 @@
+"""Data larger than memory, several processes, checkpoints, new rows.  `make docs` runs this script and writes docs/beyond_memory.md."""
+
+# %% [markdown]
+# # Variational inference beyond memory and beyond one process
+#
+# A variational fit goes through its rows in batches, and of a batch nothing is needed but sums. So the rows may stay in a file, or anywhere, and
+# the batches may be visited by several processes. Nothing of that changes a number: the results below are compared to the bit.
+#
+# ## A fit from a file
+
+# %%
+import tempfile
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import nrmmix as nm
+
+folder = Path(tempfile.mkdtemp())
+rng = np.random.default_rng(1)
+z = rng.integers(5, size=30_000)
+table = pd.DataFrame(rng.normal(size=(30_000, 2)) + 5 * np.stack([z % 2, z // 2], axis=1), columns=["a", "b"])
+table.to_parquet(folder / "points.parquet", row_group_size=10_000)
+table.to_csv(folder / "points.csv", index=False)
+
+fit = nm.fit("a + b ~ 1", folder / "points.parquet", method="memoized_vb", rng=1)
+fit
+
+# %% [markdown]
+# Data may be
+#
+# | | loaded in parts of |
+# |---|---|
+# | a `.parquet` file, or a folder of them (the extra `nrmmix[parquet]`) | row groups; those of about 65,536 rows serve best |
+# | a `.csv` file | 1 MB of text |
+# | a `.npy` file, a `numpy.memmap` | 16,384 rows |
+# | an object with `n_batches` and `load(b)`, which gives part `b` as a table or a sparse matrix | its own |
+# | a list of tables, or a function that begins anew with them whenever it is called | its own |
+#
+# Formulas work on all of them, as long as they learn nothing from the whole column (`scale`, splines). Before the fit the source is gone through
+# three times: for types, levels and gaps, to check and to count, and for the variances that default hyperparameters are taken from, which are
+# those of a table in memory to the bit. In the model is no array as long as the data. Rows with missing values are dropped and counted, refused or
+# kept, as `missing=` says. Here the same fit from other sources:
+
+# %%
+class Source:
+    n_batches = 6
+
+    def load(self, b):
+        return table.iloc[b * 5000 : (b + 1) * 5000]
+
+
+others = {"in memory": table, "csv": folder / "points.csv", "object": Source(), "list": [table[:100], table[100:]]}
+pd.Series({name: nm.fit("a + b ~ 1", data, method="memoized_vb", rng=1).elbo == fit.elbo for name, data in others.items()}, name="same bound")
+
+# %% [markdown]
+# Every visit of a batch compares its bytes with those of the first visit, so that data that change between passes end the fit and do not mix into
+# it.
+#
+# ## Batches, rounds, executors
+#
+# The batches of a round are visited at the same parameters and summed in a tree whose form follows from their number: still coordinate ascent of
+# the bound. Numbers depend on `batches=` and `round_size=`, and not on who visits the batches: `executor=` is None (this process), `"threads"`, a
+# number of threads, or a client of `dask.distributed`. The linear algebra is held to one thread each, as sums of several threads differ in the
+# last bits. By default a batch has at most 65,536 rows, and there are at most 20 rounds.
+
+# %%
+def elbo(**options):
+    return nm.fit("a + b ~ 1", folder / "points.parquet", method=nm.MemoizedVB(batches=8, **options), rng=1).elbo
+
+
+pd.Series({
+    "rounds of 4, one process": elbo(round_size=4), "rounds of 4, two threads": elbo(round_size=4, executor=2), "rounds of 1": elbo(),
+}).map("{:.9f}".format)
+
+# %% [markdown]
+# A cluster (the extra `nrmmix[dask]`), in a script that begins its work under `if __name__ == "__main__":`, as all that start processes must:
+#
+#     from dask.distributed import Client
+#     client = Client("tcp://scheduler:8786")           # or LocalCluster(n_workers=8, threads_per_worker=1)
+#     nm.fit("a + b ~ 1", "points.parquet", method=nm.MemoizedVB(executor=client))
+#
+# Workers need the same version of nrmmix and must reach the file by its name. Parameters and sums are results of tasks, nothing is scattered and
+# there are no actors: what a worker held that dies is computed anew, to the same bits. A round has the same batches in every pass. What must be
+# remembered of earlier visits is then one sum a round, kept where the fit runs; batches remember nothing, and births, merges and sorting touch no
+# worker.
+#
+# ## Checkpoints
+#
+# With `checkpoint=` all that the fit knows is written after each pass, in place of the file before, which stays whole should the disk be full. The
+# same call goes on from there, and so does `nm.resume`; both refuse a checkpoint of another model, other options or other data.
+
+# %%
+path = folder / "run.npz"
+stopped = nm.Model("a + b ~ 1", folder / "points.parquet").fit(nm.MemoizedVB(checkpoint=path), rng=1, time_limit=0.001)
+len(stopped.passes), nm.resume(path).elbo == fit.elbo
+
+# %% [markdown]
+# ## Predictions for files
+#
+# `predict` and `log_density` take sources too, part by part, and with `out=` write to a file:
+
+# %%
+written = fit.predict(folder / "points.csv", kind="cluster", out=folder / "labels.parquet")
+pd.read_parquet(written).head(3)
+
+# %% [markdown]
+# From a shell:
+#
+#     nrmmix fit "a + b ~ 1" --data points.parquet --method memoized_vb --checkpoint run.npz --save fit.npz
+#     nrmmix resume run.npz
+#     nrmmix predict fit.npz --data points.parquet --kind cluster --out labels.parquet
+#
+# ## New rows
+#
+# `update` adds rows to a fit whose own rows may be gone: they keep their probabilities of the components. Components that new rows alone are in can
+# be born. The bound is that of the rows seen.
+
+# %%
+new = pd.DataFrame(rng.normal(size=(2000, 2)) + [2.5, 16.0], columns=["a", "b"])
+later = fit.update(new)
+pd.DataFrame({name: [one.model.n_obs, one.n_clusters, one.elbo] for name, one in {"before": fit, "after": later}.items()},
+             index=["rows", "clusters", "bound"])
+
+# %% [markdown]
+# ## What it takes
+#
+# `python -m benchmarks.streams` measures; on a machine of two processors that others used as well:
+#
+# MEASURED
+#
+# ## A projection
+#
+# For 1e9 rows of 64 responses and 200 components of full covariance with a known mean. A result of a batch has K (S + 2) numbers, S = 2,080
+# statistics: 3.3 MB, and as much go out as parameters. Visiting a row takes 76 CPU microseconds (measured on a busy machine), so that a batch of
+# 65,536 rows takes 5 s. The 15,259 batches sent one by one would bring 51 GB a pass to the process of the fit; summed in a tree on the workers it
+# is one result a round. Beside the visits a round has its tasks (1 ms of the scheduler each, about what was measured), the parameters, which go from
+# worker to worker, and the levels of the tree, each with one transfer at 1 Gbit/s and one sum.
+
+# %%
+rows, d, K = 1e9, 64, 200
+S = d * (d + 1) // 2
+result = 8.0 * K * (S + 2)
+batches, rounds, second_of_row, bandwidth, of_task, of_sum, of_factors = int(np.ceil(rows / 65_536)), 20, 76e-6, 125e6, 1e-3, 1e-3, 0.03
+
+
+def seconds(workers):
+    each = batches / rounds
+    visits = np.ceil(each / workers) * 65_536 * second_of_row
+    levels = np.ceil(np.log2(each))
+    travel = (np.ceil(np.log2(workers + 1)) + levels) * result / bandwidth + levels * of_sum
+    return rounds * (visits + travel + 3 * each * of_task + of_factors), rounds * visits
+
+
+workers = np.array([1, 2, 5, 10, 20, 50, 100, 200])
+times = np.array([seconds(w) for w in workers])
+pd.DataFrame({
+    "hours a pass": times[:, 0] / 3600, "of these visits": times[:, 1] / times[:, 0], "times as fast": times[0, 0] / times[:, 0],
+    "GB a pass to the fit": rounds * result / 1e9, "GB one by one": batches * result / 1e9,
+}, index=pd.Index(workers, name="workers")).round(3)
+
+# %%
+figure, ax = plt.subplots(figsize=(5, 3.6), layout="constrained")
+ax.loglog(workers, times[:, 0] / 3600, marker="o", label="projected")
+ax.loglog(workers, times[0, 0] / 3600 / workers, linestyle=":", color="0.5", label="without anything but visits")
+ax.set(xlabel="workers", ylabel="hours a pass")
+ax.legend()
+
+# %% [markdown]
+# ## What it does not do
+#
+# - Chains, searches and density regression need their table in memory. So does `nm.Regression`, which takes its prior from all rows at once.
+# - What is drawn or asked row by row from a fit whose rows are not in memory needs `newdata=`: `simulate`, `augment`, pictures of the density.
+# - A part of an iterator that lies before the last one costs going through all before it again: an object with `load(b)` does not.
+# - Rounds wait for their slowest batch; batches of less than 0.1 s lose to the scheduler.
