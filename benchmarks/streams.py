@@ -110,10 +110,14 @@ def _in_process(function: Any, *arguments: Any) -> None:
 
 
 def _limited(path: Path, extra: float) -> None:
+    few = path.with_name("few.parquet")
+    write(few, 5000)
+    method = nm.MemoizedVB(components=K, births=False, passes=3)
+    nm.fit(formula(), few, method=method, rng=1)  # whatever has to be loaded for a fit is there
     before = peak()
     space = 1024 * int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * 4  # pages of 4,096 bytes
     resource.setrlimit(resource.RLIMIT_AS, (int(space + extra), int(space + extra)))
-    fit = nm.fit(formula(), path, method=nm.MemoizedVB(components=K, births=False, passes=3), rng=1)
+    fit = nm.fit(formula(), path, method=method, rng=1)
     print(
         f"file of {path.stat().st_size / 1e6:.0f} MB, {extra / 1e6:.0f} MB of address space beyond the imports: {fit.model.n_obs:,} rows, "
         f"{len(fit.passes)} passes, {fit.n_clusters} clusters, peak {(peak() - before) / 1e6:.0f} MB above the imports", flush=True,

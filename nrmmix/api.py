@@ -39,9 +39,11 @@ class Model(Specification):
     formula : str, optional
         Responses joined by `+`, then `~`, then `1` (a mixture) or covariates (density regression).  Without a formula every column of
         the data is a response.
-    data : DataFrame, dict of columns, or ndarray (n, d) without a formula
+    data : DataFrame, dict of columns, or ndarray (n, d) without a formula; or a source
         The data: a DataFrame of pandas or polars, a table of Arrow, or anything with `to_pandas()`, `__arrow_c_stream__()` or
-        `__dataframe__()`.
+        `__dataframe__()`.  A source is loaded part by part and may be larger than memory: the path of a .parquet file or a folder of them,
+        of a .csv or a .npy file, a `numpy.memmap`, a list of tables, a function that begins anew with tables whenever it is called, or an
+        object with `n_batches` and `load(b)`.  Fits of sources are variational.
     family : Family or dict, optional
         Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these.  A dict has families by the
         names of their responses, as in `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are

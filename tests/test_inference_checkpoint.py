@@ -146,7 +146,9 @@ def test_another_model_and_other_files_are_refused(tmp_path):
         fitted(saved)
     for name, kind, message in (("run.txt", ValueError, r"must end in \.npz"), ("no/run.npz", FileNotFoundError, "there is no folder")):
         with pytest.raises(kind, match=message):
-            nm.MemoizedVB(checkpoint=tmp_path / name)
+            fitted(tmp_path / name)
+    kept = fitted(tmp_path / "kept.npz").save(tmp_path / "fit.npz")
+    assert nm.load(kept).options.checkpoint == str(tmp_path / "kept.npz")
 
 
 def test_a_full_disk_leaves_the_checkpoint_before(fit, tmp_path, monkeypatch):

@@ -26,14 +26,20 @@ def target(path: Any, ending: str, what: str) -> Path:
     Traceback (most recent call last):
     ValueError: the name of a saved fit must end in .npz, not 'fit.txt'.
     """
+    out = Path(named(path, ending, what))
+    check(out)
+    return out
+
+
+def named(path: Any, ending: str, what: str) -> str:
+    """A path as text, whose name has an ending; whether there can be such a file is not asked."""
     try:
         out = Path(path)
     except TypeError:
         raise TypeError(f"the path of {what} must be a string or a path, not {path!r}.") from None
     if out.suffix.lower() != ending:
         raise ValueError(f"the name of {what} must end in {ending}, not {str(out)!r}.")
-    check(out)
-    return out
+    return str(out)
 
 
 def check(out: Path) -> None:

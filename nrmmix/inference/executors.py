@@ -17,7 +17,11 @@ from nrmmix import __version__
 from nrmmix.common.machine import available_cores, one_blas_thread
 
 HELD = 0.4  # share of the workers' memory that parts may stay in
-EXTRA = 'executor= takes the Client of dask.distributed: pip install "nrmmix[dask]"'
+PATIENCE, TRIALS = 2.0, 4  # seconds after which it is asked whether the workers are still there; rounds that all of them may die in
+DEATHS = (
+    "workers of executor= died again and again over the same part, which most often is for want of memory: give them more of it, or more "
+    "batches, so that each is smaller."
+)
 
 
 class Span(NamedTuple):
@@ -136,29 +140,44 @@ class Dask(OneProcess):
     def gather(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join) -> Any:
         with self._in_words(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            of_all = self._submit(same, task)
-            tree = Tree(lambda a, b: self._submit(joined, join, a, b))
-            for span in spans:
-                tree.add(self._submit(visited, of_all, self._part(rows, span), span))
-            return tree.total().result()
+            for _ in range(TRIALS):
+                addresses = sorted(self.client.nthreads())
+                total = self._planned(rows, spans, task, join, addresses)
+                while True:
+                    try:
+                        return total.result(timeout=PATIENCE)
+                    except TimeoutError:
+                        if not {*addresses} & {*self.client.nthreads()}:
+                            # what is bound to workers that have all died waits for ever, with allow_other_workers too (distributed 2026.8)
+                            self.parts.clear()
+                            self.sources.clear()
+                            break
+            raise RuntimeError(DEATHS)
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        # Where it runs is left to the scheduler, which prefers the worker that holds the part: a task that names workers waits for ever,
-        # with allow_other_workers too, where all of them have died and others have come (distributed 2026.8).
-        return self.client.submit(function, *arguments, key=f"{function.__name__}-{self.run}-{next(self.number)}")
+    def _planned(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join, addresses: Sequence[str]) -> Any:
+        """The joined result as a task.  Parts are dealt out to the workers, and visited where they are."""
+        of_all = self._submit(same, task)
+        tree = Tree(lambda a, b: self._submit(joined, join, a, b))
+        for span in spans:
+            where = {"workers": [addresses[span.number % len(addresses)]], "allow_other_workers": True} if addresses else {}
+            tree.add(self._submit(visited, of_all, self._part(rows, span, where), span))
+        return tree.total()
 
-    def _part(self, rows: Rows, span: Span) -> Any:
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
+        return self.client.submit(function, *arguments, key=f"{function.__name__}-{self.run}-{next(self.number)}", **where)
+
+    def _part(self, rows: Rows, span: Span, where: dict[str, Any]) -> Any:
         """The part as a task: held from its first use on where all of them fit into the memory of the workers."""
         key = (id(rows), span.first, span.last)
         if key in self.parts:
             return self.parts[key]
         if not rows.is_streamed:  # rows of this process travel once
-            self.parts[key] = self._submit(same, rows.part(span.first, span.last))
+            self.parts[key] = self._submit(same, rows.part(span.first, span.last), **where)
             self.sources.setdefault(id(rows), (rows, None))  # an id lasts as long as what has it
             return self.parts[key]
         if id(rows) not in self.sources:
             self.sources[id(rows)] = rows, self._submit(same, rows)
-        loaded = self._submit(load, self.sources[id(rows)][1], span.first, span.last)
+        loaded = self._submit(load, self.sources[id(rows)][1], span.first, span.last, **where)
         if rows.n_bytes <= HELD * self._memory():
             self.parts[key] = loaded
         return loaded
@@ -178,10 +197,7 @@ class Dask(OneProcess):
         except Exception as error:
             name = type(error).__name__
             if name == "KilledWorker":
-                raise RuntimeError(
-                    "workers of executor= died again and again over the same part, which most often is for want of memory: give them more "
-                    "of it, or more batches, so that each is smaller."
-                ) from error
+                raise RuntimeError(DEATHS) from error
             if name in ("CommClosedError", "FutureCancelledError", "CancelledError", "TimeoutError") or isinstance(error, OSError):
                 if self.client.status == "running" and isinstance(error, OSError) and name not in ("CommClosedError", "TimeoutError"):
                     raise  # of a file, on a worker

@@ -45,7 +45,7 @@ class Variational(Method):
         if name == "executor":
             return executors.checked(value)
         if name == "checkpoint":
-            return None if value is None else str(files.target(value, ".npz", "a checkpoint"))
+            return None if value is None else files.named(value, ".npz", "a checkpoint")
         if name == "kappa":
             if not 0.5 < number(value) <= 1:
                 raise ValueError(f"kappa must be greater than 0.5 and at most 1, so that steps neither die out nor stay, not {value!r}.")
