@@ -128,17 +128,18 @@ class FactorPosterior(NamedTuple):
     def component_clusters(self) -> np.ndarray:
         """(K,) of each component the cluster that it counts for, of partitions of rows by their most probable components.
 
-        Clusters are numbered by their first rows; a component that is the most probable of no row counts for the cluster where most of it
-        lies.  Nothing is held of the rows.
+        Clusters are numbered by size, of equal ones by their first rows; a component that is the most probable of no row counts for the
+        cluster where most of it lies.  Nothing is held of the rows.
         """
         K, n = self.factors.n_components, self.rows.n
-        first, inside = np.full(K, n), np.zeros((K, K))
+        first, size, inside = np.full(K, n), np.zeros(K, np.int64), np.zeros((K, K))
         for some, r in self.blocks():
             best = r.argmax(axis=0)
             there, at = np.unique(best, return_index=True)
             first[there] = np.minimum(first[there], some.start + at)
+            size += np.bincount(best, minlength=K)
             inside += r @ np.eye(K)[best]
-        order = np.argsort(first, kind="stable")[: int((first < n).sum())]
+        order = np.lexsort([first, -size])[: int((size > 0).sum())]
         number = np.full(K, -1)
         number[order] = np.arange(len(order))
         return np.where(number >= 0, number, number[order][inside[:, order].argmax(axis=1)])
