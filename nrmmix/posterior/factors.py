@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nrmmix.model.families.exponential import Features, Stacked, Statistics
+from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.model.priors.sticks import Sticks
 from nrmmix.model.specification import Specification
@@ -109,7 +110,7 @@ class FactorPosterior(NamedTuple):
 
     specification: Specification
     factors: Factors
-    rows: Statistics  # those that were fitted
+    rows: Statistics | StreamedRows  # those that were fitted
     seed: int
     draws: int = 1  # of the random measure, for bands
 

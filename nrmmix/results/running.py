@@ -141,7 +141,7 @@ def _variational(path: Any, data: Any, executor: Any, progress: bool | None, tim
     """Go on with a variational fit."""
     from nrmmix.api import Model
 
-    saved = of_variational.find(path)
+    saved: Any = of_variational.find(path)
     parts, header = saved.header["model"], saved.header
     given = {part: decode(parts[part]) for part in ("prior", "family")} | {"missing": header.get("missing", "drop")}
     data = header.get("path") if data is None else data

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ from nrmmix.model.families.base import rows_of
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.files import parquet
-from nrmmix.model.frame.formula import ModelFrame, restored_frame
+from nrmmix.model.frame.formula import restored_frame
 from nrmmix.model.frame.sources import ENDINGS, Source, source_of
 from nrmmix.model.frame.streaming import Index, index_of, labelled, read_part, streamed
 from nrmmix.model.specification import Specification
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nrmmix.results.variational import VariationalResult
 
 OUT = (".parquet", ".csv")
-Table = pd.DataFrame | pd.Series
+Table: TypeAlias = pd.DataFrame | pd.Series
 
 
 def of_parts(model: Specification, newdata: Any, out: Any, of: Callable[[Any], Table], own_rows: bool = True,
@@ -76,7 +76,7 @@ def _parts(source: Source) -> Iterator[Any]:
 
 def _own(model: Specification) -> Iterator[Any]:
     """The rows that were fitted, without those that were dropped."""
-    frame = model.frame
+    frame: Any = model.frame  # a streamed one
     for part in frame.tables():
         used = read_part(frame, part, frame.missing)[2]
         if used.any():
@@ -120,7 +120,8 @@ def _written(tables: Iterable[Table], path: Path) -> Path:
 def own_clusters(posterior: FactorPosterior, of_component: np.ndarray) -> Iterator[pd.DataFrame]:
     """Part by part the most probable cluster of each fitted row, and the probability of the components that count for it."""
     share, factors = np.eye(int(of_component.max()) + 1)[of_component], posterior.factors  # (K, C)
-    for part, index in posterior.rows.parts():
+    rows: Any = posterior.rows  # streamed ones
+    for part, index in rows.parts():
         cluster, probability = np.empty(part.n, np.int64), np.empty(part.n)
         for start, stop, features in part.blocks(0, part.n):
             r = local_step(features, factors.eta, factors.const).r
@@ -136,6 +137,7 @@ def updated(fit: VariationalResult, new: Any, rng: Any, executor: Any) -> Variat
     model, frame, side = fit.model, fit.model.frame, fit.posterior.rows.side
     seed = np.random.SeedSequence((fit.seed, model.n_obs)) if rng is None else seed_sequence(rng)
     started, source = time.perf_counter(), new_source(new)
+    rows: Statistics | StreamedRows
     if source is None:
         larger, rows = _with_table(model, side, new)
     else:
@@ -155,7 +157,7 @@ def updated(fit: VariationalResult, new: Any, rng: Any, executor: Any) -> Variat
     return type(fit)(larger, outcome)
 
 
-def _missing(frame: ModelFrame) -> str:
+def _missing(frame: Any) -> str:
     """What is done with rows that miss some responses: as with those that were fitted."""
     if frame.is_streamed:
         return frame.missing
@@ -177,8 +179,10 @@ def _with_table(model: Specification, side: Stacked, new: Any) -> tuple[Specific
         where = index[int(np.flatnonzero(~np.isfinite(rows.dense).all(axis=0))[0])]
         raise ValueError(f"update: row {where!r} misses some of its responses, as no row did that was fitted; leave it out.")
     if frame.is_streamed:
-        ends = (np.fmin.reduce(y, axis=0), np.fmax.reduce(y, axis=0)) if isinstance(y, np.ndarray) and len(y) else (np.inf, -np.inf)
-        return _counted(model, Index(np.array([0, len(used)]), np.array([0, y.shape[0]]), "", *ends, False)), rows
+        ends: tuple[Any, Any] = np.inf, -np.inf
+        if isinstance(y, np.ndarray) and len(y):
+            ends = np.fmin.reduce(y, axis=0), np.fmax.reduce(y, axis=0)
+        return _counted(model, Index(np.array([0, len(used)]), np.array([0, y.shape[0]]), "", *ends, has_gaps=False)), rows
     if frame.is_sparse:
         data: Any = vstack([frame.response, y]).tocsr()
     else:
@@ -189,7 +193,7 @@ def _with_table(model: Specification, side: Stacked, new: Any) -> tuple[Specific
 
 def _counted(model: Specification, new: Index) -> Specification:
     """A model of the rows before and of new ones, which it cannot find again."""
-    frame = model.frame
+    frame: Any = model.frame
     low, high = (frame.places.low, frame.places.high) if frame.is_streamed else (np.inf, -np.inf)
     if not frame.is_streamed and not frame.is_sparse:
         low, high = np.fmin.reduce(frame.response, axis=0), np.fmax.reduce(frame.response, axis=0)

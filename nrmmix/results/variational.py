@@ -126,7 +126,8 @@ class VariationalResult(Result):
         """Clusters of the rows, or where these are not in memory of the components."""
         if not self.model.frame.is_streamed:
             return super()._estimate()
-        if self._clusters is None and self.model.frame.rows is None:
+        frame: Any = self.model.frame
+        if self._clusters is None and frame.rows is None:
             return np.arange(self.n_components)
         if self._clusters is None:
             self._clusters = self.posterior.component_clusters()

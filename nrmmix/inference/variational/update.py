@@ -17,6 +17,7 @@ from nrmmix.inference.variational.memory import Batches, Memory
 from nrmmix.inference.variational.merges import SLACK
 from nrmmix.inference.variational.options import MemoizedVB, Variational
 from nrmmix.model.families.exponential import Statistics
+from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.factors import Factors
 
@@ -73,8 +74,8 @@ class Continued(Memory):
 
 
 def updated(
-    rows: Statistics, mass: Hyperparameter, method: Variational, factors: Factors, bound: float, rng: np.random.Generator, first: int,
-    executor: Any = None,
+    rows: Statistics | StreamedRows, mass: Hyperparameter, method: Variational, factors: Factors, bound: float,
+    rng: np.random.Generator, first: int, executor: Any = None,
 ) -> tuple[Factors, float, list[Pass], bool]:
     """Factors and bound of the rows seen, new ones (`rows`) included; passes over these, numbered after the first; whether it converged."""
     is_memoized = isinstance(method, MemoizedVB)
