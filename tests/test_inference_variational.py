@@ -198,6 +198,11 @@ def test_saved_fits_come_back_to_the_bit(fit, tmp_path):
         nm.load(tmp_path / "bad.npz")
 
 
+def test_a_variational_fit_is_not_taken_up_as_a_run_of_chains(fit, tmp_path):
+    with pytest.raises(ValueError, match="holds a variational fit, which has come to its end"):
+        nm.resume(fit.save(tmp_path / "fit.npz"))
+
+
 def test_an_interrupt_keeps_the_last_whole_pass(monkeypatch):
     whole = nm.fit(FORMULA, FAITHFUL, method=nm.MemoizedVB(components=8, births=False, passes=3, batches=4), rng=1)
     real, calls = climb.visit, []
