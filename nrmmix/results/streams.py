@@ -61,7 +61,9 @@ def of_parts(model: Specification, newdata: Any, out: Any, of: Callable[[Any], T
 
 def new_source(newdata: Any) -> Source | None:
     """The source that new data are; None for a table, and for a word that can be no file."""
-    if isinstance(newdata, (str, os.PathLike)) and not (Path(newdata).exists() or Path(newdata).suffix.lower() in ENDINGS):
+    if isinstance(newdata, (str, os.PathLike)) and not Path(newdata).exists():
+        if Path(newdata).suffix.lower() in ENDINGS:
+            raise FileNotFoundError(f"there is no file {str(newdata)!r}.")
         return None
     return None if newdata is None else source_of(newdata)
 

@@ -29,10 +29,6 @@ class SourceChanged(RuntimeError):
     """The data behind a source are not what they were."""
 
 
-class NoFile(FileNotFoundError, TypeError):
-    """A name was given as data, and there is no such file: what was given is no table either."""
-
-
 class Source:
     """Base of the sources; parts are DataFrames with the columns `names`, or CSR matrices."""
 
@@ -234,7 +230,7 @@ def source_of(data: Any) -> Source | None:
 
     Raises
     ------
-    NoFile, ValueError, TypeError
+    FileNotFoundError, ValueError, TypeError
         If there is no such file, it is of another kind, or an iterator cannot begin anew.
 
     Examples
@@ -291,9 +287,9 @@ def _of_path(data: Any) -> Source | None:
     path = Path(data)
     text = os.fspath(data)
     if not path.exists():
-        if path.suffix.lower() not in ENDINGS:
-            return None
-        raise NoFile(f"there is no file {shown(str(text))}; give the path of one, or a table: read the file first, pandas.read_csv(path).")
+        if path.suffix.lower() in ENDINGS and path.suffix.lower() != ".csv":
+            raise FileNotFoundError(f"there is no file {shown(str(text))}; give the path of one, or a table.")
+        return None  # a name, which is no table
     if path.is_dir() or path.suffix.lower() in (".parquet", ".pq"):
         return ParquetSource(str(text))
     if path.suffix.lower() == ".csv":

@@ -68,7 +68,8 @@ def _to_frame(data: Any) -> pd.DataFrame:
     if isinstance(data, np.ndarray):
         return _from_array(data)
     if isinstance(data, (str, os.PathLike)):
-        raise TypeError(f"Data cannot be a name or path such as {shown(data)}; read the file first: pandas.read_csv(path).")
+        there = "" if os.path.exists(data) else " There is no such file."
+        raise TypeError(f"Data cannot be a name or path such as {shown(data)}; read the file first: pandas.read_csv(path).{there}")
     if hasattr(data, "toarray"):
         raise TypeError(f"Sparse matrices ({type(data).__name__}) are not supported yet; give data.toarray().")
     lazy = "data.collect()" if hasattr(data, "collect") else SUPPORTED
