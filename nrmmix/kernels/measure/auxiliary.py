@@ -83,14 +83,19 @@ def update_v(data, state, rng):
         if banded:
             first, last = state.band[g, 0], state.band[g, 1]
             outside = sum_of(psi[:first]) + sum_of(psi[last:])
+        lost = False
         for p in range(first, last):
             rest = state.A[p] - state.v[g] * K_row[p]
-            if rest < FORGET * state.A[p]:
-                rest = 0.0
-                for h in range(G):
-                    if h != g:
-                        rest += state.v[h] * state.K[h, p]
+            lost = lost or rest < FORGET * state.A[p]
             base[p] = tau + rest
+        if lost:
+            for p in range(first, last):
+                if state.A[p] - state.v[g] * K_row[p] < FORGET * state.A[p]:
+                    rest = 0.0
+                    for h in range(G):
+                        if h != g:
+                            rest += state.v[h] * state.K[h, p]
+                    base[p] = tau + rest
         x = slice_v(
             data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base[first:last], K_row[first:last],
             c[first:last], data.R0[first:last], outside, rng,
