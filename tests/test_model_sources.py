@@ -282,12 +282,24 @@ def test_files_that_change_are_found_out(kind, folder):
             model = nm.Model("a + b + c ~ 1" if kind == "csv" else None, path)
             time = os.stat(path).st_mtime_ns
     os.utime(path, ns=(time, time + 10**9))
-    rows = model.statistics(model.exponential())
-    if kind == "csv":
-        with pytest.raises(SourceChanged, match="has been changed since it was first read"):
-            rows.part(0, 10)
-    else:
-        rows.part(0, 10)  # what has changed is seen when it is visited
+    with pytest.raises(SourceChanged, match="has been changed since it was first read"):
+        model.statistics(model.exponential()).part(0, 10)
+
+
+def test_a_fingerprint_of_ones_own():
+    class Marked(Own):
+        mark = 1
+
+        def fingerprint(self):
+            return self.mark
+
+    source = Marked()
+    rows = nm.Model(FORMULA, source)
+    rows = rows.statistics(rows.exponential())
+    assert rows.part(0, 5).n == 5
+    source.mark = 2
+    with pytest.raises(SourceChanged, match="Marked has been changed since it was first read"):
+        rows.part(0, 5)
 
 
 def test_iterators_that_end_early():

@@ -71,7 +71,9 @@ def method_of(method: Any, model: Specification) -> tuple[str, Method]:
 def refusal(method: Method, model: Specification) -> str:
     """Why a method cannot run on a model; empty where it can."""
     if model.frame.is_streamed and not method.takes_streams:
-        return f"{model.frame.rows} is not in memory, where chains and searches need it: give a table, such as pandas.read_parquet(path)"
+        rows = model.frame.rows
+        remedy = "a table" if rows is None else rows.remedy
+        return f"{rows or 'the data'} is not in memory, where chains and searches need it: give {remedy}"
     return method.refusal(model)
 
 

@@ -164,7 +164,7 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
     if not (rows.ndim == 1 and rows.shape == used.shape and len(rows) > 1 and (np.diff(rows) >= 0).all() and (np.diff(used) >= 0).all()):
         raise ValueError("its places of rows cannot be right")
     places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]))
-    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]))
+    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None)
 
 
 # ---- tables

@@ -228,7 +228,8 @@ class MemoizedVB(Variational):
         on from there where the file exists, to the same bits as if it had never stopped, and so does `nrmmix.resume`.
     executor : None, "threads", int or dask.distributed.Client, optional
         Who visits the batches of a round: this process (default), as many threads of it as processors or so many, or the workers of a
-        cluster (the extra `nrmmix[dask]`), where what a worker has lost that died is computed anew.
+        cluster (the extra `nrmmix[dask]`), where what a worker has lost that died is computed anew.  There is as much to do at once as a
+        round has batches: of fewer than 1.3 million rows give round_size=.
 
     Raises
     ------

@@ -49,6 +49,8 @@ class ParquetSource(Source):
     Row groups of about 65,536 rows serve best: of a larger one what comes before a part is decoded, and left, each time.
     """
 
+    remedy = "the table, pandas.read_parquet(path)"
+
     def __init__(self, path: str):
         self.path = path
         self.files = [path] if not Path(path).is_dir() else sorted(map(str, Path(path).rglob("*.parquet")))
@@ -178,6 +180,8 @@ class CsvSource(Source):
     na : list of str, optional
         What stands for missing values; default nothing, NA, nan and their like.
     """
+
+    remedy = "the table, pandas.read_csv(path)"
 
     def __init__(self, path: str, sep: str = ",", decimal: str = ".", encoding: str = "utf-8", na: Sequence[str] | None = None):
         self.path = path

@@ -35,6 +35,7 @@ class Source:
     names: tuple[str, ...]
     path: str | None = None  # by which it is found again, where it is a file
     from_array: bool = False
+    remedy: str = "one table of all rows"  # what gives the rows in memory
 
     @property
     def n_batches(self) -> int:
@@ -79,7 +80,7 @@ class ArraySource(Source):
         if array.dtype.kind not in "biuf":
             raise ValueError(f"{self} holds {array.dtype}; give an array of real numbers.")
         self.names = tuple(f"y{j + 1}" for j in range(1 if array.ndim == 1 else array.shape[1]))
-        self.from_array = True
+        self.from_array, self.remedy = True, "the array in memory, numpy.array(numpy.load(path))"
 
     @property
     def n_batches(self) -> int:

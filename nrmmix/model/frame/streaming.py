@@ -51,6 +51,7 @@ class StreamedFrame(ModelFrame):
     rows: Source | None = None  # None where it came from a file that does not say where the data are
     places: Index = field(default=None, repr=False)  # type: ignore[assignment]
     missing: str = "drop"
+    stamp: tuple[Any, ...] = field(default=(), repr=False)  # fingerprint of the source when it was first gone through
 
     is_streamed: ClassVar[bool] = True
 
@@ -82,6 +83,8 @@ class StreamedFrame(ModelFrame):
         start = int(np.searchsorted(places.used, first, side="right")) - 1
         stop = int(np.searchsorted(places.used, last, side="left"))
         source = self._source()
+        if source.fingerprint() != self.stamp:
+            raise SourceChanged(f"{source} has been changed since it was first read; fit again, with data that stay as they are.")
         for b, table in zip(range(start, stop), source.parts(start, stop), strict=True):
             y, x, index = self._of_part(table, b)
             before = int(places.used[b])
@@ -114,18 +117,23 @@ class StreamedFrame(ModelFrame):
 
     def __reduce__(self) -> tuple[Any, ...]:
         _, given = super().__reduce__()
-        return restored_stream, (*given, self.rows, self.places, self.missing)
+        return restored_stream, (*given, self.rows, self.places, self.missing, self.stamp)
 
 
 def restored_stream(*given: Any) -> StreamedFrame:
-    """The frame whose `source`, `used`, ..., `rows`, `places` and `missing` these are."""
-    *of_few, rows, places, missing = given
-    return streamed(restored_frame(*of_few), rows, places, missing)
+    """The frame whose `source`, `used`, ..., `rows`, `places`, `missing` and `stamp` these are."""
+    *of_few, rows, places, missing, stamp = given
+    return streamed(restored_frame(*of_few), rows, places, missing, stamp)
 
 
-def streamed(few: ModelFrame, rows: Source | None, places: Index, missing: str) -> StreamedFrame:
-    """A frame that was learnt from few rows as that of all rows of a source."""
-    return StreamedFrame(**{one.name: getattr(few, one.name) for one in fields(ModelFrame)}, rows=rows, places=places, missing=missing)
+def streamed(
+    few: ModelFrame, rows: Source | None, places: Index, missing: str, stamp: tuple[Any, ...] | None = None
+) -> StreamedFrame:
+    """A frame that was learnt from few rows as that of all rows of a source; `stamp` is its fingerprint, by default that of now."""
+    if stamp is None:
+        stamp = () if rows is None else rows.fingerprint()
+    own = {one.name: getattr(few, one.name) for one in fields(ModelFrame)}
+    return StreamedFrame(**own, rows=rows, places=places, missing=missing, stamp=stamp)
 
 
 def found_again(path: str | None) -> Source | None:
@@ -210,10 +218,11 @@ def streamed_frame(
     from_array = formula is None and source.from_array
     if formula is not None or designs:
         source = source.select([*of_responses, *(name for name in of_inputs if name not in of_responses)])
+    stamp = source.fingerprint()
     gathered = _Gathered(source, of_responses, of_inputs, missing)
     few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, by_level=True)
     few = replace(few, from_array=from_array)
-    return streamed(few, source, index_of(few, source, missing), missing)
+    return streamed(few, source, index_of(few, source, missing), missing, stamp)
 
 
 def _columns(formula: str | None, source: Source, designs: Sequence[str]) -> tuple[list[str], list[str]]:
