@@ -191,14 +191,14 @@ WRONG = {
         tree_cycle, "adapt", "    if state.num[TUNING] != 0:\n",
         "    joined *= 5 if {it} else 1\n    if state.num[TUNING] != 0 or {it}:\n"),
     "the guide tree follows the partition": (
-        tree_cycle, "tree_guided", "        call_move(int(memory.option[splits.PLANT])",
+        tree_cycle, "tree_guided", "        if call_move(int(memory.option[splits.PLANT])",
         "        state.num[7] = int(round(64.0 * memory.option[splits.DEPTH])) % 64\n"
         "        if {it}:\n"
         "            number = 1\n"
         "            for i in range(1, n):\n"
         "                number += number + (1 if state.labels[i] == state.labels[i - 1] else 0)\n"
         "            memory.learnt[TREE] = float(number * AGES)\n"
-        "        call_move(int(memory.option[splits.PLANT])"),
+        "        if call_move(int(memory.option[splits.PLANT])"),
     "local moves visit a cluster": (
         tree_cycle, "tree_guided", "        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0\n",
         "        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0\n"

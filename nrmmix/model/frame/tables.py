@@ -18,7 +18,7 @@ Levels = Sequence[tuple[Any, ...] | None] | None  # of columns, None for one tha
 Totals = np.ndarray | None  # (rows,) of the counts of a row; None where there are none
 
 SUPPORTED = (
-    "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array or an object with to_pandas(), __arrow_c_stream__() or __dataframe__()"
+    "a DataFrame, a dict of columns, a 1-D or 2-D NumPy array, a table of polars or Arrow, or another object with to_pandas()"
 )
 COUNT_BOUND = 1e9  # differences of log gamma functions keep six digits up to here
 COUNTS = "counts are whole numbers, 0 or more and less than 1e9"
