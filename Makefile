@@ -20,7 +20,7 @@ demo: $(STAMP)
 
 # numba's cache does not notice edits in other modules: tests start from an empty one.  Threads of OpenBLAS would wait for each other.
 FRESH := cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
-	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR="$$cache" $(BIN)/python
+	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 NRMMIX_COMPILE_PROCESSES=1 NUMBA_CACHE_DIR="$$cache" $(BIN)/python
 PYTEST := $(FRESH) -m pytest -q
 
 # Two processes, which share what they compile.  Files in their order, for long tests are in the first folders: short ones fill the end.

@@ -60,6 +60,7 @@ def test_burn_in_and_mixing_of_trees(capsys, small_sets):
     assert len(rows_of(capsys.readouterr().out)) == 3 * 5
 
 
+@pytest.mark.nightly
 def test_switches_between_two_modes(capsys):
     from benchmarks import trees, two_modes
 

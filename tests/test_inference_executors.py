@@ -65,7 +65,7 @@ def test_sources_change_no_bit(fit, tmp_path):
     same(fit, nm.fit(FORMULA, tmp_path / "t.parquet", method=method(), rng=1))
 
 
-@pytest.mark.parametrize("name", ["vb", "stochastic_vb"])
+@pytest.mark.parametrize("name", ["vb", pytest.param("stochastic_vb", marks=pytest.mark.nightly)])
 def test_the_other_methods_take_sources_too(name):
     one, other = (nm.fit(FORMULA, data, method=name, rng=1) for data in (TABLE, [TABLE[:1000], TABLE[1000:]]))
     assert one.elbo == other.elbo and np.array_equal(one.factors.s, other.factors.s)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from support import pictures
+from support.cover import by_turns
 from support.pictures import FEW, MODELS, RUN, fitted, flat, labelled, legend, table
 
 import nrmmix as nm
@@ -234,7 +235,7 @@ UNSEEN = {
 }
 
 
-@pytest.mark.parametrize("name", UNSEEN)
+@pytest.mark.parametrize("name", by_turns(UNSEEN, 3, 1))
 def test_characters_that_are_not_seen_are_escaped(name):
     """In labels, ticks, titles and legends of every picture a name from the data neither breaks lines nor hides nor starts mathematics."""
     fit = UNSEEN[name]().fit(**RUN)

@@ -28,8 +28,8 @@ from nrmmix.inference.mcmc.store import KINDS
 from nrmmix.inference.methods import CYCLES
 from nrmmix.inference.search.grower import STARTS
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.checks import numbered_by_appearance, one_location_each
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.partitions import numbered_by_appearance, one_location_each
 from nrmmix.model.encoding import NotKnown, decode, decode_model, encode, encode_model, keeper
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification

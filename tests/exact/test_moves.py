@@ -139,7 +139,7 @@ class Mutant(nm.SplitMerge):
 
 @pytest.mark.parametrize(("wrong", "prior"), by_turns([
     (1, "DP(1)"), (0, "NGGP(0.8, 0.2)"), (1, "PY(0.9, 0.3)"), (2, "DP(1)"), (2, "NIG(0.7)"), (3, "PY(0.9, 0.3)"), (4, "DP(1)"),
-], 4))
+], 8, 7))
 def test_wrong_proposals_are_found(monkeypatch, wrong, prior):
     monkeypatch.setattr(Mutant, "entry", mutant())
     scans, draws = (5, 8000) if wrong == 4 else (0, 2500)

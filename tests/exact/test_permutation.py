@@ -95,7 +95,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", by_turns(WRONG, 3))
+@pytest.mark.parametrize("wrong", by_turns(WRONG, 4, 3))
 def test_wrong_ones_are_found(wrong):
     apart, limit = distance("DP(1)", FULL, WRONG[wrong], draws=3000)
     assert apart > 2 * limit

@@ -84,7 +84,7 @@ class Mutant(nm.SplitMerge):
     entry: ClassVar = None
 
 
-@pytest.mark.parametrize("wrong", by_turns([None, (WRONG[0],), (WRONG[1],)], 3, 1), ids=["right", "splits", "merges"])
+@pytest.mark.parametrize("wrong", by_turns([None, (WRONG[0],), (WRONG[1],)], 4, 3), ids=["right", "splits", "merges"])
 def test_wrong_reaches_are_found(monkeypatch, wrong):
     propose, move = (inspect.getsource(getattr(f, "py_func", f)) for f in (split_merge.propose, split_merge.split_merge.function))
     if wrong:

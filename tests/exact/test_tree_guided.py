@@ -256,7 +256,7 @@ class Mutant(TreeGuided):
     ("rho is adapted for ever", {"global_moves": 3, "eta": 1.0}),
     ("the guide tree follows the partition", {"global_moves": 2, "scan_share": 0.0}),
     ("local moves visit a cluster", {"global_moves": 1, "local_moves": True}),
-], 3))
+], 10, 9))
 def test_wrong_moves_are_found(monkeypatch, wrong, options):
     monkeypatch.setattr(Mutant, "entry", mutants()[2])
     number = 1 + list(WRONG).index(wrong) if wrong else 0

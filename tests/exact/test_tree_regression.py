@@ -93,6 +93,7 @@ class Mutant(GlobalMoves):
         return tuple(option)
 
 
+@pytest.mark.nightly
 def test_wrong_moves_are_found(monkeypatch):
     source = inspect.getsource(guided).replace("from __future__ import annotations", "")
     assert source.count(RIGHT) == 2

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reliability.amount import note, times
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.common import files
@@ -46,8 +47,7 @@ def stopped_again_and_again(model, path, **run):
     raise AssertionError("it does not end")
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("method", ["auto", "split_merge", "slice"])
+@pytest.mark.parametrize(("name", "method"), each_once(MODELS, ["auto", "split_merge", "slice"]))
 def test_a_run_that_goes_on_from_its_file_ends_with_the_same_bits(models, name, method, tmp_path):
     model = models[name]
     whole = model.fit(method, **RUN)

@@ -23,8 +23,10 @@ def each_once(*axes: Iterable[Any]) -> list[Any]:
 
 
 def by_turns(cases: Iterable[Any], of: int = 2, first: int = 0) -> list[Any]:
-    """Cases for `pytest.mark.parametrize`, each a value or a tuple of values: every second, or `of`-th; the others are marked `nightly`."""
-    return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=() if j % of == first else pytest.mark.nightly)
-        for j, case in enumerate(cases)
-    ]
+    """Cases for `pytest.mark.parametrize`, each a value, a tuple of values or a `pytest.param`: every `of`-th.
+
+    The others are marked `nightly`; those that are marked already do not count.
+    """
+    made = [case if hasattr(case, "marks") else pytest.param(*(case if isinstance(case, tuple) else (case,))) for case in cases]
+    turns = itertools.count()
+    return [case if case.marks or next(turns) % of == first else pytest.param(*case.values, marks=pytest.mark.nightly) for case in made]

@@ -12,10 +12,14 @@ from nrmmix.common.messages import one_of
 from nrmmix.common.registry import code, is_own, plugin, plugins
 from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.inference.method import Method
+from nrmmix.kernels import chain as loop
+from nrmmix.kernels.ahead import Needed
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.entry import ENTER_T, RUN_T, START_T, listed
 from nrmmix.kernels.measure import auxiliary, hyper
-from nrmmix.kernels.moves import algorithm8
+from nrmmix.kernels.moves import algorithm8, gibbs
+from nrmmix.model.pack import data_of
 
 if TYPE_CHECKING:
     from nrmmix.inference.mcmc.sampling import Run
@@ -164,6 +168,20 @@ def _calls(move: Move) -> tuple[int, ...]:
         if "entry" in vars(one):
             break
     return layout.ENTRIES
+
+
+def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
+    """All that chains of the model call, in the order in which others should compile it: what takes longest, or is needed last, first."""
+    with listed() as families:
+        data_of(model, entries_of(cycle))
+    with listed() as moves:
+        program(cycle, model)
+    with listed() as updates:
+        update_addresses(model)
+    enters = [Needed.of(gibbs.gibbs.function), Needed.of(gibbs.enter.py_func, ENTER_T)]
+    loops = [Needed.of(loop.run.py_func, RUN_T), Needed.of(loop.start.py_func, START_T)]
+    chains = [*(Needed.of(entry.function) for entry in moves), *enters, *loops]
+    return list(dict.fromkeys([*chains, *(Needed.of(entry.function) for entry in reversed(families + updates))]))
 
 
 def update_addresses(model: Specification) -> np.ndarray:

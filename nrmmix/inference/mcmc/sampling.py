@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import Stop, stoppable
+from nrmmix.common.machine import available_cores
 from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import give_back, lent, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, enter, new_chain, resumed_chain
-from nrmmix.inference.mcmc.cycle import Cycle, update_addresses
+from nrmmix.inference.mcmc.cycle import Cycle, kernels_of, update_addresses
 from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
 from nrmmix.kernels import chain as loop
+from nrmmix.kernels.ahead import helped
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
@@ -123,7 +127,7 @@ def sample(
     with stoppable() as stop:
         room, run.most = _room(model, chains, draws, store)
         course = _Course(model, run, room)
-        with announced(), stop.preparing():  # kernels must not be loaded halfway
+        with _compiling(model, cycle), stop.preparing():  # kernels must not be loaded halfway
             starts = initial_labels(init, model.n_obs, chains)
             course.runs = [
                 new_chain(model, cycle, labels, lent(seed), course.store.each.part(0))
@@ -162,7 +166,7 @@ def go_on(
     with stoppable() as stop:
         room, run.most = _room(model, chains, draws, run.store, ahead, run.most)
         course = _Course(model, run, room, head=dict(run.draws) if before else None, seconds=run.seconds)
-        with announced(), stop.preparing():
+        with _compiling(model, run.cycle), stop.preparing():
             course.runs = [resumed_chain(model, run.cycle, point, course.store.each.part(0)) for point in run.checkpoints]
             for c, (chain, point) in enumerate(zip(course.runs, run.checkpoints, strict=True)):
                 course.store.attach(chain, c, point.ahead)
@@ -253,6 +257,13 @@ def _until_content(course: _Course, driver: Driver, began: float, limit: float) 
         drawn = length.next_round(drawn, most)
         if not driver.to(course.run.tune + drawn * course.run.thin, course.origin, course.run.thin):
             return False
+
+
+@contextmanager
+def _compiling(model: Specification, cycle: Cycle) -> Iterator[None]:
+    """Within the block kernels may be compiled: that is said, and processes on other cores help."""
+    with announced(), helped(partial(kernels_of, cycle, model), available_cores()):
+        yield
 
 
 def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:

@@ -34,6 +34,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
+from nrmmix.kernels.ahead import begins, wait_for
 from nrmmix.kernels.core import structs
 
 UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
@@ -157,7 +158,6 @@ class Nested(Library):
         return self._whole
 
 
-
 @register_pass(mutates_CFG=True, analysis_only=False)
 class KernelLowering(BaseNativeLowering):
     """numba's pass of the name `native_lowering`, for kernels that count no references."""
@@ -185,6 +185,7 @@ class KernelCompiler(Compiler):
     """numba's passes for what this module compiles."""
 
     def __init__(self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any):
+        begins()
         super().__init__(typingctx, targetctx, library, args, return_type, KernelFlags(flags), locals)
 
     def define_pipelines(self) -> list[Any]:
@@ -224,6 +225,10 @@ class Kernel(CPUDispatcher):
         without = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         self.nested = CPUDispatcher(py_func, locals, (targetoptions or {}) | without, pipeline_class)
         self._compiler.compile = self._wrapped
+
+    def compile(self, sig: Any) -> Any:
+        wait_for(self.py_func)
+        return super().compile(sig)
 
     def _wrapped(self, args: tuple[Any, ...], return_type: Any) -> Any:
         """The nested function behind a wrapper for Python."""

@@ -6,7 +6,8 @@ family or move from outside the package is one more address.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -16,8 +17,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from nrmmix.kernels.ahead import wait_for
 from nrmmix.kernels.core.jit import FAST, JIT, callback
-from nrmmix.kernels.core.state import Data, Memory, Rows, State
+from nrmmix.kernels.core.state import Data, Memory, Program, Rows, State
 from nrmmix.kernels.core.structs import as_entries_take, given_to_entry
 
 _f8, _i8 = types.float64, types.int64
@@ -25,6 +27,7 @@ _F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))
 _I1, _I2, _I3 = (types.Array(_i8, d, "C") for d in (1, 2, 3))
 _RNG = numba.typeof(np.random.default_rng(0))
 _U2 = types.Array(types.uint8, 2, "C")
+_S2 = types.Array(types.int32, 2, "C")
 _ROWS = types.NamedTuple((_F2, _U2, _I1, _I1, _F1, _F1), Rows)
 _DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I1, _F2, _I3, _F1), Data)
 _STATE = types.NamedTuple(
@@ -35,6 +38,7 @@ _STATE = types.NamedTuple(
     State,
 )
 _MEMORY = types.NamedTuple((_F1, _F1, _F1, _F1, _I1), Memory)
+_PROGRAM = types.NamedTuple((_I1, _I2, _F2, _F2, _F2, _F2, _F1, _I1), Program)
 
 # (rows, stat, block, k): make column k the statistics of no observation; parameters held in it stay
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
@@ -73,6 +77,11 @@ MOVE_T = _i8(_DATA, _STATE, _MEMORY, _RNG)
 # (data, state, rng): status of an update of all else than the partition
 STEP_T = _i8(_DATA, _STATE, _RNG)
 
+# What Python calls kernels of a chain with, so that they can be compiled ahead: `chain.start`, `chain.run`, `gibbs.enter`
+START_T = (_DATA, _STATE, _I1)
+RUN_T = (_DATA, _STATE, _RNG, _PROGRAM, _I1, _i8, _i8, _S2, _S2, _F2, _F2, _F3, _F2, _F2, _I1)
+ENTER_T = (_i8, _DATA, _STATE, _MEMORY, _RNG)
+
 _python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, when nothing is compiled
 
 
@@ -93,11 +102,29 @@ class Entry:
             _python_functions[id(self)] = self.function
             return id(self)
         if self._compiled is None:
+            if _listed is not None:
+                _listed.append(self)
+                return 0
+            wait_for(self.function)
             options: dict[str, Any] = {"forceinline": True, "_nrt": False}
             if self.fast:
                 options["fastmath"] = set(FAST)
             self._compiled = callback(self.signature, self.function, **options)
         return self._compiled.address
+
+
+_listed: list[Entry] | None = None
+
+
+@contextmanager
+def listed() -> Iterator[list[Entry]]:
+    """Within the block entry points are not compiled when their address is asked for, but put into this list."""
+    global _listed
+    before, _listed = _listed, []
+    try:
+        yield _listed
+    finally:
+        _listed = before
 
 
 def entry(signature: Any, *, fast: bool = False) -> Callable[[Callable[..., Any]], Entry]:

@@ -1,0 +1,176 @@
+"""Kernels that a run will call, compiled by other processes while this one compiles those that it needs first.
+
+What each process compiles goes to the cache on disk, where the others find it; it is the same code, whoever makes it.  A kernel belongs to
+the process that claims it first, by a file in a folder that they share.  A process that needs a kernel which another has claimed waits for
+it; where the other one dies, or has no luck, it compiles the kernel itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MOST
+MOST = 4  # each types again what kernels share, so that more gain little
+PAUSE = 0.02  # seconds
+
+_team: Team | None = None
+_begin: Callable[[], None] | None = None
+
+
+class Needed(NamedTuple):
+    """A kernel by its name, and the types by which Python calls it; an entry point has those itself."""
+
+    module: str
+    name: str
+    types: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], types: tuple[Any, ...] | None = None) -> Needed:
+        return cls(function.__module__, function.__qualname__, types)
+
+    def compile(self) -> None:
+        made = importlib.import_module(self.module)
+        for part in self.name.split("."):
+            made = getattr(made, part)
+        if self.types is None:
+            assert made.address
+        else:
+            made.compile(self.types)
+
+
+class Claims:
+    """Who compiles what: files in a folder."""
+
+    def __init__(self, folder: str):
+        self.folder = Path(folder)
+
+    def _file(self, one: tuple[str, str], end: str) -> Path:
+        return self.folder / f"{one[0]}.{one[1]}.{end}"
+
+    def claim(self, one: tuple[str, str]) -> bool:
+        """Whether nobody had claimed it."""
+        try:
+            self._file(one, "claimed").touch(exist_ok=False)
+        except OSError:
+            return False
+        return True
+
+    def finish(self, one: tuple[str, str]) -> None:
+        self._file(one, "finished").touch()
+
+    def is_finished(self, one: tuple[str, str]) -> bool:
+        return self._file(one, "finished").exists()
+
+
+class Team:
+    """This process and those that help it, from the first kernel that has to be compiled to the end of the block."""
+
+    def __init__(self, folder: str, needed: Sequence[Needed], helpers: int):
+        self.claims = Claims(folder)
+        self.names = {(one.module, one.name) for one in needed}
+        root = str(Path(__file__).parents[2])
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]), PROCESSES: "1"}
+        program = f"from {__name__} import help_out; help_out()"
+        self.helpers = []
+        for _ in range(helpers):
+            helper = subprocess.Popen(
+                [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                env=environment,
+            )
+            self.helpers.append(helper)
+            try:
+                with helper.stdin as to:  # type: ignore[union-attr]
+                    pickle.dump((folder, os.getpid(), list(needed)), to)
+            except OSError:  # it has ended
+                pass
+
+    def wait_for(self, one: tuple[str, str]) -> None:
+        """Until this process may compile it, or finds it on disk."""
+        if one not in self.names:
+            return
+        self.names.discard(one)
+        if self.claims.claim(one):
+            return
+        while not self.claims.is_finished(one) and any(helper.poll() is None for helper in self.helpers):
+            time.sleep(PAUSE)
+
+    def end(self) -> None:
+        for helper in self.helpers:
+            helper.terminate()
+        for helper in self.helpers:
+            helper.wait()
+
+
+@contextmanager
+def helped(needed: Callable[[], Sequence[Needed]], cores: int) -> Iterator[None]:
+    """Within the block other processes, if there are cores for them, compile too once something has to be compiled.
+
+    `needed` is called then, and gives all kernels that the block will call, those that take longest first.
+    """
+    global _team, _begin
+    asked = os.environ.get(PROCESSES, "")
+    helpers = (int(asked) if asked.isdigit() else min(cores, MOST)) - 1
+    if helpers < 1 or not sys.executable or _begin is not None or _team is not None:
+        yield
+        return
+    folder: list[TemporaryDirectory[str]] = []
+
+    def begin() -> None:
+        global _team
+        try:
+            folder.append(TemporaryDirectory(prefix="nrmmix-", ignore_cleanup_errors=True))
+            _team = Team(folder[0].name, needed(), helpers)
+        except OSError:  # no folder for it, no memory, no processes: this one compiles all
+            pass
+
+    _begin = begin
+    try:
+        yield
+    finally:
+        _begin = None
+        if _team is not None:
+            _team.end()
+            _team = None
+        for made in folder:
+            made.cleanup()
+
+
+def begins() -> None:
+    """To be called when a kernel is not on disk and is about to be compiled."""
+    global _begin
+    begin, _begin = _begin, None
+    if begin is not None:
+        begin()
+
+
+def wait_for(function: Callable[..., Any]) -> None:
+    """To be called before a kernel is compiled or loaded."""
+    if _team is not None:
+        _team.wait_for((function.__module__, function.__qualname__))
+
+
+def help_out() -> None:
+    """What a helper does: compile what nobody has claimed, until there is nothing left or nobody who needs it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the process that it helps
+    folder, parent, needed = pickle.load(sys.stdin.buffer)
+    claims = Claims(folder)
+    for one in needed:
+        if os.getppid() != parent:
+            return
+        if claims.claim(one[:2]):
+            try:
+                one.compile()
+            except Exception:  # who needs it tries again, and says what is wrong
+                pass
+            claims.finish(one[:2])

@@ -1,0 +1,173 @@
+"""Kernels that other processes compile for the one that needs them."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.processes import subprocess_of
+
+from nrmmix.kernels import ahead
+from nrmmix.kernels.ahead import Claims, Needed, Team, helped
+from nrmmix.kernels.core import jit
+
+compiled = pytest.mark.skipif(not jit.ROOTS_ONLY, reason="kernels are not compiled in our way")
+
+CALLED = """
+import json, sys
+import numpy as np
+import nrmmix as nm
+from nrmmix.inference.mcmc.cycle import kernels_of
+from nrmmix.inference.methods import method_of
+from nrmmix.kernels import chain
+from nrmmix.kernels.core import backend, entry
+from nrmmix.kernels.moves import gibbs
+
+asked = []
+entry.wait_for = backend.wait_for = lambda function: asked.append(function.__qualname__)
+x = np.linspace(0, 1, 9)
+table = {"y": x**2, "z": (1 - x) ** 3, "x": x}
+models = {
+    "mixture": lambda: nm.Model("y + z ~ 1", table),
+    "regression": lambda: nm.Model("y ~ x", table, prior=nm.NGGP(), kernel=nm.SquaredExponential(nm.LogNormal(-2, 1))),
+    "parameters": lambda: nm.Model("y + z ~ 1", table, family={"y": nm.SemiconjugateGaussian(), "z": nm.Gaussian("diagonal")}),
+}
+model = models[sys.argv[1]]()
+del asked[:]  # what building a model compiles
+name, cycle = method_of(sys.argv[2], model)
+listed = [one.name for one in kernels_of(cycle, model)]
+model.fit(method=name, draws=3, tune=3, chains=1, rng=1, progress=False)
+as_types = chain.run.signatures == [entry.RUN_T], chain.start.signatures == [entry.START_T], gibbs.enter.signatures == [entry.ENTER_T]
+print(json.dumps([asked, listed, as_types]))
+"""
+# Small ones, that look at starts and results and draw held parameters: what needs them compiles them.
+LEFT_OUT = {"redraw", "beyond_reach", "fill_log_prior_predictive"}
+
+
+@compiled
+@pytest.mark.parametrize(
+    "form, method", [("mixture", "gibbs"), ("mixture", "split_merge"), ("regression", "gibbs"), ("parameters", "gibbs")]
+)
+def test_the_list_is_what_a_fit_calls(form, method):
+    asked, listed, as_types = json.loads(subprocess_of(CALLED, form, method))
+    assert len(listed) == len(set(listed)) >= 10
+    assert set(listed) <= set(asked)
+    assert set(asked) - set(listed) <= LEFT_OUT
+    assert all(as_types)
+
+
+SMALL = [Needed("nrmmix.kernels.core.covariates", name) for name in ("box", "triangular", "epanechnikov", "laplace")]
+
+
+@compiled
+def test_each_kernel_is_compiled_by_one_process(tmp_path):
+    """This one takes the first, and finds the others on disk when it comes to them."""
+    script = """
+import json, os, sys, time
+from pathlib import Path
+from nrmmix.kernels import ahead
+from nrmmix.kernels.core import covariates
+from nrmmix.kernels.ahead import Claims, Needed, helped
+
+needed = [Needed("nrmmix.kernels.core.covariates", name) for name in sys.argv[1:]]
+with helped(lambda: needed[1:], 2):
+    assert covariates.box.address  # nobody else compiles it
+    team = ahead._team
+    while not all(team.claims.is_finished(one[:2]) for one in needed[1:]):
+        assert any(helper.poll() is None for helper in team.helpers)
+        time.sleep(0.01)
+    for one in needed[1:]:
+        assert getattr(covariates, one.name).address
+    folder = team.claims.folder
+    assert folder.exists()
+assert not folder.exists() and ahead._team is None and all(helper.returncode is not None for helper in team.helpers)
+found = [getattr(covariates, one.name)._compiled._cache_hits for one in needed]
+print(json.dumps(found))
+"""
+    found = json.loads(subprocess_of(script, *(one.name for one in SMALL), NUMBA_CACHE_DIR=str(tmp_path), NRMMIX_COMPILE_PROCESSES="2"))
+    assert found == [0, 1, 1, 1]
+
+
+@pytest.fixture
+def team(tmp_path):
+    made = Team(str(tmp_path), [Needed("no_such_module", "kernel"), *SMALL[:1]], 0)
+    yield made
+    made.end()
+
+
+def sleeper(seconds):
+    return subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"], stdin=subprocess.DEVNULL)
+
+
+def test_who_waits_goes_on_when_the_other_is_done_or_dead(team):
+    one, other = ("no_such_module", "kernel"), SMALL[0][:2]
+    assert team.claims.claim(one) and not team.claims.claim(one)
+    team.helpers = [sleeper(0.5)]
+    began = time.perf_counter()
+    team.wait_for(one)  # never finished
+    assert 0.3 < time.perf_counter() - began < 30
+    assert team.helpers[0].poll() == 0
+
+    team.helpers = [sleeper(60)]
+    team.claims.claim(other)
+    team.claims.finish(other)
+    began = time.perf_counter()
+    team.wait_for(other)
+    team.wait_for(other)  # once more, and for another one that nobody is to compile
+    team.wait_for(("module", "of nobody"))
+    assert time.perf_counter() - began < 10
+
+
+def test_what_this_process_has_claimed_it_never_waits_for(team):
+    team.helpers = [sleeper(60)]
+    began = time.perf_counter()
+    for _ in range(2):
+        team.wait_for(SMALL[0][:2])
+    assert time.perf_counter() - began < 10
+    assert not Claims(team.claims.folder).claim(SMALL[0][:2])
+
+
+def test_a_kernel_that_a_helper_cannot_compile_is_left_to_who_needs_it(tmp_path):
+    made = Team(str(tmp_path), [Needed("no_such_module", "kernel")], 1)
+    try:
+        assert made.helpers[0].wait(timeout=60) == 0
+        assert made.claims.is_finished(("no_such_module", "kernel"))
+    finally:
+        made.end()
+
+
+def test_a_helper_ends_with_the_process_that_it_helps(tmp_path):
+    script = f"""
+import os, sys
+from nrmmix.kernels.ahead import Needed, Team
+team = Team({str(tmp_path)!r}, [Needed("time", "sleep")] * 3, 1)
+print(team.helpers[0].pid, flush=True)
+os._exit(0)
+"""
+    pid = int(subprocess_of(script))
+    deadline = time.perf_counter() + 60
+    while Path(f"/proc/{pid}").exists() and time.perf_counter() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("processes, cores", [("1", 8), ("0", 8), ("", 1)])
+def test_no_helpers(processes, cores, monkeypatch):
+    monkeypatch.setenv(ahead.PROCESSES, processes)
+    with helped(lambda: pytest.fail("nobody asks for a list"), cores):
+        assert ahead._team is None
+
+
+def test_no_folder_is_no_reason_to_fail(tmp_path):
+    script = """
+from nrmmix.kernels import ahead
+from nrmmix.kernels.core import covariates
+with ahead.helped(lambda: [], 2):
+    print(covariates.box.address != 0)
+"""
+    (tmp_path / "cache").mkdir()
+    given = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(tmp_path / "nowhere"))
+    given |= {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NRMMIX_COMPILE_PROCESSES": "2"}
+    assert subprocess_of(script, **given).strip() == "True"
