@@ -1,9 +1,10 @@
 """Variational inference on problems with a known answer: CPU seconds of `fit`, clusters and bound.
 
-    python -m benchmarks.variational [PROBLEM ...] [--seeds 3] [--components K]
+    python -m benchmarks.variational [PROBLEM ...] [--seeds 3] [--components K] [--others] [--json FILE.json]
 
-Of each problem first full inference started at the true labels; then fits from one component with births and merges, or from K with
-merges alone.  A problem called `pass` compares a pass with its two products and the forming of statistics, and with twice the rows.
+Of each problem first full inference started at the true labels; then fits from one component with births and merges, where `--components`
+is given also from K with merges alone, and with `--others` full and stochastic inference and GreedyMerge from K or 25.  A problem called
+`pass` compares a pass with its two products and the forming of statistics, and with twice the rows.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 import nrmmix as nm
+from benchmarks import record
 from nrmmix.inference.variational.climb import Climb, Settings
 from nrmmix.inference.variational.memory import Batches, Memory
 from nrmmix.inference.variational.start import of_labels
@@ -99,10 +101,14 @@ def _fit(model: nm.Model, method: Any, seed: int, init: Any = "k-means++") -> tu
     return fit, time.process_time() - started
 
 
-def _say(name: str, fit: Any, seconds: float, best: float, model: nm.Model, labels: np.ndarray) -> None:
-    below = (best - fit.elbo) / model.n_obs
+def _say(name: str, fit: Any, seconds: float, best: float, model: nm.Model, labels: np.ndarray) -> dict[str, Any]:
+    below, alignment = (best - fit.elbo) / model.n_obs, _alignment(fit.labels, labels)
     print(f"{name:<34} {fit.n_clusters:>4} clusters  bound {fit.elbo:.2f} ({below:+.1e} nats a row below)  {seconds:6.2f} CPU s  "
-          f"{len(fit.passes):>3} passes  alignment {_alignment(fit.labels, labels):.3f}", flush=True)
+          f"{len(fit.passes):>3} passes  alignment {alignment:.3f}", flush=True)
+    return {
+        "fit": name.strip(), "clusters": fit.n_clusters, "bound": fit.elbo, "nats a row below the start at the true labels": below,
+        "CPU s": seconds, "passes": len(fit.passes), "alignment": alignment,
+    }
 
 
 def _alignment(found: np.ndarray, labels: np.ndarray) -> float:
@@ -112,7 +118,11 @@ def _alignment(found: np.ndarray, labels: np.ndarray) -> float:
     return float(table.max(axis=1).sum() / len(labels))
 
 
-def run(names: tuple[str, ...] = ("zero_mean", "topics"), seeds: int = 1, components: int | None = None, others: bool = False) -> None:
+def run(
+    names: tuple[str, ...] = ("zero_mean", "topics"), seeds: int = 1, components: int | None = None, others: bool = False,
+    json: str | None = None,
+) -> None:
+    tables: dict[str, list[dict[str, Any]]] = {}
     for name in names:
         problem = PROBLEMS[name]()
         started = time.process_time()
@@ -121,10 +131,10 @@ def run(names: tuple[str, ...] = ("zero_mean", "topics"), seeds: int = 1, compon
         print(f"{name}: {n:,} x {model.n_dim}, {len(np.unique(problem.labels))} components; model made in "
               f"{time.process_time() - started:.2f} CPU s")
         truth, seconds = _fit(model, nm.MemoizedVB(births=False, passes=300), 0, problem.labels)
-        _say("  from the true labels", truth, seconds, truth.elbo, model, problem.labels)
+        tables[name] = [_say("  from the true labels", truth, seconds, truth.elbo, model, problem.labels)]
         methods: dict[str, Any] = {"memoized, from 1": nm.MemoizedVB()}
         if components is not None:
-            methods = {f"memoized, from {components}": nm.MemoizedVB(components=components, births=False)}
+            methods |= {f"memoized, from {components}": nm.MemoizedVB(components=components, births=False)}
         if others:
             start = components or 25
             methods |= {
@@ -133,7 +143,9 @@ def run(names: tuple[str, ...] = ("zero_mean", "topics"), seeds: int = 1, compon
             }
         for what, method in methods.items():
             for seed in range(1, seeds + 1):
-                _say(f"  {what}, seed {seed}", *_fit(model, method, seed), truth.elbo, model, problem.labels)
+                tables[name].append(_say(f"  {what}, seed {seed}", *_fit(model, method, seed), truth.elbo, model, problem.labels))
+    if json:
+        record.write(json, "variational", {"seeds": seeds, "components": components, "others": others}, tables)
 
 
 def of_a_pass() -> None:
@@ -180,13 +192,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("problem", nargs="*", default=["zero_mean", "topics"], choices=[*PROBLEMS, "pass"])
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--components", type=int, help="start from so many with merges alone, not from one with births")
+    parser.add_argument("--components", type=int, help="start from so many too, with merges alone")
     parser.add_argument("--others", action="store_true", help="full and stochastic inference and GreedyMerge beside it")
+    record.option(parser)
     options = parser.parse_args()
     names = [options.problem] if isinstance(options.problem, str) else options.problem
     if "pass" in names:
         of_a_pass()
-    run(tuple(name for name in names if name != "pass"), options.seeds, options.components, options.others)
+    run(tuple(name for name in names if name != "pass"), options.seeds, options.components, options.others, options.json)
 
 
 if __name__ == "__main__":

@@ -133,3 +133,30 @@ def test_table_behind_auto(capsys, small_sets):
     rows = rows_of(capsys.readouterr().out)
     assert [len(row) for row in rows] == [6, 6]
     assert all(re.fullmatch(r"(\d\S*|inf); \(?\d\S*", cell) for row in rows for cell in row[1:5])
+
+
+def test_patches_and_noise():
+    """Patterns of the basis, patches put together again, and a mixture of patches that takes noise away, better than one Gaussian does."""
+    from benchmarks import patches
+
+    to = patches.basis()
+    np.testing.assert_allclose(to @ to.T, np.eye(63), atol=1e-12)
+    np.testing.assert_allclose(to.sum(axis=1), 0.0, atol=1e-12)
+    y, x = np.mgrid[:64, :64] / 64
+    image = 0.3 + 0.3 * x * y + 0.3 * (np.hypot(x - 0.5, y - 0.5) < 0.3)
+    once = np.ones_like(patches.patches_of(image))
+    np.testing.assert_allclose(patches.added(patches.patches_of(image), image.shape) / patches.added(once, image.shape), image)
+
+    rows = patches.patches_of(image.T[::-1]) @ to.T
+    rows += np.random.default_rng(1).normal(size=rows.shape) / 255
+    fits = [
+        nm.fit(data=rows, family=nm.Gaussian(known_mean=0.0), method=nm.VB(components=K, passes=20), rng=1) for K in (1, 8)
+    ]
+    weights, covariances = patches.mixture_of(fits[0])
+    np.testing.assert_allclose(covariances[0], rows.T @ rows / len(rows), rtol=0.03, atol=1e-4)
+    assert weights == pytest.approx([1.0])
+    noisy = image + patches.SIGMA * np.random.default_rng(2).normal(size=image.shape)
+    found = [noisy, *(patches.denoised(noisy, patches.mixture_of(fit)) for fit in fits)]
+    before, one, several = (patches.psnr(each, image) for each in found)
+    assert before == pytest.approx(20 * np.log10(1 / patches.SIGMA), abs=0.5)
+    assert several > one + 0.5 > before + 5

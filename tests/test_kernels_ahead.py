@@ -72,7 +72,7 @@ from nrmmix.kernels.core import covariates
 from nrmmix.kernels.ahead import Claims, Needed, helped
 
 needed = [Needed("nrmmix.kernels.core.covariates", name) for name in sys.argv[1:]]
-with helped(lambda: needed[1:], 2):
+with helped(lambda: needed[1:], 2, print):
     assert covariates.box.address  # nobody else compiles it
     team = ahead._team
     while not all(team.claims.is_finished(one[:2]) for one in needed[1:]):
@@ -86,8 +86,10 @@ assert not folder.exists() and ahead._team is None and all(helper.returncode is 
 found = [getattr(covariates, one.name)._compiled._cache_hits for one in needed]
 print(json.dumps(found))
 """
-    found = json.loads(subprocess_of(script, *(one.name for one in SMALL), NUMBA_CACHE_DIR=str(tmp_path), NRMMIX_COMPILE_PROCESSES="2"))
-    assert found == [0, 1, 1, 1]
+    given = {"NUMBA_CACHE_DIR": str(tmp_path), "NRMMIX_COMPILE_PROCESSES": "2"}
+    expected, found = subprocess_of(script, *(one.name for one in SMALL), **given).splitlines()
+    assert json.loads(found) == [0, 1, 1, 1]
+    assert float(expected) == pytest.approx(3 / (1 + ahead.GAIN))
 
 
 @pytest.fixture
@@ -153,18 +155,44 @@ os._exit(0)
     assert not Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.parametrize("processes, cores", [("1", 8), ("0", 8), ("", 1)])
-def test_no_helpers(processes, cores, monkeypatch):
+@pytest.mark.parametrize(("processes", "cores"), [("1", 8), ("0", 8), ("", 1), ("8", 1)])
+def test_helpers_are_no_more_than_wanted_and_needed(processes, cores, monkeypatch):
     monkeypatch.setenv(ahead.PROCESSES, processes)
-    with helped(lambda: pytest.fail("nobody asks for a list"), cores):
-        assert ahead._team is None
+    told = []
+    for missing in ([], [Needed("no_such_module", "kernel", seconds=7.0)]):  # there is nothing for a second process
+        with helped(lambda missing=missing: missing, cores, told.append):
+            with helped(lambda: pytest.fail("the outer list counts"), cores, told.append):
+                ahead.begins()
+            assert ahead._team is None
+    assert told == [0.0, 7.0]
+    with helped(lambda: pytest.fail("nothing is compiled"), cores, told.append):
+        pass
+
+
+@compiled
+def test_what_is_ready_is_not_compiled(tmp_path):
+    """Loaded, or on disk, by the same signature; not by another."""
+    script = """
+from nrmmix.kernels.ahead import Needed
+from nrmmix.kernels.core import covariates
+from nrmmix.kernels.core.entry import START_T
+from nrmmix.kernels import chain
+one, root = Needed("nrmmix.kernels.core.covariates", "box"), Needed("nrmmix.kernels.chain", "resume", START_T[:2])
+print(one.is_ready(), root.is_ready())
+one.compile(), root.compile()
+print(one.is_ready(), root.is_ready())
+print(root._replace(types=START_T).is_ready(), one._replace(module="no_such_module").is_ready())
+"""
+    first = subprocess_of(script, NUMBA_CACHE_DIR=str(tmp_path)).split()
+    assert first == ["False", "False", "True", "True", "False", "False"]
+    assert subprocess_of(script, NUMBA_CACHE_DIR=str(tmp_path)).split()[:2] == ["True", "True"]
 
 
 def test_no_folder_is_no_reason_to_fail(tmp_path):
     script = """
 from nrmmix.kernels import ahead
 from nrmmix.kernels.core import covariates
-with ahead.helped(lambda: [], 2):
+with ahead.helped(lambda: [], 2, lambda seconds: None):
     print(covariates.box.address != 0)
 """
     (tmp_path / "cache").mkdir()

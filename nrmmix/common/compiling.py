@@ -12,14 +12,14 @@ from nrmmix.common.progress import tell
 
 
 class _Announcer(event.Listener):
-    """Says so once in a process, with a `caution` where there is one."""
+    """Says so once in a process, with how long it will take and a `caution`, where these are known."""
 
-    said, caution = False, ""
+    said, caution, time = False, "", ""
 
     def on_start(self, _event: Any) -> None:
         if not self.said:
             self.said = True
-            tell(f"nrmmix: compiling kernels{self.caution}; later runs find them on disk ...")
+            tell(f"nrmmix: compiling kernels{self.time}{self.caution}; later runs find them on disk ...")
 
     def on_end(self, _event: Any) -> None:
         pass
@@ -31,6 +31,22 @@ _ANNOUNCER = _Announcer()
 def expect_longer(reason: str) -> None:
     """Compiling takes longer on this machine than it should, and who is told of it is told why."""
     _ANNOUNCER.caution = f" (slowly: {reason})"
+
+
+def expect(seconds: float) -> None:
+    """Compiling takes about so long, which who is told of it is told too."""
+    _ANNOUNCER.time = f", {text(5 * max(round(seconds / 5), 1))}"
+
+
+def text(seconds: int) -> str:
+    """In words.
+
+    Examples
+    --------
+    >>> text(25), text(120)
+    ('about 25 s', 'about 2 min')
+    """
+    return f"about {seconds} s" if seconds < 90 else f"about {round(seconds / 60)} min"
 
 
 @contextmanager

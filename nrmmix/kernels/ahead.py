@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MOST
 MOST = 4  # each types again what kernels share, so that more gain little
+GAIN = 0.7  # of a further process, for it starts later and types again what kernels share
 PAUSE = 0.02  # seconds
 
 _team: Team | None = None
@@ -29,24 +30,42 @@ _begin: Callable[[], None] | None = None
 
 
 class Needed(NamedTuple):
-    """A kernel by its name, and the types by which Python calls it; an entry point has those itself."""
+    """A kernel by its name, the types by which Python calls it (an entry point has those itself), and about how long compiling takes."""
 
     module: str
     name: str
     types: tuple[Any, ...] | None = None
+    seconds: float = 1.0
 
     @classmethod
-    def of(cls, function: Callable[..., Any], types: tuple[Any, ...] | None = None) -> Needed:
-        return cls(function.__module__, function.__qualname__, types)
+    def of(cls, function: Callable[..., Any], types: tuple[Any, ...] | None = None, seconds: float = 1.0) -> Needed:
+        return cls(function.__module__, function.__qualname__, types, seconds)
 
-    def compile(self) -> None:
+    def kernel(self) -> Any:
+        """The entry point, or what Python calls."""
         made = importlib.import_module(self.module)
         for part in self.name.split("."):
             made = getattr(made, part)
+        return made
+
+    def compile(self) -> None:
         if self.types is None:
-            assert made.address
+            assert self.kernel().address
         else:
-            made.compile(self.types)
+            self.kernel().compile(self.types)
+
+    def is_ready(self) -> bool:
+        """Whether nothing has to be compiled.  What cannot be found by its name alone, helpers leave to who needs it."""
+        try:
+            made = self.kernel()
+        except (ImportError, AttributeError):
+            return False
+        return made.is_ready if self.types is None else made.is_ready_for(self.types)
+
+
+def seconds(needed: Sequence[Needed], processes: int) -> float:
+    """About how long so many processes take to compile all: each further one is worth GAIN of the first."""
+    return max([one.seconds for one in needed] + [sum(one.seconds for one in needed) / (1.0 + GAIN * (processes - 1))])
 
 
 class Claims:
@@ -113,24 +132,30 @@ class Team:
 
 
 @contextmanager
-def helped(needed: Callable[[], Sequence[Needed]], cores: int) -> Iterator[None]:
+def helped(needed: Callable[[], Sequence[Needed]], cores: int, expect: Callable[[float], None]) -> Iterator[None]:
     """Within the block other processes, if there are cores for them, compile too once something has to be compiled.
 
-    `needed` is called then, and gives all kernels that the block will call, those that take longest first.
+    `needed` is called then, and gives all kernels that the block will call, those that take longest first; `expect` is told about how many
+    seconds those will take that are not on disk.
     """
     global _team, _begin
-    asked = os.environ.get(PROCESSES, "")
-    helpers = (int(asked) if asked.isdigit() else min(cores, MOST)) - 1
-    if helpers < 1 or not sys.executable or _begin is not None or _team is not None:
+    if _begin is not None or _team is not None:
         yield
         return
+    asked = os.environ.get(PROCESSES, "")
+    processes = max(int(asked) if asked.isdigit() else min(cores, MOST), 1) if sys.executable else 1
     folder: list[TemporaryDirectory[str]] = []
 
     def begin() -> None:
         global _team
+        missing = [one for one in needed() if not one.is_ready()]
+        used = min(processes, max(len(missing), 1))
+        expect(seconds(missing, used))
+        if used == 1:
+            return
         try:
             folder.append(TemporaryDirectory(prefix="nrmmix-", ignore_cleanup_errors=True))
-            _team = Team(folder[0].name, needed(), helpers)
+            _team = Team(folder[0].name, missing, used - 1)
         except OSError:  # no folder for it, no memory, no processes: this one compiles all
             pass
 

@@ -171,17 +171,22 @@ def _calls(move: Move) -> tuple[int, ...]:
 
 
 def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
-    """All that chains of the model call, in the order in which others should compile it: what takes longest, or is needed last, first."""
+    """All that chains of the model call, in the order in which others should compile it: what takes longest, or is needed last, first.
+
+    Seconds are those of a machine on which a first Gibbs fit takes 25 in one process.
+    """
     with listed() as families:
         data_of(model, entries_of(cycle))
     with listed() as moves:
         program(cycle, model)
     with listed() as updates:
         update_addresses(model)
-    enters = [Needed.of(gibbs.gibbs.function), Needed.of(gibbs.enter.py_func, ENTER_T)]
-    loops = [Needed.of(loop.run.py_func, RUN_T), Needed.of(loop.start.py_func, START_T)]
-    chains = [*(Needed.of(entry.function) for entry in moves), *enters, *loops]
-    return list(dict.fromkeys([*chains, *(Needed.of(entry.function) for entry in reversed(families + updates))]))
+    chains = [
+        *(Needed.of(entry.function, seconds=5.0) for entry in [*moves, gibbs.gibbs]), Needed.of(loop.run.py_func, RUN_T, 4.0),
+        Needed.of(gibbs.enter.py_func, ENTER_T), Needed.of(loop.start.py_func, START_T, 4.0),
+    ]
+    rest = [*(Needed.of(entry.function, seconds=3.0) for entry in updates), *(Needed.of(entry.function) for entry in reversed(families))]
+    return list(dict.fromkeys([*chains, *rest]))
 
 
 def update_addresses(model: Specification) -> np.ndarray:

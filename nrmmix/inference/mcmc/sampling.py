@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.common.compiling import announced
+from nrmmix.common.compiling import announced, expect
 from nrmmix.common.interrupts import Stop, stoppable
 from nrmmix.common.machine import available_cores
 from nrmmix.common.messages import count, seconds
@@ -262,7 +262,7 @@ def _until_content(course: _Course, driver: Driver, began: float, limit: float) 
 @contextmanager
 def _compiling(model: Specification, cycle: Cycle) -> Iterator[None]:
     """Within the block kernels may be compiled: that is said, and processes on other cores help."""
-    with announced(), helped(partial(kernels_of, cycle, model), available_cores()):
+    with announced(), helped(partial(kernels_of, cycle, model), available_cores(), expect):
         yield
 
 

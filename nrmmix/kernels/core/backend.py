@@ -30,7 +30,7 @@ from numba.core.compiler_lock import require_global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.cpu import CPUContext
 from numba.core.environment import Environment, lookup_environment
-from numba.core.registry import CPUDispatcher
+from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
@@ -230,6 +230,10 @@ class Kernel(CPUDispatcher):
         wait_for(self.py_func)
         return super().compile(sig)
 
+    def is_ready_for(self, types: tuple[Any, ...]) -> bool:
+        """Whether it is compiled, or on disk, for arguments of these types."""
+        return types in self.overloads or on_disk(self.py_func, types)
+
     def _wrapped(self, args: tuple[Any, ...], return_type: Any) -> Any:
         """The nested function behind a wrapper for Python."""
         self.nested.compile(args)
@@ -265,6 +269,17 @@ class Cache(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return (*super()._index_key(sig, codegen), digest())
+
+
+def on_disk(function: Callable[..., Any], signature: Any) -> bool:
+    """Whether the cache has a function by a signature as numba asks for it: types of arguments of a dispatcher, all of a callback."""
+    try:
+        cache = Cache(function)
+    except RuntimeError:  # no directory in which a cache could be written
+        return False
+    file = cache._cache_file
+    name = file._load_index().get(cache._index_key(signature, cpu_target.target_context.codegen()))
+    return name is not None and Path(file._data_path(name)).exists()
 
 
 def cached(made: Any, function: Callable[..., Any]) -> Any:

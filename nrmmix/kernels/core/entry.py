@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nrmmix.kernels.ahead import wait_for
-from nrmmix.kernels.core.jit import FAST, JIT, callback
+from nrmmix.kernels.core.jit import FAST, JIT, callback, on_disk
 from nrmmix.kernels.core.state import Data, Memory, Program, Rows, State
 from nrmmix.kernels.core.structs import as_entries_take, given_to_entry
 
@@ -111,6 +111,11 @@ class Entry:
                 options["fastmath"] = set(FAST)
             self._compiled = callback(self.signature, self.function, **options)
         return self._compiled.address
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is compiled, or on disk."""
+        return self._compiled is not None or on_disk(self.function, self.signature)
 
 
 _listed: list[Entry] | None = None

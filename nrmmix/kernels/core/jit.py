@@ -45,6 +45,11 @@ def callback(signature, function, **options):
         return cfunc(signature, **options)(function)
 
 
+def on_disk(function, signature):
+    """Whether it need not be compiled; where kernels are compiled in numba's own way nobody asks."""
+    return ROOTS_ONLY and backend.on_disk(function, signature)
+
+
 def kernel(function):
     """Compile a kernel in strict floating point.  It may not allocate: arrays are borrowed, and no references counted."""
     return _compiled(function, _nrt=False)
@@ -71,4 +76,4 @@ def variable(x):
     return x + 0
 
 
-__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "kernel", "variable"]
+__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "kernel", "on_disk", "variable"]
