@@ -1,4 +1,4 @@
-"""The experiments of Liang, Jordan & Taskar (2007, figure 3): burn-in and mixing of four hybrids of Gibbs, split-merge and permutation moves.
+"""Experiments of Liang, Jordan & Taskar (2007, figure 3): burn-in and mixing of four hybrids of Gibbs, split-merge and permutation moves.
 
     [NRMMIX_DATA_DIR=...] python -m benchmarks.permutation [--seconds 3] [--seeds 3] [--draws 1000] [--json FILE.json]
 
