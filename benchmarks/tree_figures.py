@@ -1,6 +1,6 @@
 """Experiments of Lee & Choi (2015, figures 3 to 5): its samplers, and the tree-guided moves that are exact, on its three data sets.
 
-    [NRMMIX_DATA_DIR=...] python -m benchmarks.tree_figures [--toy 3] [--large 12] [--words 30] [--seeds 3] [--json FILE.json]
+    [NRMMIX_DATA_DIR=...] python -m benchmarks.tree_figures [--toy 2] [--large 12] [--words 20] [--seeds 3] [--json FILE.json]
 
 Every chain starts as the paper's do, from trees on which points are put at random (words: from incremental clustering), and is followed for
 so many CPU seconds of one thread, the start included.  Of each: the joint log likelihood against time; the best of it; then, from where it
@@ -27,6 +27,7 @@ from benchmarks import record, trees
 from benchmarks.gibbs import data_sets
 
 POINTS = 30
+BLOCKS = {"3": 200, "4": 60, "5": 10}  # iterations of half of what is measured at least after the climb, by figure
 SPLIT_MERGE = [nm.SplitMerge(), nm.Gibbs()]
 PUBLISHED = nm.PublishedTreeGuided(global_moves=20, depth=2)
 
@@ -39,17 +40,18 @@ def methods(subset: int | None = None) -> dict[str, Any]:
     return found | {"published": PUBLISHED, "exact": "tree"}
 
 
-def followed(model: nm.Model, of_dp: nm.Model | None, method: Any, start: str, seed: int, seconds: float, truth: float | None
-             ) -> dict[str, Any]:
+def followed(
+    model: nm.Model, of_dp: nm.Model | None, method: Any, start: str, seed: int, seconds: float, truth: float | None, block: int
+) -> dict[str, Any]:
     """The climb of one chain, and what it does where it has got to."""
-    runner = trees.begun(model, method, start, seed, 200)
+    runner = trees.begun(model, method, start, seed, block)
     see = (lambda r: r.log_joint) if of_dp is None else (lambda r: of_dp.log_joint(np.unique(r.chain.state.labels, return_inverse=True)[1]))
     course = trees.follow(runner, seconds, see=see)
     wanted = np.geomspace(max(course.at[0], seconds / 1000), seconds, POINTS)
     shown = np.unique(np.searchsorted(course.at, wanted).clip(max=len(course.at) - 1))
     labels = np.unique(runner.chain.state.labels, return_inverse=True)[1]
     taken, K = trees.mixed(runner, seconds / 3, trees.n_clusters_of)
-    fit = model.fit(method, draws=max(20, int(0.2 * seconds / course.each)), tune=10, chains=1, cores=1, init=labels, rng=seed)
+    fit = model.fit(method, draws=max(10, int(0.2 * seconds / course.each)), tune=3, chains=1, cores=1, init=labels, rng=seed)
     proposals = fit.proposals()
     proposals = proposals[np.isfinite(proposals["log_ratio"]) & proposals["kind"].isin(["split", "merge"])]
     ratio = float(np.average(proposals["log_ratio"], weights=proposals["proposed"])) if len(proposals) else None
@@ -63,7 +65,7 @@ def followed(model: nm.Model, of_dp: nm.Model | None, method: Any, start: str, s
 def table(figure: str, prior: str, model: nm.Model, of_dp: nm.Model | None, chosen: dict[str, Any], start: str, seconds: float, seeds: int,
           truth: float | None) -> Iterator[dict[str, Any]]:
     for method, moves in chosen.items():
-        rows = [followed(model, of_dp, moves, start, seed, seconds, truth) for seed in range(seeds)]
+        rows = [followed(model, of_dp, moves, start, seed, seconds, truth, BLOCKS[figure]) for seed in range(seeds)]
         best, reached, rate, each = (median(row[name] for row in rows) for name in ("best", "reached", "ess_a_second", "each"))
         print(f"{figure} {prior:<5}{method:<12}best {best:13.2f}  truth after {reached:7.3g} s  ESS a second {rate:8.3g}  "
               f"{1e3 * each:9.3g} ms  log r {rows[0]['log_ratio']}  K {[row['clusters'] for row in rows]}", flush=True)
@@ -92,31 +94,36 @@ def dials(model: nm.Model, seeds: int, iterations: int = 100) -> list[dict[str, 
 def run(toy: float, large: float, words: float, seeds: int, path: str | None) -> None:
     (name, (X, labels)), (large_name, (Y, of_large)) = list(data_sets().items())[:2]
     results: dict[str, list[dict[str, Any]]] = {"runs": []}
+    settings = {"toy": toy, "large": large, "words": words, "seeds": seeds, "data": [name, large_name, ""]}
+
+    def keep() -> None:
+        if path is not None:
+            record.write(path, "tree_figures", settings, results)
+
     of_dp, truth = nm.Model(data=X, prior=nm.DirichletProcess(1.0), family=nm.lee_choi_base(X)), trees.at_true_clusters(labels)
     of_nggp = nm.Model(data=X, prior=trees.sampled_nggp(), family=nm.lee_choi_base(X))
     for prior, model in (("DP", of_dp), ("NGGP", of_nggp)):
         results["runs"] += table("3", prior, model, of_dp, methods(), "ibhc_noisy", toy, seeds, of_dp.log_joint(truth))
     results["dials"] = dials(of_dp, seeds)
+    keep()
     if large:
         family = nm.lee_choi_base(Y)
         of_dp = nm.Model(data=Y, prior=nm.DirichletProcess(1.0), family=family)
         model = nm.Model(data=Y, prior=trees.sampled_nggp(), family=family)
         level = of_dp.log_joint(trees.at_true_clusters(of_large))
         results["runs"] += table("4", "NGGP", model, of_dp, methods(2000), "ibhc_noisy", large, seeds, level)
-    text = ""
+        keep()
     if words:
         has_files = bool(os.environ.get("NRMMIX_DATA_DIR"))
-        text, counts = ("NIPS", trees.nips()) if has_files else ("simulated documents", trees.twin())
+        settings["data"][2], counts = ("NIPS", trees.nips()) if has_files else ("simulated documents", trees.twin())
         model = nm.Model(data=counts, prior=trees.sampled_nggp(), family=nm.Multinomial(0.1))
         results["runs"] += table("5", "NGGP", model, None, methods(300), "ibhc", words, 1, None)
-    if path is not None:
-        settings = {"toy": toy, "large": large, "words": words, "seeds": seeds, "data": [name, large_name, text]}
-        record.write(path, "tree_figures", settings, results)
+        keep()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for option, seconds in (("toy", 3.0), ("large", 12.0), ("words", 30.0)):
+    for option, seconds in (("toy", 2.0), ("large", 12.0), ("words", 20.0)):
         parser.add_argument(f"--{option}", type=float, default=seconds, help=f"CPU seconds of each chain (default {seconds:g}; 0: none)")
     parser.add_argument("--seeds", type=int, default=3)
     record.option(parser)
