@@ -11,7 +11,7 @@ from typing import Any
 
 from nrmmix.cli.output import say
 from nrmmix.common import files
-from nrmmix.common.messages import did_you_mean
+from nrmmix.common.messages import SHELL, did_you_mean
 
 GROUPS = ("guide", "papers")
 ENDINGS = ("html", "md", "ipynb")
@@ -30,7 +30,7 @@ def vignettes(options: argparse.Namespace) -> int:
     chosen = _chosen(options.names, known, options.fast)
     folder = _writable(Path(options.to))
     status = 0
-    with _short_forms(options.fast):
+    with _as_a_script(options.fast):
         for number, name in enumerate(chosen, 1):
             say(f"{number} of {len(chosen)}: {name}")
             try:
@@ -96,15 +96,18 @@ def _writable(folder: Path) -> Path:
 
 
 @contextmanager
-def _short_forms(fast: bool) -> Iterator[None]:
+def _as_a_script(fast: bool) -> Iterator[None]:
+    """Vignettes run as they do by themselves, in their short forms if asked."""
     from nrmmix.report.recorded import FAST
 
     before = os.environ.get(FAST)
     if fast:
         os.environ[FAST] = "1"
+    token = SHELL.set("")  # remedies on a page are in the words of Python
     try:
         yield
     finally:
+        SHELL.reset(token)
         if fast:
             os.environ.pop(FAST)
             if before is not None:
