@@ -121,7 +121,7 @@ def _written(script: Path, folder: Path, endings: Any) -> Iterator[Path]:
 
     page = play(script)
     if "md" in endings:
-        yield written(page, folder.resolve() / f"{page.stem}.md")
+        yield written(page, folder / f"{page.stem}.md")
     for ending, made in (("html", as_html), ("ipynb", as_notebook)):
         if ending in endings:
             out = folder / f"{page.stem}.{ending}"
