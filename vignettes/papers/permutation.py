@@ -258,7 +258,7 @@ fig
 # %% [prose]
 # Panels as in the paper's Figure 3: {told['seeds']} runs (the paper: five), band from the lowest to the highest, line their median. Log densities are
 # on a scale where one cluster is 0 and the truth 1; for digits (i) and words (j), which have no truth, 1 is the best that any run found. Seconds are CPU time
-# of one thread of a {found['machine']['processor']} ({found['date']}), {told['seconds']:g} s a run, {told['longer']['i']:g} times as long for i and j.
+# of one thread ({found['machine']['processor']}, {found['date']}), {told['seconds']:g} s a run, {told['longer']['i']:g} times as long for i and j.
 #
 # CPU seconds to 99% of the way from one cluster to the truth (i and j: to the best of the seed's runs), medians:
 
