@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-external nightly soak bench docs matrix calibration lint dist clean
+.PHONY: demo test test-external nightly soak bench docs vignettes matrix calibration lint dist clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -53,6 +53,10 @@ bench: $(STAMP)
 # Each page of docs/ is a script of vignettes/ with its output.
 docs: $(STAMP)
 	MPLBACKEND=Agg $(BIN)/python -m nrmmix.report.vignette vignettes/*.py --to docs
+
+# Those on papers: they read what benchmarks have recorded in vignettes/results, and compute small forms themselves.
+vignettes: $(STAMP)
+	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 $(BIN)/nrmmix vignettes papers --format md --to docs/papers
 
 # Every prior with every family against enumeration, and samplers of density regression, at length: docs/exactness*.md.
 matrix: $(STAMP)

@@ -1,12 +1,14 @@
 """Samplers of density regression on the settings of Foti & Williamson (2012), each on the same model where it suits one.
 
-    [NRMMIX_DATA_DIR=...] python -m benchmarks.kernel_samplers [--splits 2] [--sweeps 4000] [--only motorcycle] [--kernel SE]
+    [NRMMIX_DATA_DIR=...] python -m benchmarks.kernel_samplers [--splits 2] [--sweeps 4000] [--only motorcycle] [--kernel SE] [--paper]
+                                                               [--json FILE.json]
     python -m benchmarks.kernel_samplers --agreement [--sweeps 20000] [--only motorcycle] [--kernel SE]
 
 Held-out log density a row as the log of the mean density over draws and, as the paper has it, the mean of the logs; clusters; integrated
 autocorrelation times of the number of clusters and of the log joint in sweeps; CPU seconds of 100 sweeps; and effective draws a CPU second
 of the number of clusters and of the held-out log density.  Means over splits.  The cosmic microwave background needs the folder of
-wmap_tt_1yr.csv.
+wmap_tt_1yr.csv.  With --paper only its samplers and kernels and Gibbs; --json writes every split, with the number of clusters'
+autocorrelation time if it is not centred, and the score of the true density where the data are simulated.
 
 With --agreement, the posterior means of the number of clusters, of the mass and of the held-out log density a row of the first split, by
 all samplers of one model from four chains each, with their Monte Carlo errors, and the difference from Gibbs in errors: samplers of
@@ -30,7 +32,7 @@ import pandas as pd
 from scipy.special import logsumexp
 
 import nrmmix as nm
-from benchmarks import microwave_background, motorcycle
+from benchmarks import microwave_background, motorcycle, record
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import log_terms, states_of
@@ -41,9 +43,10 @@ FINITE = ("gibbs", "blocked")
 COMPONENTS, CHAINS = 100, 4
 PRIORS = (
     ("", nm.DirichletProcess(), INFINITE), (f", {COMPONENTS} atoms", nm.FiniteMixture(COMPONENTS, nm.Gamma(1, 1)), FINITE))
-PAPER = {  # log of densities / clusters, of its slice, finite and SNGP samplers
-    ("synthetic", "box"): "slice -2.70 / 11.6, finite -2.67 / 43.3, SNGP -2.78 / 11.7",
-    ("microwave background", "box"): "slice -0.15 / 14.4, finite -0.22 / 79.1, SNGP -0.41 / 18.2",
+OF_PAPER = (*((label, prior, ("gibbs", "slice", "sngp")) for label, prior, _ in PRIORS[:1]), (*PRIORS[1][:2], ("blocked",)))
+PAPER = {  # log of densities / clusters
+    ("synthetic", "box"): "slice -2.70 / 11.6, SNGP -2.67 / 43.3, finite -2.78 / 11.7",
+    ("microwave background", "box"): "slice -0.15 / 14.4, SNGP -0.22 / 79.1, finite -0.41 / 18.2",
     ("microwave background", "SE"): "slice -0.28 / 14.7, finite -0.29 / 9.5",
     ("motorcycle", "box"): "slice -0.90 / 10.3, finite -1.19 / 16.4", ("motorcycle", "SE"): "slice -0.87 / 8.2, finite -0.99 / 7.3",
 }
@@ -51,8 +54,9 @@ PAPER = {  # log of densities / clusters, of its slice, finite and SNGP samplers
 
 def synthetic() -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
     for seed in range(motorcycle.SPLITS):
-        data, _ = nm.datasets.simulate_dynamic_mixture(rng=seed)
+        data, truth = nm.datasets.simulate_dynamic_mixture(rng=seed)
         test = data.groupby("time").sample(10, random_state=seed)
+        test.attrs["true score"] = float(np.log(truth.density(test["time"], test["y"])).mean())
         yield data.drop(test.index), test
 
 
@@ -72,19 +76,37 @@ SETTINGS = {  # formula, family, kernels, splits
 }
 
 
-def measure(model: nm.Model, test: pd.DataFrame, method: str, sweeps: int, seed: int) -> list[float]:
+COLUMNS = (
+    "score", "mean_of_logs", "clusters", "tau_clusters", "tau_joint", "seconds_100", "ess_clusters", "ess_score", "uncentred_tau")
+
+
+def fitted(model: nm.Model, method: str, sweeps: int, seed: int) -> tuple[nm.MCMCResult, float]:
+    """A chain, and the CPU seconds of a sweep."""
     model.fit(method, draws=1, tune=1, chains=1, rng=1)  # what is compiled is loaded
     began = time.process_time()
     fit = model.fit(method, draws=sweeps, tune=sweeps // 4, chains=1, cores=1, rng=seed)
-    seconds = (time.process_time() - began) / (1.25 * sweeps)
+    return fit, (time.process_time() - began) / (1.25 * sweeps)
+
+
+def measure(fit: nm.MCMCResult, seconds: float, test: pd.DataFrame) -> list[float]:
+    """What a chain says of held-out rows, and how it mixes, in the order of COLUMNS."""
+    sweeps = fit.draws.n_draws
     logs = held_out_logs(fit, test)
     K, joint, held_out = (
         diagnostics.iact(np.asarray(x, float)) for x in (fit.draws["n_clusters"][0], fit.draws["log_joint"][0], logs.mean(axis=1)))
     thinned = sweeps / len(logs)
     return [
         float(np.mean(logsumexp(logs, axis=0) - np.log(len(logs)))), float(logs.mean()), float(fit.draws["n_clusters"].mean()), K, joint,
-        100 * seconds, 1 / (K * seconds), 1 / (held_out * thinned * seconds),
+        100 * seconds, 1 / (K * seconds), 1 / (held_out * thinned * seconds), uncentred_tau(fit.draws["n_clusters"][0].astype(float)),
     ]
+
+
+def bands(fit: nm.MCMCResult) -> dict[str, Any]:
+    """Mean and 95% interval of the predictive distribution at the values of the covariate."""
+    x = fit.model.frame.covariate_names[0]
+    at = (0.05 * np.arange(1, 19)).round(2)  # the stamps of the microwave background
+    found = fit.predict({x: at}, "quantile", q=[0.025, 0.975], draws=200, rng=1)["estimate"].to_numpy().reshape(-1, 2)
+    return {"x": at, "mean": fit.predict({x: at}, "mean", draws=200, rng=1)["estimate"], "low": found[:, 0], "high": found[:, 1]}
 
 
 def held_out_logs(fit: nm.MCMCResult, test: pd.DataFrame, at_most: int = 1000) -> np.ndarray:
@@ -100,42 +122,59 @@ def means(model: nm.Model, test: pd.DataFrame, method: str, sweeps: int) -> list
     return [(float(x.mean()), float(diagnostics.mcse(x))) for x in (fit.draws["n_clusters"].astype(float), fit.draws["mass"], logs)]
 
 
-def uncentred(sweeps: int = 5000) -> float:
-    """The autocorrelation time of independent draws of a number of clusters about 12, their mean not taken away."""
-    x = np.random.default_rng(1).poisson(12, sweeps).astype(float)
-    power = np.abs(np.fft.rfft(x, 2 * sweeps)) ** 2
-    covariance = np.fft.irfft(power)[:sweeps] / sweeps
+def uncentred_tau(x: np.ndarray) -> float:
+    """The autocorrelation time of draws whose mean is not taken away."""
+    power = np.abs(np.fft.rfft(x, 2 * len(x))) ** 2
+    covariance = np.fft.irfft(power)[: len(x)] / len(x)
     return 0.5 + float(covariance[1:].sum() / covariance[0])
 
 
-def models(only: str | None, of_kernel: str | None) -> Iterator[tuple[str, str, list, Any]]:
+def uncentred(sweeps: int = 5000) -> float:
+    """That of independent draws of a number of clusters about 12."""
+    return uncentred_tau(np.random.default_rng(1).poisson(12, sweeps).astype(float))
+
+
+def models(only: str | None, of_kernel: str | None, paper: bool = False) -> Iterator[tuple[str, str, list, Any]]:
     """Setting, kernel, [(label, method, arguments of the model)] and the pairs of tables."""
     for name, (formula, family, kernels, pairs) in SETTINGS.items():
         if (only and name != only) or (name == "microwave background" and not os.environ.get("NRMMIX_DATA_DIR")):
             continue
         for kernel_name, kernel in kernels.items():
-            if not of_kernel or kernel_name == of_kernel:
+            if (not of_kernel or kernel_name == of_kernel) and not (paper and kernel_name == "widths of atoms"):
                 yield name, kernel_name, [
                     (method + label, method, {"formula": formula, "family": family, "kernel": kernel, "prior": prior})
-                    for label, prior, methods in PRIORS for method in methods
+                    for label, prior, methods in (OF_PAPER if paper else PRIORS) for method in methods
                 ], pairs
 
 
-def run(splits: int, sweeps: int, only: str | None, of_kernel: str | None) -> None:
+def run(
+    splits: int, sweeps: int, only: str | None = None, of_kernel: str | None = None, paper: bool = False, path: str | None = None
+) -> None:
     print(f"means over {splits} splits, {sweeps:,} sweeps after {sweeps // 4:,}; ESS a CPU second")
-    for name, kernel_name, cases, pairs in models(only, of_kernel):
+    rows, curves = [], []
+    for name, kernel_name, cases, pairs in models(only, of_kernel, paper):
         print(f"\n{name}, {kernel_name}\n  {'':<22}{'score':>7}{'of logs':>9}{'K':>7}{'tau K':>8}{'tau joint':>11}{'s/100':>8}"
               f"{'ESS K':>8}{'ESS score':>11}")
         for label, method, model in cases:
-            found = [
-                measure(nm.Model(data=train, **model), test, method, sweeps, seed)
-                for seed, (train, test) in zip(range(splits), pairs(), strict=False)
-            ]
-            a, b, c, d, e, f, g, h = np.mean(found, axis=0)
+            found = []
+            for seed, (train, test) in zip(range(splits), pairs(), strict=False):
+                fit, seconds = fitted(nm.Model(data=train, **model), method, sweeps, seed)
+                found.append(measure(fit, seconds, test))
+                if path is not None and seed == 0 and name == "microwave background":
+                    curves.append({"kernel": kernel_name, "sampler": label, **bands(fit)})
+                rows.append({
+                    "data": name, "kernel": kernel_name, "sampler": label, "split": seed, **dict(zip(COLUMNS, found[-1], strict=True)),
+                    "true_score": test.attrs.get("true score"),
+                })
+            a, b, c, d, e, f, g, h, _ = np.mean(found, axis=0)
             print(f"  {label:<22}{a:7.2f}{b:9.2f}{c:7.1f}{d:8.0f}{e:11.0f}{f:8.3f}{g:8.1f}{h:11.1f}", flush=True)
         if (name, kernel_name) in PAPER:
             print(f"  the paper: {PAPER[name, kernel_name]}")
     print(f"\nautocorrelation time of 5,000 independent draws that are not centred: {uncentred():,.0f}")
+    if path is not None:
+        settings = {"splits": splits, "sweeps": sweeps, "tune": sweeps // 4, "atoms": COMPONENTS, "paper": paper}
+        results = {"runs": rows, "uncentred": [{"draws": 5000, "tau": uncentred()}], **({"bands": curves} if curves else {})}
+        record.write(path, "kernel_samplers", settings, results)
 
 
 def agreement(sweeps: int, only: str | None, of_kernel: str | None) -> None:
@@ -159,8 +198,10 @@ if __name__ == "__main__":
     parser.add_argument("--only", choices=tuple(SETTINGS))
     parser.add_argument("--kernel", choices=("box", "SE", "widths of atoms"))
     parser.add_argument("--agreement", action="store_true")
+    parser.add_argument("--paper", action="store_true", help="only the samplers and kernels of the paper, and Gibbs")
+    record.option(parser)
     chosen = parser.parse_args()
     if chosen.agreement:
         agreement(chosen.sweeps or 20_000, chosen.only, chosen.kernel)
     else:
-        run(chosen.splits, chosen.sweeps or 4000, chosen.only, chosen.kernel)
+        run(chosen.splits, chosen.sweeps or 4000, chosen.only, chosen.kernel, chosen.paper, chosen.json)

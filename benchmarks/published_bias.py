@@ -6,14 +6,16 @@ six observations; in parentheses the largest distance that Monte Carlo error exp
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import combinations
 
 import numpy as np
 
 import nrmmix as nm
+from benchmarks import record
 
 MASS = 1.3
 POINTS = np.array([-2.1, -1.7, -0.2, 0.1, 1.6, 2.4])
@@ -60,25 +62,38 @@ def distance(law: dict[tuple[int, ...], float], labels: np.ndarray) -> tuple[flo
     return 0.5 * float(np.abs(frequency.mean(axis=0) - list(law.values())).sum()), float(mean + DEVIATIONS * sd)
 
 
-def cell(law: dict[tuple[int, ...], float], repaired: Sequence[str], options: dict, draws: int) -> str:
-    move = nm.PublishedTreeGuided(repaired=tuple(repaired), **options)
-    fit = model().fit(move, draws=draws, tune=200, chains=CHAINS, rng=1, progress=False)
-    return "{:.4f} ({:.4f})".format(*distance(law, fit.draws["labels"]))
-
-
-def table(draws: int) -> str:
-    law = posterior()
-    page = "| repaired | " + " | ".join(COLUMNS) + " |\n|" + "---|" * (len(COLUMNS) + 1) + "\n"
+def measured(draws: int) -> list[dict]:
+    """A row for each set of repairs and each kind of moves."""
+    law, rows = posterior(), []
     for repaired in ((), *combinations(REPAIRS, 1), *combinations(REPAIRS, 2), REPAIRS):
-        cells = [cell(law, repaired, options, draws) for options in COLUMNS.values()]
-        page += f"| {', '.join(repaired) or 'nothing'} | {' | '.join(cells)} |\n"
+        for name, options in COLUMNS.items():
+            move = nm.PublishedTreeGuided(repaired=tuple(repaired), **options)
+            fit = model().fit(move, draws=draws, tune=200, chains=CHAINS, rng=1, progress=False)
+            apart, explained = distance(law, fit.draws["labels"])
+            rows.append({"repaired": ", ".join(repaired) or "nothing", "moves": name, "distance": apart, "explained": explained})
+    return rows
+
+
+def table(rows: list[dict]) -> str:
+    page = "| repaired | " + " | ".join(COLUMNS) + " |\n|" + "---|" * (len(COLUMNS) + 1) + "\n"
+    for repaired in dict.fromkeys(row["repaired"] for row in rows):
+        cells = [f"{row['distance']:.4f} ({row['explained']:.4f})" for row in rows if row["repaired"] == repaired]
+        page += f"| {repaired} | {' | '.join(cells)} |\n"
     return page
 
 
-def run(draws: int = 20_000) -> None:
+def run(draws: int = 20_000, path: str | None = None) -> None:
     print(f"{len(POINTS)} observations, DP({MASS}), {CHAINS} chains of {draws:,} draws\n")
-    print(table(draws))
+    rows = measured(draws)
+    print(table(rows))
+    if path is not None:
+        settings = {"draws": draws, "chains": CHAINS, "mass": MASS, "points": list(POINTS), "deviations": DEVIATIONS}
+        record.write(path, "published_bias", settings, {"distances": rows})
 
 
 if __name__ == "__main__":
-    run()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=20_000, help="of each chain")
+    record.option(parser)
+    chosen = parser.parse_args()
+    run(chosen.draws, chosen.json)

@@ -58,13 +58,15 @@ def test_every_package_folder_is_installed(setup):
         if any(file.endswith(".py") for file in files)
     }
     packages = set(setup["options"]["packages"].split())
-    assert packages == folders | {"nrmmix.data"}
-    assert setup["options"]["package_dir"].split("=")[0].strip() == "nrmmix.data"
+    assert packages == folders | {"nrmmix.data", "nrmmix.vignettes"}
+    places = dict(line.split(" = ") for line in setup["options"]["package_dir"].strip().splitlines())
+    assert places == {"nrmmix.data": "data", "nrmmix.vignettes": "vignettes"}
 
 
 def test_package_data_is_declared(setup):
     declared = setup["options.package_data"]
     assert {"*.csv", "*.npz", "*.md"} == set(declared["nrmmix.data"].split(", "))
+    assert {"*.py", "papers/*.py", "results/*.json"} == set(declared["nrmmix.vignettes"].split(", "))
     assert declared["nrmmix"] == "py.typed"
     assert (ROOT / "nrmmix" / "py.typed").is_file()
 

@@ -49,12 +49,46 @@ os.chdir(tempfile.mkdtemp())
 # nrmmix predict faithful.npz --kind quantile --q 0.5 --response waiting_min
 
 # %% [markdown]
+# ## Fits compared
+#
+# By the log density that each gives to rows that it has not seen, as `nm.compare` does; without `--data` the rows that were fitted are left out
+# in turn, which needs ArviZ.
+
+# %% [bash]
+# nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.2 --draws 500 --seed 1 --save box.npz > box.txt
+# nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel se --width 0.05 --draws 500 --seed 1 --save se.npz > se.txt
+# printf 'times_ms,accel_g\n15,-40\n21,-115\n30,20\n40,5\n' > later.csv
+# nrmmix compare box.npz se.npz --data later.csv
+
+# %% [markdown]
+# ## For other programs
+#
+# With `--json`, `fit`, `resume`, `summary`, `predict`, `compare` and `datasets` print JSON: of a fit one object with `fit` (the whole in one row),
+# `estimates` (with their diagnostics), `clusters` of the point estimate and `notes`, the verdict last; of tables a list of rows. What is no number is null.
+
+# %% [bash]
+# nrmmix summary box.npz --json | head -n 30
+# nrmmix predict mcycle.npz --data new.csv --json | head -n 12
+
+# %% [markdown]
+# ## The pages of this documentation
+#
+# They are scripts, and come with the package. `nrmmix vignettes` runs them and writes each as an HTML page that needs nothing else, as Markdown and as
+# a notebook; `--fast` computes the short forms of those on papers.
+
+# %% [bash]
+# nrmmix vignettes --list
+# nrmmix vignettes formulas --to pages
+# ls pages
+
+# %% [markdown]
 # ## What is refused
 
 # %% [bash] raises
 # nrmmix fit "acell_g ~ times_ms" --data mcycle
 # nrmmix summary nothing.npz
 # nrmmix predict mcycle.npz --kind men
+# nrmmix vignettes formula
 
 # %% [markdown]
 # ## Compile once

@@ -1,8 +1,9 @@
 """Vignettes: scripts in the percent format, run from top to bottom, as Markdown pages with their output and pictures.
 
 A line `# %%` starts a cell of Python, `# %% [markdown]` one of text, its lines as comments, and `# %% [bash]` one of shell commands,
-likewise as comments.  After a cell of Python its last expression is shown, as in a notebook.  `# %% raises` says that the cell ends in
-an exception; its message is shown, and the run fails where there is none.  Editors and Jupytext open such scripts as notebooks.
+likewise as comments.  `# %% [prose]` is text whose braces are filled in as those of an f-string by the names of the cells before, so that
+its figures are computed.  After a cell of Python its last expression is shown, as in a notebook.  `# %% raises` says that the cell ends
+in an exception; its message is shown, and the run fails where there is none.  Editors and Jupytext open such scripts as notebooks.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from nrmmix.common import files
+from nrmmix.report.recorded import USED, MissingResults
 
 MARKER = re.compile(r"^# %%(?: \[(?P<kind>\w+)\])?(?P<rest>.*)$")
-KINDS = ("markdown", "bash")
+KINDS = ("markdown", "bash", "prose")
 
 
 class VignetteError(RuntimeError):
@@ -37,7 +39,7 @@ class VignetteError(RuntimeError):
 class Cell:
     """A part of a script."""
 
-    kind: str  # "python", "markdown" or "bash"
+    kind: str  # "python", "markdown", "bash" or "prose"
     raises: bool
     line: int  # of the first line below the marker, counted from 1
     text: str
@@ -70,7 +72,8 @@ def cells(source: str) -> list[Cell]:
         finish()
         kind, raises, first, lines = marker["kind"] or "python", marker["rest"].strip() == "raises", number + 1, []
         if kind not in ("python", *KINDS) or (marker["rest"].strip() and not raises):
-            raise ValueError(f"line {number}: {line!r} is no cell; there are '# %%', '# %% raises', '# %% [markdown]' and '# %% [bash]'.")
+            raise ValueError(f"line {number}: {line!r} is no cell; there are '# %%', '# %% raises', '# %% [markdown]', "
+                             "'# %% [prose]' and '# %% [bash]'.")
     finish()
     return found
 
@@ -81,6 +84,67 @@ def _uncommented(text: str, first: int) -> str:
         if line and not line.startswith("#"):
             raise ValueError(f"line {first + offset}: {line!r} is in a cell of text, whose lines begin with #.")
     return "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A cell and what came of it."""
+
+    cell: Cell
+    text: str = ""  # what it has printed; of prose, the text with its braces filled in
+    pictures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Page:
+    """A vignette that was run."""
+
+    stem: str
+    parts: tuple[Part, ...]
+    pictures: dict[str, bytes]  # files by name
+    recorded: dict[str, str]  # files of results that it has read, and digests of them
+
+    @property
+    def title(self) -> str:
+        """Its first heading; the name of the script where there is none."""
+        texts = (part.text or part.cell.text for part in self.parts if part.cell.kind in ("markdown", "prose"))
+        found = (re.search(r"^# +(.+)$", text, re.MULTILINE) for text in texts)
+        return next((heading[1] for heading in found if heading), self.stem)
+
+    def markdown(self) -> str:
+        """The page, which looks for its pictures in a folder of the script's name beside it."""
+        parts = [_as_markdown(part, self.stem) for part in self.parts]
+        # a page says from which results its figures are, and a test that these are still the same
+        parts += [f"<!-- recorded: {name} {digest} -->" for name, digest in sorted(self.recorded.items())]
+        return "\n\n".join(parts) + "\n"
+
+
+def _as_markdown(part: Part, stem: str) -> str:
+    if part.cell.kind in ("markdown", "prose"):
+        return part.text
+    if part.cell.kind == "bash":
+        return _fenced("console", part.text)
+    shown = [_fenced("python", part.cell.text)]
+    if part.text.strip():
+        shown.append(_fenced("text", part.text))
+    return "\n\n".join([*shown, *(f"![]({stem}/{name})" for name in part.pictures)])
+
+
+def play(script: Any) -> Page:
+    """Run a vignette, and give back its cells with what came of them.
+
+    A VignetteError names the line of a cell that fails, or that should raise and does not; MissingResults is raised as it is.
+    """
+    source = Path(script)
+    session = Session(source.name)
+    used: dict[str, str] = {}
+    token = USED.set(used)
+    try:
+        with contextlib.chdir(Path.cwd()):  # a cell may go elsewhere
+            parts = tuple(session.played(cell) for cell in cells(source.read_text(encoding="utf-8")))
+    finally:
+        USED.reset(token)
+    return Page(source.stem, parts, session.pictures, used)
 
 
 def run(script: Any, folder: Any) -> Path:
@@ -105,20 +169,24 @@ def run(script: Any, folder: Any) -> Path:
     ```
     <BLANKLINE>
     """
-    source = Path(script)
-    page = files.target(Path(folder).resolve() / f"{source.stem}.md", ".md", "a page")
-    session = Session(source.name, source.stem)
-    with contextlib.chdir(Path.cwd()):  # a cell may go elsewhere
-        parts = [session.shown(cell) for cell in cells(source.read_text(encoding="utf-8"))]
-    pictures = page.parent / source.stem
-    if session.pictures:
+    out = files.target(Path(folder).resolve() / f"{Path(script).stem}.md", ".md", "a page")
+    return written(play(script), out)
+
+
+def written(page: Page, out: Path) -> Path:
+    """Write a page as Markdown, and its pictures; pictures of an earlier page that are no longer there go."""
+    pictures = out.parent / page.stem
+    if page.pictures:
         pictures.mkdir(exist_ok=True)
-    for name, content in session.pictures.items():
+    for name, content in page.pictures.items():
         with files.replaced(pictures / name) as file:
             file.write(content)
-    with files.replaced(page) as file:
-        file.write(("\n\n".join(parts) + "\n").encode())
-    return page
+    for old in pictures.glob("[0-9][0-9].png"):
+        if old.name not in page.pictures:
+            old.unlink()
+    with files.replaced(out) as file:
+        file.write(page.markdown().encode())
+    return out
 
 
 def _open_figures() -> set[int]:
@@ -128,22 +196,30 @@ def _open_figures() -> set[int]:
 class Session:
     """Names that cells share, and the pictures they have made."""
 
-    def __init__(self, name: str, stem: str) -> None:
-        self.name, self.stem = name, stem
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.names: dict[str, Any] = {"__name__": "__main__"}
         self.pictures: dict[str, bytes] = {}
 
-    def shown(self, cell: Cell) -> str:
-        """A cell and what came of it, as Markdown."""
+    def played(self, cell: Cell) -> Part:
+        """A cell and what came of it."""
         if cell.kind == "markdown":
-            return cell.text
+            return Part(cell, cell.text)
+        if cell.kind == "prose":
+            return Part(cell, self._filled(cell))
         if cell.kind == "bash":
-            return _fenced("console", "\n".join(f"$ {command}\n{output}".rstrip("\n") for command, output in self._shell(cell)))
+            return Part(cell, "\n".join(f"$ {command}\n{output}".rstrip("\n") for command, output in self._shell(cell)))
         output, pictures = self._python(cell)
-        parts = [_fenced("python", cell.text)]
-        if output.strip():
-            parts.append(_fenced("text", output))
-        return "\n\n".join([*parts, *(f"![]({self.stem}/{name})" for name in pictures)])
+        return Part(cell, output, tuple(pictures))
+
+    def _filled(self, cell: Cell) -> str:
+        """Text with its braces filled in."""
+        try:
+            return eval(compile(prose_code(cell.text), self.name, "eval"), self.names).strip("\n")
+        except Exception as error:
+            raise VignetteError(
+                f"{self.name}: the text at line {cell.line} cannot be filled in: {type(error).__name__}: {error}"
+            ) from error
 
     def _python(self, cell: Cell) -> tuple[str, list[str]]:
         import pandas as pd
@@ -164,6 +240,8 @@ class Session:
                     value = eval(compile(expression, self.name, "eval"), self.names)
                     if value is not None and not _is_drawing(value):
                         print(value if isinstance(value, str) else repr(value))
+            except MissingResults:
+                raise
             except Exception as error:
                 raised = error
                 print(f"{type(error).__name__}: {error}")
@@ -193,7 +271,8 @@ class Session:
         here = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         for command in re.split(r"(?<!\\)\n", cell.text):
             done = subprocess.run(
-                ["bash", "-c", command], capture_output=True, text=True, env=os.environ | {"PATH": here, "MPLBACKEND": "Agg"}, check=False
+                ["bash", "-c", command.encode()], capture_output=True, encoding="utf-8", errors="replace", check=False,
+                env=os.environ | {"PATH": here, "MPLBACKEND": "Agg", "PYTHONUTF8": "1"},
             )
             if (done.returncode != 0) != cell.raises:
                 how = f"ended with status {done.returncode}" if done.returncode else "should fail, and did not"
@@ -201,6 +280,21 @@ class Session:
             status = f"[exit status {done.returncode}]\n" if done.returncode else ""
             results.append((command, done.stdout + done.stderr + status))
         return results
+
+
+def prose_code(text: str) -> str:
+    """An expression of Python that fills in the braces of a text.
+
+    Examples
+    --------
+    >>> two = 2
+    >>> eval(prose_code("twice {two} is {2 * two:.1f}")).strip()
+    'twice 2 is 4.0'
+    """
+    if '"""' in text:
+        raise ValueError('prose cannot hold three double quotes in a row.')
+    doubled = text.replace("\\", "\\\\")
+    return f'f"""\n{doubled}\n"""'
 
 
 def _is_drawing(value: Any) -> bool:

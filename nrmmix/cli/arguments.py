@@ -42,6 +42,16 @@ PREDICT_EXAMPLES = """examples:
   nrmmix predict fit.npz --data new.csv --kind cluster
   nrmmix predict fit.npz --data big.parquet --kind cluster --out clusters.parquet
 """
+COMPARE_EXAMPLES = """examples:
+  nrmmix compare normal.npz lines.npz --data held_out.csv      log densities of rows that neither has seen
+  nrmmix compare normal.npz lines.npz                          leave-one-out of the rows of both; needs ArviZ
+"""
+VIGNETTES_EXAMPLES = """examples:
+  nrmmix vignettes --list
+  nrmmix vignettes getting_started --to pages      one, as .html, .md and .ipynb
+  nrmmix vignettes papers --fast                   those on papers, in their short forms
+  nrmmix vignettes                                 all; takes half an hour and more
+"""
 REPORT_EXAMPLES = """examples:
   nrmmix report fit.npz fit.html
 """
@@ -76,15 +86,24 @@ def parser(wanted: Sequence[str], run: Mapping[str, Callable[[argparse.Namespace
     fit = command("fit", "fit a model and print its summary", FIT_EXAMPLES)
     if list(wanted) == ["fit"]:
         _fit_arguments(fit)
+        _json_argument(fit, "the summary")
     resume = command("resume", "go on with a fit that was ended, or make it longer", RESUME_EXAMPLES)
     resume.add_argument("fit", metavar="FIT.npz", help="a fit saved by `nrmmix fit --save`, or its checkpoint")
     resume.add_argument("--draws", metavar="N|auto", help="draws to add to each chain (default: those that were asked for at first)")
     _limit_arguments(resume)
+    _json_argument(resume, "the summary")
     summary = command("summary", "print the summary of a saved fit", SUMMARY_EXAMPLES)
     predict = command("predict", "print predictions of a saved fit as csv", PREDICT_EXAMPLES)
     report = command("report", "write a saved fit as one HTML page with pictures", REPORT_EXAMPLES)
     for made in (summary, predict, report):
         made.add_argument("fit", metavar="FIT.npz", help="a fit saved by `nrmmix fit --save` or `fit.save()`")
+    _json_argument(summary, "the summary")
+    _json_argument(predict, "the predictions")
+    compare = command("compare", "compare saved fits by the log density of rows", COMPARE_EXAMPLES)
+    compare.add_argument("fits", nargs="+", metavar="FIT.npz", help="two or more saved fits of the same responses")
+    compare.add_argument("--data", metavar="NAME|FILE", help="held-out rows, csv (default: those that were fitted, left out in turn)")
+    _table_arguments(compare)
+    _json_argument(compare, "the table")
     summary.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the output (default: text)")
     predict.add_argument("--data", metavar="NAME|FILE", help="new rows, csv, .parquet or .npy (default: those that were fitted)")
     predict.add_argument("--out", metavar="FILE", help="a .parquet or .csv file to write to, part by part (default: standard output)")
@@ -97,7 +116,15 @@ def parser(wanted: Sequence[str], run: Mapping[str, Callable[[argparse.Namespace
     predict.add_argument("--draws", type=int, default=500, metavar="N", help="posterior draws to use (default: 500)")
     predict.add_argument("--seed", type=int, metavar="N", help="seed of the bands (default: follows from the fit's)")
     report.add_argument("out", metavar="FILE.html", help="the page to write")
-    command("datasets", "list the data sets that come with nrmmix")
+    _json_argument(command("datasets", "list the data sets that come with nrmmix"), "the list")
+    vignettes = command("vignettes", "run the pages of the documentation, or list them", VIGNETTES_EXAMPLES)
+    vignettes.add_argument("names", nargs="*", metavar="NAME", help="vignettes, or the groups guide and papers (default: all)")
+    vignettes.add_argument("--list", action="store_true", help="list them, and run none")
+    vignettes.add_argument("--fast", action="store_true", help="short forms, which those of the group papers have")
+    vignettes.add_argument("--to", default="nrmmix_vignettes", metavar="FOLDER", help="where pages go (default: nrmmix_vignettes)")
+    vignettes.add_argument(
+        "--format", nargs="+", choices=("html", "md", "ipynb"), default=("html", "md", "ipynb"), help="of the pages (default: all three)"
+    )
     command("warmup", "compile everything once, so that later fits start at once", WARMUP_EXAMPLES)
     return made_of
 
@@ -160,6 +187,10 @@ def _limit_arguments(run: argparse._ActionsContainer) -> None:
     )
     run.add_argument("--every", metavar="TIME", default="5min", help="time between checkpoints: seconds, 30s, 5min, 2h (default: 5min)")
     run.add_argument("--progress", action=argparse.BooleanOptionalAction, default=None, help="progress on stderr (default: on a terminal)")
+
+
+def _json_argument(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument("--json", action="store_true", help=f"print {what} as JSON")
 
 
 def _table_arguments(table: argparse._ActionsContainer) -> None:

@@ -1,0 +1,57 @@
+"""Command line: fit a model to a table, look at a saved fit, predict from it, and what goes with that.
+
+Results go to standard output, messages to standard error.  Exit status: 0 for a result, 1 for a failure on the way, 2 for input
+that cannot be used, 130 for an interrupt before the first draw, 143 and 129 where SIGTERM or SIGHUP has ended the sampling.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+
+from nrmmix.cli import compiling, fitting, pages, saved, tables
+from nrmmix.cli.arguments import parser
+from nrmmix.cli.output import abandon_output, let_streams_write, message_of, say
+from nrmmix.common.messages import SHELL
+
+COMMANDS = {
+    "fit": fitting.fit, "resume": fitting.resume, "summary": saved.summary, "predict": saved.predict, "report": saved.report,
+    "compare": saved.compare, "vignettes": pages.vignettes, "datasets": tables.datasets, "warmup": compiling.warmup,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line with arguments, by default those of the process, and give back the exit status.
+
+    By argparse, a SystemExit after `--help` and `--version` and for arguments that it refuses.
+
+    Examples
+    --------
+    >>> main(["datasets"])  # doctest: +ELLIPSIS
+    name      rows  columns
+    acidity    155  log_anc
+    ...
+    0
+    """
+    given = sys.argv[1:] if argv is None else argv
+    let_streams_write()
+    token = SHELL.set("-")
+    try:
+        # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
+        options = parser(given[:1], COMMANDS).parse_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
+        return options.run(options)
+    except KeyboardInterrupt as error:
+        say(str(error) or "stopped")
+        return 130
+    except BrokenPipeError:
+        abandon_output()
+        return 1
+    except (ValueError, TypeError, KeyError, FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError) as error:
+        say(f"error: {message_of(error)}")
+        return 2
+    except (OSError, FloatingPointError, MemoryError, RuntimeError) as error:
+        say(f"error: {message_of(error)}")
+        return 1
+    finally:
+        SHELL.reset(token)

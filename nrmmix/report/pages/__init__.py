@@ -1,0 +1,1 @@
+"""Pages that need nothing else: vignettes as HTML and as notebooks."""

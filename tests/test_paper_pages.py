@@ -1,0 +1,124 @@
+"""Pages on papers: they belong to their scripts and to the results that they show, and quote no figure by hand."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nrmmix.report.recorded import FAST
+from nrmmix.report.vignette import cells, play
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = sorted((ROOT / "vignettes" / "papers").glob("*.py"))
+RESULTS = sorted((ROOT / "vignettes" / "results").glob("*.json"))
+CHEAP = ("permutation",)  # short forms that take some ten seconds
+
+# Figures that README and pages of docs/ quote by hand: file, text with a blank for the figure, results, and what the figure is of them.
+QUOTED = [
+    ("docs/samplers.md", "of a number that is not centred, 5,000 independent draws have {:,.0f}.", "kernel_samplers",
+     lambda results: results["uncentred"][0]["tau"]),
+]
+
+names = pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+
+
+def page_of(script):
+    return (ROOT / "docs" / "papers" / f"{script.stem}.md").read_text(encoding="utf-8")
+
+
+def test_every_script_has_its_page_and_no_page_is_left_over():
+    folder = ROOT / "docs" / "papers"
+    assert {path.stem for path in folder.glob("*.md")} == {script.stem for script in SCRIPTS}
+    assert {path.name for path in folder.iterdir() if path.is_dir()} <= {script.stem for script in SCRIPTS}
+    for script in SCRIPTS:
+        shown = set(re.findall(rf"!\[[^\]]*\]\({script.stem}/([^)]+)\)", page_of(script)))
+        assert shown == {path.name for path in (folder / script.stem).glob("*")}
+
+
+@names
+def test_a_page_has_all_cells_of_its_script(script):
+    page = page_of(script)
+    for cell in cells(script.read_text(encoding="utf-8")):
+        parts = [cell.text]
+        if cell.kind == "prose":  # what stands between the braces is filled in
+            plain = re.sub(r"\{(?:[^{}]|\{[^{}]*\})*\}", "\0", cell.text.replace("{{", "\1").replace("}}", "\2"))
+            parts = plain.replace("\1", "{").replace("\2", "}").split("\0")
+        elif cell.kind == "bash":
+            parts = re.split(r"(?<!\\)\n", cell.text)
+        assert all(part.strip("\n") in page for part in parts), f"line {cell.line}: run `make vignettes`"
+
+
+@names
+def test_a_page_shows_the_results_that_are_there(script):
+    """Prose is computed from results, so a page is right where it was made from these very files."""
+    stated = dict(re.findall(r"^<!-- recorded: (\S+) (\S+) -->$", page_of(script), re.MULTILINE))
+    assert set(stated) == set(re.findall(r"recorded\(\"(\w+)\"\)", script.read_text(encoding="utf-8")))
+    for name, digest in stated.items():
+        content = (ROOT / "vignettes" / "results" / f"{name}.json").read_bytes()
+        assert hashlib.sha256(content).hexdigest()[:16] == digest, f"{name}.json has changed: run `make vignettes`"
+
+
+@names
+def test_text_quotes_no_figure_by_hand(script):
+    """Decimals stand in code, from where prose takes them: measured ones come from results, those of a paper from a table of it."""
+    for cell in cells(script.read_text(encoding="utf-8")):
+        if cell.kind in ("markdown", "prose"):
+            text = re.sub(r"\{(?:[^{}]|\{[^{}]*\})*\}|`[^`]*`|[Ss]ections? [\d.]+|(?m:^    .*$)", "", cell.text)
+            assert not re.findall(r"\d\.\d", text), f"line {cell.line} of {script.name}"
+
+
+@names
+def test_links_lead_somewhere(script):
+    targets = re.findall(r"\]\(([^)#]+)\)", page_of(script))
+    assert not [one for one in targets if not one.startswith("http") and not (ROOT / "docs" / "papers" / one).exists()]
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_results_say_how_and_where_they_were_measured(path):
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert {"benchmark", "nrmmix", "commit", "date", "settings", "machine", "results"} == set(found)
+    assert (ROOT / "benchmarks" / f"{found['benchmark']}.py").is_file()
+    assert found["settings"] and found["machine"]["processor"] and all(found["results"].values())
+    assert not re.search(r"/(home|work|Users|tmp)/", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("file", "text", "results", "figure"), QUOTED)
+def test_quoted_figures_are_those_of_the_results(file, text, results, figure):
+    found = json.loads((ROOT / "vignettes" / "results" / f"{results}.json").read_text(encoding="utf-8"))
+    assert text.format(figure(found["results"])) in " ".join((ROOT / file).read_text(encoding="utf-8").split())
+
+
+def test_the_table_of_kernel_samplers_is_that_of_the_results():
+    """docs/samplers.md has samplers more; of those in both every figure but times, which differ from run to run."""
+    found = json.loads((ROOT / "vignettes" / "results" / "kernel_samplers.json").read_text(encoding="utf-8"))
+    assert found["settings"]["splits"] == 3 and found["settings"]["sweeps"] == 4000  # as the page says
+    setting, compared = "", 0
+    for line in (ROOT / "docs" / "samplers.md").read_text(encoding="utf-8").splitlines():
+        cells_of = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells_of) != 9 or not line.startswith("|"):
+            continue
+        setting = cells_of[0] or setting
+        data, _, kernel = setting.replace("simulated", "synthetic").partition(", ")
+        rows = [row for row in found["results"]["runs"] if (row["data"], row["kernel"], row["sampler"]) == (data, kernel, cells_of[1])]
+        if rows:
+            forms = {"score": ".2f", "clusters": ".1f", "tau_clusters": ".0f", "tau_joint": ".0f"}
+            assert cells_of[2:6] == [format(sum(row[name] for row in rows) / len(rows), form) for name, form in forms.items()], line
+            compared += 1
+    assert compared == 24
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHEAP)
+def test_short_forms_run(name, monkeypatch):
+    monkeypatch.setenv(FAST, "1")
+    page = play(ROOT / "vignettes" / "papers" / f"{name}.py")
+    assert page.recorded and page.pictures and len(page.markdown()) > 3000
+
+
+@pytest.mark.nightly
+@names
+def test_all_short_forms_run(script, monkeypatch):
+    monkeypatch.setenv(FAST, "1")
+    assert len(play(script).markdown()) > 3000
