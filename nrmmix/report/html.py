@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 DPI = 110
 FEW = 6  # responses that a title names
-WIDE = 1.6  # times the height, from which on a picture is scrolled on a narrow screen instead of shrunk
+WIDE = 1.6  # times the height, from which on a picture is wider on a narrow screen, on which pictures are scrolled and not shrunk
 DRAWS = 200  # of the posterior behind each picture of a prediction
 HEADINGS = {  # of kinds whose names are no words of their own
     "mean": "conditional mean", "conditional": "conditional density", "slices": "conditional densities at a few values",
@@ -68,7 +68,7 @@ dd { margin: 0 0 0.4rem 1.5rem; overflow-wrap: anywhere; }
 figure { margin: 0 0 1.5rem; overflow-x: auto; }
 figcaption { color: #444; font-size: 0.9rem; max-width: 46rem; }
 img { max-width: 100%; height: auto; }
-@media (max-width: 40em) { body { padding: 0.5rem 0.9rem; } img.wide { max-width: none; width: 40rem; } }
+@media (max-width: 40em) { body { padding: 0.5rem 0.9rem; } img { max-width: none; width: 30rem; } img.wide { width: 46rem; } }
 @media print {
   @page { margin: 1.5cm; }
   body { font-size: 10pt; max-width: none; padding: 0; }
