@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-external nightly soak bench docs vignettes matrix calibration lint dist clean
+.PHONY: demo test test-external nightly soak bench docs site vignettes matrix calibration lint dist clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -58,6 +58,12 @@ docs: $(STAMP)
 vignettes: $(STAMP)
 	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 $(BIN)/nrmmix vignettes papers --format md --to docs/papers
 
+# The pages of docs/ and the reference as a site, site/html: it asks nothing of the network, warnings and dead links are errors.
+site: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable ".[site]"
+	MPLBACKEND=Agg $(BIN)/python docs/site/build.py
+	$(BIN)/python docs/site/check.py site/html
+
 # Every prior with every family against enumeration, and samplers of density regression, at length: docs/exactness*.md.
 matrix: $(STAMP)
 	export PYTHONPATH=tests && $(FRESH) -m exact.matrix --to docs/exactness.md
@@ -80,5 +86,5 @@ dist: $(STAMP)
 	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) build dist demo *.egg-info .numba_cache .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist demo site *.egg-info .numba_cache .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

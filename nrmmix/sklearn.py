@@ -189,7 +189,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(n, n_clusters_) probabilities of the clusters of the estimate, given that a row belongs to one of them."""
+        """Probabilities, (n, clusters), of the clusters of the estimate, given that a row belongs to one of them."""
         fit = self._fitted()
         X = self._array(X, reset=False)
         states = states_of(fit.posterior, 500)

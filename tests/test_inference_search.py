@@ -402,8 +402,6 @@ def test_result_is_one_partition(fit):
         fit.partition(max_clusters=1)
     with pytest.raises(ValueError, match=r"is not saved; rng=1 finds it again"):
         fit.save("fit.npz")
-    with pytest.raises(ValueError, match="has no report"):
-        fit.report("fit.html")
     chain = fit.model.fit(init=fit.labels, draws=2, tune=0, chains=1, rng=1)
     assert _moved(chain.draws["labels"][0, 0], fit.labels) < 20
 

@@ -57,7 +57,7 @@ def test_what_is_not_available_is_refused(name):
 def test_hints_name_every_kind_and_every_option():
     """What editors complete and type checkers read."""
     from nrmmix.plots.methods import trees, variational
-    from nrmmix.results.outcomes import PlotKind, PlotOptions
+    from nrmmix.results.shown import PlotKind, PlotOptions
 
     own = [trees.dendrogram, *variational.OWN.values()]
     assert {*get_args(PlotKind)} == {*KINDS} | {one.__name__ for one in own}

@@ -5,6 +5,7 @@ import io
 import os
 import re
 import stat
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import matplotlib
@@ -15,6 +16,7 @@ from matplotlib import pyplot
 
 import nrmmix as nm
 from nrmmix import plots
+from nrmmix.posterior.draws import Draws
 from nrmmix.report import html as page
 from nrmmix.report.html import reproduce
 from nrmmix.report.tables import LATEX, LATEX_ACCENTS, Report, Table, escape_latex
@@ -195,8 +197,49 @@ def test_report_is_one_page_with_every_picture(tmp_path):
     assert reproduce(fit) in found.text and str(fit.model) in found.text and np.__version__ in found.text
 
 
+@pytest.mark.parametrize(
+    ("method", "kinds"),
+    [("ibhc", ["dendrogram", "clusters", "density"]), ("memoized_vb", ["density", "clusters", "responsibilities", "elbo", "n_clusters"])],
+)
+def test_every_result_has_a_report(method, kinds, tmp_path):
+    fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method=method, rng=1)
+    text = fit.report(tmp_path / "fit.html").read_text(encoding="utf-8")
+    found = Strict(text)
+    assert found.of("h3", "id") == kinds and found.tags.count("img") == len(kinds) and "Not drawn" not in text
+    assert not re.search(r"(?:src|href)=.?(?:http|//|file)|url\(|@import|<script|<link", text)
+    names = {"data": nm.datasets.load_faithful()}
+    exec(reproduce(fit), names)
+    assert reproduce(fit) in found.text
+    np.testing.assert_array_equal(names["fit"].partition().labels, fit.partition().labels)
+    assert found.text.count("not samples from the posterior" if method == "ibhc" else "Variational inference, not samples") == 2
+
+
+def test_report_of_chains_computes_their_convergence_once(regression, tmp_path, monkeypatch, few):
+    calls = []
+    kept = nm.MCMCResult.curve_diagnostics
+    monkeypatch.setattr(nm.MCMCResult, "curve_diagnostics", lambda self: calls.append(1) or kept(self))
+    regression.report(tmp_path / "fit.html")
+    assert len(calls) == 1
+
+
+def test_report_asks_no_more_draws_of_a_picture_than_it_says(regression, tmp_path, monkeypatch):
+    asked = {}
+    kept = nm.MCMCResult.plot
+    monkeypatch.setattr(plots, "available", lambda model: ("mean", "trace"))
+    monkeypatch.setattr(nm.MCMCResult, "plot", lambda self, kind, **options: asked.update({kind: options}) or kept(self, kind, **options))
+    text = regression.report(tmp_path / "fit.html").read_text()
+    assert asked == {"mean": {"draws": page.DRAWS}, "trace": {}} and f"over {page.DRAWS} draws" in text
+
+
+def test_report_needs_draws(regression, tmp_path):
+    none = Draws({name: values[:, :0] for name, values in regression.draws.items()})
+    empty = nm.MCMCResult(regression.model, replace(run_of(regression), draws=none))
+    with pytest.raises(ValueError, match="has no draws"):
+        empty.report(tmp_path / "fit.html")
+
+
 def test_report_says_why_a_picture_is_missing(regression, tmp_path, monkeypatch):
-    def refuse(self, kind):
+    def refuse(self, kind, **options):
         raise ValueError("too <many> rows")
 
     monkeypatch.setattr(plots, "available", lambda model: ("trace",))
@@ -205,7 +248,7 @@ def test_report_says_why_a_picture_is_missing(regression, tmp_path, monkeypatch)
 
 
 def test_report_closes_figures_of_pictures_that_fail(regression, tmp_path, monkeypatch):
-    def broken(self, kind):
+    def broken(self, kind, **options):
         pyplot.figure()
         raise RuntimeError("no")
 

@@ -12,7 +12,7 @@ from nrmmix.common.messages import known_name
 from nrmmix.plots import chains, clustering, effects, mixtures, predictive, profiles, regressions, style  # noqa: F401  they enter KINDS
 from nrmmix.plots.kinds import KINDS, available, check, table
 from nrmmix.results.base import Result
-from nrmmix.results.outcomes import PlotKind, PlotOptions
+from nrmmix.results.shown import PlotKind, PlotOptions
 
 __all__ = ["available", "check", "plot", *KINDS]
 

@@ -16,7 +16,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.plots.style import GOLDEN, jitter
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.results.mcmc import MCMCResult
-from nrmmix.results.outcomes import Bands
+from nrmmix.results.shown import Bands
 
 # The data first, the chains last; kinds that are not here follow.
 ORDER = (

@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import io
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from html import escape
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,11 +25,13 @@ from nrmmix.model.families import Family
 from nrmmix.model.priors.covariate_kernels import CovariateKernel
 from nrmmix.model.priors.measures import Prior
 from nrmmix.plots.kinds import KINDS
-from nrmmix.plots.methods import variational
-from nrmmix.posterior.convergence import converged, verdict
-from nrmmix.report.frames import quantities
-from nrmmix.report.summary import variational_verdict
+from nrmmix.plots.methods import trees, variational
+from nrmmix.posterior.convergence import converged
+from nrmmix.report.summary import Checked, search_verdict, summary, variational_verdict
+from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.search import SearchResult
+from nrmmix.results.shown import PlotOptions
 from nrmmix.results.variational import VariationalResult
 
 if TYPE_CHECKING:
@@ -36,31 +39,50 @@ if TYPE_CHECKING:
 
 DPI = 110
 FEW = 6  # responses that a title names
-WIDE = 1.6  # times the height, from which on a picture is scrolled on a narrow screen instead of shrunk
-HEADINGS = {"ppc": "posterior predictive check"}  # of kinds that are abbreviations
+WIDE = 1.6  # times the height, from which on a picture is wider on a narrow screen, on which pictures are scrolled and not shrunk
+DRAWS = 200  # of the posterior behind each picture of a prediction
+HEADINGS = {  # of kinds whose names are no words of their own
+    "mean": "conditional mean", "conditional": "conditional density", "slices": "conditional densities at a few values",
+    "ppc": "posterior predictive check", "elbo": "evidence lower bound", "n_clusters": "number of clusters",
+    "prior_posterior": "hyperparameters, prior and posterior", "similarity": "posterior similarity", "trace": "traces of the chains",
+}
 LONGEST = 20  # numbers of a hyperparameter that are written one by one where they are all the same
 LIBRARIES = ("numpy", "scipy", "numba", "pandas")
+GOOD, DOUBTFUL, PLAIN = "good", "doubtful", "plain"  # what a verdict says
 
 STYLE = """\
+:root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 62rem; margin: 0 auto; padding: 1rem 1.5rem; }
 h1 { font-size: 1.6rem; margin-bottom: 0.3rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
 h3 { font-size: 1.05rem; margin-bottom: 0.3rem; }
 a { color: #00558c; }
+nav li { margin-bottom: 0.2rem; }
 pre { background: #f5f5f5; padding: 0.8rem 1rem; white-space: pre-wrap; overflow-wrap: anywhere; font-size: 0.85rem; }
+dd { margin: 0 0 0.4rem 1.5rem; overflow-wrap: anywhere; }
 .verdict { border-left: 0.4rem solid; padding: 0.5rem 1rem; }
 .good { border-color: #009e73; background: #e8f6f1; }
 .doubtful { border-color: #d55e00; background: #fcefe6; }
+.plain { border-color: #00558c; background: #eaf2f8; }
 .nrmmix { overflow-x: auto; }
-figure { margin: 0 0 1.5rem; }
-figcaption { color: #444; font-size: 0.9rem; }
+figure { margin: 0 0 1.5rem; overflow-x: auto; }
+figcaption { color: #444; font-size: 0.9rem; max-width: 46rem; }
 img { max-width: 100%; height: auto; }
-@media (max-width: 40em) { figure { overflow-x: auto; } img.wide { max-width: none; width: 40rem; } }
-@media print { nav { display: none; } figure { break-inside: avoid; } .nrmmix { font-size: 0.75rem; } }"""
+@media (max-width: 40em) { body { padding: 0.5rem 0.9rem; } img { max-width: none; width: 30rem; } img.wide { width: 46rem; } }
+@media print {
+  @page { margin: 1.5cm; }
+  body { font-size: 10pt; max-width: none; padding: 0; }
+  nav { display: none; }
+  h2, h3 { break-after: avoid; }
+  h3 + figure, tr { break-inside: avoid; }
+  .nrmmix { font-size: 0.7rem; overflow: visible; }
+  .verdict, .good, .doubtful, .plain, pre { background: none; }
+  img, img.wide { max-width: 100%; max-height: 20cm; width: auto; }
+}"""
 
 
-def write(fit: MCMCResult | VariationalResult, path: Any) -> Path:
-    """Write a report as one HTML file; see `MCMCResult.report`."""
+def write(fit: Result, path: Any) -> Path:
+    """Write a report as one HTML file; see `nrmmix.results.shown.Shown.report`."""
     where = files.target(path, ".html", "a report")
     page = _page(fit).encode()
     with files.replaced(where) as file:
@@ -69,30 +91,36 @@ def write(fit: MCMCResult | VariationalResult, path: Any) -> Path:
 
 
 class _Parts(NamedTuple):
-    """What the page of a fit says."""
+    """What the page of a fit says; each kind of result has parts of its own."""
 
     verdict: str
-    is_good: bool
-    kinds: tuple[str, ...]
-    code: str
+    state: str  # GOOD, DOUBTFUL or PLAIN
+    summary: str  # as HTML
+    kinds: tuple[str, ...]  # of pictures
+    drawing: Callable[[str], Callable[..., Any]]  # the function that draws a kind, whose description is its caption
 
 
-def _parts(fit: MCMCResult | VariationalResult) -> _Parts:
+def _parts(fit: Result) -> _Parts:
+    if isinstance(fit, SearchResult):
+        return _Parts(search_verdict(fit), PLAIN, fit.summary().as_html(), trees.available(fit), trees.drawing)
     if isinstance(fit, VariationalResult):
-        return _Parts(variational_verdict(fit), fit.has_converged and not fit.interrupted, variational.available(fit), reproduce(fit))
-    numbers = quantities(fit)
-    said = verdict(fit.evidence, numbers, fit.curve_diagnostics())
-    return _Parts(said, converged(numbers) and fit.evidence.clean, plots.available(fit.model), reproduce(fit))
+        state = GOOD if fit.has_converged and not fit.interrupted else DOUBTFUL
+        return _Parts(variational_verdict(fit), state, fit.summary().as_html(), variational.available(fit), variational.drawing)
+    assert isinstance(fit, MCMCResult)
+    fit._insist_on_draws()
+    if not fit.lacking:
+        fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
+    checked = Checked.of(fit)
+    state = GOOD if converged(checked.numbers) and fit.evidence.clean else DOUBTFUL
+    return _Parts(checked.verdict, state, summary(fit, checked).as_html(), plots.available(fit.model), lambda kind: KINDS[kind].draw)
 
 
-def _page(fit: MCMCResult | VariationalResult) -> str:
+def _page(fit: Result) -> str:
     model, parts = fit.model, _parts(fit)
     names = model.frame.response_names
     what = model.formula or (listed(names) if len(names) <= FEW else f"{listed(names[:2])} and {len(names) - 2} responses more")
     title = escape(f"{model.title}: {what}")
-    fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
-    pictures = "\n".join(_picture(fit, kind) for kind in parts.kinds)
-    state = "good" if parts.is_good else "doubtful"
+    pictures = "\n".join(_picture(fit, kind, parts.drawing(kind)) for kind in parts.kinds)
     links = ", ".join(f'<a href="#{kind}">{_heading(kind)}</a>' for kind in parts.kinds)
     return f"""\
 <!DOCTYPE html>
@@ -108,7 +136,7 @@ def _page(fit: MCMCResult | VariationalResult) -> str:
 <body>
 <header>
 <h1>{title}</h1>
-<p class="verdict {state}"><strong>{escape(parts.verdict)}</strong></p>
+<p class="verdict {parts.state}"><strong>{escape(parts.verdict)}</strong></p>
 </header>
 <nav aria-label="Contents">
 <ul>
@@ -125,15 +153,16 @@ def _page(fit: MCMCResult | VariationalResult) -> str:
 </section>
 <section id="summary">
 <h2>Summary</h2>
-{fit.summary().as_html()}
+{parts.summary}
 </section>
 <section id="pictures">
 <h2>Pictures</h2>
+<p>Predictions are averaged over {DRAWS} draws at most, evenly spaced; bands have a probability of 90%.</p>
 {pictures}
 </section>
 <section id="run">
 <h2>How it was run</h2>
-{_run(fit, parts.code)}
+{_run(fit)}
 </section>
 </main>
 </body>
@@ -144,18 +173,18 @@ def _page(fit: MCMCResult | VariationalResult) -> str:
 # ------------------------------------------------------------------------------------------------- pictures
 
 
-def _picture(fit: MCMCResult | VariationalResult, kind: str) -> str:
+def _picture(fit: Result, kind: str, drawing: Callable[..., Any]) -> str:
     """A figure with the first sentences of the plot function's description; the reason where there is none for these data."""
     name = _heading(kind)
     heading = f'<h3 id="{kind}">{name[0].upper()}{name[1:]}</h3>'
     try:
-        with _figure(fit, kind) as figure:
+        with _figure(fit, kind, drawing) as figure:
             data = io.BytesIO()
             figure.savefig(data, format="png", dpi=DPI)
             width, height = (round(float(size)) for size in figure.get_size_inches() * DPI)
     except ValueError as error:
         return f"{heading}\n<p>Not drawn: {escape(str(error))}</p>"
-    text = variational.description(kind) if isinstance(fit, VariationalResult) else KINDS[kind].draw.__doc__ or name
+    text = drawing.__doc__ or name
     caption = escape(" ".join(text.split("\n\n")[0].split()))
     coded = base64.b64encode(data.getvalue()).decode()
     kind_of = ' class="wide"' if width > WIDE * height else ""
@@ -168,14 +197,15 @@ def _heading(kind: str) -> str:
 
 
 @contextmanager
-def _figure(fit: MCMCResult | VariationalResult, kind: str) -> Iterator[Figure]:
+def _figure(fit: Result, kind: str, drawing: Callable[..., Any]) -> Iterator[Figure]:
     """A plot's figure, closed afterwards; the figures of the user, and the one that is current, stay as they are."""
     from matplotlib import pyplot
 
     before = set(pyplot.get_fignums())
+    options: PlotOptions = {"draws": DRAWS} if any(one.kind is one.VAR_KEYWORD for one in signature(drawing).parameters.values()) else {}
     try:
         with pyplot.ioff():
-            axes = fit.plot(kind)
+            axes = fit.plot(kind, **options)
             yield np.ravel(np.array(axes, dtype=object))[0].figure
     finally:
         for number in set(pyplot.get_fignums()) - before:
@@ -185,7 +215,7 @@ def _figure(fit: MCMCResult | VariationalResult, kind: str) -> Iterator[Figure]:
 # ------------------------------------------------------------------------------------------- how it was run
 
 
-def _run(fit: MCMCResult | VariationalResult, call: str) -> str:
+def _run(fit: Result) -> str:
     from nrmmix import __version__
 
     versions = {"nrmmix": __version__, "Python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
@@ -196,11 +226,11 @@ def _run(fit: MCMCResult | VariationalResult, call: str) -> str:
     listed = "\n".join(f"<dt><strong>{name}</strong></dt><dd>{escape(text)}</dd>" for name, text in rows.items())
     return (
         f"<dl>\n{listed}\n</dl>\n<p>On the same data, the same machine and with the same versions this draws the same again (if starting "
-        f"labels were given as <code>init</code>, give them too):</p>\n<pre>{escape(call)}</pre>"
+        f"labels were given as <code>init</code>, give them too):</p>\n<pre>{escape(reproduce(fit))}</pre>"
     )
 
 
-def reproduce(fit: MCMCResult | VariationalResult) -> str:
+def reproduce(fit: Result) -> str:
     """Python code that fits the same model to `data` and draws the same again; hyperparameters are the numbers that were used.
 
     Examples
@@ -226,8 +256,10 @@ def reproduce(fit: MCMCResult | VariationalResult) -> str:
     if not model.frame.is_sparse and np.isnan(model.frame.response).any():
         arguments.append("missing='marginalize'")
     lines = "\n".join(f"    {argument}," for argument in arguments)
-    if isinstance(fit, VariationalResult):
-        return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({code(fit.options)}, rng={fit.seed})"
+    if isinstance(fit, (SearchResult, VariationalResult)):
+        method = fit.search if isinstance(fit, SearchResult) else fit.options
+        return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({code(method)}, rng={fit.seed})"
+    assert isinstance(fit, MCMCResult)
     run = f"draws={fit.draws.n_draws}, tune={fit.tune}, thin={fit.thin}, chains={fit.draws.n_chains}, rng={fit.seed}"
     return f"import nrmmix as nm\n\nmodel = nm.Model(\n{lines}\n)\nfit = model.fit({code_of(fit.method, fit.cycle)}, {run})"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,14 +32,27 @@ COLUMNS = {"mean": "mean", "sd": "sd", "q5": "5%", "q95": "95%", "ess": "ESS bul
 Rows = list[tuple[str, str]]
 
 
-def summary(fit: MCMCResult) -> Report:
+class Checked(NamedTuple):
+    """The numbers of chains that tables report, and what is said of their convergence."""
+
+    numbers: pd.DataFrame
+    verdict: str
+
+    @classmethod
+    def of(cls, fit: MCMCResult) -> Checked:
+        numbers = quantities(fit)
+        return cls(numbers, verdict(fit.evidence, numbers, fit.curve_diagnostics()))
+
+
+def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
     """Tables of the model, priors, sampler, hyperparameters and clusters, and a verdict on convergence; see `MCMCResult.summary`.
 
     Numbers are shown to two significant digits of their Monte Carlo standard error, parameters of clusters to two of their posterior
     standard deviation.  Where the search for a point estimate of the clustering would take more than a few seconds, the table of clusters
-    is left out until `fit.partition()` has been called.  What comes out as LaTeX needs the package booktabs.
+    is left out until `fit.partition()` has been called.  What comes out as LaTeX needs the package booktabs.  `checked` is what has been
+    computed before, for it takes longest.
     """
-    numbers = quantities(fit)
+    numbers, said = Checked.of(fit) if checked is None else checked
     width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index)))
     tables = [
         _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
@@ -59,7 +73,7 @@ def summary(fit: MCMCResult) -> Report:
             note += f" {found.n_left_out} parameters more are not shown."
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
-    return Report(tables, [note, verdict(fit.evidence, numbers, fit.curve_diagnostics())], width)
+    return Report(tables, [note, said], width)
 
 
 def search_summary(fit: SearchResult) -> Report:
@@ -69,13 +83,15 @@ def search_summary(fit: SearchResult) -> Report:
         _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _search_table(fit, WIDTH), *_cluster_tables(found, WIDTH, stability=False),
         *_word_tables(found, WIDTH),
     ]
-    note = (
-        f"One partition, found by a search ({fit.method}), not samples from the posterior: nothing here says how sure it is. Parameters: "
-        "posterior mean ± standard deviation given this partition."
-    )
+    note = f"{search_verdict(fit)} Parameters: posterior mean ± standard deviation given this partition."
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
     return Report(tables, [note], WIDTH)
+
+
+def search_verdict(fit: SearchResult) -> str:
+    """What a search is no answer to."""
+    return f"One partition, found by a search ({fit.method}), not samples from the posterior: nothing here says how sure it is."
 
 
 def variational_summary(fit: VariationalResult) -> Report:

@@ -1,8 +1,7 @@
 """What fits give back."""
 
-from nrmmix.results.base import Result
+from nrmmix.results.base import Result, result_of
 from nrmmix.results.mcmc import MCMCResult
-from nrmmix.results.outcomes import result_of
 from nrmmix.results.search import SearchResult
 from nrmmix.results.variational import VariationalResult
 

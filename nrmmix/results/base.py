@@ -1,10 +1,10 @@
-"""What every result of a fit offers, however it was found: predictions, clusters, pictures."""
+"""What every result of a fit offers, however it was found: predictions and clusters; summaries, pictures and reports from `shown`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,15 +15,12 @@ from nrmmix.posterior.draws import Draws, Posterior, partitions_in_memory
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.imputation import Imputations
 from nrmmix.posterior.partition import Partition
-from nrmmix.results.outcomes import PlotKind, PlotOptions
-
-if TYPE_CHECKING:
-    from statsmodels.iolib.summary import Summary
+from nrmmix.results.shown import Shown
 
 Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster"]
 
 
-class Result:
+class Result(Shown):
     """Base of the results of fits: what was fitted, and the entropy of the random numbers.
 
     Those of predictions and searches follow from the seed where they are given none.  Most have draws of the posterior; one that has none
@@ -31,7 +28,6 @@ class Result:
     """
 
     draws: Draws
-    _summary: Callable[[], Summary]  # each makes its own
 
     def __init__(self, model: Specification, seed: int, draws: Draws | None = None) -> None:
         self.model, self.seed = model, seed
@@ -435,59 +431,22 @@ class Result:
         self._insist_on_draws("labels")
         return similarity(partitions_in_memory(self.draws))
 
-    # ---- reports and pictures
 
-    def summary(self) -> Summary:
-        """Tables of the model, the run, the hyperparameters and the clusters; of chains also a verdict on convergence in words.
+# ---- what becomes of what a method gives back
 
-        Returns
-        -------
-        statsmodels.iolib.summary.Summary
-            Prints as text; `as_html()`, `as_latex()` and `as_csv()` give other formats.
+WRAPPERS: dict[type, Callable[[Any, Specification], Any]] = {}  # by the type of what a method gives back
 
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> "velocity_km_s ~ 1" in fit.summary().as_text()
-        True
-        >>> found = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="ibhc", rng=1)
-        >>> "not samples from the posterior" in found.summary().as_text()
-        True
-        """
-        return self._summary()
 
-    def _repr_html_(self) -> str:
-        return self.summary().as_html()
+def wraps(outcome: type) -> Callable[[Callable[[Any, Specification], Any]], Callable[[Any, Specification], Any]]:
+    """Decorator: a function (outcome, model) that makes the result of outcomes of a type."""
 
-    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
-        """Draw the fit; see `nrmmix.plots.plot`.
+    def register(function: Callable[[Any, Specification], Any]) -> Callable[[Any, Specification], Any]:
+        WRAPPERS[outcome] = function
+        return function
 
-        Parameters
-        ----------
-        kind : str, optional
-            One of `nrmmix.plots.available(model)`; None draws what suits the model best.
-        ax : matplotlib Axes or array of them, optional
-            Where to draw; default a new figure.
-        **options
-            Those of the kind, which `help(nrmmix.plots.plot)` lists: draws, points, interval, rng, response and others.
+    return register
 
-        Returns
-        -------
-        Axes, or an array of them
 
-        Raises
-        ------
-        ValueError
-            If the kind is unknown or does not suit the model.
-
-        Examples
-        --------
-        >>> import nrmmix as nm, matplotlib.figure as figure
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.plot(ax=figure.Figure().subplots(), draws=20).get_xlabel()
-        'velocity_km_s'
-        """
-        from nrmmix.plots import plot
-
-        return plot(self, kind, ax, **options)
+def result_of(outcome: Any, model: Specification) -> Any:
+    """The result of a fit, from what its method gave back."""
+    return WRAPPERS[type(outcome)](outcome, model)

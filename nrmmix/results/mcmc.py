@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,11 @@ from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.leave_one_out import LeaveOneOut
-from nrmmix.results.base import Result
-from nrmmix.results.outcomes import wraps
+from nrmmix.results.base import Result, wraps
+from nrmmix.results.shown import Saved
 
 
-class MCMCResult(Result):
+class MCMCResult(Saved, Result):
     """Posterior draws of a model, and what can be computed from them.
 
     Made by `Model.fit` and `nrmmix.fit`.
@@ -322,34 +321,6 @@ class MCMCResult(Result):
         from nrmmix.results.running import go_on
 
         return go_on(self, draws, checkpoint, every, cores=cores, progress=progress, time_limit=time_limit)
-
-    def report(self, path: Any) -> Path:
-        """Write a report as one HTML file: summary, pictures, diagnostics.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write, its name ending in .html.
-
-        Returns
-        -------
-        Path
-            Of the file.
-
-        Raises
-        ------
-        ValueError, OSError
-            If the file cannot be written.
-        """
-        from nrmmix.report.html import write
-
-        return write(self, path)
-
-    def save(self, path: Any) -> Path:
-        """Write the fit to a file that `nrmmix.load` reads; see `nrmmix.results.saving.save`."""
-        from nrmmix.results.saving import save
-
-        return save(self, path)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle and copy, by the format of saved fits; what a pickle holds besides runs when it is loaded, whoever wrote it."""

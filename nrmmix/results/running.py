@@ -19,8 +19,8 @@ from nrmmix.inference.mcmc.sampling import go_on as sampled_on
 from nrmmix.inference.variational import checkpoint as of_variational
 from nrmmix.model.encoding import decode, decode_model
 from nrmmix.model.specification import Specification
+from nrmmix.results.base import result_of
 from nrmmix.results.mcmc import MCMCResult
-from nrmmix.results.outcomes import result_of
 from nrmmix.results.variational import VariationalResult
 
 EVERY = "5min"

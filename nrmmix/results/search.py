@@ -16,12 +16,11 @@ from nrmmix.model.log_joint import log_joint
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
-from nrmmix.results.base import Result
-from nrmmix.results.outcomes import PlotKind, PlotOptions, wraps
+from nrmmix.results.base import Result, wraps
+from nrmmix.results.shown import PlotKind, PlotOptions
 
 PICTURES = ("dendrogram", "clusters", "density")
 LACKING = {  # what fits have and searches have not, and what there is instead
-    "report": "a search has no report, which is on draws; there are fit.summary().as_html() and fit.plot().",
     "save": "the result of a search is not saved; rng={seed} finds it again, and fit.labels are the start of chains, init=fit.labels.",
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -16,14 +15,14 @@ from nrmmix.model.frame.labels import by_size
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior, drawn_components
 from nrmmix.posterior.partition import LOSSES, SIMILARITY_LIMIT, Partition, expected_loss
-from nrmmix.results.base import Result
-from nrmmix.results.outcomes import PlotKind, PlotOptions, wraps
+from nrmmix.results.base import Result, wraps
+from nrmmix.results.shown import PlotKind, PlotOptions, Saved
 
 PICTURES = ("density", "clusters", "responsibilities", "elbo", "n_clusters")
 MOST_SAMPLED, LEAST_SAMPLED, LABELS = 100, 10, 2e6  # partitions drawn from q for the loss of a point estimate, and labels in them all
 
 
-class VariationalResult(Result):
+class VariationalResult(Saved, Result):
     """A variational posterior of a Dirichlet process mixture, q(z) q(phi) q(v, mass), and its lower bound on the log evidence.
 
     Made by `Model.fit` and `nrmmix.fit` with `method="vb"`, `"stochastic_vb"` or `"memoized_vb"`.  Predictions are averages over the
@@ -323,34 +322,6 @@ class VariationalResult(Result):
         from nrmmix.plots.methods.variational import plot
 
         return plot(self, kind, ax, **options)
-
-    def report(self, path: Any) -> Path:
-        """Write a report as one HTML file: summary and pictures.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write, its name ending in .html.
-
-        Returns
-        -------
-        Path
-            Of the file.
-
-        Raises
-        ------
-        ValueError, OSError
-            If the file cannot be written.
-        """
-        from nrmmix.report.html import write
-
-        return write(self, path)
-
-    def save(self, path: Any) -> Path:
-        """Write the fit to a file that `nrmmix.load` reads; see `nrmmix.results.saving.save`."""
-        from nrmmix.results.saving import save
-
-        return save(self, path)
 
     def __repr__(self) -> str:
         model = self.model

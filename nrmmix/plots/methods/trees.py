@@ -1,8 +1,8 @@
-"""Pictures of trees over rows."""
+"""Pictures of searches: their trees over rows, and those that they share with other fits."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,22 @@ import numpy as np
 from nrmmix.inference.search.tree import Tree
 from nrmmix.plots import style
 from nrmmix.plots.clustering import rank_by_size
-from nrmmix.results.search import SearchResult
+from nrmmix.plots.kinds import KINDS
+from nrmmix.results.search import PICTURES, SearchResult
 
 MOST_LEAVES = 120  # rows that have a place each; of more, the trees below the cut are triangles
 LINEAR = 10.0  # log d up to which the axis is linear
 NAMED = 30  # clusters whose numbers are written below them
+
+
+def available(fit: SearchResult) -> tuple[str, ...]:
+    """The pictures that there are of a search."""
+    return tuple(kind for kind in PICTURES if kind not in KINDS or KINDS[kind].refusal(fit.model) is None)
+
+
+def drawing(kind: str) -> Callable[..., Any]:
+    """The function that draws a kind."""
+    return dendrogram if kind == PICTURES[0] else KINDS[kind].draw
 
 
 def dendrogram(fit: SearchResult, ax: Any = None, *, leaves: bool | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,6 @@ def responsibilities(fit: VariationalResult, ax: Any = None) -> Any:
 OWN = {draw.__name__: draw for draw in (elbo, n_clusters, responsibilities)}
 
 
-def description(kind: str) -> str:
-    """What a picture shows, in the words of its function."""
-    return (OWN.get(kind) or KINDS[kind].draw).__doc__ or kind
+def drawing(kind: str) -> Callable[..., Any]:
+    """The function that draws a kind."""
+    return OWN.get(kind) or KINDS[kind].draw
