@@ -10,8 +10,8 @@ import nrmmix as nm
 
 NAMES = [
     "burn_in", "cold_start", "default_discrete", "default_regression", "default_scale", "density_regression", "dynamic_mixture", "families",
-    "floor", "galaxy", "gaussian_processes", "gibbs", "kernel_samplers", "microwave_background", "motorcycle", "published_bias",
-    "regression_sizes", "slice", "split_merge",
+    "floor", "galaxy", "gaussian_processes", "gibbs", "kernel_samplers", "microwave_background", "motorcycle", "permutation",
+    "published_bias", "record", "regression_sizes", "slice", "split_merge", "tree_figures",
 ]
 
 
@@ -160,3 +160,47 @@ def test_patches_and_noise():
     before, one, several = (patches.psnr(each, image) for each in found)
     assert before == pytest.approx(20 * np.log10(1 / patches.SIGMA), abs=0.5)
     assert several > one + 0.5 > before + 5
+
+
+def test_figures_of_the_permutation_paper(monkeypatch, tmp_path):
+    from benchmarks import permutation, record
+
+    monkeypatch.delenv("NRMMIX_DATA_DIR", raising=False)
+    monkeypatch.setattr(permutation, "N", 150)
+    permutation.run(0.02, 1, 60, "dkl", str(tmp_path / "permutation.json"))
+    found = record.read(tmp_path / "permutation.json")["results"]
+    assert [row["hybrid"] for row in found["burn_in"]] == list(permutation.SEARCHING)
+    for row in found["burn_in"]:
+        assert len(row["seconds"]) == len(row["log_joint"]) >= 1 and row["iterations"] >= 1
+        assert row["one"] < row["truth"] and row["best"] >= max(row["log_joint"])
+    assert {row["statistic"] for row in found["mixing"]} == {"clusters", "largest"}
+    assert all(row["autocorrelation"][0] == 1.0 for row in found["mixing"])
+
+
+def test_an_autocorrelation_by_hand():
+    from benchmarks import permutation
+
+    x = np.tile([1.0, -1.0], 100)
+    found = permutation.autocorrelation(x)
+    assert found[:3] == [1.0, pytest.approx(-199 / 200), pytest.approx(198 / 200)]
+
+
+def test_figures_of_the_tree_paper(monkeypatch, tmp_path):
+    from benchmarks import record, tree_figures
+
+    sets = {name: nm.datasets.simulate_mixture(80, dim=2, n_clusters=3, rng=seed)[:2] for seed, name in enumerate(("few", "more"))}
+    monkeypatch.setattr(tree_figures, "data_sets", lambda: sets)
+    monkeypatch.setattr(tree_figures, "BLOCKS", {"3": 10, "4": 10})
+    tree_figures.run(0.05, 0.0, 0.0, 1, str(tmp_path / "trees.json"))
+    found = record.read(tmp_path / "trees.json")
+    rows = found["results"]["runs"]
+    assert [(row["prior"], row["method"]) for row in rows] == [(prior, m) for prior in ("DP", "NGGP") for m in tree_figures.methods()]
+    assert all(row["best"] >= max(row["log_joint"]) - 1e-4 for row in rows)
+    assert {row["dial"] for row in found["results"]["dials"]} == {"G", "D"} and found["settings"]["data"] == ["few", "more", ""]
+
+
+def test_an_autocorrelation_time_that_is_not_centred():
+    from benchmarks.kernel_samplers import uncentred_tau
+
+    x = np.full(100, 3.0)
+    assert uncentred_tau(x) == pytest.approx(0.5 + sum(1 - h / 100 for h in range(1, 100)))

@@ -1,11 +1,18 @@
 """Results that vignettes read, and prose that is filled in from them."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from nrmmix.report import recorded
 from nrmmix.report.vignette import VignetteError, cells, play
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture
@@ -69,3 +76,13 @@ def test_short_forms_are_asked_for_by_the_environment(monkeypatch, value):
 
 def test_the_folder_of_vignettes_has_those_of_papers():
     assert list((recorded.vignettes() / "papers").glob("*.py"))
+
+
+def test_an_installed_package_finds_its_vignettes(tmp_path):
+    """The layout of a wheel, where there is no checkout around the package."""
+    shutil.copytree(ROOT / "nrmmix", tmp_path / "nrmmix", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "vignettes", tmp_path / "nrmmix" / "vignettes")
+    code = "from nrmmix.report.recorded import recorded, vignettes; print(vignettes()); recorded('permutation')"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment, check=True)
+    assert Path(done.stdout.strip()) == tmp_path / "nrmmix" / "vignettes"

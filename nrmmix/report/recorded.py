@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from contextvars import ContextVar
-from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,9 @@ def vignettes() -> Path:
     >>> (vignettes() / "papers").is_dir()
     True
     """
-    places = [Path(__file__).resolve().parents[2] / "vignettes"]
-    try:
-        places.append(Path(str(resources.files("nrmmix.vignettes"))))
-    except (ModuleNotFoundError, TypeError):
-        pass
-    for place in places:
+    installed = find_spec("nrmmix.vignettes")  # a folder without an __init__ may be in several places
+    found = [] if installed is None else [Path(place) for place in installed.submodule_search_locations or ()]
+    for place in (Path(__file__).resolve().parents[2] / "vignettes", *found):
         if (place / "papers").is_dir():
             return place
     raise FileNotFoundError(

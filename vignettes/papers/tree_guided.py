@@ -125,6 +125,9 @@ axes[1].set(title="log joint less that of the truth", xlabel="iteration", ylim=(
 axes[1].legend(frameon=False)
 fig
 
+# %% [markdown]
+# Partitions that are better than the true one are there, for groups overlap.
+
 # %%
 found = recorded("tree_figures")
 runs, told = found["results"]["runs"], found["settings"]
