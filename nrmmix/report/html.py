@@ -77,7 +77,7 @@ img { max-width: 100%; height: auto; }
   h3 + figure, tr { break-inside: avoid; }
   .nrmmix { font-size: 0.7rem; overflow: visible; }
   .verdict, .good, .doubtful, .plain, pre { background: none; }
-  img, img.wide { max-width: 100%; max-height: 20cm; width: auto; }
+  img, img.wide { max-width: 100%; max-height: 9.5cm; width: auto; }
 }"""
 
 
@@ -187,7 +187,7 @@ def _picture(fit: Result, kind: str, drawing: Callable[..., Any]) -> str:
     except ValueError as error:
         return f"{heading}\n<p>Not drawn: {escape(str(error))}</p>"
     text = drawing.__doc__ or name
-    caption = escape(" ".join(text.split("\n\n")[0].split()))
+    caption = escape(" ".join(text.split("\n\n")[0].replace("`", "").split()))
     coded = base64.b64encode(data.getvalue()).decode()
     kind_of = ' class="wide"' if width > WIDE * height else ""
     image = f'<img{kind_of} alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">'
