@@ -37,8 +37,57 @@ def test_links_lead_somewhere(page):
     assert not missing
 
 
+SHORT = ("formulas", "priors")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["formulas", "priors"])
+@pytest.mark.parametrize("name", SHORT)
 def test_vignettes_run(name, tmp_path):
-    """The two short ones; `make docs` runs all of them."""
+    """The two short ones; the others by night, and `make docs` runs all of them."""
     assert run(ROOT / "vignettes" / f"{name}.py", tmp_path).stat().st_size > 1000
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [script.stem for script in SCRIPTS if script.stem not in SHORT])
+def test_long_vignettes_run(name, tmp_path):
+    assert run(ROOT / "vignettes" / f"{name}.py", tmp_path).stat().st_size > 1000
+
+
+def shortened(command):
+    """A command whose chains, if it fits, are of 20 draws."""
+    command = re.sub(r" --(?:draws|tune|thin) \d+", "", command)
+    return re.sub(r"(nrmmix fit .*?) --seed", r"\1 --draws 20 --tune 20 --seed", command)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["command_line", "reliability"])
+def test_shell_commands_of_pages_run(name, tmp_path, monkeypatch):
+    """All but that which compiles everything, in their order, with short chains; those that must fail do, and what is written is there."""
+    lines = []
+    for cell in cells((ROOT / "vignettes" / f"{name}.py").read_text(encoding="utf-8")):
+        if cell.kind == "bash" and "warmup" not in cell.text:
+            lines += [f"# %% [bash]{' raises' if cell.raises else ''}", *(f"# {line}" for line in shortened(cell.text).splitlines()), ""]
+    script = tmp_path / f"{name}.py"
+    script.write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    page = run(script, tmp_path).read_text(encoding="utf-8")
+    assert page.count("```console") == len([line for line in lines if line.startswith("# %%")])
+    if name == "command_line":
+        written = {path.name for path in Path().iterdir()}
+        mcycle = {"mcycle.npz", "mcycle.html", "mcycle.png", "again.html", "new.csv", "quantiles.csv"}
+        assert written == mcycle | {"faithful.npz", "faithful.txt"}
+        assert "did you mean" in page
+
+
+@pytest.mark.parametrize("page", [PAGES[0], *OF_SITE], ids=lambda page: page.stem)
+def test_python_of_other_pages_is_python(page):
+    """What scripts do not make: it parses, and what it names of the package is there."""
+    import ast
+
+    import nrmmix
+
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        for node in ast.walk(ast.parse(code)):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "nm":
+                assert hasattr(nrmmix, node.attr)

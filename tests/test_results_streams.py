@@ -75,6 +75,11 @@ def test_a_chain_predicts_for_files_too(path, tmp_path):
     assert (pd.read_csv(out)["cluster"] == fit.predict(TABLE, kind="cluster")["cluster"].to_numpy()).all()
 
 
+def test_report_has_the_pictures_that_need_no_rows(streamed, tmp_path):
+    page = streamed.report(tmp_path / "fit.html").read_text(encoding="utf-8")
+    assert page.count("<img") == 2 and 'id="elbo"' in page and 'id="n_clusters"' in page and "Predictions are averaged" not in page
+
+
 def test_what_needs_the_rows_says_so(streamed, tmp_path):
     for call in (streamed.simulate, streamed.augment, lambda: streamed.contrasts({"a": [1, 2]})):
         with pytest.raises(ValueError, match="the rows that were fitted are not in memory; give some of them as newdata="):

@@ -144,7 +144,7 @@ def _module_page(name: str, heading: str) -> str:
 
 def gallery(source: Path) -> str:
     """All pictures of all pages, each with a link to where it is made."""
-    lines = ["# Gallery", "", "Every picture of the pages; each leads to the call that draws it.", ""]
+    lines = ["# Gallery", "", "Every picture of the pages; each leads to its page.", ""]
     for page in [*(source / f"{name}.md" for name in GUIDE), *sorted((source / "papers").glob("*.md"))]:
         text = page.read_text(encoding="utf-8")
         pictures = PICTURE.findall(text)

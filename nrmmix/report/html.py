@@ -77,7 +77,7 @@ img { max-width: 100%; height: auto; }
   h3 + figure, tr { break-inside: avoid; }
   .nrmmix { font-size: 0.7rem; overflow: visible; }
   .verdict, .good, .doubtful, .plain, pre { background: none; }
-  img, img.wide { max-width: 100%; max-height: 20cm; width: auto; }
+  img, img.wide { max-width: 100%; max-height: 9.5cm; width: auto; }
 }"""
 
 
@@ -121,6 +121,9 @@ def _page(fit: Result) -> str:
     what = model.formula or (listed(names) if len(names) <= FEW else f"{listed(names[:2])} and {len(names) - 2} responses more")
     title = escape(f"{model.title}: {what}")
     pictures = "\n".join(_picture(fit, kind, parts.drawing(kind)) for kind in parts.kinds)
+    note = f"<p>Predictions are averaged over {DRAWS} draws at most, evenly spaced; bands have a probability of 90%.</p>\n"
+    if not any(_takes_draws(parts.drawing(kind)) for kind in parts.kinds):
+        note = ""
     links = ", ".join(f'<a href="#{kind}">{_heading(kind)}</a>' for kind in parts.kinds)
     return f"""\
 <!DOCTYPE html>
@@ -157,8 +160,7 @@ def _page(fit: Result) -> str:
 </section>
 <section id="pictures">
 <h2>Pictures</h2>
-<p>Predictions are averaged over {DRAWS} draws at most, evenly spaced; bands have a probability of 90%.</p>
-{pictures}
+{note}{pictures}
 </section>
 <section id="run">
 <h2>How it was run</h2>
@@ -185,7 +187,7 @@ def _picture(fit: Result, kind: str, drawing: Callable[..., Any]) -> str:
     except ValueError as error:
         return f"{heading}\n<p>Not drawn: {escape(str(error))}</p>"
     text = drawing.__doc__ or name
-    caption = escape(" ".join(text.split("\n\n")[0].split()))
+    caption = escape(" ".join(text.split("\n\n")[0].replace("`", "").split()))
     coded = base64.b64encode(data.getvalue()).decode()
     kind_of = ' class="wide"' if width > WIDE * height else ""
     image = f'<img{kind_of} alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">'
@@ -196,13 +198,18 @@ def _heading(kind: str) -> str:
     return HEADINGS.get(kind, kind.replace("_", " "))
 
 
+def _takes_draws(drawing: Callable[..., Any]) -> bool:
+    """Whether a picture is of predictions, whose options are those of `Bands`."""
+    return any(one.kind is one.VAR_KEYWORD for one in signature(drawing).parameters.values())
+
+
 @contextmanager
 def _figure(fit: Result, kind: str, drawing: Callable[..., Any]) -> Iterator[Figure]:
     """A plot's figure, closed afterwards; the figures of the user, and the one that is current, stay as they are."""
     from matplotlib import pyplot
 
     before = set(pyplot.get_fignums())
-    options: PlotOptions = {"draws": DRAWS} if any(one.kind is one.VAR_KEYWORD for one in signature(drawing).parameters.values()) else {}
+    options: PlotOptions = {"draws": DRAWS} if _takes_draws(drawing) else {}
     try:
         with pyplot.ioff():
             axes = fit.plot(kind, **options)
