@@ -76,7 +76,8 @@ def test_shell_commands_of_pages_run(name, tmp_path, monkeypatch):
     if name == "command_line":
         written = {path.name for path in Path().iterdir()}
         mcycle = {"mcycle.npz", "mcycle.html", "mcycle.png", "again.html", "new.csv", "quantiles.csv"}
-        assert written == mcycle | {"faithful.npz", "faithful.txt"}
+        compared = {"box.npz", "box.txt", "se.npz", "se.txt", "later.csv"}
+        assert written == mcycle | compared | {"faithful.npz", "faithful.txt", "pages"}
         assert "did you mean" in page
 
 
