@@ -46,7 +46,7 @@ def test_wrong_words(fit, call, right):
 
 def test_no_word_is_one_of_ours():
     """What is an argument here must not be told to be another."""
-    functions = [nm.Model, nm.Model.fit, *(vars(nm.MCMCResult.__mro__[1])[name] for name in ("predict", "contrasts", "simulate", "impute"))]
+    functions = [nm.Model, nm.Model.fit, *(getattr(nm.MCMCResult, name) for name in ("predict", "contrasts", "simulate", "impute"))]
     for function in functions:
         for name in inspect.signature(function).parameters:
             assert name not in WORDS or name not in WORDS[name][0]
