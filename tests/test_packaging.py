@@ -66,7 +66,7 @@ def test_every_package_folder_is_installed(setup):
 def test_package_data_is_declared(setup):
     declared = setup["options.package_data"]
     assert {"*.csv", "*.npz", "*.md"} == set(declared["nrmmix.data"].split(", "))
-    assert {"*.py", "papers/*.py", "results/*.json"} == set(declared["nrmmix.vignettes"].split(", "))
+    assert {"*.py", "papers/*.py", "results/*.json", "results/*.png"} == set(declared["nrmmix.vignettes"].split(", "))
     assert declared["nrmmix"] == "py.typed"
     assert (ROOT / "nrmmix" / "py.typed").is_file()
 

@@ -16,6 +16,7 @@ from nrmmix.inference.variational import merges
 from nrmmix.inference.variational.climb import Climb, Settings
 from nrmmix.inference.variational.memory import Batches, Memory, visit
 from nrmmix.inference.variational.start import of_labels, seeded
+from nrmmix.inference.variational.stochastic import Descent
 from nrmmix.posterior.factors import Factors, local_step
 from nrmmix.posterior.partition import vi
 
@@ -232,3 +233,14 @@ def test_stochastic_steps_end_with_an_exact_bound():
     memory.start(fit.factors.N, fit.factors.s)
     Climb(memory, Settings(1, 0.0), np.random.default_rng(1)).one_pass()
     assert fit.elbo <= memory.bound() + 1e-9 and memory.bound() - fit.elbo < 20  # a step of coordinate ascent on it
+
+
+@pytest.mark.parametrize("batches", [1, 4])
+def test_estimates_of_stochastic_steps_have_the_bound_as_their_mean(batches):
+    fit = nm.fit(FORMULA, table(), family=FAMILY, method=nm.VB(components=6, passes=500, tol=1e-13), rng=1)
+    side = fit.model.exponential()
+    memory = Memory(side, fit.model.prior.mass, Batches(fit.model.statistics(side), batches))
+    memory.start(fit.factors.N, fit.factors.s)
+    descent = Descent(memory, nm.StochasticVB(components=6, batches=batches), np.random.default_rng(1))
+    estimates = [descent._step(b, 0.0) for b in range(batches)]  # steps of size 0: all of the same factors
+    assert np.mean(estimates) == pytest.approx(fit.elbo, abs=1e-6)

@@ -154,8 +154,8 @@ class StochasticVB(Variational):
     """Stochastic variational inference (Hoffman, Blei, Wang & Paisley 2013), for Dirichlet process mixtures.
 
     After each batch the statistics of the components go a step towards those of the batch, taken for all rows: step t has size
-    (t + delay)^-kappa.  The bound of the passes is an estimate; after the last the rows are visited once more with the components as they
-    are, which makes the bound of the result exact.
+    (t + delay)^-kappa.  The bound of a pass is the mean of unbiased estimates, one from each batch; after the last pass the rows are
+    visited once more with the components as they are, which makes the bound of the result exact.
 
     Parameters
     ----------

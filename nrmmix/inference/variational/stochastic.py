@@ -40,14 +40,18 @@ class Descent:
                 self.kept = self._exact()
 
     def _step(self, b: int, rho: float) -> float:
-        """Towards batch b; an estimate of the bound before it."""
+        """Towards batch b; an unbiased estimate of the bound of the factors before it, whose rows are so many copies of the batch.
+
+        q(phi) and q(v, mass) are those of the counts and statistics of `now`, so their divergence from the prior is what these expect
+        less their log evidence.  The log evidence of the batch's own statistics would be the bound of components fitted to the batch.
+        """
         batches, now = self.batches, self.factors
         found = visit(batches, b, now)
         scale = batches.rows.n / int(batches.sizes[b])
-        self.factors = Factors(
-            self.side, self.mass, (1 - rho) * now.N + rho * scale * found.N, (1 - rho) * now.s + rho * scale * found.s
-        )
-        return Factors(self.side, self.mass, scale * found.N, scale * found.s).log_evidence + scale * float(found.H.sum()) + batches.log_h
+        N, s = scale * found.N, scale * found.s
+        expected = float((N - now.N) @ now.const + np.sum((s - now.s) * now.eta))
+        self.factors = Factors(self.side, self.mass, (1 - rho) * now.N + rho * N, (1 - rho) * now.s + rho * s)
+        return now.log_evidence + expected + scale * float(found.H.sum()) + batches.log_h
 
     def _exact(self) -> tuple[Factors, float]:
         """The best factors given the rows' probabilities under the present ones, and their bound."""
