@@ -98,6 +98,27 @@ def test_a_nested_function_has_no_machine_code():
         next(iter(doubled.nested.overloads.values())).library.get_pointer_to_function("doubled")
 
 
+@jit.kernel
+def sum_of_powers(x, n):
+    total = 0.0
+    for k in range(n):
+        total += x**k
+    return total
+
+
+def sum_of_five_powers(x):
+    return sum_of_powers(x, 5)
+
+
+@compiled
+@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
+def test_an_entry_point_has_its_machine_code_once():
+    made = jit.callback(numba.float64(numba.float64), sum_of_five_powers, _nrt=False)
+    assert made.ctypes(0.5) == 1.9375
+    names = [function.name for function in made._library.get_defined_functions() if "sum_of_five_powers" in function.name]
+    assert len(names) == 1 and names[0].startswith("cfunc."), names
+
+
 KERNELS = """
 import sys
 import numba.core.event as event

@@ -21,6 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from llvmlite.binding import Linkage
 from numba import types
 from numba.core import codegen
 from numba.core.caching import FunctionCache
@@ -38,6 +39,7 @@ from nrmmix.kernels.ahead import begins, wait_for
 from nrmmix.kernels.core import structs
 
 UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
+WRAPPERS = "_ZN7cpython", "cfunc."  # begin names of what is called from outside: by Python, and by an address
 
 
 def fits_numba() -> bool:
@@ -118,13 +120,19 @@ class Root(Library):
                 self._codegen.set_env(variable.name, environment)
 
     def _check_linked(self) -> None:
-        """All is there, for LLVM would end the process; and what is called by a pointer that is filled in afterwards stays there."""
+        """All is there, for LLVM would end the process; and what is called by a pointer that is filled in afterwards stays there.
+
+        The function itself is asked for by its wrapper alone.  Where LLVM does not know that, it makes machine code of it twice: within the
+        wrapper, and for callers elsewhere.
+        """
         later = {v.name[len(UNRESOLVED) :] for v in self._final_module.global_variables if v.name.startswith(UNRESOLVED)}
         for function in self._final_module.functions:
             if function.is_declaration and function.name.startswith("_ZN"):
                 raise RuntimeError(f"{self.name} was not linked with {function.name}")
             if function.name in later and not function.is_declaration:
                 function.linkage = "weak_odr"
+            elif not (function.name.startswith(WRAPPERS) or function.is_declaration) and function.linkage == Linkage.external:
+                function.linkage = "internal"
 
     def _optimize_final_module(self) -> None:
         if self.counts_references:
