@@ -50,14 +50,18 @@ def on_disk(function, signature):
     return ROOTS_ONLY and backend.on_disk(function, signature)
 
 
+# Options that numba would take from whoever calls a function first, where it has none of its own.
+STRICT: dict[str, Any] = {"fastmath": False, "forceinline": False}
+
+
 def kernel(function):
     """Compile a kernel in strict floating point.  It may not allocate: arrays are borrowed, and no references counted."""
-    return _compiled(function, _nrt=False)
+    return _compiled(function, _nrt=False, **STRICT)
 
 
 def allocating(function):
     """Compile a kernel that makes arrays of its own."""
-    return _compiled(function)
+    return _compiled(function, **STRICT)
 
 
 def inlined(function):
@@ -67,7 +71,7 @@ def inlined(function):
 
 def fast(function):
     """Compile a kernel whose sums may be reordered."""
-    return _compiled(function, fastmath=set(FAST), _nrt=False)
+    return _compiled(function, fastmath=set(FAST), forceinline=False, _nrt=False)
 
 
 @inlined
