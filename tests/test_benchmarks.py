@@ -162,6 +162,7 @@ def test_patches_and_noise():
     assert several > one + 0.5 > before + 5
 
 
+@pytest.mark.nightly  # by day its page is made in its short form: test_paper_pages.py
 def test_figures_of_the_permutation_paper(monkeypatch, tmp_path):
     from benchmarks import permutation, record
 

@@ -75,7 +75,7 @@ def close(values, exact):
     assert (np.abs(values.mean(axis=0) - exact) < 5 * error).all()
 
 
-@pytest.mark.parametrize(("x_new", "measure"), each_once([0.0, 0.6], MEASURES))
+@pytest.mark.parametrize(("x_new", "measure"), by_turns(each_once([0.0, 0.6], MEASURES)))
 def test_regression_density(measure, x_new):
     """Ratios of evidences, at a covariate of the training data and at another: one group more."""
     x, locations = np.array([0.0, 0.0, 1.0]), np.array([0.0, 1.0])
@@ -200,7 +200,7 @@ def test_laws_of_many_rows_sum_to_one(prior):
     assert model.prior_n_clusters().sum() == pytest.approx(1.0, abs=1e-8)
 
 
-@pytest.mark.parametrize("prior", ["PY-0.6", "PY-negative", "stable", "finite-4"])
+@pytest.mark.parametrize("prior", by_turns(["PY-0.6", "PY-negative", "stable", "finite-4"]))
 def test_partitions_from_the_prior(prior):
     measure, log_eppf = PRIORS[prior]
     drawn = np.array([labels for labels, _, _ in _partitions(mixture(measure, 5), 16_000, np.random.SeedSequence(3))])
@@ -210,7 +210,7 @@ def test_partitions_from_the_prior(prior):
     assert distance < limit
 
 
-@pytest.mark.parametrize(("design", "measure"), each_once(DESIGNS, MEASURES))
+@pytest.mark.parametrize(("design", "measure"), by_turns(each_once(DESIGNS, MEASURES)))
 def test_partitions_and_locations_from_the_prior(design, measure):
     data, K, group, kernel = setting(design)
     prior, law = of_measure(K, group, **SPREAD.get(measure, {"points": 161}))[measure]

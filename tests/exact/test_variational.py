@@ -10,6 +10,7 @@ import pytest
 from exact.matrix import families
 from scipy import integrate, stats
 from scipy.special import betaln, gammaln, logsumexp
+from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.inference.variational import merges
@@ -54,8 +55,7 @@ def log_evidence(case, mass):
     return logsumexp(total)
 
 
-@pytest.mark.parametrize("mass", MASSES)
-@pytest.mark.parametrize("name", SIDES)
+@pytest.mark.parametrize(("name", "mass"), each_once(SIDES, MASSES))
 def test_the_bound_is_below_the_enumerated_evidence(name, mass):
     case = families()[name]
     model = case.build(nm.DirichletProcess(MASSES[mass]))

@@ -160,9 +160,9 @@ MOVES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("move", "prior"), [
+@pytest.mark.parametrize(("move", "prior"), by_turns(
     case for case in each_once(MOVES, ("DP", "NGGP", "NIG", "PY")) if case.values[1] != "PY" or "mass" not in case.values[0]
-])
+))
 def test_joint_distribution_of_moves(move, prior):
     found = run(model_of(PRIORS[prior], None), ITERATIONS, MOVES[move])
     assert all(abs(z) < LIMIT for z in found.values()), found
