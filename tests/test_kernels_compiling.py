@@ -119,6 +119,28 @@ def test_an_entry_point_has_its_machine_code_once():
     assert len(names) == 1 and names[0].startswith("cfunc."), names
 
 
+@jit.kernel
+def sum_of_squares(x, n):
+    total = 0.0
+    for k in range(n):
+        total += (x + k) * (x + k)
+    return total
+
+
+def three_squares(x):
+    return sum_of_squares(x, 3)
+
+
+@compiled
+@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
+def test_a_kernel_has_options_of_its_own():
+    """numba hands those of the function that calls it first on to it."""
+    jit.callback(numba.float64(numba.float64), three_squares, fastmath=True, forceinline=True, _nrt=False)
+    (result,) = sum_of_squares.nested.overloads.values()
+    text = str(result.library.own_module())
+    assert "fmul double" in text and "fmul fast" not in text and "alwaysinline" not in text
+
+
 KERNELS = """
 import sys
 import numba.core.event as event
