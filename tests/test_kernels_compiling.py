@@ -112,7 +112,8 @@ def sum_of_five_powers(x):
 
 @compiled
 @pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
-def test_an_entry_point_has_its_machine_code_once():
+def test_an_entry_point_has_its_machine_code_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # compiled here, and not loaded
     made = jit.callback(numba.float64(numba.float64), sum_of_five_powers, _nrt=False)
     assert made.ctypes(0.5) == 1.9375
     names = [function.name for function in made._library.get_defined_functions() if "sum_of_five_powers" in function.name]
@@ -133,8 +134,9 @@ def three_squares(x):
 
 @compiled
 @pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
-def test_a_kernel_has_options_of_its_own():
+def test_a_kernel_has_options_of_its_own(monkeypatch, tmp_path):
     """numba hands those of the function that calls it first on to it."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # compiled here, and not loaded
     jit.callback(numba.float64(numba.float64), three_squares, fastmath=True, forceinline=True, _nrt=False)
     (result,) = sum_of_squares.nested.overloads.values()
     text = str(result.library.own_module())
