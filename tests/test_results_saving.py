@@ -253,13 +253,22 @@ def test_files_of_another_kind(tmp_path):
 
 
 FORMAT_3 = Path(__file__).parent / "files" / "format3"  # as a version wrote them that knew no registry
-DIGESTS = {"mixture": "396f53ef79c5ac6d", "regression": "fa649f787779e253", "held": "ca6e46324a6bd269"}
+DIGESTS = {"mixture": "396f53ef79c5ac6d", "regression": "44f1853132c69e37", "held": "ca6e46324a6bd269"}
 
 
 @pytest.mark.parametrize("name", DIGESTS)
 def test_files_of_format_3_hold_the_same_draws_and_go_on(name):
     fit = nm.load(FORMAT_3 / f"{name}.npz")
-    assert digest(dict(fit.draws)) == DIGESTS[name]
+    computed = {"A", "log_joint"} if name == "regression" else set()  # from v, which it holds: last digits are the processor's
+    assert digest({key: values for key, values in fit.draws.items() if key not in computed}) == DIGESTS[name]
+    if computed:
+        with np.load(FORMAT_3 / "regression.npz") as held:
+            v, x, last = held["draws/v"], fit.model.grid, [held[f"chain{chain}/A"] for chain in range(2)]
+            log_joint = held["draws/log_joint"] + np.log(v).sum(axis=-1)
+        K = np.exp(-0.5 * (x.distance[0] / fit.draws["width"][..., None, None]) ** 2)
+        np.testing.assert_allclose(fit.draws["A"], np.einsum("...g,...gp->...p", v, K), rtol=1e-12)
+        np.testing.assert_allclose(fit.draws["A"][:, -1], last, rtol=1e-12)
+        np.testing.assert_allclose(fit.draws["log_joint"], log_joint, rtol=1e-12)
     longer = fit.extend(3)
     assert longer.draws.n_draws == fit.draws.n_draws + 3 and np.isfinite(longer.draws["log_joint"]).all()
     np.testing.assert_array_equal(longer.draws["labels"][:, : fit.draws.n_draws], fit.draws["labels"])

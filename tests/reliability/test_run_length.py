@@ -46,10 +46,10 @@ def test_python_and_shell_have_one_default(galaxy, tmp_path, capsys):
 
 
 def test_a_limit_of_time_ends_tuning_too_and_the_fit_goes_on(galaxy):
-    fit = galaxy.fit(rng=1, tune=10**6, time_limit=0.6)
+    fit = galaxy.fit(rng=1, tune=10**6, time_limit=0.05)  # a machine five times faster does not reach the goal in it
     assert fit.interrupted and 0 < fit.tune < 10**6 and fit.draws.n_draws > 0
     text, shown = said(fit), fit.summary().as_text()
-    assert "The time limit of 0.6 s ended sampling before the goal, an effective sample size of 400 and R-hat 1.01. Go on: fit =" in text
+    assert "The time limit of 0.05 s ended sampling before the goal, an effective sample size of 400 and R-hat 1.01. Go on: fit =" in text
     assert re.search(r"Ended by: +time limit", shown) and "Interrupted" not in shown and "stopped early by its time limit" in repr(fit)
     again = pickle.loads(pickle.dumps(fit))
     assert said(again) == text and again.summary().as_text() == shown
