@@ -85,7 +85,7 @@ class Model(Specification):
     @guided
     def fit(
         self, method: Any = "auto", *, draws: int | Literal["auto"] = "auto", tune: int = 1000, thin: int = 1, chains: int = 4,
-        init: Any = "sequential", rng: Any = None, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
+        init: Any = "sequential", rng: Any = None, cores: Any = None, progress: bool | None = None, time_limit: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None, every: float | str = "5min",
         store: Literal["all", "partition", "scalars"] = "all",
     ) -> MCMCResult | SearchResult | VariationalResult:
@@ -117,8 +117,10 @@ class Model(Specification):
             own, and `"ibhc_noisy"`, rows put on top of such trees, which are not split (Lee & Choi 2015, section 4.1).
         rng : int, SeedSequence, Generator or None
             Seed.  The same seed gives the same draws bit for bit, whatever the number of cores.  None draws one, kept as `fit.seed`.
-        cores : int, optional
-            Threads; default as many as there are processors, at most `chains`.
+        cores : int or dask.distributed.Client, optional
+            Threads; default as many as there are processors, at most `chains`.  Of a Client the workers of its cluster run the chains, in
+            turns of about half a second between which chains come back here: the draws are the same to the bit, and a turn whose worker
+            dies is done anew.
         progress : bool, optional
             Show a progress line on stderr; default only on a terminal.
         time_limit : float, optional

@@ -87,6 +87,10 @@ pd.Series({
 # remembered of earlier visits is then one sum a round, kept where the fit runs; batches remember nothing, and births, merges and sorting touch no
 # worker.
 #
+# Chains of MCMC go to the same cluster by `nm.fit(..., cores=client)`. A chain travels as a checkpoint and comes back as one, with its draws,
+# about every half second, so that time limits, interrupts and checkpoints work as they do here. The draws are those of threads, to the bit,
+# and a turn whose worker dies is done anew. That pays for long chains.
+#
 # ## Checkpoints
 #
 # With `checkpoint=` all that the fit knows is written after each pass, in place of the file before, which stays whole should the disk be full. The

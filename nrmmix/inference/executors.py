@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from threading import Event
 from typing import Any, NamedTuple, Protocol
 
 from nrmmix import __version__
@@ -18,10 +20,7 @@ from nrmmix.common.machine import available_cores, one_blas_thread
 
 HELD = 0.4  # share of the workers' memory that parts may stay in
 PATIENCE, TRIALS = 2.0, 4  # seconds after which it is asked whether the workers are still there; rounds that all of them may die in
-DEATHS = (
-    "workers of executor= died again and again over the same part, which most often is for want of memory: give them more of it, or more "
-    "batches, so that each is smaller."
-)
+BATCHES = ", or more batches, so that each is smaller"
 
 
 class Span(NamedTuple):
@@ -108,8 +107,12 @@ class Dask(OneProcess):
     Everything is the result of a task, the parameters too: what a worker held that has died is computed anew, from the source on.
     """
 
-    def __init__(self, client: Any):
-        self.client, self.number = client, itertools.count()
+    def __init__(self, client: Any, argument: str = "executor", part: str = "part", remedy: str = BATCHES):
+        self.client, self.number, self.argument = client, itertools.count(), argument
+        self.deaths = (
+            f"workers of {argument}= died again and again over the same {part}, which most often is for want of memory: give them more of "
+            f"it{remedy}."
+        )
         self.run = f"nrmmix-{os.getpid()}-{os.urandom(6).hex()}"
         self.parts: dict[tuple[int, int, int], Any] = {}  # held by the workers
         self.sources: dict[int, tuple[Any, Any]] = {}
@@ -117,9 +120,13 @@ class Dask(OneProcess):
     @contextmanager
     def open(self) -> Iterator[Dask]:
         if getattr(self.client, "asynchronous", False):
-            raise ValueError("executor= is an asynchronous Client, which a fit cannot wait for; give Client(..., asynchronous=False).")
+            raise ValueError(
+                f"{self.argument}= is an asynchronous Client, which a fit cannot wait for; give Client(..., asynchronous=False)."
+            )
         if getattr(self.client, "status", "running") != "running":
-            raise ValueError(f"executor= is a Client that is {self.client.status}: its scheduler cannot be reached; connect a new one.")
+            raise ValueError(
+                f"{self.argument}= is a Client that is {self.client.status}: its scheduler cannot be reached; connect a new one."
+            )
         with one_blas_thread(), self._in_words():
             self._check_workers()
             try:
@@ -131,7 +138,7 @@ class Dask(OneProcess):
     def _check_workers(self) -> None:
         found = self.client.run(version)
         if not found:
-            raise ValueError("the cluster of executor= has no workers; start some.")
+            raise ValueError(f"the cluster of {self.argument}= has no workers; start some.")
         for address, own in found.items():
             if own != __version__:
                 raise ValueError(f"the worker {address} has nrmmix {own} and this process {__version__}; install one version everywhere.")
@@ -143,28 +150,49 @@ class Dask(OneProcess):
             for _ in range(TRIALS):
                 addresses = sorted(self.client.nthreads())
                 total = self._planned(rows, spans, task, join, addresses)
-                while True:
-                    try:
-                        return total.result(timeout=PATIENCE)
-                    except TimeoutError:
-                        if not {*addresses} & {*self.client.nthreads()}:
-                            # what is bound to workers that have all died waits for ever, with allow_other_workers too (distributed 2026.8)
-                            self.parts.clear()
-                            self.sources.clear()
-                            break
-            raise RuntimeError(DEATHS)
+                if self._is_done(total, partial(self._are_gone, addresses), PATIENCE):
+                    return total.result()
+                # what is bound to workers that have all died waits for ever, with allow_other_workers too (distributed 2026.8)
+                self.parts.clear()
+                self.sources.clear()
+            raise RuntimeError(self.deaths)
+
+    def _are_gone(self, addresses: Sequence[str]) -> bool:
+        return not {*addresses} & {*self.client.nthreads()}
 
     def _planned(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join, addresses: Sequence[str]) -> Any:
         """The joined result as a task.  Parts are dealt out to the workers, and visited where they are."""
-        of_all = self._submit(same, task)
-        tree = Tree(lambda a, b: self._submit(joined, join, a, b))
+        of_all = self.submit(same, task)
+        tree = Tree(lambda a, b: self.submit(joined, join, a, b))
         for span in spans:
             where = {"workers": [addresses[span.number % len(addresses)]], "allow_other_workers": True} if addresses else {}
-            tree.add(self._submit(visited, of_all, self._part(rows, span, where), span))
+            tree.add(self.submit(visited, of_all, self._part(rows, span, where), span))
         return tree.total()
 
-    def _submit(self, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
+    def submit(self, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
+        """A task of its own, whatever others are like it."""
         return self.client.submit(function, *arguments, key=f"{function.__name__}-{self.run}-{next(self.number)}", **where)
+
+    def result(self, future: Any, is_given_up: Callable[[], bool] = lambda: False, patience: float = PATIENCE) -> Any:
+        """What a task has made; None where it was given up."""
+        with self._in_words():
+            if self._is_done(future, is_given_up, patience):
+                return future.result()
+            future.cancel()
+            return None
+
+    @staticmethod
+    def _is_done(future: Any, is_given_up: Callable[[], bool], patience: float) -> bool:
+        """Wait for a task, and ask now and then whether it is given up.
+
+        `Future.result(timeout=...)` would raise what it likes where a timeout comes as the task ends (distributed 2026.8).
+        """
+        done = Event()
+        future.add_done_callback(lambda _: done.set())
+        while not done.wait(patience) and not future.done():
+            if is_given_up():
+                return False
+        return True
 
     def _part(self, rows: Rows, span: Span, where: dict[str, Any]) -> Any:
         """The part as a task: held from its first use on where all of them fit into the memory of the workers."""
@@ -172,12 +200,12 @@ class Dask(OneProcess):
         if key in self.parts:
             return self.parts[key]
         if not rows.is_streamed:  # rows of this process travel once
-            self.parts[key] = self._submit(same, rows.part(span.first, span.last), **where)
+            self.parts[key] = self.submit(same, rows.part(span.first, span.last), **where)
             self.sources.setdefault(id(rows), (rows, None))  # an id lasts as long as what has it
             return self.parts[key]
         if id(rows) not in self.sources:
-            self.sources[id(rows)] = rows, self._submit(same, rows)
-        loaded = self._submit(load, self.sources[id(rows)][1], span.first, span.last, **where)
+            self.sources[id(rows)] = rows, self.submit(same, rows)
+        loaded = self.submit(load, self.sources[id(rows)][1], span.first, span.last, **where)
         if rows.n_bytes <= HELD * self._memory():
             self.parts[key] = loaded
         return loaded
@@ -197,15 +225,16 @@ class Dask(OneProcess):
         except Exception as error:
             name = type(error).__name__
             if name == "KilledWorker":
-                raise RuntimeError(DEATHS) from error
+                raise RuntimeError(self.deaths) from error
             if name in ("CommClosedError", "FutureCancelledError", "CancelledError", "TimeoutError") or isinstance(error, OSError):
                 if self.client.status == "running" and isinstance(error, OSError) and name not in ("CommClosedError", "TimeoutError"):
                     raise  # of a file, on a worker
                 raise RuntimeError(
-                    "the scheduler of executor= has gone away; connect a new Client, and resume from the checkpoint if there is one."
+                    f"the scheduler of {self.argument}= has gone away; connect a new Client, and resume from the checkpoint if there is "
+                    "one."
                 ) from error
             if isinstance(error, ImportError) and "nrmmix" in str(error):
-                raise ValueError(f"workers of executor= have no nrmmix ({error}); install version {__version__} there.") from error
+                raise ValueError(f"workers of {self.argument}= have no nrmmix ({error}); install version {__version__} there.") from error
             raise
 
 

@@ -288,7 +288,7 @@ class MCMCResult(Saved, Result):
 
     @guided
     def extend(
-        self, draws: int | str = "auto", *, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
+        self, draws: int | str = "auto", *, cores: Any = None, progress: bool | None = None, time_limit: float | None = None,
         checkpoint: Any = None, every: Any = "5min",
     ) -> MCMCResult:
         """Go on sampling: a fit with so many draws more in each chain, the same as if it had never stopped.

@@ -86,7 +86,7 @@ def go_on(fit: MCMCResult, draws: Any, checkpoint: Any, every: Any, **options: A
 
 
 def resume(
-    path: Any, *, every: Any = EVERY, cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
+    path: Any, *, every: Any = EVERY, cores: Any = None, progress: bool | None = None, time_limit: float | None = None,
     max_bytes: float = 16e9, data: Any = None, executor: Any = None,
 ) -> MCMCResult | VariationalResult:
     """Go on with a run that has left a checkpoint, up to the draws that it was to make: the same to the bit as if it had never stopped.

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nrmmix.common.seeds import lent
-from nrmmix.inference.mcmc.cycle import Cycle, entries_of, program, scratch
+from nrmmix.common.seeds import give_back, lent
+from nrmmix.inference.mcmc.cycle import Cycle, entries_of, program, scratch, update_addresses
 from nrmmix.inference.mcmc.moves.base import only_with_unions
 from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_start
 from nrmmix.inference.search.grower import first_labels, too_large
@@ -214,6 +214,19 @@ def _enters_by(chain: Chain, model: Specification, way: str) -> None:
         raise ValueError(f'init="{way}": {why}; other starts are "sequential", "one", "each" or labels.')
     chain.way, chain.enter = way, partial(first_labels, model, way)
     chain.enter(np.zeros(0, np.int64))  # kernels are compiled in this thread
+
+
+def compiled(model: Specification, cycle: Cycle) -> np.ndarray:
+    """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
+    updates = update_addresses(model)
+    nobody = np.full(model.n_obs, -1, np.int64)
+    chain = new_chain(model, cycle, nobody, rng := lent(np.random.SeedSequence(0)), Record.room(model, 1, 1).part(0))
+    chain.order = chain.order[:0]
+    chain.control[loop.STOP] = 1  # a run of no iterations
+    enter(chain.data, chain.state, chain.order, chain.rng)
+    chain.run(updates, 0, 1)
+    give_back(rng)
+    return updates
 
 
 def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, record: Record) -> Chain:

@@ -1,4 +1,4 @@
-"""Chains in threads: turns, progress, time limits, and what is saved on the way."""
+"""Chains side by side: turns, progress, time limits, and what is saved on the way."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from nrmmix.common.interrupts import Stop
 from nrmmix.common.progress import Progress, tell
 from nrmmix.inference.mcmc.chain import Chain
+from nrmmix.inference.mcmc.workers import Cluster, Threads
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
 
@@ -70,9 +71,8 @@ class Driver:
     """Runs chains up to where they are told, unless it is told to stop."""
 
     runs: list[Chain]
-    updates: np.ndarray
+    workers: Threads | Cluster
     stop: Stop
-    cores: int
     deadline: float | None  # by time.perf_counter
     line: Progress
     saver: Saver | None = None
@@ -82,7 +82,7 @@ class Driver:
     seconds_each: float = field(default=0.0)  # of an iteration of all chains
 
     def __post_init__(self) -> None:
-        self.pool = ThreadPoolExecutor(self.cores)
+        self.pool = ThreadPoolExecutor(self.workers.size)
 
     def __enter__(self) -> Driver:
         return self
@@ -125,7 +125,7 @@ class Driver:
         """One turn of all chains, and why it was cut short."""
         for run in self.runs:
             run.control[loop.STOP] = run.state.num[layout.HALT] = 0
-        futures = [self.pool.submit(run.run, self.updates, tune, thin) for run in self.runs]
+        futures = [self.pool.submit(self.workers.turn, run, tune, thin) for run in self.runs]
         pending: set[Future[None]] = set(futures)
         reason, told = "", np.inf
         while pending:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -20,13 +19,14 @@ from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import give_back, lent, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import length
-from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, enter, new_chain, resumed_chain
-from nrmmix.inference.mcmc.cycle import Cycle, kernels_of, update_addresses
+from nrmmix.inference.mcmc.chain import Chain, Checkpoint, compiled, new_chain, resumed_chain
+from nrmmix.inference.mcmc.cycle import Cycle, kernels_of
 from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
+from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.ahead import helped
 from nrmmix.kernels.core import state as layout
@@ -113,12 +113,12 @@ class _Course:
 
 def sample(
     model: Specification, cycle: Cycle, name: str, *, draws: int | str, tune: int, thin: int, chains: int, init: Any, rng: Any,
-    cores: int | None, progress: bool | None, time_limit: float | None, checkpoint: Saver | None = None, store: str = "all",
+    cores: Any, progress: bool | None, time_limit: float | None, checkpoint: Saver | None = None, store: str = "all",
 ) -> Run:
     """Run the chains of a model by a cycle of moves under its name; see `nrmmix.Model.fit`."""
     draws, tune = length.checked(draws), count("tune", tune, 0)
     thin, chains, store = count("thin", thin, 1), count("chains", chains, 1), wanted(store)
-    cores, limit = _limits(chains, cores, time_limit)
+    workers, limit = workers_of(cores, chains, cycle), seconds("time_limit", time_limit)
     cycle.check(model, tune, has_name=name != cycle.name)
     seeds = seed_sequence(rng)
     if draws != AUTO and tune + draws * thin > MOST:
@@ -135,15 +135,15 @@ def sample(
             ]
             for c, chain in enumerate(course.runs):
                 course.store.attach(chain, c)
-            updates = _compiled(model, cycle)
+            updates = compiled(model, cycle)
         try:
-            return _finished(course, updates, stop, cores, progress, limit, checkpoint)
+            return _finished(course, updates, stop, workers, progress, limit, checkpoint)
         finally:
             give_back(*(chain.rng for chain in course.runs))
 
 
 def go_on(
-    model: Specification, run: Run, draws: int | str | None, *, cores: int | None, progress: bool | None, time_limit: float | None,
+    model: Specification, run: Run, draws: int | str | None, *, cores: Any, progress: bool | None, time_limit: float | None,
     checkpoint: Saver | None = None,
 ) -> Run:
     """Go on with a run: by so many draws, until "auto" is content, or up to its own goal where `draws` is None.
@@ -159,7 +159,7 @@ def go_on(
             return run
         draws = run.goal - before
     draws = length.checked(draws)
-    cores, limit = _limits(chains, cores, time_limit)
+    workers, limit = workers_of(cores, chains, run.cycle), seconds("time_limit", time_limit)
     run = replace(run, goal=draws if draws == AUTO else before + draws, time_limit=limit)
     run.most = max(run.most, -(-before // length.QUARTERS) * length.QUARTERS) if draws == AUTO else 0
     ahead = max(len(point.ahead.scalars) for point in run.checkpoints)
@@ -170,9 +170,9 @@ def go_on(
             course.runs = [resumed_chain(model, run.cycle, point, course.store.each.part(0)) for point in run.checkpoints]
             for c, (chain, point) in enumerate(zip(course.runs, run.checkpoints, strict=True)):
                 course.store.attach(chain, c, point.ahead)
-            updates = _compiled(model, run.cycle)
+            updates = compiled(model, run.cycle)
         try:
-            return _finished(course, updates, stop, cores, progress, limit, checkpoint, most=None if draws == AUTO else draws)
+            return _finished(course, updates, stop, workers, progress, limit, checkpoint, most=None if draws == AUTO else draws)
         finally:
             give_back(*(chain.rng for chain in course.runs))
 
@@ -191,10 +191,18 @@ def _room(model: Specification, chains: int, draws: int | str, kind: str, ahead:
 
 
 def _finished(
-    course: _Course, updates: np.ndarray, stop: Stop, cores: int, progress: bool | None, limit: float | None, saver: Saver | None,
-    most: int | None = None,
+    course: _Course, updates: np.ndarray, stop: Stop, workers: Threads | Cluster, progress: bool | None, limit: float | None,
+    saver: Saver | None, most: int | None = None,
 ) -> Run:
     """Run the chains to their goal, or until they are stopped."""
+    with workers.open(course.model, course.run.cycle, updates):
+        return _driven(course, stop, workers, progress, limit, saver, most)
+
+
+def _driven(
+    course: _Course, stop: Stop, workers: Threads | Cluster, progress: bool | None, limit: float | None, saver: Saver | None,
+    most: int | None,
+) -> Run:
     began, before = time.perf_counter(), course.seconds
     automatic = course.run.goal == AUTO
     limit = length.SECONDS if automatic and limit is None else limit
@@ -208,7 +216,7 @@ def _finished(
         return not automatic and min(course.recorded()) >= (course.run.goal - course.before)
 
     with Progress(progress) as line, saver or nullcontext():
-        with Driver(course.runs, updates, stop, cores, deadline, line, saver, snapshot) as driver:
+        with Driver(course.runs, workers, stop, deadline, line, saver, snapshot) as driver:
             reached = _until_content(course, driver, began, limit) if automatic else _to_the_end(course, driver)
         stopped = "" if reached else driver.stopped
         _check(course.model, course.runs, stopped or reached)
@@ -264,24 +272,6 @@ def _compiling(model: Specification, cycle: Cycle) -> Iterator[None]:
     """Within the block kernels may be compiled: that is said, and processes on other cores help."""
     with announced(), helped(partial(kernels_of, cycle, model), available_cores(), expect):
         yield
-
-
-def _compiled(model: Specification, cycle: Cycle) -> np.ndarray:
-    """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
-    updates = update_addresses(model)
-    nobody = np.full(model.n_obs, -1, np.int64)
-    chain = new_chain(model, cycle, nobody, rng := lent(np.random.SeedSequence(0)), Record.room(model, 1, 1).part(0))
-    chain.order = chain.order[:0]
-    chain.control[loop.STOP] = 1  # a run of no iterations
-    enter(chain.data, chain.state, chain.order, chain.rng)
-    chain.run(updates, 0, 1)
-    give_back(rng)
-    return updates
-
-
-def _limits(chains: int, cores: Any, time_limit: Any) -> tuple[int, float | None]:
-    """Checked number of threads and seconds."""
-    return min(chains, os.cpu_count() or 1) if cores is None else count("cores", cores, 1), seconds("time_limit", time_limit)
 
 
 def _check(model: Specification, runs: list[Chain], at_end: Any) -> None:

@@ -11,6 +11,7 @@ from nrmmix.common import machine
 from nrmmix.common.messages import one_of
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc.chain import Chain, Record
+from nrmmix.inference.mcmc.workers import rows_at_once
 from nrmmix.kernels import chain as loop
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import as_labels, label_type
@@ -20,7 +21,6 @@ KINDS = {  # by what is kept: the arrays of a record that are not
     "partition": ("location", "A", "explicit", "shared", "imputed"),
     "scalars": ("labels", "location", "A", "explicit", "shared", "imputed"),
 }
-BUFFER = 2**22  # bytes of the record of one chain, which the store empties
 FEW = 16  # clusters with parameters of their own that there is room for at first
 
 
@@ -75,7 +75,7 @@ class Store:
 
     def attach(self, chain: Chain, number: int, ahead: Record | None = None) -> None:
         """Let a chain, the number of which is given, hand its draws over; those that it is ahead by come first."""
-        rows = int(np.clip(BUFFER // max(sum(array.nbytes for array in self.each), 1), 1, max(self.draws, 1)))
+        rows = rows_at_once(self.each, self.draws)
         chain.record, chain.first, chain.sink = Record.room(self.model, 1, rows).part(0), 0, partial(self.put, number)
         if ahead is not None and len(ahead.scalars):
             self.put(number, ahead, 0)

@@ -35,7 +35,8 @@ class PublishedTreeGuided(Move):
 
     Without any of them the sampler is that of the paper, with the trees kept from iteration to iteration.  Two things the paper does not
     say.  When u, the mass or sigma has changed, all potentials are computed anew and the trees keep their shapes.  Where there are no
-    trees, at the start and where a chain goes on after a stop, those of sequential insertion in the order of the rows are taken.
+    trees, at the start and where a chain goes on after a stop, those of sequential insertion in the order of the rows are taken: a fit
+    that is extended has not the draws of one that ran on.
 
     It runs alone, in no list of moves: others would not keep its trees.  For mixtures by a `DirichletProcess`, `NGGP` or
     `NormalizedInverseGaussian`, of families whose component parameters are integrated out.
