@@ -7,7 +7,7 @@ from functools import cached_property
 from html import escape
 from inspect import signature
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
@@ -19,15 +19,16 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
 from nrmmix.model.families.exponential import Stacked, Statistics
-from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.formula import ModelFrame, model_frame, numeric_design
 from nrmmix.model.frame.sources import source_of
-from nrmmix.model.frame.streaming import streamed_frame
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, Matching, Product, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
 from nrmmix.model.priors.measures import DirichletProcess, Prior
 from nrmmix.model.priors.widths import PerAtom
+
+if TYPE_CHECKING:
+    from nrmmix.model.families.exponential.streamed import StreamedRows
 
 RHO = 0.1  # share of an atom's weight that other categories see, by default
 FEW = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
@@ -64,6 +65,8 @@ class Specification:
                 return assign(family, names).reads
 
             if source is not None:
+                from nrmmix.model.frame.streaming import streamed_frame
+
                 return streamed_frame(formula, source, missing, reads, designs(family))
             return model_frame(formula, data, missing, reads, designs(family), by_level=True)
 
@@ -105,6 +108,8 @@ class Specification:
     def statistics(self, side: Stacked) -> Statistics | StreamedRows:
         """The fitted rows, ready to be turned into statistics."""
         if self.frame.is_streamed:
+            from nrmmix.model.families.exponential.streamed import StreamedRows
+
             return StreamedRows(side, self.blocks, self.frame)
         return self.blocks.statistics(side, self.frame.response, self.frame.inputs)
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from nrmmix.model.families.exponential import Features, Stacked, Statistics
-from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.model.priors.sticks import Sticks
 from nrmmix.model.specification import Specification
+
+if TYPE_CHECKING:
+    from nrmmix.model.families.exponential.streamed import StreamedRows
 
 TINY = 1e-300
 

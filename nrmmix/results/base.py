@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,9 +13,11 @@ from nrmmix.common.messages import guided
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior, partitions_in_memory
 from nrmmix.posterior.factors import FactorPosterior
-from nrmmix.posterior.imputation import Imputations
 from nrmmix.posterior.partition import Partition
 from nrmmix.results.shown import Shown
+
+if TYPE_CHECKING:
+    from nrmmix.posterior.imputation import Imputations
 
 Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,11 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
 from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.leave_one_out import LeaveOneOut
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.shown import Saved
+
+if TYPE_CHECKING:
+    from nrmmix.posterior.leave_one_out import LeaveOneOut
 
 
 class MCMCResult(Saved, Result):

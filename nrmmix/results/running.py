@@ -16,8 +16,6 @@ from nrmmix.common.messages import number
 from nrmmix.inference.mcmc.driving import Saver
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.inference.mcmc.sampling import go_on as sampled_on
-from nrmmix.inference.variational import checkpoint as of_variational
-from nrmmix.model.encoding import decode, decode_model
 from nrmmix.model.specification import Specification
 from nrmmix.results.base import result_of
 from nrmmix.results.mcmc import MCMCResult
@@ -124,6 +122,7 @@ def resume(
     ...     stopped.draws.n_draws, nm.load(f"{folder}/run.npz").interrupted
     (0, True)
     """
+    from nrmmix.inference.variational import checkpoint as of_variational
     from nrmmix.results.saving import load
 
     if of_variational.is_checkpoint(path):
@@ -140,6 +139,8 @@ def resume(
 def _variational(path: Any, data: Any, executor: Any, progress: bool | None, time_limit: float | None) -> VariationalResult:
     """Go on with a variational fit."""
     from nrmmix.api import Model
+    from nrmmix.inference.variational import checkpoint as of_variational
+    from nrmmix.model.encoding import decode, decode_model
 
     saved: Any = of_variational.find(path)
     parts, header = saved.header["model"], saved.header

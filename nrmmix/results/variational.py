@@ -10,7 +10,7 @@ import pandas as pd
 
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.seeds import prediction_seed
-from nrmmix.inference.variational.run import VariationalOutcome
+from nrmmix.inference.variational.options import VariationalOutcome
 from nrmmix.model.frame.labels import by_size
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior, drawn_components

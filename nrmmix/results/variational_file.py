@@ -9,8 +9,7 @@ import numpy as np
 
 from nrmmix.inference.methods import VARIATIONAL
 from nrmmix.inference.variational.climb import Pass
-from nrmmix.inference.variational.options import Variational
-from nrmmix.inference.variational.run import VariationalOutcome
+from nrmmix.inference.variational.options import Variational, VariationalOutcome
 from nrmmix.model.encoding import decode, encode
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors

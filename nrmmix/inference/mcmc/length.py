@@ -20,7 +20,6 @@ from nrmmix.inference.mcmc.store import Store
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import ESS_GOOD, RHAT_GOOD, smallest_ess
-from nrmmix.posterior.curves import curve_diagnostics
 from nrmmix.posterior.draws import Draws, Posterior
 
 AUTO = "auto"
@@ -85,6 +84,8 @@ def look(model: Specification, values: dict[str, np.ndarray], seed: int) -> Look
     found = _worth(diagnostics.table({name: one for name, one in values.items() if one.ndim == 2}))
     if not found.is_enough or not model.is_regression or "A" not in values:
         return found
+    from nrmmix.posterior.curves import curve_diagnostics
+
     of_curves = _worth(curve_diagnostics(Posterior(model, Draws({name: one[:] for name, one in values.items()}), seed)))
     return Look(min(found.ess, of_curves.ess), max(found.rhat, of_curves.rhat)) if of_curves.varied else found
 

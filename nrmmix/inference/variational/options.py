@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from nrmmix.common import files
 from nrmmix.common.messages import count, flag, number, positive
@@ -14,8 +14,11 @@ from nrmmix.model.families.exponential import NotExponential
 from nrmmix.model.priors.measures import DirichletProcess
 
 if TYPE_CHECKING:
-    from nrmmix.inference.variational.run import VariationalOutcome
+    from nrmmix.inference.variational.climb import Pass
+    from nrmmix.model.families.exponential import Statistics
+    from nrmmix.model.families.exponential.streamed import StreamedRows
     from nrmmix.model.specification import Specification
+    from nrmmix.posterior.factors import Factors
 
 COMPONENTS = 25  # unless there are fewer rows
 MOST = 10**6
@@ -268,3 +271,18 @@ class MemoizedVB(Variational):
     round_size: int | None = None
     checkpoint: str | None = None
     executor: Any = None
+
+
+class VariationalOutcome(NamedTuple):
+    """What a variational fit gives back: the factors by their counts and statistics."""
+
+    method: Variational
+    name: str
+    rows: Statistics | StreamedRows
+    factors: Factors
+    elbo: float
+    passes: list[Pass]
+    has_converged: bool
+    seed: int
+    seconds: float
+    interrupted: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,14 +17,12 @@ from nrmmix.inference.executors import executor_of
 from nrmmix.inference.variational import checkpoint
 from nrmmix.inference.variational.climb import Climb, Pass, Settings
 from nrmmix.inference.variational.memory import Batches, Memory
-from nrmmix.inference.variational.options import COMPONENTS, MemoizedVB, StochasticVB, Variational
+from nrmmix.inference.variational.options import COMPONENTS, MemoizedVB, StochasticVB, Variational, VariationalOutcome
 from nrmmix.inference.variational.start import STARTS, of_labels, seeded
 from nrmmix.inference.variational.stochastic import Descent
 from nrmmix.model.families.exponential import Statistics
-from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.factors import Factors
 
 WARM_ROWS, WARM_PASSES = 10_000, 10  # of a sample that components from seeds are fitted to before all rows are visited
 DIGITS = 1e-10  # share of sums of squares below which they have cancelled
@@ -32,21 +30,6 @@ LOST = (
     "sums of squares and squares of means have cancelled: components lie so far from the prior mean, or the prior's scale is so small "
     "against the data, that variances are lost in rounding; centre the responses, or give a larger scale=."
 )
-
-
-class VariationalOutcome(NamedTuple):
-    """What a variational fit gives back: the factors by their counts and statistics."""
-
-    method: Variational
-    name: str
-    rows: Statistics | StreamedRows
-    factors: Factors
-    elbo: float
-    passes: list[Pass]
-    has_converged: bool
-    seed: int
-    seconds: float
-    interrupted: bool
 
 
 class _Stopped(Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from nrmmix.model.families.exponential import Statistics
 
@@ -47,7 +46,7 @@ def seeded(rows: Statistics, K: int, rng: np.random.Generator, how: str) -> tupl
 def _row(features: object, at: int) -> np.ndarray:
     parts = [] if features.dense is None else [features.dense[:, at]]
     if features.sparse is not None:
-        parts.append(sparse.csr_array(features.sparse)[[at]].toarray()[0])
+        parts.append(features.sparse[[at]].toarray()[0])
     return np.concatenate(parts)
 
 

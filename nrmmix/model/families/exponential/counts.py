@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from scipy.special import digamma, gammaln
 
 from nrmmix.kernels.families import categorical as kernels_of_levels
 from nrmmix.kernels.families import poisson as kernels_of_poisson
 from nrmmix.model.families.exponential.base import Exponential
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 class PoissonSide(Exponential):
@@ -88,14 +90,16 @@ class DirichletSide(Exponential):
         self.prior = np.add.reduceat(self.concentration, self.starts[:-1])  # total of each response
         self.start = gammaln(self.concentration).sum() - gammaln(self.prior).sum()
 
-    def rows(self, y: Any, inputs: np.ndarray) -> sparse.csr_array:
+    def rows(self, y: Any, inputs: np.ndarray) -> csr_array:
         """Of a multinomial `y` holds the counts themselves, `Counts` of `nrmmix.model.families.base`."""
+        from scipy.sparse import csr_array
+
         if self.is_multinomial:
-            return sparse.csr_array((y.counts, y.indices, y.indptr), shape=(len(y.indptr) - 1, self.n_stat))
+            return csr_array((y.counts, y.indices, y.indptr), shape=(len(y.indptr) - 1, self.n_stat))
         here = ~np.isnan(y)
         indices = (np.where(here, y, 0.0).astype(np.int64) + self.starts[:-1])[here]
         indptr = np.concatenate([[0], np.cumsum(here.sum(axis=1))])
-        return sparse.csr_array((np.ones(len(indices)), indices, indptr), shape=(len(y), self.n_stat))
+        return csr_array((np.ones(len(indices)), indices, indptr), shape=(len(y), self.n_stat))
 
     def log_h(self, y: Any, inputs: np.ndarray) -> np.ndarray:
         return np.zeros(len(y.indptr) - 1 if self.is_multinomial else len(y))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from nrmmix.model.families.exponential.base import Exponential
 
@@ -41,7 +40,11 @@ class Features(NamedTuple):
 def joined(parts: Sequence[Statistics], order: np.ndarray | None = None) -> Statistics:
     """Rows of several, one after the other or in an order."""
     one = parts[0]
-    of_sparse = None if one.sparse is None else sparse.csr_array(sparse.vstack([part.sparse for part in parts]))
+    of_sparse = None
+    if one.sparse is not None:
+        from scipy.sparse import vstack
+
+        of_sparse = vstack([part.sparse for part in parts], format="csr")
     dense, log_h = np.hstack([part.dense for part in parts]), np.concatenate([part.log_h for part in parts])
     whole = Statistics(one.side, one.parts, dense, of_sparse, log_h)
     return whole if order is None else whole.take(order)
@@ -129,7 +132,11 @@ class Stacked:
             dense.append(rows)
             parts.append((side, slice(first, first + len(rows)), self.stat[b]))
             first += len(rows)
-        together = sparse.csr_array(sparse.hstack(of_sparse)) if len(of_sparse) > 1 else of_sparse[0] if of_sparse else None
+        together = of_sparse[0] if of_sparse else None
+        if len(of_sparse) > 1:
+            from scipy.sparse import hstack
+
+            together = hstack(of_sparse, format="csr")
         beside = dense[0] if len(dense) == 1 else np.concatenate([*dense, np.zeros((0, len(log_h)))])
         return Statistics(self, tuple(parts), beside, together, log_h)
 
