@@ -1,8 +1,9 @@
-"""This checkout beside another one: sweeps, trees and start-up in turn, and their ratios.
+"""This checkout beside another one: sweeps, trees, models, predictions and start-up in turn, and their ratios.
 
-`python -m benchmarks.compare ../other [--rounds 7]`, the other one a checkout of any commit.  Only public names are used, so that its
-layout does not matter.  Figures are processor seconds, medians over rounds in which the two take turns; the ratio is the median of those of
-the rounds.
+`python -m benchmarks.compare ../other [PARTS] [--rounds 7] [--json FILE]`, the other one a checkout of any commit.  Only public names are
+used, so that its layout does not matter.  Figures are processor seconds, medians over rounds in which the two take turns; the ratio is the
+median of those of the rounds.  The parts are sampling, after (what comes before and after sampling), start (processes with a warm cache)
+and cold (first fits with an empty cache, in one process; as many rounds, at most two).
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+
+from benchmarks import record
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -62,51 +66,126 @@ found = {
 }
 print(json.dumps(found))
 """
+# What comes before and after sampling.
+AFTER = """
+import json, tempfile, time, warnings
+import numpy as np
+import pandas as pd
+import nrmmix as nm
+
+warnings.simplefilter("ignore")
+
+
+def seconds(work, first=None):
+    (first or work)()
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+rng = np.random.default_rng(1)
+many, wide = rng.normal(size=(1_000_000, 2)), rng.normal(size=(100_000, 25))
+toy = nm.Model(data=nm.datasets.simulate_toy(rng=1)[0]).fit("gibbs", draws=250, tune=250, chains=4, rng=1)
+kernel, x = nm.SquaredExponential(0.05), pd.DataFrame({"times_ms": np.linspace(2.0, 57.0, 1000)})
+curve = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle(), kernel=kernel, family=nm.Gaussian())
+curve = curve.fit("gibbs", draws=1000, tune=500, chains=4, rng=1)
+
+
+def quantiles(x):
+    return curve.predict(x, kind="quantile", rng=1)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    found = {
+        "model of 1,000,000 x 2": seconds(lambda: nm.Model(data=many), lambda: nm.Model(data=many[:100])),
+        "model of 100,000 x 25": seconds(lambda: nm.Model(data=wide), lambda: nm.Model(data=wide[:100])),
+        "mean at 1,000 x, 4,000 draws": seconds(lambda: curve.predict(x, rng=1), lambda: curve.predict(x[:3], rng=1)),
+        "quantiles at 1,000 x": seconds(lambda: quantiles(x), lambda: quantiles(x[:3])),
+        "similarity of 1,300 rows, 1,000 draws": seconds(toy.similarity),
+        "partition of 1,300 rows": seconds(lambda: toy.partition(rng=1)),
+        "report of mcycle": seconds(lambda: curve.report(folder + "/report.html")),
+    }
+print(json.dumps(found))
+"""
 # Whole processes with a warm cache.
 START = {
-    "start-up: import nrmmix": "import nrmmix",
-    "start-up: a first short fit": (
-        "import nrmmix as nm; nm.fit('velocity_km_s ~ 1', nm.datasets.load_galaxy(), draws=10, tune=10, chains=1, rng=1)"
-    ),
-    "start-up: fit and summary": (
+    "import nrmmix": "import nrmmix",
+    "a first short fit": "import nrmmix as nm; nm.fit('velocity_km_s ~ 1', nm.datasets.load_galaxy(), draws=10, tune=10, chains=1, rng=1)",
+    "fit and summary": (
         "import warnings; warnings.simplefilter('ignore'); import nrmmix as nm; "
         "nm.fit('accel_g ~ times_ms', nm.datasets.load_mcycle(), draws=10, tune=10, chains=1, rng=1).summary().as_text()"
     ),
 }
+# Whole processes with nothing compiled.
+FAITHFUL = (
+    "import nrmmix as nm; "
+    "nm.fit('eruptions_min + waiting_min ~ 1', nm.datasets.load_faithful(), method={!r}, draws=20, tune=20, chains=1, rng=1)"
+)
+COLD = {
+    "Gibbs": FAITHFUL.format("gibbs"),
+    "tree": FAITHFUL.format("tree"),
+    "density regression and its picture": (
+        "import warnings; warnings.simplefilter('ignore'); import nrmmix as nm; "
+        "nm.fit('accel_g ~ times_ms', nm.datasets.load_mcycle(), draws=20, tune=20, chains=1, rng=1).plot()"
+    ),
+}
+PARTS = ("sampling", "after", "start", "cold")
+MOST_COLD = 2
 
 
-def measured(checkout: Path, cache: str) -> dict[str, float]:
-    """Processor seconds of all that is measured, in a checkout with a cache of its own."""
-    environment = os.environ | {"PYTHONPATH": str(checkout), "NUMBA_CACHE_DIR": cache, "MPLBACKEND": "Agg"}
+def run(checkout: Path, cache: str, code: str) -> tuple[str, float]:
+    """What a process prints, and its processor seconds."""
+    alone = {"MPLBACKEND": "Agg", "NRMMIX_COMPILE_PROCESSES": "1", "OPENBLAS_NUM_THREADS": "1"}
+    environment = os.environ | alone | {"PYTHONPATH": str(checkout), "NUMBA_CACHE_DIR": cache}
+    before = os.times()
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=checkout, capture_output=True, text=True, check=True)
+    after = os.times()
+    return done.stdout, after.children_user + after.children_system - before.children_user - before.children_system
 
-    def run(code: str) -> tuple[str, float]:
-        before = os.times()
-        done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=checkout, capture_output=True, text=True, check=True)
-        after = os.times()
-        return done.stdout, after.children_user + after.children_system - before.children_user - before.children_system
 
-    found = json.loads(run(SAMPLING)[0])
-    return found | {name: run(code)[1] for name, code in START.items()}
+def measured(checkout: Path, cache: str, parts: Sequence[str], number: int) -> dict[tuple[str, str], float]:
+    """Processor seconds of all that is measured in one round, in a checkout with a cache of its own."""
+    found: dict[tuple[str, str], float] = {}
+    for part, code in (("sampling", SAMPLING), ("after", AFTER)):
+        if part in parts:
+            found |= {(part, name): value for name, value in json.loads(run(checkout, cache, code)[0]).items()}
+    if "start" in parts:
+        found |= {("start", name): run(checkout, cache, code)[1] for name, code in START.items()}
+    for name, code in COLD.items() if "cold" in parts and 0 < number <= MOST_COLD else ():
+        with tempfile.TemporaryDirectory() as empty:
+            found["cold", name] = run(checkout, empty, code)[1]
+    return found
+
+
+def commit_of(checkout: Path) -> str:
+    return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("other", type=Path, help="a checkout of another commit")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all of them")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", help="write the figures to this file")
     options = parser.parse_args()
+    parts = options.parts or PARTS
     trees = {"other": options.other.resolve(), "this": HERE}
-    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in trees}
+    rounds: dict[str, list[dict[tuple[str, str], float]]] = {name: [] for name in trees}
     with tempfile.TemporaryDirectory() as folder:
         for name, checkout in trees.items():
-            measured(checkout, f"{folder}/{name}")  # compiles
-        for number in range(options.rounds):
+            measured(checkout, f"{folder}/{name}", parts, 0)  # compiles
+        for number in range(1, options.rounds + 1):
             for name in sorted(trees, reverse=bool(number % 2)):
-                rounds[name].append(measured(trees[name], f"{folder}/{name}"))
-    print("| seconds | other | this | this / other |\n|---|---|---|---|")
-    for what in rounds["this"][0]:
-        old, new = ([one[what] for one in rounds[name]] for name in ("other", "this"))
+                rounds[name].append(measured(trees[name], f"{folder}/{name}", parts, number))
+    rows = []
+    print("| seconds | | other | this | this / other |\n|---|---|---|---|---|")
+    for part, what in rounds["this"][0]:
+        old, new = ([one[part, what] for one in rounds[name] if (part, what) in one] for name in ("other", "this"))
         ratio = statistics.median(b / a for a, b in zip(old, new, strict=True))
-        print(f"| {what} | {statistics.median(old):.3g} | {statistics.median(new):.3g} | {ratio:.3f} |")
+        rows.append({"part": part, "what": what, "other": statistics.median(old), "this": statistics.median(new), "ratio": ratio})
+        print(f"| {part} | {what} | {rows[-1]['other']:.3g} | {rows[-1]['this']:.3g} | {ratio:.3f} |")
+    if options.json:
+        record.write(options.json, "compare", {"other": commit_of(trees["other"]), "rounds": options.rounds}, {"seconds": rows})
 
 
 if __name__ == "__main__":
