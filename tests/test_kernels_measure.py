@@ -199,6 +199,7 @@ def test_log_density_of_a_width(name, j):
     data, state = density_point(name)
     problem, point = problem_of(model, data), point_of(state)
     state.carried[0] = np.log(state.v * naive.reach(problem, point, point.widths))
+    hyper.find_best_locations(data, state, state.log_K)
     before = copy_of(state)
     zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH + j, z) for z in zs]
@@ -207,6 +208,24 @@ def test_log_density_of_a_width(name, j):
     # only scratch space has changed, and the locations, which are drawn after it
     for field in ("hyper", "K", "log_K", "A", "v", "labels"):
         np.testing.assert_array_equal(getattr(state, field), getattr(before, field))
+
+
+@pytest.mark.parametrize(("kernel", "q", "degree"), [
+    (nm.SquaredExponential(nm.LogNormal(-1, 0.7)), 1, 2), (nm.SquaredExponential(nm.LogNormal(-1, 0.7)), 2, 2),
+    (nm.Laplace(nm.LogNormal(-1, 0.7)), 1, 1), (nm.Laplace(nm.LogNormal(-1, 0.7)), 2, 1),
+])
+def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
+    data, state = random_point(regression(9, kernel, q=q), np.random.default_rng(8))
+    assert data.setup[layout.DEGREE] == degree
+    hyper.find_best_locations(data, state, state.log_K)
+    for g in range(len(state.v)):
+        state.carried[0, g] = np.log(state.v[g]) + hyper.log_reach(state, state.log_K[g], 1.0)
+    zs = np.log(state.hyper[layout.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
+    found = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
+    data.setup[layout.DEGREE] = 0
+    wanted = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
+    assert np.isfinite(wanted).all()
+    np.testing.assert_allclose(found, wanted, rtol=1e-11)
 
 
 def test_log_density_of_hyperparameters_outside_their_range():

@@ -7,6 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.covariates import DEGREES
 from nrmmix.kernels.measure import auxiliary, hyper
 from nrmmix.model.guide import guided, size_of
 from nrmmix.model.priors.hyperpriors import hyper_row
@@ -71,6 +72,8 @@ def _setup(model: Specification, is_called: bool) -> np.ndarray:
     setup = np.zeros(layout.COVARIATES + len(entries), np.int64)
     setup[layout.JOINT_WITH_V] = int(model.has_v)
     setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
+    if len(entries) == 1 or (setup[layout.SHARED_WIDTH] and len({*entries}) == 1):
+        setup[layout.DEGREE] = DEGREES.get(entries[0], 0)
     setup[layout.COVARIATES :] = [entry.address if is_called else 0 for entry in entries]
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     conjugate = model.has_v and model.has_gamma_mass

@@ -86,3 +86,6 @@ def matching(distance, width, log_K):
                 total += distance[j, g, p] * math.log(width[j])
             log_K[g, p] = total
     return DONE
+
+
+DEGREES = {squared_exponential: 2, laplace: 1}  # of those whose log K is that of unit width over width^degree

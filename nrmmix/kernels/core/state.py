@@ -44,6 +44,7 @@ FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 # Data.setup
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
+DEGREE = 2  # k where log K is that of unit width over width^k, for the one width that there is; else 0
 # entry points of log densities; 0 where they are not used
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 MEASURE = 8  # one of the following

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import add_row, log_terms, normalise, refresh_locations
 from nrmmix.kernels.core.slicing import slice_step
 from nrmmix.kernels.core.special import exp_any, log_pos
@@ -16,6 +16,7 @@ from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
     CRM,
+    DEGREE,
     DONE,
     FINITE,
     FIXED,
@@ -153,12 +154,13 @@ def update_widths(data, state, rng):
         if data.hyperprior[which, 0] != FIXED:
             find_best_locations(data, state, state.log_K)
             for g in range(G):
-                state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g])
+                state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g], 1.0)
             set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, rng))
             nrm.set_kernel(data, state)
-            find_best_locations(data, state, state.log_K)
+            if data.setup[DEGREE] == 0:  # else they are the same at every width
+                find_best_locations(data, state, state.log_K)
             for g in range(G):
-                state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g]))
+                state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g], 1.0))
             nrm.recompute_A(state)
     refresh_locations(data, state)
     return DONE
@@ -166,15 +168,25 @@ def update_widths(data, state, rng):
 
 @entry(SCALAR_T)
 def log_density_width(data, state, which, z):
-    """Log density of a width in the coordinates log V, V carried along: prior, prod_g V_g^n_g, prod_c h(c) and the mass term."""
+    """Log density of a width in the coordinates log V, V carried along: prior, prod_g V_g^n_g, prod_c h(c) and the mass term.
+
+    `find_best_locations` was called at the width of the state.
+    """
     value, width = log_prior_density(data, which, z)
     if value == -math.inf:
         return value
-    old = state.hyper[which]
-    set_width(data, state, which, width)
-    nrm.evaluate_kernel(data, state, state.log_trial, state.trial)
-    set_width(data, state, which, old)
-    if not find_best_locations(data, state, state.log_trial):
+    old, degree = state.hyper[which], data.setup[DEGREE]
+    log_K, ratio = state.log_K, 1.0  # ratio log_K is the kernel's logarithm at the new width
+    if degree > 0:
+        ratio = (old / width) ** degree
+        sound = are_reached(state, ratio)
+    else:
+        log_K = state.log_trial
+        set_width(data, state, which, width)
+        nrm.evaluate_kernel(data, state, log_K, state.trial)
+        set_width(data, state, which, old)
+        sound = find_best_locations(data, state, log_K)
+    if not sound:
         return -math.inf
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     G, P = state.K.shape
@@ -183,20 +195,32 @@ def log_density_width(data, state, which, z):
         base[p] = tau
         A[p] = 0.0
     for g in range(G):
-        log_v = state.carried[0, g] - log_reach(state, state.log_trial[g])
+        log_v = state.carried[0, g] - log_reach(state, log_K[g], ratio)
         if abs(log_v) > LOG_V_MAX:
             return -math.inf
         value += data.group_size[g] * log_v
-        add_row(A, state.trial[g], math.exp(log_v))
+        if degree > 0:
+            add_exp(A, log_K[g], ratio, log_v)
+        else:
+            add_row(A, state.trial[g], math.exp(log_v))
     for p in range(P):
         log_b[p] = log_pos(max(tau + A[p], TINY))
         terms[p] = 0.0
     growth = nrm.growth_sums(data, state, base, A, 1.0, terms, data.R0)[1]
     sums = state.location_probability  # scratch here, filled by `find_best_locations`
     for k in range(state.num[N_CLUSTERS]):
-        top = log_terms(sums[k], sums[k], 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
+        for p in range(P):
+            base[p] = ratio * sums[k, p]
+        top = log_terms(base, base, 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
         value += top + math.log(normalise(terms, top))
     return value + nrm.mass_term(data, state, sigma, growth)
+
+
+@fast
+def add_exp(A, log_row, ratio, log_v):
+    """A_p += exp(log_v + ratio log_row_p): no matrix of the kernel at the new width is kept."""
+    for p in range(A.shape[0]):
+        A[p] += exp_any(log_v + ratio * log_row[p])
 
 
 @kernel
@@ -205,7 +229,7 @@ def find_best_locations(data, state, log_K):
 
     The sums stay in `location_probability`.
     """
-    sums, K, sound = state.location_probability, state.num[N_CLUSTERS], True
+    sums, K = state.location_probability, state.num[N_CLUSTERS]
     for k in range(K):
         for p in range(sums.shape[1]):
             sums[k, p] = 0.0
@@ -217,19 +241,27 @@ def find_best_locations(data, state, log_K):
             if sums[k, p] > sums[k, best]:
                 best = p
         state.location[k] = best
-        sound = sound and sums[k, best] > nrm.OUT_OF_REACH
-    return sound
+    return are_reached(state, 1.0)
 
 
 @kernel
-def log_reach(state, log_K_row):
-    """log sum_k n_k K(x_g, mu_k)"""
+def are_reached(state, ratio):
+    """Whether the best location of each cluster reaches all of its members, where log K is multiplied by a ratio."""
+    for k in range(state.num[N_CLUSTERS]):
+        if not ratio * state.location_probability[k, state.location[k]] > nrm.OUT_OF_REACH:
+            return False
+    return True
+
+
+@kernel
+def log_reach(state, log_K_row, ratio):
+    """log sum_k n_k K(x_g, mu_k), K to the power of a ratio"""
     top = -math.inf
     for k in range(state.num[N_CLUSTERS]):
-        top = max(top, log_K_row[state.location[k]])
+        top = max(top, ratio * log_K_row[state.location[k]])
     total = 0.0
     for k in range(state.num[N_CLUSTERS]):
-        total += state.size[k] * exp_any(log_K_row[state.location[k]] - top)
+        total += state.size[k] * exp_any(ratio * log_K_row[state.location[k]] - top)
     return top + math.log(total)
 
 

@@ -227,13 +227,16 @@ def recompute_A(state):
 @kernel
 def evaluate_kernel(data, state, log_K, K):
     """Covariate kernel at the current widths, the product over the covariates; 1 in a mixture, which has none."""
-    for g in range(K.shape[0]):
-        for p in range(K.shape[1]):
-            log_K[g, p] = 0.0
-    for j in range(data.distance.shape[0]):
-        call_covariate(data.setup[COVARIATES + j], data.distance[j : j + 1], state.hyper[WIDTH + j : WIDTH + j + 1], K)
+    if data.distance.shape[0] == 0:
         for g in range(K.shape[0]):
-            add_row(log_K[g], K[g], 1.0)
+            for p in range(K.shape[1]):
+                log_K[g, p] = 0.0
+    for j in range(data.distance.shape[0]):
+        out = log_K if j == 0 else K
+        call_covariate(data.setup[COVARIATES + j], data.distance[j : j + 1], state.hyper[WIDTH + j : WIDTH + j + 1], out)
+        if j > 0:
+            for g in range(K.shape[0]):
+                add_row(log_K[g], K[g], 1.0)
     for g in range(K.shape[0]):
         for p in range(K.shape[1]):
             if log_K[g, p] == -math.inf:
