@@ -23,6 +23,7 @@ COLUMNS = {
         "empty": {layout.EMPTY}, "update": {layout.UPDATE}, "score": {layout.SCORE}, "marginal": {layout.MARGINAL},
         "sample": {layout.SAMPLE}, "density": {layout.DENSITY}, "mean": set(layout.OF_MEANS), "alone": {layout.ALONE},
         "impute": {layout.IMPUTE}, "redraw": {layout.REDRAW}, "combine": {layout.COMBINE}, "affinity": {layout.AFFINITY},
+        "score_four": {layout.SCORE_FOUR},
     }.items()
 }
 
@@ -256,6 +257,7 @@ def test_moves_name_the_entry_points_that_they_call(move):
 FILLED_IN = {  # beside those of columns, by the modules that call kernels which call entry points
     "nrmmix.inference.search.grower": {layout.COMBINE}, "nrmmix.model.prior_predictive": {layout.SAMPLE},
     "nrmmix.posterior.predict.kernel_states": {*layout.OF_ATOMS, *layout.OF_MEANS},
+    "nrmmix.inference.mcmc.chain": set(layout.OF_SWEEPS), "nrmmix.inference.mcmc.cycle": set(layout.OF_SWEEPS),  # starts, which do without
 }
 
 

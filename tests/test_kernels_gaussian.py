@@ -53,6 +53,33 @@ def step(entry_point, data, state, rng):
 # ---- the Gaussian family
 
 
+@numba.njit
+def score_all(data, state):
+    clusters.score_four(data, state)
+
+
+@pytest.mark.parametrize("d", [4, 5, 6, 11, 64])
+def test_four_rows_at_once_are_scored_as_one_by_one(d):
+    """But for the last bits, in clusters of one member and of many."""
+    rng = np.random.default_rng(d)
+    n, K = 150, 21
+    labels = np.append(np.arange(K), rng.integers(0, K - 2, n - K))  # the last two clusters have one member
+    y = rng.normal(size=(n, d)) + 3.0 * rng.normal(size=(K, d))[labels]
+    model = nm.Model(data=y, prior=nm.DirichletProcess(0.8), family=gaussian(d, rng))
+    data, state = started(model, labels, room=n)
+    four, own = state.num[layout.ROWS_OF_FOUR :], state.num[layout.OWN_OF_FOUR :]
+    W = state.work.shape[0] - 1
+    for rows in ([0, 40, 80, 120], [20, 41, 42, 149], [60, 1, 2, 19], [7, 60, 8, 7]):
+        for r, i in enumerate(rows):
+            four[r], own[r] = i, labels[i] if state.size[labels[i]] > 1 else -1
+        score_all(data, state)
+        found = state.work[W - layout.FOUR : W, :K].copy()
+        for r, i in enumerate(rows):
+            one = np.zeros(state.score.shape[0])
+            clusters.score_columns(data, state.stat, state.work, one, K, i, own[r])
+            np.testing.assert_allclose(found[r], one[:K], rtol=1e-13, atol=1e-13)
+
+
 def scaled_statistics(model, data, stat, k):
     """n, posterior mean and scale matrix in the units of the data, from a column of statistics."""
     d = model.n_dim

@@ -205,3 +205,72 @@ def test_gibbs_says_which_observation_has_no_score():
     assert gibbs.gibbs_one(data, state, 3, np.random.default_rng(0)) == layout.BROKEN
     assert state.num[layout.BAD_ROW] == 3
     assert state.labels.tolist() == [0, 0, 1, 1, 1]
+
+
+# ---- four observations at once
+
+
+@numba.njit
+def sweep(data, state, order, rng):
+    return gibbs.allocate(data, state, order, order.shape[0] if order.shape[0] > 0 else state.labels.shape[0], rng)
+
+
+def crowd(n, d, distance, seed=3, K=30):
+    """Rows about K centres, and which."""
+    rng = np.random.default_rng(seed)
+    labels = np.append(np.arange(K), rng.integers(0, K, n - K))
+    return rng.normal(size=(n, d)) + distance * rng.normal(size=(K, d))[labels], labels
+
+
+def crowded(name):
+    """Models of some 30 clusters, far apart or not, and their partitions."""
+    X, labels = crowd(240, 5, 4.0 if name == "apart" else 2.0)
+    table, prior = pd.DataFrame(X, columns=list("abcde")), nm.NGGP(5.0, 0.4)
+    if name == "two blocks":
+        table[list("fghi")] = crowd(240, 4, 2.0, seed=4)[0]
+        family = {"a + b + c + d + e": nm.Gaussian(), "f + g + h + i": nm.Gaussian()}
+        return nm.Model("a + b + c + d + e + f + g + h + i ~ 1", table, family=family), labels
+    if name == "regression":
+        table["x"] = np.linspace(0.0, 1.0, 240).round(1)
+        return nm.Model("a + b + c + d + e ~ x", table, prior=prior, family=nm.Gaussian(), kernel=nm.SquaredExponential(0.4)), labels
+    return nm.Model(data=X, prior=prior), labels
+
+
+@pytest.mark.parametrize("subset", [False, True], ids=["rows", "subset"])
+@pytest.mark.parametrize("name", ["apart", "overlapping", "two blocks", "regression"])
+def test_sweeps_of_four_make_the_draws_of_sweeps_one_by_one(name, subset):
+    """Clusters are left, entered, opened and emptied between the scoring of a row and its turn."""
+    model, labels = crowded(name)
+    states = [started(model, labels, room=240, side=gibbs.ROOM if many else 0) for many in (True, False)]
+    rngs = [np.random.default_rng(5) for _ in states]
+    assert gibbs.can_score_four(*states[0]) and not gibbs.can_score_four(*states[1])
+    numbers = []
+    for turn in range(12):
+        order = np.random.default_rng(turn).permutation(240)[:101].copy() if subset else np.zeros(0, np.int64)
+        for (data, state), rng in zip(states, rngs, strict=True):
+            if turn == 6:  # some enter anew
+                for i in range(0, 240, 3):
+                    clusters.detach(data, state, i)
+            assert sweep(data, state, order, rng) == layout.DONE
+        (_, one), (_, other) = states
+        np.testing.assert_array_equal(one.labels, other.labels)
+        assert one.num[layout.N_MOVED] == other.num[layout.N_MOVED]
+        numbers.append(int(one.num[layout.N_CLUSTERS]))
+    if name != "two blocks":
+        check_columns(model, *states[0])
+    assert sum(K >= gibbs.LEAST_FOR_FOUR for K in numbers) >= 3 and (len(set(numbers)) > 1 or name == "apart"), numbers
+
+
+def test_a_sweep_that_forgets_what_has_changed_is_found():
+    """The same without the scores made anew: draws differ at once, so the test above sees them."""
+    model, labels = crowded("overlapping")
+    (data, one), (_, other) = (started(model, labels, room=240, side=gibbs.ROOM) for _ in range(2))
+    rng = np.random.default_rng(5)
+    sweep(data, one, np.zeros(0, np.int64), rng)
+    rng = np.random.default_rng(5)
+    for t in range(0, 240, 4):
+        gibbs.score_next_four(data, other, np.zeros(0, np.int64), t)
+        for r in range(4):
+            other.num[layout.CHANGED] = 0
+            gibbs.gibbs_one_of_four(data, other, t + r, r, rng)
+    assert (one.labels != other.labels).any()

@@ -6,9 +6,33 @@ of a column belong together; every label is in 0..K-1.
 
 from __future__ import annotations
 
-from nrmmix.kernels.core.entry import call_affinity, call_alone, call_combine, call_empty, call_marginal, call_score, call_update
+from nrmmix.kernels.core.entry import (
+    call_affinity,
+    call_alone,
+    call_combine,
+    call_empty,
+    call_marginal,
+    call_score,
+    call_score_four,
+    call_update,
+)
 from nrmmix.kernels.core.jit import kernel, variable
-from nrmmix.kernels.core.state import AFFINITY, ALONE, COMBINE, DONE, EMPTY, MARGINAL, N_CLUSTERS, N_MOVED, SCORE, UPDATE
+from nrmmix.kernels.core.state import (
+    AFFINITY,
+    ALONE,
+    COMBINE,
+    DONE,
+    EMPTY,
+    FOUR,
+    MARGINAL,
+    N_CLUSTERS,
+    N_MOVED,
+    OWN_OF_FOUR,
+    ROWS_OF_FOUR,
+    SCORE,
+    SCORE_FOUR,
+    UPDATE,
+)
 from nrmmix.kernels.measure.weights import weigh_with
 
 
@@ -46,6 +70,22 @@ def score_columns(data, stat, work, out, K, i, own):
     """
     for b in range(data.block.shape[0]):
         call_score(data.block[b, SCORE], data.rows, stat, work, out, data.block[b], K, i, own)
+
+
+@kernel
+def score_four(data, state):
+    """Log predictives of state.num's four observations in all clusters, into the last rows of state.work but one.
+
+    Families must have the entry; their own clusters without themselves, NaN as in `score_columns`.
+    """
+    K, W = state.num[N_CLUSTERS], state.work.shape[0] - 1
+    out = state.work[W - FOUR : W]
+    i, own = state.num[ROWS_OF_FOUR : ROWS_OF_FOUR + FOUR], state.num[OWN_OF_FOUR : OWN_OF_FOUR + FOUR]
+    for r in range(FOUR):
+        for k in range(K):
+            out[r, k] = 0.0
+    for b in range(data.block.shape[0]):
+        call_score_four(data.block[b, SCORE_FOUR], data.rows, state.stat, state.work, out, data.block[b], K, i, own)
 
 
 @kernel

@@ -7,8 +7,12 @@ Tested in tests/test_kernels_special.py.
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nrmmix.kernels.core.jit import JIT, fast, inlined, kernel
@@ -151,6 +155,25 @@ def log_rising(a, c):
     high = ((a + 4.0) * (a + 5.0) * (a + 6.0) * (a + 7.0)) / ((b + 4.0) * (b + 5.0) * (b + 6.0) * (b + 7.0))
     # of x, to x + c by Stirling's series; the factors that a has below x, and b below y, go in and out
     return (x - 0.5) * log1p_pos(c / x) + c * (log_pos(y) - 1.0) + (_stirling(y) - _stirling(x)) + log_pos(low * high)
+
+
+def _local_numbers() -> Any:
+    if not JIT:
+        return np.empty
+
+    @intrinsic(prefer_literal=True)
+    def local(typingctx, size):
+        def codegen(context, builder, signature, values):
+            place = cgutils.alloca_once(builder, ir.DoubleType(), size=size.literal_value)
+            place.align = 64  # a cache line, which no vector then straddles
+            return place
+
+        return types.CPointer(types.float64)(size), codegen
+
+    return local
+
+
+local_numbers = _local_numbers()  # so many numbers on the stack, a constant; their values are anything
 
 
 @kernel

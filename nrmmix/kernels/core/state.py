@@ -6,11 +6,13 @@ Arrays over clusters have room for `cap` of them, the cluster index last.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 TINY = 1e-300
+LINE = 64  # bytes of a cache line
 LOG_V_MAX = 600.0  # v is truncated to e^-600 .. e^600, beyond which it would under- or overflow
 
 # Status codes of moves.
@@ -31,7 +33,9 @@ TUNING = 5  # 1 before the first draw: moves may still adapt
 HALT = 6  # set by the main thread: moves that can go on later end as soon as they can, and at GIVE_UP the others
 GIVE_UP = 2
 HEED_EVERY = 1024  # observations between two looks at it
-NUM = 8
+FOUR = 4  # observations that a sweep scores at once: their rows, the clusters that they are in with others, or -1; and of clusters that
+ROWS_OF_FOUR, OWN_OF_FOUR, CHANGED = 7, 7 + FOUR, 7 + 2 * FOUR  # have changed since how many, and which
+NUM = CHANGED + 1 + 2 * FOUR
 
 # State.hyper
 MASS = 0
@@ -57,12 +61,13 @@ CRM, PITMAN_YOR, FINITE, STABLE, GIBBS_TYPE = 0, 1, 2, 3, 4
 # Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
 # inputs; then where its part begins of means, stat, theta and constant.
 FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7
-# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last five are 0 where a family does without.
+# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last six are 0 where a family does without.
 EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
-COMBINE, AFFINITY = 19, 20
-BLOCK = 21
-# What asks for them: every chain, search and prediction; moves that draw the parameters of atoms; trees; expected responses.
+COMBINE, AFFINITY, SCORE_FOUR = 19, 20, 21
+BLOCK = 22
+# What asks for them: every chain, search and prediction; Gibbs sweeps; moves that draw the parameters of atoms; trees; expected responses.
 OF_COLUMNS = (EMPTY, UPDATE, SCORE, MARGINAL, ALONE, IMPUTE, REDRAW)
+OF_SWEEPS = (SCORE_FOUR,)
 OF_ATOMS = (SAMPLE, DENSITY)
 OF_UNIONS = (COMBINE, AFFINITY)
 OF_MEANS = (MEAN, MEAN_THETA)
@@ -162,7 +167,7 @@ class State(NamedTuple):
     hyper: np.ndarray  # (3 + D,)
     num: np.ndarray  # (NUM,) int64
     score: np.ndarray  # (cap,) scratch
-    work: np.ndarray  # (W, cap) scratch of families, and one row more
+    work: np.ndarray  # (W, cap) scratch of families, FOUR rows of scores, and one row more
     plane: np.ndarray  # (4, P) scratch of the measure's updates
     trial: np.ndarray  # (G, P) scratch of the width update: K; and of levels of v
     log_trial: np.ndarray  # (G, P) and log K; (0, P) where no width is sampled
@@ -183,13 +188,21 @@ def capacity(n_clusters: int) -> int:
     return cap - 8
 
 
+def aligned_zeros(shape: tuple[int, ...], dtype: Any = float) -> np.ndarray:
+    """An array that begins with a cache line: where rows have a multiple of eight numbers, no vector of eight of them straddles two."""
+    size = math.prod(shape)
+    room = np.zeros(size + LINE // 8, dtype)
+    first = -room.ctypes.data % LINE // 8
+    return room[first : first + size].reshape(shape)
+
+
 def enlarged(state: State) -> State:
     """A copy with about twice the room."""
     old = state.size.shape[0]
     cap = 2 * old + 8
 
     def wider(a: np.ndarray) -> np.ndarray:
-        out = np.zeros(a.shape[:-1] + (cap,), a.dtype)
+        out = aligned_zeros(a.shape[:-1] + (cap,), a.dtype)
         out[..., :old] = a
         return out
 

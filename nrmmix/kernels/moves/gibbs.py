@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.clusters import relocate, score_columns, score_without
+from nrmmix.kernels.core.clusters import copy_column, relocate, score_columns, score_four, score_without
 from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import (
     ACCEPTED,
     BAD_ROW,
     BROKEN,
+    CHANGED,
     CURSOR,
     DONE,
+    FOUR,
     GIVE_UP,
     GIVEN_UP,
     HALT,
@@ -29,33 +31,49 @@ from nrmmix.kernels.core.state import (
     N_MOVED,
     N_SCORED,
     NEED_ROOM,
+    OWN_OF_FOUR,
     PROPOSED,
+    ROWS_OF_FOUR,
+    SCORE_FOUR,
 )
 from nrmmix.kernels.measure.weights import log_join_weights, log_new_weight
 from nrmmix.kernels.moves.algorithm8 import algorithm8_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
 
+LEAST_FOR_FOUR = 16  # clusters; fewer are scored as fast one by one
+ROOM = 8  # columns of State.side: three observations change two clusters each
+
+
+@inlined
+def own_cluster(state, i):
+    """The cluster that observation i shares with others, or -1."""
+    k = state.labels[i]
+    return k if k >= 0 and state.size[k] > 1 else -1
+
 
 @kernel
 def gibbs_one(data, state, i, rng):
     """Redraw the cluster of observation i, which may be unassigned (-1)."""
-    K = state.num[N_CLUSTERS]
-    k_old = state.labels[i]
-    g = data.group[i]
-    alone = k_old >= 0 and state.size[k_old] == 1
-    own = -1 if alone else k_old
-    p = state.score
-    log_join_weights(state, K, g, own)
+    K, own, p = state.num[N_CLUSTERS], own_cluster(state, i), state.score
+    log_join_weights(state, K, data.group[i], own)
     if data.explicit.shape[0] > 0:
         return algorithm8_one(data, state, i, own, rng)
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
+    return draw_cluster(data, state, i, rng)
+
+
+@kernel
+def draw_cluster(data, state, i, rng):
+    """Observation i goes to a cluster that is drawn by the log weights of all, in state.score, or to a new one."""
+    p, K, k_old = state.score, state.num[N_CLUSTERS], state.labels[i]
+    alone = k_old >= 0 and state.size[k_old] == 1
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
     m = K if alone else K + 1
-    p[new] = log_new_weight(state, g, m - 1, data.log_prior_predictive[i])
+    p[new] = log_new_weight(state, data.group[i], m - 1, data.log_prior_predictive[i])
     state.num[N_SCORED] += m
     k = draw_index(p, m, rng.random())
     if k < 0:
@@ -67,6 +85,91 @@ def gibbs_one(data, state, i, rng):
     return DONE
 
 
+# ---- four observations at once
+#
+# The statistics of all clusters are read once for them: they are scored in the clusters as these are before the first of the four is
+# redrawn.  Then they are redrawn one after the other as ever, each scored anew in the clusters that one before it has left or entered.
+
+
+@kernel
+def can_score_four(data, state):
+    """Whether all families have the entry, component parameters are integrated out and no cells are missing."""
+    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.side.shape[1] < ROOM:
+        return False
+    for b in range(data.block.shape[0]):
+        if data.block[b, SCORE_FOUR] == 0:
+            return False
+    return True
+
+
+@kernel
+def score_next_four(data, state, order, t):
+    """Score the observations at places t..t + 3 of the order, or those rows where it is empty."""
+    num = state.num
+    for r in range(FOUR):
+        i = order[t + r] if order.shape[0] > 0 else t + r
+        num[ROWS_OF_FOUR + r], num[OWN_OF_FOUR + r] = i, own_cluster(state, i)
+    num[CHANGED] = 0
+    score_four(data, state)
+
+
+@kernel
+def add_changed(num, k):
+    """Cluster k (or none, -1) has changed since the four were scored."""
+    first = CHANGED + 1
+    last = first + num[CHANGED]
+    for t in range(first, last):
+        if num[t] == k:
+            return
+    if k >= 0:
+        num[last] = k
+        num[CHANGED] += 1
+
+
+@kernel
+def score_one_of_four(data, state, r, own):
+    """Add to state.score the log predictives of the r-th of the four in all clusters, without itself in `own` (or -1)."""
+    K, W, p, side, num = state.num[N_CLUSTERS], state.work.shape[0] - 1, state.score, state.side, state.num
+    found, scores, i = state.work[W], state.work[W - FOUR + r], num[ROWS_OF_FOUR + r]
+    weight = p[own] if own >= 0 else 0.0
+    m, place = 0, -1
+    for t in range(CHANGED + 1, CHANGED + 1 + num[CHANGED]):
+        k = num[t]
+        if k < K:
+            if k == own:
+                place = m
+            copy_column(state.stat, side, k, m)
+            found[m] = p[k]
+            m += 1
+    for k in range(K):
+        p[k] += scores[k]
+    if m > 0:
+        score_columns(data, side, state.work, found, m, i, place)
+        m = 0
+        for t in range(CHANGED + 1, CHANGED + 1 + num[CHANGED]):
+            if num[t] < K:
+                p[num[t]] = found[m]
+                m += 1
+    if own >= 0 and math.isnan(p[own]):
+        p[own] = weight + score_without(data, state, i, own)
+
+
+@kernel
+def gibbs_one_of_four(data, state, i, r, rng):
+    """The same of the r-th of the observations that `score_next_four` has scored."""
+    own, k_old, moved = own_cluster(state, i), state.labels[i], state.num[N_MOVED]
+    log_join_weights(state, state.num[N_CLUSTERS], data.group[i], own)
+    score_one_of_four(data, state, r, own)
+    status = draw_cluster(data, state, i, rng)
+    if state.num[N_MOVED] != moved:
+        add_changed(state.num, k_old)
+        add_changed(state.num, state.labels[i])
+    return status
+
+
+# ---- sweeps
+
+
 @kernel
 def allocate(data, state, order, count, rng):
     """Redraw the clusters of the first observations of the order, one by one; of the rows where it is empty.
@@ -74,7 +177,8 @@ def allocate(data, state, order, count, rng):
     Those that are unassigned enter, each given those before it: the sequential start.  A sweep of all rows halts when it
     is told to; others give up when they have to, and a start goes on at CURSOR.
     """
-    first = state.num[CURSOR]
+    first, at_once = state.num[CURSOR], -FOUR
+    fours = can_score_four(data, state)
     for t in range(first, count):
         if state.num[HALT] != 0 and t > first and t % HEED_EVERY == 0:
             state.num[CURSOR] = t
@@ -86,7 +190,13 @@ def allocate(data, state, order, count, rng):
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             state.num[CURSOR] = t
             return NEED_ROOM
-        status = gibbs_one(data, state, i, rng)
+        if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[N_CLUSTERS] >= LEAST_FOR_FOUR:
+            score_next_four(data, state, order, t)
+            at_once = t
+        if t < at_once + FOUR:
+            status = gibbs_one_of_four(data, state, i, t - at_once, rng)
+        else:
+            status = gibbs_one(data, state, i, rng)
         if status != DONE:
             return status
         redraw_cells(data, state, i, rng)

@@ -44,6 +44,7 @@ class Entries(NamedTuple):
     redraw: Any = None  # parameters are held in the columns and drawn given their members
     combine: Any = None  # two columns into one, for trees; families of held parameters have none
     affinity: Any = None  # of one column with many at once, where that is faster than the columns that `combine` makes of them
+    score_four: Any = None  # of four rows at once, where that is faster than one after the other
 
     @classmethod
     def named(cls, kernels: Any, prefix: str, *further: str) -> Entries:

@@ -41,7 +41,7 @@ class Gibbs(Move):
 
     name: ClassVar[str] = "gibbs"
     entry: ClassVar[Entry] = gibbs.gibbs
-    calls: ClassVar[tuple[int, ...]] = layout.OF_COLUMNS
+    calls: ClassVar[tuple[int, ...]] = (*layout.OF_COLUMNS, *layout.OF_SWEEPS)
 
     subset: int | None = None
 
@@ -53,7 +53,8 @@ class Gibbs(Move):
         return (float(self.subset or 0),)
 
     def scratch_size(self, model: Specification) -> ScratchSize:
-        return ScratchSize(ints=0 if self.subset is None else model.n_obs)
+        at_once = all(entries.score_four is not None for entries in model.packed.entries)
+        return ScratchSize(ints=0 if self.subset is None else model.n_obs, side=gibbs.ROOM if at_once else 0)
 
     def complaint(self, model: Specification) -> str:
         if self.subset is not None and self.subset > model.n_obs:

@@ -69,7 +69,7 @@ class TreeGuided(Move):
 
     name: ClassVar[str] = "tree"
     entry: ClassVar[Entry] = sweep.tree_guided
-    calls: ClassVar[tuple[int, ...]] = layout.OF_UNIONS
+    calls: ClassVar[tuple[int, ...]] = (*layout.OF_UNIONS, *layout.OF_SWEEPS)
     kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     global_moves: int = 20
     depth: int = 2

@@ -10,11 +10,12 @@ import math
 
 from nrmmix.kernels.core.entry import AFFINITY_T, entry
 from nrmmix.kernels.core.jit import inlined
-from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, STAT
 from nrmmix.kernels.families.gaussian.normal_wishart import LENGTH, MEAN, MOST, NU, ROOM, TABLES, R, spreads
-from nrmmix.kernels.families.gaussian.pooling import local_numbers, pool
-from nrmmix.kernels.families.shared import LANES, LOST, places
+from nrmmix.kernels.families.gaussian.pooling import pool
+from nrmmix.kernels.families.lanes import LANES
+from nrmmix.kernels.families.shared import LOST, places
 
 AT_ONCE = 4  # pivots multiplied before a logarithm is taken
 LEAST = 1e-300  # of such a product, in columns that are not trusted

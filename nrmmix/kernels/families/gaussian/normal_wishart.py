@@ -20,16 +20,30 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import has_gaps
-from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, IMPUTE_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import (
+    COMBINE_T,
+    DENSITY_T,
+    EMPTY_T,
+    IMPUTE_T,
+    MARGINAL_T,
+    SAMPLE_T,
+    SCORE_FOUR_T,
+    SCORE_T,
+    UPDATE_T,
+    entry,
+)
 from nrmmix.kernels.core.jit import fast, inlined, kernel
-from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
 from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing, score_missing
-from nrmmix.kernels.families.gaussian.pooling import local_numbers, pool, rotate
+from nrmmix.kernels.families.gaussian.pooling import pool, rotate
+from nrmmix.kernels.families.gaussian.tiles import fits, squares, squares_of_four
+from nrmmix.kernels.families.lanes import LANES
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, means_at, padded, places
 
 MEAN = 4  # first row of the mean
 R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
+LEAST_AT_ONCE = 4  # responses of which four rows are scored at once; with fewer, logarithms are most of the work
 MOST = 32  # responses for whose matrices there is room
 ROOM = MOST * (MOST + 1) // 2
 
@@ -246,33 +260,47 @@ def _score(y, stat, work, out, s, first, d, K, i):
         for k in range(K):
             out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[2, k])
         return
-    for k in range(K):
-        work[d, k] = 0.0
-    p = mean + d
-    for a in range(d):
-        x = y[i, first + a]
+    if fits(d, K):
+        squares(y, stat, work, mean, first, d, K, i)
+    else:
         for k in range(K):
-            work[a, k] = x - stat[mean + a, k]
-        for j in range(a):
+            work[d, k] = 0.0
+        p = mean + d
+        for a in range(d):
+            x = y[i, first + a]
             for k in range(K):
-                work[a, k] -= stat[p, k] * work[j, k]
+                work[a, k] = x - stat[mean + a, k]
+            for j in range(a):
+                for k in range(K):
+                    work[a, k] -= stat[p, k] * work[j, k]
+                p += 1
+            for k in range(K):
+                z = work[a, k] * stat[p, k]
+                work[a, k] = z
+                work[d, k] += z * z
             p += 1
-        for k in range(K):
-            z = work[a, k] * stat[p, k]
-            work[a, k] = z
-            work[d, k] += z * z
-        p += 1
     for k in range(K):
         out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[d, k])
 
 
+@fast
+def _score_four(y, stat, work, out, s, first, d, K, i):
+    """out[r, :K] += the same of row i[r]; work[:4, :K] holds the q."""
+    K = padded(K, stat, out[0]) // LANES * LANES
+    c, h, f = s + 1, s + 2, s + 3
+    squares_of_four(y, stat, work, s + MEAN, first, d, K, i)
+    for r in range(4):
+        for k in range(K):
+            out[r, k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[r, k])
+
+
 @kernel
-def _without(rows, stat, work, block, k, i):
-    """Log predictive of member i given the other members: |Psi_(n-1)| = t |Psi_n|; NaN when t keeps too few digits."""
+def _without(rows, stat, block, k, q):
+    """Log predictive of a member given the other members: |Psi_(n-1)| = t |Psi_n|; NaN when t keeps too few digits."""
     s, o = block[STAT], block[CONSTANT]
     n = stat[s, k]
     r_n = rows.constant[o + R] + n
-    t = 1.0 - _quadratic(rows, stat, work, block, k, i) * r_n / (r_n - 1.0)
+    t = 1.0 - q * r_n / (r_n - 1.0)
     if not t > LOST:
         return math.nan
     at_n = rows.constant[o + TABLES + int(n)]
@@ -293,7 +321,19 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
         return DONE
     _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
     if own >= 0:
-        out[own] = before + _without(rows, stat, work, block, own, i)
+        out[own] = before + _without(rows, stat, block, own, _quadratic(rows, stat, work, block, own, i))
+    return DONE
+
+
+@entry(SCORE_FOUR_T)
+def gaussian_score_four(rows, stat, work, out, block, K, i, own):
+    before, first = local_numbers(4), block[FIRST]
+    for r in range(4):
+        before[r] = out[r, own[r]] if own[r] >= 0 else 0.0
+    _score_four(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
+    for r in range(4):
+        if own[r] >= 0:
+            out[r, own[r]] = before[r] + _without(rows, stat, block, own[r], work[r, own[r]])
     return DONE
 
 

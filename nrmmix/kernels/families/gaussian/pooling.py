@@ -13,33 +13,9 @@ Psi_1 - Psi_0 - (r n_1/r_1) b b'.  No term is more than 3 Psi_12, so that none c
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-from nrmmix.kernels.core.jit import JIT, inlined, kernel
+from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.families.shared import LOST
-
-
-def _local_numbers() -> Any:
-    if not JIT:
-        return np.empty
-
-    @intrinsic(prefer_literal=True)
-    def local(typingctx, size):
-        def codegen(context, builder, signature, values):
-            return cgutils.alloca_once(builder, ir.DoubleType(), size=size.literal_value)
-
-        return types.CPointer(types.float64)(size), codegen
-
-    return local
-
-
-local_numbers = _local_numbers()  # so many numbers on the stack, a constant; their values are anything
 
 
 @inlined

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import gammaln, multigammaln
 
 from nrmmix.kernels.families.gaussian import normal_wishart as kernels
+from nrmmix.kernels.families.gaussian import tiles
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
@@ -62,7 +63,10 @@ class NormalWishart(ConjugatePrior):
             [[r, nu, -log_spread.sum(), n + 2.0], predictive, marginal, log_spread, packed, correlations[np.tril_indices(d)]]
         )
         entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
-        entries = entries._replace(affinity=gaussian_affinity if d <= kernels.MOST else None)
+        entries = entries._replace(
+            affinity=gaussian_affinity if d <= kernels.MOST else None,
+            score_four=kernels.gaussian_score_four if kernels.LEAST_AT_ONCE <= d <= tiles.MOST else None,
+        )
         return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries)
 
     def exponential(self, y: np.ndarray) -> Exponential:

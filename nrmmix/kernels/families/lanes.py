@@ -1,0 +1,129 @@
+"""Eight doubles at once, for kernels whose innermost loops LLVM would not keep in registers.
+
+What kernels do with lanes, vectors of LLVM, stays in registers, and is the same arithmetic as that of a loop over eight numbers.  `at` is a
+place in the memory of an array, by rows, or of `special.local_numbers`; eight numbers from there on are read or written, and nothing is
+checked.  Without compilation lanes are small arrays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, models, register_model
+
+from nrmmix.kernels.core.jit import JIT
+
+LANES = 8  # doubles in the widest vector register
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_FUSED = ("contract",)  # multiply and add may be one operation, as in `jit.FAST`
+
+
+class _Lanes(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+_lanes = _Lanes()
+
+
+@register_model(_Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Any, lanes: Any) -> None:
+        super().__init__(manager, lanes, _VECTOR)
+
+
+def _pointer(context: Any, builder: Any, where: Any, value: Any, at: Any) -> Any:
+    start = value if isinstance(where, types.CPointer) else context.make_array(where)(context, builder, value).data
+    return builder.bitcast(builder.gep(start, [at]), _VECTOR.as_pointer())
+
+
+if JIT:
+
+    @intrinsic
+    def lanes_at(typingctx, where, at):
+        """The eight numbers at a place."""
+
+        def codegen(context, builder, signature, values):
+            found = builder.load(_pointer(context, builder, signature.args[0], *values))
+            found.align = 8
+            return found
+
+        return _lanes(where, types.int64), codegen
+
+    @intrinsic
+    def put_lanes(typingctx, where, at, lanes):
+        """Write eight numbers to a place."""
+
+        def codegen(context, builder, signature, values):
+            builder.store(values[2], _pointer(context, builder, signature.args[0], *values[:2])).align = 8
+            return context.get_dummy_value()
+
+        return types.void(where, types.int64, _lanes), codegen
+
+    @intrinsic
+    def all_lanes(typingctx, x):
+        """One number eight times."""
+
+        def codegen(context, builder, signature, values):
+            anything = ir.Constant(_VECTOR, ir.Undefined)
+            one = builder.insert_element(anything, values[0], ir.Constant(ir.IntType(32), 0))
+            return builder.shuffle_vector(one, anything, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+        return _lanes(types.float64), codegen
+
+    @intrinsic
+    def less(typingctx, a, b):
+        """a - b"""
+        return _lanes(_lanes, _lanes), lambda context, builder, signature, values: builder.fsub(*values, flags=_FUSED)
+
+    @intrinsic
+    def times(typingctx, a, b):
+        """a b"""
+        return _lanes(_lanes, _lanes), lambda context, builder, signature, values: builder.fmul(*values, flags=_FUSED)
+
+    @intrinsic
+    def plus_product(typingctx, c, a, b):
+        """c + a b"""
+
+        def codegen(context, builder, signature, values):
+            return builder.fadd(values[0], builder.fmul(values[1], values[2], flags=_FUSED), flags=_FUSED)
+
+        return _lanes(_lanes, _lanes, _lanes), codegen
+
+    @intrinsic
+    def less_product(typingctx, c, a, b):
+        """c - a b"""
+
+        def codegen(context, builder, signature, values):
+            return builder.fsub(values[0], builder.fmul(values[1], values[2], flags=_FUSED), flags=_FUSED)
+
+        return _lanes(_lanes, _lanes, _lanes), codegen
+
+else:
+
+    def lanes_at(where, at):
+        return where.reshape(-1)[at : at + LANES].copy()
+
+    def put_lanes(where, at, lanes):
+        where.reshape(-1)[at : at + LANES] = lanes
+
+    def all_lanes(x):
+        return np.full(LANES, x)
+
+    def less(a, b):
+        return a - b
+
+    def times(a, b):
+        return a * b
+
+    def plus_product(c, a, b):
+        return c + a * b
+
+    def less_product(c, a, b):
+        return c - a * b
+
+
+__all__ = ["LANES", "all_lanes", "lanes_at", "less", "less_product", "plus_product", "put_lanes", "times"]
