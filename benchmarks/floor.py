@@ -5,16 +5,24 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import score_columns
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
-from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.core.state import FOUR, N_CLUSTERS
 from nrmmix.kernels.measure.weights import log_join_weights
+from nrmmix.kernels.moves.gibbs import LEAST_FOR_FOUR, can_score_four, score_next_four
 
 
 @kernel
 def frozen_sweep(data, state, rng):
-    K = state.num[N_CLUSTERS]
-    total = 0
-    for i in range(state.labels.shape[0]):
+    """By fours where a sweep does so."""
+    K, n, W = state.num[N_CLUSTERS], state.labels.shape[0], state.work.shape[0] - 1
+    total, by_four = 0, K >= LEAST_FOR_FOUR and can_score_four(data, state)
+    for i in range(n):
         log_join_weights(state, K, data.group[i], -1)
-        score_columns(data, state.stat, state.work, state.score, K, i, -1)
+        if by_four and i < n - n % FOUR:
+            if i % FOUR == 0:
+                score_next_four(data, state, data.group[:0], i)  # rows in their order
+            for k in range(K):
+                state.score[k] += state.work[W - FOUR + i % FOUR, k]
+        else:
+            score_columns(data, state.stat, state.work, state.score, K, i, -1)
         total += draw_index(state.score, K, rng.random())
     return total

@@ -3,8 +3,8 @@
     python -m benchmarks.how_fast [--json vignettes/results/how_fast.json]
 
 A Gibbs sweep scores every row in every cluster.  Its floor is the same work with the statistics frozen (`benchmarks.floor`); below that
-stands the roofline: a loop that only reads the statistics once a row, and one that only takes the logarithm and the exponential that a pair
-needs.  All start from the true partition, and times are processor time of one thread, medians over seven runs.
+stands the roofline: a loop that only reads the statistics, as often as a sweep does, once a row or once for four, and one that only takes
+the logarithm and the exponential that a pair needs.  All start from the true partition, and times are processor time of one thread, medians over seven runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from nrmmix.inference.methods import CYCLES, named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.jit import fast
 from nrmmix.kernels.core.special import exp_any, log_pos
-from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.core.state import FOUR, N_CLUSTERS
+from nrmmix.kernels.moves.gibbs import LEAST_FOR_FOUR, can_score_four
 
 RUNS = 7
 GIBBS = {  # rows, columns, clusters
@@ -93,13 +94,14 @@ def sweep(n: int, d: int, K: int) -> dict[str, float]:
     each = seconds(ours) / sweeps
     state = chain.state
     now = int(state.num[N_CLUSTERS])
+    at_once = FOUR if now >= LEAST_FOR_FOUR and can_score_four(chain.data, state) else 1
     pairs = 1e-9 * n * now
     x, out = np.full(now, 1.5), np.empty(now)
     return {
         "n": n, "d": d, "K": now, "ms a sweep": 1e3 * each, "ns a pair": each / pairs, "floor": seconds(floor) / sweeps / pairs,
-        "reading": seconds(lambda: read_all(state.stat, out, now, n)) / pairs,
+        "reading": seconds(lambda: read_all(state.stat, out, now, n // at_once)) / pairs,
         "log and exp": seconds(lambda: take_all(x, out, now, n)) / pairs,
-        "bytes a pair": 8 * len(state.stat),
+        "bytes a pair": 8 * len(state.stat), "rows at once": at_once,
     }
 
 
