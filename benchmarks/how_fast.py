@@ -4,7 +4,8 @@
 
 A Gibbs sweep scores every row in every cluster.  Its floor is the same work with the statistics frozen (`benchmarks.floor`); below that
 stands the roofline: a loop that only reads the statistics, as often as a sweep does, once a row or once for four, and one that only takes
-the logarithm and the exponential that a pair needs.  All start from the true partition, and times are processor time of one thread, medians over seven runs.
+the logarithm and the exponential that a pair needs.  All start from the true partition, and times are processor time of one thread, medians
+over seven runs.
 """
 
 from __future__ import annotations
