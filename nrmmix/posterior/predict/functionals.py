@@ -159,10 +159,31 @@ class Quantile(Cdf):
         cdfs = np.split(values, np.cumsum([grid.shape[1] for grid in self.grids])[:-1], axis=1)
         out = np.empty((len(values), len(self.grids), len(self.q)))
         for j, (grid, discrete, of_cases) in enumerate(zip(self.grids, self.discrete, cdfs, strict=True)):
-            read = _smallest if discrete else np.interp
-            for case, cdf in enumerate(of_cases):
-                out[case, j] = read(self.q, np.maximum.accumulate(cdf) / cdf[-1], grid[given[case] if len(grid) > 1 else 0])
+            if discrete:
+                for case, cdf in enumerate(of_cases):
+                    near = grid[given[case] if len(grid) > 1 else 0]
+                    out[case, j] = _smallest(self.q, np.maximum.accumulate(cdf) / cdf[-1], near)
+            else:
+                out[:, j] = _crossings(self.q, of_cases, grid[given] if len(grid) > 1 else np.broadcast_to(grid, of_cases.shape))
         return out.reshape(len(values), self.W)
+
+
+def _crossings(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """(cases, len(q)): where straight lines through the points of each row (cases, J) reach q of the last; the first or last point beyond.
+
+    Rows increase but for rounding.
+    """
+    out = np.empty((len(cdf), len(q)))
+    cases, last = np.arange(len(cdf)), cdf.shape[1] - 1
+    for t, share in enumerate(q):
+        level = share * cdf[:, -1]
+        at = np.count_nonzero(cdf <= level[:, None], axis=1) - 1
+        low = np.clip(at, 0, last - 1)
+        below, before, after = cdf[cases, low], grid[cases, low], grid[cases, low + 1]
+        rise = cdf[cases, low + 1] - below
+        within = np.clip((level - below) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
+        out[:, t] = np.select([at < 0, at >= last], [grid[:, 0], grid[:, -1]], before + within * (after - before))
+    return out
 
 
 def _smallest(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray) -> np.ndarray:
@@ -282,8 +303,10 @@ class _Cases:
     """Averages of a functional for cases, each with its covariates and its row of inputs."""
 
     def __init__(self, model: Specification, rows: PredictionRows, cases: np.ndarray, given: np.ndarray):
-        places, self.place = np.unique(rows.place[cases], return_inverse=True)
+        places, place = np.unique(rows.place[cases], return_inverse=True)
         self.covariates, self.given = CovariateWeights(model, rows, places), given
+        in_order = len(place) == len(places) and (place[:-1] < place[1:]).all()
+        self.place = slice(None) if in_order else place  # no copies where there is nothing to choose
 
     def expected(self, state: PosteriorState, values: np.ndarray) -> np.ndarray:
         """(cases, J) averages of values (I, J, K + 1) by the predictive weights."""
@@ -292,7 +315,7 @@ class _Cases:
     def under(self, measure: Measure, values: np.ndarray, of_rest: np.ndarray) -> np.ndarray:
         """(cases, J) averages of values (I, J, M) of atoms and (I, J, 1) of the rest by the shares of a drawn measure."""
         share, rest = measure.shares(self.covariates)
-        return self._average(share, values) + self._average(rest[:, None], of_rest)
+        return self._average(np.column_stack([share, rest]), np.concatenate([values, of_rest], axis=-1))
 
     def _average(self, share: np.ndarray, values: np.ndarray) -> np.ndarray:
         if len(values) == 1:
