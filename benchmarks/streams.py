@@ -132,63 +132,69 @@ def memory(folder: Path, n: int = 5_000_000, extra: float = 400e6) -> None:
     _in_process(_limited, path, extra)
 
 
-def _passes(path: Path, passes: int, results: Any = None) -> float:
-    """Seconds of passes in one process, after one that is not counted."""
+def _climb(model: Any, executor: OneProcess, rows: int) -> Climb:
+    """A climb by batches of so many rows, in five rounds."""
+    climb = started(model, executor)
+    batches = -(-climb.memory.batches.rows.n // rows)
+    climb.memory.batches = Batches(climb.memory.batches.rows, batches, round_size=max(batches // 5, 1), executor=executor)
+    climb.memory.start(climb.memory.factors.N, climb.memory.factors.s)
+    return climb
+
+
+def _seconds(climb: Climb, passes: int) -> float:
+    """Seconds a pass, after one that is not counted."""
+    climb.one_pass()
+    begun = time.perf_counter()
+    for _ in range(passes):
+        climb.one_pass()
+    return (time.perf_counter() - begun) / passes
+
+
+def _alone(path: Path, rows: int, passes: int, ready: Any = None, results: Any = None) -> float:
+    """The same in one process; where others run beside it, all begin at once."""
     model = nm.Model(formula(), path)
     with OneProcess().open() as one:
-        climb = started(model, one)
-        climb.one_pass()
-        begun = time.perf_counter()
-        for _ in range(passes):
-            climb.one_pass()
-        took = (time.perf_counter() - begun) / passes
+        climb = _climb(model, one, rows)
+        if ready is not None:
+            ready.wait()
+        took = _seconds(climb, passes)
     if results is not None:
         results.put(took)
     return took
 
 
 def scaling(folder: Path, n: int = 1_000_000, passes: int = 3) -> None:
-    """Seconds a pass: this process, two independent ones at once, and clusters of one and two workers."""
+    """Seconds a pass by size of batch: this process, two independent ones at once, and clusters of one and two workers."""
     from distributed import Client, LocalCluster
 
     path = folder / f"{n}.parquet"
     if not path.exists():
         _in_process(write, path, n)
-    alone = _passes(path, passes)
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    both = [context.Process(target=_passes, args=(path, passes, queue)) for _ in range(2)]
-    for process in both:
-        process.start()
-    together = max(queue.get() for _ in both)
-    for process in both:
-        process.join()
-    gain = 2 * alone / together
-    print(f"{n:,} x {D}, a pass: one process {alone:.2f} s, two independent ones at once {together:.2f} s: {gain:.2f} times as much done")
-    model, of_one, found = nm.Model(formula(), path), 0.0, {}
+    context, model = multiprocessing.get_context("spawn"), nm.Model(formula(), path)
     for rows in (n // 20, n // 80, n // 400):
+        alone = _alone(path, rows, passes)
+        queue, ready = context.Queue(), context.Barrier(2)
+        both = [context.Process(target=_alone, args=(path, rows, passes, ready, queue)) for _ in range(2)]
+        for process in both:
+            process.start()
+        gain = 2 * alone / max(queue.get() for _ in both)
+        for process in both:
+            process.join()
+        took, bounds = {}, set()
         for workers in (1, 2):
             with LocalCluster(
                 n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit="2GB",
             ) as cluster, Client(cluster) as client, executor_of(client).open() as run:
-                climb = started(model, run)
-                batches = -(-n // rows)
-                climb.memory.batches = Batches(climb.memory.batches.rows, batches, round_size=max(batches // 5, 1), executor=run)
-                climb.memory.start(climb.memory.factors.N, climb.memory.factors.s)
-                climb.one_pass()
-                begun = time.perf_counter()
-                for _ in range(passes):
-                    climb.one_pass()
-                took = (time.perf_counter() - begun) / passes
-                found[rows, workers] = climb.memory.bound()
-            if workers == 1:
-                of_one = took
-                print(f"  batches of {rows:,} rows, five rounds: one worker {took:.2f} s ({alone / took:.2f} of this process)", end="")
-            else:
-                fast = of_one / took
-                print(f", two {took:.2f} s: {fast:.2f} times as fast, {fast / gain:.2f} of two independent ones", flush=True)
-    for rows in (n // 20, n // 80, n // 400):
-        assert found[rows, 1] == found[rows, 2], "bounds of one and two workers differ"
+                climb = _climb(model, run, rows)
+                took[workers] = _seconds(climb, passes)
+                bounds.add(climb.memory.bound())
+        fast = took[1] / took[2]
+        print(
+            f"{n:,} x {D}, batches of {rows:,} rows ({1e3 * alone * rows / n:.0f} ms), five rounds: this process {alone:.2f} s a pass; two "
+            f"independent ones do {gain:.2f} times as much; one worker {took[1]:.2f} s, two {took[2]:.2f} s: {fast:.2f} times as fast, "
+            f"{fast / gain:.2f} of that", flush=True,
+        )
+        assert len(bounds) == 1, "bounds of one and two workers differ"
 
 
 def messages(d: int = 64, components: int = 200, rows: int = 2048) -> dict[str, float]:
