@@ -274,3 +274,13 @@ def test_a_sweep_that_forgets_what_has_changed_is_found():
             other.num[layout.CHANGED] = 0
             gibbs.gibbs_one_of_four(data, other, t + r, r, rng)
     assert (one.labels != other.labels).any()
+
+
+@pytest.mark.parametrize("n_clusters", [1, 21, 22, 53, 54, 5000])
+def test_columns_fill_whole_vectors(n_clusters):
+    """Four rows are scored in columns by eights, and every cluster must be among them; no eight straddle two cache lines."""
+    model = mixture(30, 5)
+    _, state = arrays_of(model, n_clusters)
+    for one in (state, layout.enlarged(state)):
+        assert one.stat.shape[1] >= n_clusters + 3 and one.stat.shape[1] % 8 == 0
+        assert all(array.ctypes.data % layout.LINE == 0 for array in (one.stat, one.work, one.score))

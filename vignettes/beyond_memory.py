@@ -142,9 +142,10 @@ pd.DataFrame({name: [one.model.n_obs, one.n_clusters, one.elbo] for name, one in
 # In a process that may take 400 MB of address space beyond its imports a fit of the file of 798 MB has its peak at 94 MB. Before the first pass the
 # source is gone through at 3.6 CPU microseconds a row.
 #
-# Two workers were compared with one while other work took more than half of the machine: what two independent processes gained was 1.19 times the
-# work of one, and what two workers gained 1.03 to 1.44 times with batches of 12,500 and 50,000 rows (50 and 200 ms), and nothing with batches of
-# 2,500 (10 ms), which cost about 10 ms each beside the visit. On a quiet machine this remains to be measured.
+# Two workers beside one, and beside what two independent processes do of the same work at once (`python -m benchmarks.streams scaling --rows
+# 2000000`, five rounds a pass): with batches of 100,000 rows (0.12 s) 1.74 times as fast, 0.88 of the 1.99 times of independent processes; with
+# 25,000 (0.03 s) 1.56, 1.08 of their 1.45; with 5,000 (0.01 s) 1.44, 0.99 of their 1.45, for that many small batches cost twice as much anyway.
+# A round costs 30 ms beside its visits, so what is lost falls with the work of a round.
 #
 # ## A projection
 #

@@ -161,12 +161,15 @@ class Dask(OneProcess):
         return not {*addresses} & {*self.client.nthreads()}
 
     def _planned(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join, addresses: Sequence[str]) -> Any:
-        """The joined result as a task.  Parts are dealt out to the workers, and visited where they are."""
+        """The joined result as a task.  Parts are dealt out to the workers, and visited where they are.
+
+        The visits too are bound to them: Dask would give a worker that has the parameters more than its share of a round.
+        """
         of_all = self.submit(same, task)
         tree = Tree(lambda a, b: self.submit(joined, join, a, b))
         for span in spans:
             where = {"workers": [addresses[span.number % len(addresses)]], "allow_other_workers": True} if addresses else {}
-            tree.add(self.submit(visited, of_all, self._part(rows, span, where), span))
+            tree.add(self.submit(visited, of_all, self._part(rows, span, where), span, **where))
         return tree.total()
 
     def submit(self, function: Callable[..., Any], *arguments: Any, **where: Any) -> Any:
