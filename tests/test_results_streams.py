@@ -185,6 +185,18 @@ def test_every_kind_of_fit_can_be_updated(fit, streamed, path, tmp_path):
         assert nm.fit(FORMULA, TABLE, method=name, rng=1).update(NEW).model.n_obs == N + 900
 
 
+def test_batches_that_keep_coming(fit):
+    """Clusters are born as they come, and a batch costs its own rows alone: no other is asked for."""
+    rng = np.random.default_rng(4)
+    centres = np.array([[20.0, 0.0], [-20.0, 5.0], [0.0, 40.0]])
+    for t, centre in enumerate(centres):
+        for _ in range(2):
+            fit = fit.update(pd.DataFrame(centre + rng.normal(size=(400, 2)), columns=["a", "b"]))
+        assert fit.n_clusters == 4 + t and fit.model.n_obs == N + 800 * (t + 1) and fit.has_converged
+    assert np.sort(fit.factors.N[:6])[:3] == pytest.approx(800, abs=20)
+    assert fit.predict(pd.DataFrame(centres, columns=["a", "b"]), kind="cluster")["cluster"].nunique() == 3
+
+
 def test_new_rows_that_cannot_be_used(fit):
     gaps = NEW.head(4).copy()
     gaps.iloc[0, 0] = np.nan
