@@ -105,4 +105,4 @@ bool((copy.extend(10).draws["mass"] == fit.extend(10).draws["mass"]).all())
 # | pickle, deepcopy, multiprocessing | fail | the format of saved files |
 # | csv with a trailing separator | the wrong column is fitted | refused, with its line |
 # | broken or closed stderr, stdout that cannot encode | costs the fit | costs the message |
-# | hundreds of fits in one process | 19 kB each | about 2 kB each; no generator is kept |
+# | hundreds of fits in one process | 19 kB each | no growth: see soak.json |
