@@ -67,7 +67,7 @@ def test_four_rows_at_once_are_scored_as_one_by_one(d):
     y = rng.normal(size=(n, d)) + 3.0 * rng.normal(size=(K, d))[labels]
     model = nm.Model(data=y, prior=nm.DirichletProcess(0.8), family=gaussian(d, rng))
     data, state = started(model, labels, room=n)
-    four, own = state.num[layout.ROWS_OF_FOUR :], state.num[layout.OWN_OF_FOUR :]
+    four, own = state.four[layout.ROWS_OF_FOUR :], state.four[layout.OWN_OF_FOUR :]
     W = state.work.shape[0] - 1
     for rows in ([0, 40, 80, 120], [20, 41, 42, 149], [60, 1, 2, 19], [7, 60, 8, 7]):
         for r, i in enumerate(rows):

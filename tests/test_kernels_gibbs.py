@@ -271,7 +271,7 @@ def test_a_sweep_that_forgets_what_has_changed_is_found():
     for t in range(0, 240, 4):
         gibbs.score_next_four(data, other, np.zeros(0, np.int64), t)
         for r in range(4):
-            other.num[layout.CHANGED] = 0
+            other.four[layout.CHANGED] = 0
             gibbs.gibbs_one_of_four(data, other, t + r, r, rng)
     assert (one.labels != other.labels).any()
 

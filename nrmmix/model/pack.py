@@ -131,6 +131,7 @@ def state_of(
         log_trial=np.zeros((G if any(name in model.sampled for name in model.width_names) else 0, P)),
         region=np.zeros(G, np.int64),
         carried=np.zeros((4, G)),
+        four=np.zeros(4 * layout.FOUR + 1, np.int64),
     )
 
 

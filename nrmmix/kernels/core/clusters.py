@@ -74,13 +74,13 @@ def score_columns(data, stat, work, out, K, i, own):
 
 @kernel
 def score_four(data, state):
-    """Log predictives of state.num's four observations in all clusters, into the last rows of state.work but one.
+    """Log predictives of state.four's observations in all clusters, into the last rows of state.work but one.
 
     Families must have the entry; their own clusters without themselves, NaN as in `score_columns`.
     """
     K, W = state.num[N_CLUSTERS], state.work.shape[0] - 1
     out = state.work[W - FOUR : W]
-    i, own = state.num[ROWS_OF_FOUR : ROWS_OF_FOUR + FOUR], state.num[OWN_OF_FOUR : OWN_OF_FOUR + FOUR]
+    i, own = state.four[ROWS_OF_FOUR : ROWS_OF_FOUR + FOUR], state.four[OWN_OF_FOUR : OWN_OF_FOUR + FOUR]
     for r in range(FOUR):
         for k in range(K):
             out[r, k] = 0.0

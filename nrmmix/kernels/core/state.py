@@ -33,9 +33,12 @@ TUNING = 5  # 1 before the first draw: moves may still adapt
 HALT = 6  # set by the main thread: moves that can go on later end as soon as they can, and at GIVE_UP the others
 GIVE_UP = 2
 HEED_EVERY = 1024  # observations between two looks at it
-FOUR = 4  # observations that a sweep scores at once: their rows, the clusters that they are in with others, or -1; and of clusters that
-ROWS_OF_FOUR, OWN_OF_FOUR, CHANGED = 7, 7 + FOUR, 7 + 2 * FOUR  # have changed since how many, and which
-NUM = CHANGED + 1 + 2 * FOUR
+NUM = 8
+
+# State.four
+FOUR = 4  # observations that a sweep scores at once
+ROWS_OF_FOUR, OWN_OF_FOUR = 0, FOUR  # which, and the clusters that they are in with others, or -1
+CHANGED = 2 * FOUR  # how many clusters have changed since; behind it which
 
 # State.hyper
 MASS = 0
@@ -173,6 +176,7 @@ class State(NamedTuple):
     log_trial: np.ndarray  # (G, P) and log K; (0, P) where no width is sampled
     region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
     carried: np.ndarray  # (4, G) scratch of moves of many V_g at once
+    four: np.ndarray  # (4 FOUR + 1,) int64 scratch of sweeps
 
 
 def drawn(rows: Rows) -> tuple[np.ndarray, ...]:

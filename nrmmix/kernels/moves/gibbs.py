@@ -105,36 +105,36 @@ def can_score_four(data, state):
 @kernel
 def score_next_four(data, state, order, t):
     """Score the observations at places t..t + 3 of the order, or those rows where it is empty."""
-    num = state.num
+    four = state.four
     for r in range(FOUR):
         i = order[t + r] if order.shape[0] > 0 else t + r
-        num[ROWS_OF_FOUR + r], num[OWN_OF_FOUR + r] = i, own_cluster(state, i)
-    num[CHANGED] = 0
+        four[ROWS_OF_FOUR + r], four[OWN_OF_FOUR + r] = i, own_cluster(state, i)
+    four[CHANGED] = 0
     score_four(data, state)
 
 
 @kernel
-def add_changed(num, k):
+def add_changed(four, k):
     """Cluster k (or none, -1) has changed since the four were scored."""
     first = CHANGED + 1
-    last = first + num[CHANGED]
+    last = first + four[CHANGED]
     for t in range(first, last):
-        if num[t] == k:
+        if four[t] == k:
             return
     if k >= 0:
-        num[last] = k
-        num[CHANGED] += 1
+        four[last] = k
+        four[CHANGED] += 1
 
 
 @kernel
 def score_one_of_four(data, state, r, own):
     """Add to state.score the log predictives of the r-th of the four in all clusters, without itself in `own` (or -1)."""
-    K, W, p, side, num = state.num[N_CLUSTERS], state.work.shape[0] - 1, state.score, state.side, state.num
-    found, scores, i = state.work[W], state.work[W - FOUR + r], num[ROWS_OF_FOUR + r]
+    K, W, p, side, four = state.num[N_CLUSTERS], state.work.shape[0] - 1, state.score, state.side, state.four
+    found, scores, i = state.work[W], state.work[W - FOUR + r], four[ROWS_OF_FOUR + r]
     weight = p[own] if own >= 0 else 0.0
     m, place = 0, -1
-    for t in range(CHANGED + 1, CHANGED + 1 + num[CHANGED]):
-        k = num[t]
+    for t in range(CHANGED + 1, CHANGED + 1 + four[CHANGED]):
+        k = four[t]
         if k < K:
             if k == own:
                 place = m
@@ -146,9 +146,9 @@ def score_one_of_four(data, state, r, own):
     if m > 0:
         score_columns(data, side, state.work, found, m, i, place)
         m = 0
-        for t in range(CHANGED + 1, CHANGED + 1 + num[CHANGED]):
-            if num[t] < K:
-                p[num[t]] = found[m]
+        for t in range(CHANGED + 1, CHANGED + 1 + four[CHANGED]):
+            if four[t] < K:
+                p[four[t]] = found[m]
                 m += 1
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
@@ -162,8 +162,8 @@ def gibbs_one_of_four(data, state, i, r, rng):
     score_one_of_four(data, state, r, own)
     status = draw_cluster(data, state, i, rng)
     if state.num[N_MOVED] != moved:
-        add_changed(state.num, k_old)
-        add_changed(state.num, state.labels[i])
+        add_changed(state.four, k_old)
+        add_changed(state.four, state.labels[i])
     return status
 
 
