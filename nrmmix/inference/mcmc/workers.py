@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from nrmmix.common.messages import count
 from nrmmix.common.seeds import give_back
-from nrmmix.inference.executors import Dask, is_client
+from nrmmix.inference.executors import PATIENCE, Dask, is_client
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, Record, compiled, resumed_chain
 from nrmmix.inference.mcmc.cycle import Cycle, update_addresses
 from nrmmix.kernels import chain as loop
@@ -48,6 +49,7 @@ class Cluster:
 
     def __init__(self, client: Any, chains: int):
         self.size, self.dask = chains, Dask(client, "cores", "chain", "")
+        self.numbers: dict[int, int] = {}  # of chains, by their identity
 
     @contextmanager
     def open(self, model: Specification, cycle: Cycle, updates: np.ndarray) -> Iterator[Cluster]:
@@ -61,9 +63,16 @@ class Cluster:
 
     def turn(self, chain: Chain, tune: int, thin: int) -> None:
         """A chain that is told to stop waits for its turn; one that is to give up stays where that began."""
-        limit = int(chain.control[loop.LIMIT])
-        future = self.dask.submit(advanced, self.given, chain.checkpoint(chain.record.part(NONE)), limit, tune, thin, chain.first)
-        found = self.dask.result(future, lambda: bool(chain.state.num[layout.HALT] == layout.GIVE_UP), LOOK)
+        limit, number = int(chain.control[loop.LIMIT]), self.numbers.setdefault(id(chain), len(self.numbers))
+        found = None
+        while found is None and not is_given_up(chain):
+            # Dask would leave chains together where the model is; a worker of each, as long as there is one
+            addresses = sorted(self.dask.client.nthreads())
+            address = addresses[number % len(addresses)] if addresses else None
+            where = {"workers": [address], "allow_other_workers": True} if address else {}
+            point = chain.checkpoint(chain.record.part(NONE))
+            future = self.dask.submit(advanced, self.given, point, limit, tune, thin, chain.first, **where)
+            found = self.dask.result(future, self._is_over(chain, address), LOOK)
         if found is None:
             return
         point, status, failed, draws = found
@@ -72,6 +81,26 @@ class Cluster:
         for rows in draws:
             chain.sink(rows, chain.first)
             chain.first += len(rows.scalars)
+
+    def _is_over(self, chain: Chain, address: str | None) -> Callable[[], bool]:
+        """Says whether not to wait any longer: what is bound to a worker that has died may wait for ever."""
+        asked = time.monotonic()
+
+        def is_over() -> bool:
+            nonlocal asked
+            if is_given_up(chain):
+                return True
+            if address is None or time.monotonic() - asked < PATIENCE:
+                return False
+            asked = time.monotonic()
+            return address not in self.dask.client.nthreads()
+
+        return is_over
+
+
+def is_given_up(chain: Chain) -> bool:
+    """Whether the chain is to give up its turn."""
+    return bool(chain.state.num[layout.HALT] == layout.GIVE_UP)
 
 
 def workers_of(cores: Any, chains: int, cycle: Cycle) -> Threads | Cluster:
