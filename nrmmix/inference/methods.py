@@ -41,16 +41,21 @@ def choose(model: Specification) -> str:
     """The method that `"auto"` stands for.
 
     For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
-    `"split_merge"` where trees do not fit into memory or a family has none, and beyond 200,000 rows; `"gibbs"` for all others.  Few rows
-    of one or two responses mix as well by single observations; more can be caught in partitions that these do not lead out of
-    (benchmarks/auto.py).  So does density regression by its default (benchmarks/motorcycle.py).
+    `"split_merge"` where trees do not fit into memory or a family has none, and beyond 200,000 rows; for density regressions by such
+    families `"split_merge"`; `"gibbs"` for all others.  Few rows of one or two responses mix as well by single observations; more can be
+    caught in partitions that these do not lead out of (benchmarks/auto.py), and so can density regressions (benchmarks/motorcycle.py).
     """
-    if not model.is_regression and (model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES):
-        for name in ("tree", "split_merge"):
-            if name == "tree" and model.n_obs > TREES_UP_TO:
-                continue  # one tree takes minutes, which a run of limited time does not have
-            if not CYCLES[name].refusal(model) and not any(move.complaint(model) for move in CYCLES[name].moves):
-                return name
+    names: tuple[str, ...] = ()
+    if model.is_regression:
+        names = ("split_merge",)
+    elif model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES:
+        names = ("tree", "split_merge")
+    for name in names:
+        if name == "tree" and model.n_obs > TREES_UP_TO:
+            continue  # one tree takes minutes, which a run of limited time does not have
+        cycle = OF_REGRESSION.get(name, CYCLES[name]) if model.is_regression else CYCLES[name]
+        if not cycle.refusal(model) and not any(move.complaint(model) for move in cycle.moves):
+            return name
     return "gibbs"
 
 
