@@ -63,7 +63,7 @@ def test_enlarged_keeps_what_a_state_holds():
         if name in BY_CLUSTER:
             np.testing.assert_array_equal(a, b[..., :old])
             assert b.shape[-1] == len(wider.size) and b.dtype == a.dtype and b.flags.c_contiguous
-        elif name in ("log_K_sum", "location_probability"):
+        elif name in layout.BY_LOCATION:
             np.testing.assert_array_equal(a, b[:old])
             assert b.shape == (len(wider.size), a.shape[1]) and b.dtype == a.dtype and b.flags.c_contiguous
         else:
@@ -269,7 +269,7 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     data, state = started(model, np.arange(6), room=1)
     assert len(state.size) - 3 >= 6
     tight = layout.State(*(
-        a[..., :7].copy() if name in BY_CLUSTER else a[:7].copy() if name in ("log_K_sum", "location_probability") else a
+        a[..., :7].copy() if name in BY_CLUSTER else a[:7].copy() if name in layout.BY_LOCATION else a
         for name, a in zip(layout.State._fields, state, strict=True)
     ))
     control = np.zeros(chain.CONTROL, np.int64)

@@ -101,18 +101,18 @@ def test_log_density_of_v(name):
     for g in range(len(point.v)):
         rest = point.tau + sum((point.v[h] * K[h] for h in range(len(K)) if h != g), np.zeros(K.shape[1]))
         n_g = float((problem.group == g).sum())
-        found = [auxiliary.log_density_v(data, state, n_g, x, -MOST, MOST, rest, K[g].copy(), c, data.R0, 0.0) for x in xs]
+        found = [auxiliary.log_density_v(data, state, n_g, x, -MOST, MOST, rest, K[g].copy(), c, data.R0, 0.0, 0.0, 0.0) for x in xs]
         wanted = [naive.log_density_v(problem, point, g, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
     for groups in (list(range(len(K))), [0], list(range(len(K)))[-2:]):
         inside = np.isin(np.arange(len(K)), groups)
         base, within = point.tau + point.v[~inside] @ K[~inside], point.v[inside] @ K[inside]
         count = float(inside[problem.group].sum())
-        found = [auxiliary.log_density_v(data, state, count, x, -MOST, MOST, base, within, c, data.R0, 0.0) for x in xs]
+        found = [auxiliary.log_density_v(data, state, count, x, -MOST, MOST, base, within, c, data.R0, 0.0, 0.0, 0.0) for x in xs]
         wanted = [naive.log_density_scale(problem, point, groups, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
-    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c, data.R0, 0.0) == -np.inf
-    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c, data.R0, 0.0) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c, data.R0, 0.0, 0.0, 0.0) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c, data.R0, 0.0, 0.0, 0.0) == -np.inf
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1e-7, 0.3, 0.9])
@@ -223,6 +223,7 @@ def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
     zs = np.log(state.hyper[layout.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     data.setup[layout.DEGREE] = 0
+    state = state._replace(trial=np.zeros_like(state.K), log_trial=np.zeros_like(state.K))
     wanted = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     assert np.isfinite(wanted).all()
     np.testing.assert_allclose(found, wanted, rtol=1e-11)
@@ -260,21 +261,21 @@ def test_log_density_of_a_stretch(name):
         data, state = density_point(name, seed)
         point, regions = point_of(state), regions_of(state, data)
         seen.add(len(regions))
-        auxiliary.find_regions(data, state)
-        assert [np.flatnonzero(state.region == r).tolist() for r in np.unique(state.region)] == regions
-        auxiliary.gather_regions(data, state)
-        auxiliary.stretch(data, state, np.random.default_rng(0))
+        count = auxiliary.find_regions(data, state)
+        assert [np.flatnonzero(state.region == r).tolist() for r in range(count)] == regions
+        auxiliary.gather_regions(data, state, count)
+        auxiliary.stretch(data, state, count, np.random.default_rng(0))
         shift = np.log(state.v / point.v)
         level = np.zeros(len(shift))
         for region in regions:
             level[region] = math.log(point.v[region[0]])
         np.testing.assert_allclose(shift, level * (shift[0] / level[0]), rtol=1e-8, atol=1e-9)
         zs = [-3.0, -1.0, -0.2, 0.0, 0.4, 1.0, 1.8]
-        found = [scalar(auxiliary.log_density_stretch, data, state, 0, z) for z in zs]
+        found = [scalar(auxiliary.log_density_stretch, data, state, count, z) for z in zs]
         options = dict(without_mass=integrates_mass(model))
         wanted = [naive.log_density_stretch(problem_of(model, data), point, regions, z, **options) for z in zs]
         agree_up_to_a_constant(found, wanted)
-        assert scalar(auxiliary.log_density_stretch, data, state, 0, 20.0) == -np.inf  # beyond the bound of v
+        assert scalar(auxiliary.log_density_stretch, data, state, count, 20.0) == -np.inf  # beyond the bound of v
     assert max(seen) > 1
 
 
@@ -309,7 +310,7 @@ def test_slice_v_draws(group):
     rng = np.random.default_rng(1)
     x, draws = 0.0, []
     for _ in range(12_000):
-        x = auxiliary.slice_v(data, state, n_g, x, -MOST, MOST, rest, K[group].copy(), c, data.R0, 0.0, rng)
+        x = auxiliary.slice_v(data, state, n_g, x, -MOST, MOST, rest, K[group].copy(), c, data.R0, 0.0, 0.0, 0.0, rng)
         draws.append(x)
     check_draws(np.array(draws[::4]), lambda t: naive.log_density_v(problem, point, group, t, without_mass=False), -20, 30)
 
@@ -400,13 +401,14 @@ def test_rescale_draws(groups):
     model = regression(9, nm.SquaredExponential([0.4, 0.8]), prior=nm.NGGP(0.9, 0.35), q=2)
     data, state = random_point(model, np.random.default_rng(8))
     problem, point = problem_of(model, data), point_of(state)
-    state.region[:] = np.where(np.isin(np.arange(5), groups), groups[0], np.setdiff1d(np.arange(6), groups)[0])
+    state.region[:] = ~np.isin(np.arange(5), groups)  # those of region 0 are rescaled
+    count = len(np.unique(state.region))
     rng = np.random.default_rng(4)
     log_c = np.empty((12_000, 5))
     for t in range(len(log_c)):
-        auxiliary.gather_regions(data, state)
+        auxiliary.gather_regions(data, state, count)
         nrm.exponents(state, state.plane[1])
-        auxiliary.rescale(data, state, auxiliary.ALL if len(groups) == 5 else groups[0], rng)
+        auxiliary.rescale(data, state, count, auxiliary.ALL if len(groups) == 5 else 0, rng)
         log_c[t] = np.log(state.v / point.v)
     np.testing.assert_allclose(log_c, np.where(np.isin(np.arange(5), groups), log_c[:, groups[:1]], 0.0), atol=1e-8)
     check_draws(

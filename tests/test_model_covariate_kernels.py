@@ -105,7 +105,7 @@ def test_the_band_of_a_row_is_where_its_kernel_is_not_zero(table):
     np.testing.assert_allclose(state.A, state.v @ K, rtol=1e-12)
     rate = data.R0 * state.hyper[0] * (1 + state.A) ** (0.3 - 1)
     np.testing.assert_allclose(np.exp(state.log_new), K @ rate, rtol=1e-12)
-    np.testing.assert_allclose(state.K_over_b, K / (1 + state.A), rtol=1e-12)
+    np.testing.assert_allclose(state.inverse_b, 1 / (1 + state.A), rtol=1e-12)
 
 
 def test_narrow_kernels_and_unlike_ranges_are_warned_of(table):

@@ -99,6 +99,8 @@ def state_of(
     n_stat, n_work = size_of(model, with_guide)
     G, P = data.distance.shape[1:]
     cap = layout.capacity(n_clusters)
+    # a kernel that scales with its width is not evaluated where other widths are tried
+    tried = G if any(name in model.sampled for name in model.width_names) and data.setup[layout.DEGREE] == 0 else 0
     start = [*model.prior.start(), model.prior.tau, *model.start_widths()]
     return layout.State(
         labels=np.full(n, -1, np.int64),
@@ -109,6 +111,7 @@ def state_of(
         location=np.zeros(cap, np.int64),
         log_K_sum=np.zeros((cap, P if model.is_regression else 0)),
         location_probability=np.zeros((cap, P if model.is_regression else 0)),
+        probability_over_b=np.zeros((cap, P if model.is_regression else 0)),
         log_weight=np.zeros(cap),
         log_size=np.zeros(n + 2),
         log_grown=np.zeros(n + 2),
@@ -118,7 +121,7 @@ def state_of(
         log_new=np.zeros(G),
         log_R0=np.zeros(P),
         log_b=np.zeros(P),
-        K_over_b=np.zeros((G, P)),
+        inverse_b=np.zeros(P),
         K=np.ones((G, P)),
         log_K=np.zeros((G, P)),
         band=np.tile([0, P], (G, 1)),
@@ -127,11 +130,13 @@ def state_of(
         score=layout.aligned_zeros((cap,)),
         work=layout.aligned_zeros((n_work + layout.FOUR + 1, cap)),
         plane=np.zeros((4, P)),
-        trial=np.zeros((G, P)),
-        log_trial=np.zeros((G if any(name in model.sampled for name in model.width_names) else 0, P)),
+        trial=np.zeros((tried, P)),
+        log_trial=np.zeros((tried, P)),
+        part=np.zeros((cap, P if model.is_regression else 0)),
         region=np.zeros(G, np.int64),
         carried=np.zeros((4, G)),
         four=np.zeros(4 * layout.FOUR + 1, np.int64),
+        series=np.zeros((2, layout.ORDER)),
     )
 
 

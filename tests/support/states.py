@@ -102,7 +102,8 @@ def check_columns(model, data, state, rtol=1e-8):
         wanted = np.log(state.size[:K] - sigma) - np.log(b[0])
         np.testing.assert_allclose(state.log_weight[:K], wanted, rtol=1e-12, atol=1e-13)
         return
-    np.testing.assert_allclose(state.K_over_b, state.K / b, rtol=1e-12)
+    np.testing.assert_allclose(state.inverse_b, 1 / b, rtol=1e-12)
+    np.testing.assert_allclose(state.probability_over_b[:K], state.location_probability[:K] / b, rtol=1e-12)
     for k in range(K):
         reach = state.log_K[data.group[labels == k]].sum(axis=0)
         np.testing.assert_allclose(state.log_K_sum[k], reach, rtol=1e-12, atol=1e-10)

@@ -257,6 +257,7 @@ def _put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Chec
     loop.resume(chain.data, state)
     for name in IN_STEPS if checkpoint.is_midway else ():
         getattr(state, name)[: len(checkpoint.state[name])] = checkpoint.state[name]
+    state.probability_over_b[:] = state.location_probability * state.inverse_b
     chain.state = state
     chain.program.floats.fill(0.0)
     chain.program.ints.fill(0)

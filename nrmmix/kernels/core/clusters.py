@@ -178,6 +178,7 @@ def drop_cluster(state, k):
         for p in range(state.log_K_sum.shape[1]):
             state.log_K_sum[k, p] = state.log_K_sum[last, p]
             state.location_probability[k, p] = state.location_probability[last, p]
+            state.probability_over_b[k, p] = state.probability_over_b[last, p]
         left = state.size[k]
         for j in range(state.labels.shape[0]):
             if state.labels[j] == last:

@@ -5,7 +5,7 @@ Given v, a cluster c of density regression has the weight
     h(c) = mass Gamma(n_c - sigma)/Gamma(1 - sigma) sum_p R0(p) (tau + A_p)^-(n_c - sigma) prod_(i in c) K(x_i, p),
 
 in place of kappa(n_c, u): the terms of its sum are the posterior of the location.  `log_K_sum` holds sum_i log K(x_i, p),
-`location_probability` the normalised terms.  In a mixture both are empty.
+`location_probability` the normalised terms, `probability_over_b` these over tau + A.  In a mixture all are empty.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 def add_row(target, row, sign):
     for p in range(row.shape[0]):
         target[p] += sign * row[p]
+
+
+@fast
+def multiply(a, b, out):
+    """out_p = a_p b_p"""
+    for p in range(out.shape[0]):
+        out[p] = a[p] * b[p]
 
 
 @fast
@@ -65,22 +72,19 @@ def log_location_sum(state, log_K_sum, size, probability):
 
 @kernel
 def weigh_locations(state, k):
-    """Refresh `location_probability` of cluster k."""
+    """Refresh `location_probability` of cluster k, and `probability_over_b`."""
     log_location_sum(state, state.log_K_sum[k], state.size[k], state.location_probability[k])
+    multiply(state.location_probability[k], state.inverse_b, state.probability_over_b[k])
 
 
 @kernel
 def refresh_locations(data, state):
-    """`log_K_sum` and `location_probability` of all clusters, and K/(tau + A), after any change of v or the kernel."""
-    G, P = state.K.shape
+    """What is kept of the locations, and of those of all clusters, after any change of v or the kernel."""
+    P = state.A.shape[0]
     for p in range(P):
         state.log_R0[p] = math.log(data.R0[p])
         state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
-    for g in range(G):
-        for p in range(P):
-            state.K_over_b[g, p] = 0.0
-        for p in range(state.band[g, 0], state.band[g, 1]):
-            state.K_over_b[g, p] = state.K[g, p] / max(state.hyper[TAU] + state.A[p], TINY)
+        state.inverse_b[p] = 1.0 / max(state.hyper[TAU] + state.A[p], TINY)
     K = state.num[N_CLUSTERS]
     for k in range(K):
         for p in range(P):
@@ -93,22 +97,22 @@ def refresh_locations(data, state):
 
 
 @fast
-def location_weights(out, K, probability, K_over_b, first, last, log_size, size):
+def location_weights(out, K, probability_over_b, K_row, first, last, log_size, size):
     """out[k] = log (n_k - sigma) sum_p location_probability_p K(x_g, p)/(tau + A_p): the prior weight of joining cluster k.
 
     K is 0 outside first, ..., last - 1.
     """
-    near = K_over_b[first:last]
+    near = K_row[first:last]
     for k in range(K):
-        total = weighted_sum(probability[k, first:last], near)
+        total = weighted_sum(probability_over_b[k, first:last], near)
         out[k] = log_size[size[k]] + (log_pos(total) if total > TINY else -math.inf)
 
 
 @kernel
-def location_weight(state, probability, size, g):
-    """The same for one cluster of so many, whose locations have these probabilities (P,), and group g."""
+def location_weight(state, probability_over_b, size, g):
+    """The same for one cluster of so many, whose locations have these probabilities over tau + A (P,), and group g."""
     first, last = state.band[g, 0], state.band[g, 1]
-    total = weighted_sum(probability[first:last], state.K_over_b[g, first:last])
+    total = weighted_sum(probability_over_b[first:last], state.K[g, first:last])
     return state.log_size[size] + (math.log(total) if total > TINY else -math.inf)
 
 
@@ -118,6 +122,7 @@ def location_weight_without(state, log_K_sum, size, g):
     terms = state.plane[0]
     top = log_terms(log_K_sum, state.log_K[g], -1.0, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
     normalise(terms, top)
+    multiply(terms, state.inverse_b, terms)
     return location_weight(state, terms, size - 1, g)
 
 

@@ -40,6 +40,10 @@ FOUR = 4  # observations that a sweep scores at once
 ROWS_OF_FOUR, OWN_OF_FOUR = 0, FOUR  # which, and the clusters that they are in with others, or -1
 CHANGED = 2 * FOUR  # how many clusters have changed since; behind it which
 
+# State.series: coefficients of a series of so many powers, of two sums
+ORDER = 12
+OF_LOGS, OF_GROWTH = 0, 1
+
 # State.hyper
 MASS = 0
 SIGMA = 1
@@ -154,6 +158,7 @@ class State(NamedTuple):
     location: np.ndarray  # (cap,) drawn after each sweep of moves
     log_K_sum: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); P = 0 here in a mixture
     location_probability: np.ndarray  # (cap, P) posterior of the location; likewise
+    probability_over_b: np.ndarray  # (cap, P) and the same over tau + A; likewise
     log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
     log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
     log_grown: np.ndarray  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
@@ -163,7 +168,7 @@ class State(NamedTuple):
     log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.weights.refresh_caches`
     log_R0: np.ndarray  # (P,)
     log_b: np.ndarray  # (P,) log (tau + A)
-    K_over_b: np.ndarray  # (G, P) K / (tau + A)
+    inverse_b: np.ndarray  # (P,) 1 / (tau + A)
     K: np.ndarray  # (G, P)
     log_K: np.ndarray  # (G, P)
     band: np.ndarray  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
@@ -172,11 +177,13 @@ class State(NamedTuple):
     score: np.ndarray  # (cap,) scratch
     work: np.ndarray  # (W, cap) scratch of families, FOUR rows of scores, and one row more
     plane: np.ndarray  # (4, P) scratch of the measure's updates
-    trial: np.ndarray  # (G, P) scratch of the width update: K; and of levels of v
-    log_trial: np.ndarray  # (G, P) and log K; (0, P) where no width is sampled
-    region: np.ndarray  # (G,) int64 scratch: the cluster whose location reaches a group best
+    trial: np.ndarray  # (G, P) scratch of the width update, K at a width that is tried; (0, P) where it does not need it
+    log_trial: np.ndarray  # (G, P) and log K; likewise
+    part: np.ndarray  # (cap, P) scratch of levels of v: what each region has in A
+    region: np.ndarray  # (G,) int64 scratch of levels of v: the region of each group
     carried: np.ndarray  # (4, G) scratch of moves of many V_g at once
     four: np.ndarray  # (4 FOUR + 1,) int64 scratch of sweeps
+    series: np.ndarray  # (2, ORDER) scratch of the update of v
 
 
 def drawn(rows: Rows) -> tuple[np.ndarray, ...]:
@@ -200,6 +207,9 @@ def aligned_zeros(shape: tuple[int, ...], dtype: Any = float) -> np.ndarray:
     return room[first : first + size].reshape(shape)
 
 
+BY_LOCATION = ("log_K_sum", "location_probability", "probability_over_b", "part")  # (cap, P)
+
+
 def enlarged(state: State) -> State:
     """A copy with about twice the room."""
     old = state.size.shape[0]
@@ -211,5 +221,5 @@ def enlarged(state: State) -> State:
         return out
 
     last = {name: wider(getattr(state, name)) for name in ("size", "stat", "theta", "location", "log_weight", "score", "work")}
-    first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in ("log_K_sum", "location_probability")}
+    first = {name: np.ascontiguousarray(wider(getattr(state, name).T).T) for name in BY_LOCATION}
     return state._replace(**last, **first)

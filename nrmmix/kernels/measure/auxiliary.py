@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.special import draw_log_gamma, log_pos
+from nrmmix.kernels.core.special import draw_log_gamma
 from nrmmix.kernels.core.state import DONE, JOINT_WITH_V, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU, TINY
+from nrmmix.kernels.measure.increments import fill_series, fill_weights, increments, relative_to
 from nrmmix.kernels.measure.nrm import (
     draw_stable_u,
     exponents,
@@ -20,42 +21,49 @@ from nrmmix.kernels.measure.nrm import (
     is_integrated,
     is_mixture,
     mass_term,
-    power_of_tau,
-    psi1_at,
     recompute_A,
+    total_growth,
     total_psi1,
 )
 
 ALL = -1
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
+MANY_GROUPS = 256  # from so many on the part that one V_g has in A is mostly small
+SMALL = 0.03  # a part of A below which its group's sums are series
 
 
 @kernel
-def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside):
+def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside, at, largest):
     if x > ceiling or x < floor:
         return -math.inf
-    logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c, R0)
-    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth + outside)
+    v, sigma = math.exp(x), state.hyper[SIGMA]
+    if largest > 0.0:
+        logs, growth = increments(state.series, K_row, c, R0, v - at, largest, sigma)
+    else:
+        logs, growth = growth_sums(data, state, base, K_row, v, c, R0)
+    return count * x - logs + mass_term(data, state, sigma, growth + outside)
 
 
 @kernel
-def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside, rng):
+def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside, at, largest, rng):
     """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term).
 
-    Where the arrays are of some of the locations, `outside` is what the others add to T.
+    Where the arrays are of some of the locations, `outside` is what the others add to T.  Where `largest` is not 0, K_row and R0 are
+    relative to v = `at`, and `outside` is T there: see `nrmmix.kernels.measure.increments`.
     """
     start = max(floor, min(start, ceiling))
-    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside) - rng.standard_exponential()
+    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside, at, largest) - rng.standard_exponential()
     width = 1.0 + 2.0 / math.sqrt(count)
     lo = start - width * rng.random()
     hi = lo + width
-    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c, R0, outside) > level:
+    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c, R0, outside, at, largest) > level:
         lo -= width
-    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c, R0, outside) > level:
+    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c, R0, outside, at, largest) > level:
         hi += width
     while True:
         x = lo + (hi - lo) * rng.random()
-        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside) >= level or not hi - lo > 1e-13:
+        density = log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside, at, largest)
+        if density >= level or not hi - lo > 1e-13:
             return x
         if x < start:
             lo = x
@@ -70,43 +78,77 @@ def update_v(data, state, rng):
         draw_stable_u(state, rng)
         return DONE
     G, P = state.K.shape
-    tau = state.hyper[TAU]
-    base, c, psi = state.plane[0], state.plane[1], state.plane[2]
+    c, weights = state.plane[1], state.plane[3]
     exponents(state, c)
     recompute_A(state)
-    banded = is_banded(data, state)
-    if banded:
-        psi1_terms(data, state, 0, P, psi)
+    # T is a sum over the locations where the mass is not integrated out: what one group has no part in is then left out of its step
+    by_parts = not is_integrated(data) and (G >= MANY_GROUPS or is_banded(state))
+    growth, first, last = 0.0, 0, P
+    if by_parts:
+        growth = total_growth(data, state, state.hyper[SIGMA])
+        fill_weights(weights, data.R0, state.A, state.hyper[SIGMA], state.hyper[TAU])
     for g in range(G):
-        K_row = state.K[g]
-        first, last, outside = 0, P, 0.0
-        if banded:
+        if by_parts:
             first, last = state.band[g, 0], state.band[g, 1]
-            outside = sum_of(psi[:first]) + sum_of(psi[last:])
-        lost = False
-        for p in range(first, last):
-            rest = state.A[p] - state.v[g] * K_row[p]
-            lost = lost or rest < FORGET * state.A[p]
-            base[p] = tau + rest
-        if lost:
-            for p in range(first, last):
-                if state.A[p] - state.v[g] * K_row[p] < FORGET * state.A[p]:
-                    rest = 0.0
-                    for h in range(G):
-                        if h != g:
-                            rest += state.v[h] * state.K[h, p]
-                    base[p] = tau + rest
-        x = slice_v(
-            data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base[first:last], K_row[first:last],
-            c[first:last], data.R0[first:last], outside, rng,
-        )
-        state.v[g] = math.exp(x)
-        for p in range(first, last):
-            state.A[p] = (base[p] - tau) + state.v[g] * K_row[p]
-        if banded:
-            psi1_terms(data, state, first, last, psi)
+            largest = relative_to(state.plane[2, first:last], state.K[g, first:last], state.A[first:last], state.hyper[TAU])
+            if state.v[g] * largest < SMALL:
+                growth = update_small_v(data, state, g, first, last, growth, largest, rng)
+                continue
+        growth = update_any_v(data, state, g, first, last, growth, by_parts, rng)
     recompute_A(state)
     return DONE
+
+
+@kernel
+def update_small_v(data, state, g, first, last, growth, largest, rng):
+    """Slice step for V_g, whose part of A is small everywhere; T after it."""
+    v, sigma = state.v[g], state.hyper[SIGMA]
+    c, relative, weights = state.plane[1, first:last], state.plane[2, first:last], state.plane[3, first:last]
+    fill_series(state.series, relative, c, weights, sigma)
+    x = slice_v(
+        data, state, data.group_size[g], math.log(v), -LOG_V_MAX, LOG_V_MAX, relative, relative, c, weights, growth, v, largest, rng
+    )
+    state.v[g] = math.exp(x)
+    change = state.v[g] - v
+    growth += increments(state.series, relative, c, weights, change, largest, sigma)[1]
+    add_row(state.A[first:last], state.K[g, first:last], change)
+    if sigma != 0.0:
+        fill_weights(weights, data.R0[first:last], state.A[first:last], sigma, state.hyper[TAU])
+    return growth
+
+
+@kernel
+def update_any_v(data, state, g, first, last, growth, by_parts, rng):
+    """Slice step for V_g by sums from first to last, and T after it where these are parts of it."""
+    K_row, A, tau = state.K[g, first:last], state.A[first:last], state.hyper[TAU]
+    base, c, R0 = state.plane[0, first:last], state.plane[1, first:last], data.R0[first:last]
+    lost = False
+    for p in range(base.shape[0]):
+        rest = A[p] - state.v[g] * K_row[p]
+        lost = lost or rest < FORGET * A[p]
+        base[p] = tau + rest
+    if lost:
+        for p in range(base.shape[0]):
+            if A[p] - state.v[g] * K_row[p] < FORGET * A[p]:
+                rest = 0.0
+                for h in range(state.v.shape[0]):
+                    if h != g:
+                        rest += state.v[h] * state.K[h, first + p]
+                base[p] = tau + rest
+    outside = 0.0
+    if by_parts:
+        outside = growth - growth_sums(data, state, base, K_row, state.v[g], c, R0)[1]
+    x = slice_v(
+        data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base, K_row, c, R0, outside, 0.0, 0.0, rng
+    )
+    state.v[g] = math.exp(x)
+    for p in range(base.shape[0]):
+        A[p] = (base[p] - tau) + state.v[g] * K_row[p]
+    if not by_parts:
+        return growth
+    if state.hyper[SIGMA] != 0.0:
+        fill_weights(state.plane[3, first:last], R0, A, state.hyper[SIGMA], tau)
+    return outside + growth_sums(data, state, base, K_row, state.v[g], c, R0)[1]
 
 
 @kernel
@@ -119,37 +161,13 @@ def draw_v_given_rates(data, state, rate, rng):
 
 
 @kernel
-def is_banded(data, state):
+def is_banded(state):
     """Whether most of K is 0 outside its bands, so that sums over them are worth what they take to prepare."""
-    if is_integrated(data):  # L is no sum over the locations
-        return False
     G, P = state.K.shape
     within = 0
     for g in range(G):
         within += state.band[g, 1] - state.band[g, 0]
     return 2 * within < G * P
-
-
-@kernel
-def psi1_terms(data, state, first, last, psi):
-    """psi[p] = R0(p) psi1(A_p) at first, ..., last - 1."""
-    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
-    log_tau, tau_power = math.log(tau) if tau > 0.0 else 0.0, power_of_tau(sigma, tau)
-    fill_psi1(psi[first:last], data.R0[first:last], state.A[first:last], sigma, tau, log_tau, tau_power)
-
-
-@fast
-def fill_psi1(psi, R0, A, sigma, tau, log_tau, tau_power):
-    for p in range(psi.shape[0]):
-        psi[p] = R0[p] * psi1_at(log_pos(max(tau + A[p], TINY)), sigma, log_tau, tau_power)
-
-
-@fast
-def sum_of(row):
-    total = 0.0
-    for p in range(row.shape[0]):
-        total += row[p]
-    return total
 
 
 @kernel
@@ -163,16 +181,19 @@ def draw_psi1(data, state, rng):
 
 @kernel
 def find_regions(data, state):
-    """region[g]: the first group whose first observation shares its cluster with that of group g."""
+    """region[g], 0, 1, ... in order of their first groups: alike where the first observations of two groups share a cluster.  How many."""
     for k in range(state.num[N_CLUSTERS]):
         state.score[k] = -1.0
     for i in range(state.labels.shape[0] - 1, -1, -1):
         state.region[data.group[i]] = state.labels[i]
+    count = 0
     for g in range(state.region.shape[0]):
         k = state.region[g]
         if state.score[k] < 0.0:
-            state.score[k] = g
+            state.score[k] = count
+            count += 1
         state.region[g] = int(state.score[k])
+    return count
 
 
 @entry(STEP_T)
@@ -183,29 +204,29 @@ def update_levels(data, state, rng):
     heavy tail, and would move slowly by single V_g.  Regions do not depend on v, so each slice step leaves the posterior as it is.
     """
     exponents(state, state.plane[1])
-    find_regions(data, state)
-    gather_regions(data, state)
-    rescale(data, state, ALL, rng)
+    regions = find_regions(data, state)
+    gather_regions(data, state, regions)
+    rescale(data, state, regions, ALL, rng)
     if state.num[N_CLUSTERS] > 1:
-        for r in range(state.v.shape[0]):
-            if state.region[r] == r:
-                rescale(data, state, r, rng)
-        stretch(data, state, rng)
+        for r in range(regions):
+            rescale(data, state, regions, r, rng)
+        stretch(data, state, regions, rng)
     recompute_A(state)
     return DONE
 
 
 @kernel
-def gather_regions(data, state):
-    """Of each region r: `level`, log V of its first group, the largest and smallest log V, observations, and its part of A."""
-    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
+def gather_regions(data, state, regions):
+    """Of each region: `level`, log V of its first group, the largest and smallest log V, observations, and its part of A."""
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.part
+    for r in range(regions):
+        top[r], bottom[r], count[r] = -math.inf, math.inf, 0.0
+        for p in range(part.shape[1]):
+            part[r, p] = 0.0
     for g in range(state.v.shape[0]):
         r, log_v = state.region[g], math.log(state.v[g])
-        if r == g:
-            level[r], top[r], bottom[r] = log_v, log_v, log_v
-            count[r] = 0.0
-            for p in range(part.shape[1]):
-                part[r, p] = 0.0
+        if count[r] == 0.0:
+            level[r] = log_v
         top[r] = max(top[r], log_v)
         bottom[r] = min(bottom[r], log_v)
         count[r] += data.group_size[g]
@@ -213,50 +234,49 @@ def gather_regions(data, state):
 
 
 @kernel
-def rescale(data, state, which, rng):
+def rescale(data, state, regions, which, rng):
     """One slice step for the common log scale of the V_g of region `which`, or of ALL."""
-    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.part
     base, c, within = state.plane[0], state.plane[1], state.plane[2]
     for p in range(base.shape[0]):
         base[p] = state.hyper[TAU]
         within[p] = 0.0
     total, largest, smallest = 0.0, -math.inf, math.inf
-    for r in range(state.region.shape[0]):
-        if state.region[r] == r:
-            if which == ALL or which == r:
-                add_row(within, part[r], 1.0)
-                total += count[r]
-                largest, smallest = max(largest, top[r]), min(smallest, bottom[r])
-            else:
-                add_row(base, part[r], 1.0)
+    for r in range(regions):
+        if which == ALL or which == r:
+            add_row(within, part[r], 1.0)
+            total += count[r]
+            largest, smallest = max(largest, top[r]), min(smallest, bottom[r])
+        else:
+            add_row(base, part[r], 1.0)
     floor, ceiling = min(-LOG_V_MAX - smallest, 0.0), max(LOG_V_MAX - largest, 0.0)
-    x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, data.R0, 0.0, rng)
+    x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, data.R0, 0.0, 0.0, 0.0, rng)
     scale = math.exp(x)
     for g in range(state.region.shape[0]):
-        r = state.region[g]
-        if which == ALL or which == r:
+        if which == ALL or which == state.region[g]:
             state.v[g] *= scale
-            if r == g:
-                level[r] += x
-                top[r] += x
-                bottom[r] += x
-                for p in range(base.shape[0]):
-                    part[r, p] *= scale
+    for r in range(regions):
+        if which == ALL or which == r:
+            level[r] += x
+            top[r] += x
+            bottom[r] += x
+            for p in range(base.shape[0]):
+                part[r, p] *= scale
 
 
 @kernel
-def stretch(data, state, rng):
+def stretch(data, state, regions, rng):
     """One slice step for s in log V_g + (s - 1) l_r, l_r the level of region r: Jacobian s^(number of regions)."""
     level = state.carried[0]
-    s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, 0, 0.0, rng))
+    s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, regions, 0.0, rng))
     for g in range(state.v.shape[0]):
         state.v[g] *= math.exp((s - 1.0) * level[state.region[g]])
 
 
 @entry(SCALAR_T)
-def log_density_stretch(data, state, which, z):
-    """Log density of z = log s of `stretch`, from what is gathered of each region."""
-    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.trial
+def log_density_stretch(data, state, regions, z):
+    """Log density of z = log s of `stretch`, from what is gathered of each of so many regions."""
+    level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.part
     base, c, A = state.plane[0], state.plane[1], state.plane[2]
     if abs(z) > 50.0:
         return -math.inf
@@ -264,13 +284,12 @@ def log_density_stretch(data, state, which, z):
         base[p] = state.hyper[TAU]
         A[p] = 0.0
     value = 0.0
-    for r in range(state.region.shape[0]):
-        if state.region[r] == r:
-            shift = (math.exp(z) - 1.0) * level[r]
-            if (shift > 0.0 and shift + top[r] > LOG_V_MAX) or (shift < 0.0 and shift + bottom[r] < -LOG_V_MAX):
-                return -math.inf
-            value += z + count[r] * shift
-            add_row(A, part[r], math.exp(shift))
+    for r in range(regions):
+        shift = (math.exp(z) - 1.0) * level[r]
+        if (shift > 0.0 and shift + top[r] > LOG_V_MAX) or (shift < 0.0 and shift + bottom[r] < -LOG_V_MAX):
+            return -math.inf
+        value += z + count[r] * shift
+        add_row(A, part[r], math.exp(shift))
     exponents(state, c)
     logs, growth = growth_sums(data, state, base, A, 1.0, c, data.R0)
     return value + mass_term(data, state, state.hyper[SIGMA], growth) - logs

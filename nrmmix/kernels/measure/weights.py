@@ -21,8 +21,10 @@ from nrmmix.kernels.core.locations import (
     location_weight_without,
     location_weights,
     log_location_sum,
+    multiply,
     refresh_locations,
     weigh_locations,
+    weighted_sum,
 )
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import GIBBS_TYPE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
@@ -53,7 +55,7 @@ def log_join_weights(state, K, g, own):
             p[own] += state.log_size[n - 1] - state.log_size[n]
     else:
         location_weights(
-            p, K, state.location_probability, state.K_over_b[g], state.band[g, 0], state.band[g, 1], state.log_size, state.size
+            p, K, state.probability_over_b, state.K[g], state.band[g, 0], state.band[g, 1], state.log_size, state.size
         )
         if own >= 0:
             p[own] = location_weight_without(state, state.log_K_sum[own], state.size[own], g)
@@ -118,7 +120,7 @@ def log_split_weight(data, state, reach, first, second, n_first, n_second, other
 
 
 # ---- two parts of a cluster that a move tries: of `reach` (REACH, P), scratch of the move, rows `part` have their sums of log K, rows
-# PARTS + part the posterior of their locations; P = 0 in a mixture
+# PARTS + part the posterior of their locations over tau + A; P = 0 in a mixture
 
 
 @kernel
@@ -139,6 +141,7 @@ def weigh_part(state, reach, part, size):
     """Refresh the posterior of the location of a part of so many, before `log_part_weight`."""
     if has_locations(state):
         log_location_sum(state, reach[part], size, reach[PARTS + part])
+        multiply(reach[PARTS + part], state.inverse_b, reach[PARTS + part])
 
 
 @kernel
@@ -214,10 +217,8 @@ def refresh_caches(data, state):
     for p in range(P):
         rate[p] = data.R0[p] * math.exp((sigma - 1.0) * math.log(max(tau + state.A[p], TINY)) + scale)
     for g in range(G):
-        total = 0.0
-        for p in range(state.band[g, 0], state.band[g, 1]):
-            total += rate[p] * state.K[g, p]
-        state.log_new[g] = math.log(total)
+        first, last = state.band[g, 0], state.band[g, 1]
+        state.log_new[g] = math.log(weighted_sum(rate[first:last], state.K[g, first:last]))
     if has_locations(state):
         refresh_locations(data, state)
 
