@@ -98,7 +98,8 @@ class Model(Specification):
             (with Gibbs), `"tree_published"`, `"blocked"` and `"sngp"`; a move with options, such as `nm.Slice()`; a list such as
             `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
             whose component parameters are integrated out, from 500 rows or from three responses on `"tree"`, or `"split_merge"` where
-            that does not suit (trees too large for memory, families without an entry `combine`); else `"gibbs"`.
+            that does not suit (trees too large for memory, families without an entry `combine`); for density regressions by such families
+            `"split_merge"`; else `"gibbs"`.
             `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (when it is
             over, a tree that is not finished is given up) and refuse what belongs to chains.
         draws : int or "auto", default "auto"

@@ -198,7 +198,8 @@ for method in ("gibbs", "split_merge", "slice", "permutation", "tree"):
 # says that single chains of this length have not converged. A τ of 100 and more means fewer than 40 effective draws. A sweep of slice sampling
 # takes no more time than one of Gibbs, and slice and blocked sampling lose by what they draw: components and locations. Split-merge (three
 # sequential proposals and a Gibbs sweep) gains most where atoms have widths of their own, twice the effective draws of Gibbs, and costs
-# little; tree-guided moves take longer. None is best on all of these data, and `"auto"` is Gibbs.
+# little; tree-guided moves take longer. None is best on all of these data; `"auto"` is split-merge with Gibbs, for the widths of atoms are the
+# default.
 #
 # On one split of the motorcycle data, four chains with 20,000 sweeps of each sampler agree on the posterior means of the number of clusters, of
 # the mass and of the held-out score, with both kernels of the table that have one width: no sampler differs from Gibbs by more than 1.6 Monte

@@ -160,7 +160,7 @@ worst = (table.max(axis=1) / table.min(axis=1)).round(1)
 # | a bad start, many dimensions, thousands of rows | `[nm.Permutation(order="projection", beam=1e-32), nm.SplitMerge(), nm.Gibbs()]` | climbs in seconds; searches while tuning, exact after it |
 # | 200,000 rows and more | `"auto"`, which is split-merge; or [variational inference](../variational.md) | a guide tree takes minutes |
 # | a family whose parameters are not integrated out | Gibbs, `"slice"`, or `"blocked"` for finite mixtures | the others need the integral |
-# | density regression | `"auto"`, which is Gibbs; then `"split_merge"` or `"sngp"` | run the contest: none is best on all data |
+# | density regression | `"auto"`, which is `"split_merge"`; then `"tree"` or `"sngp"` | run the contest: none is best on all data |
 #
 # Lists of moves take turns; `nm.Cycle(moves, share="work")` gives each the same share of the work. Chains that disagree are better helped by
 # another move than by more of the same.

@@ -22,8 +22,9 @@ class SplitMerge(Move):
 
     For mixtures and density regressions by every prior, of families whose component parameters are integrated out; so are the locations of
     a density regression.  It changes many labels at once but rarely single ones: best in a list with `Gibbs`.  `method="split_merge"` is
-    one proposal of each of the two kinds below, then `Gibbs`; for density regression it is three sequential ones, then `Gibbs`.  Where a
-    merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its log ratio.
+    one proposal of each of the two kinds below, then `Gibbs`; for density regression, whose default it is, three sequential ones, then
+    `Gibbs`.  Where a merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its
+    log ratio.
 
     Parameters
     ----------
