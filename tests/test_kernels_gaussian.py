@@ -15,7 +15,7 @@ from support.states import check_columns, problem_of, started
 import nrmmix as nm
 from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.entry import call_density, call_mean, call_sample, call_step
+from nrmmix.kernels.core.entry import call_density, call_mean, call_sample, call_step, call_transfer
 from nrmmix.kernels.measure import joint
 from nrmmix.model.pack import arrays_of
 
@@ -56,6 +56,34 @@ def step(entry_point, data, state, rng):
 @numba.njit
 def score_all(data, state):
     clusters.score_four(data, state)
+
+
+@numba.njit
+def transfer(data, stat, k, m, i):
+    return call_transfer(data.block[0, layout.TRANSFER], data.rows, stat, data.block[0], k, m, i)
+
+
+@pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_a_transfer_is_two_updates(d, far):
+    """To the bit, and it says where digits are lost."""
+    rng = np.random.default_rng(d)
+    n, K = 60, 4
+    labels = rng.integers(0, K, n)
+    y = rng.normal(size=(n, d)) + 3.0 * rng.normal(size=(K, d))[labels]
+    y[0] += 1e5 * far
+    data, state = started(nm.Model(data=y, prior=nm.DirichletProcess(0.8), family=gaussian(d, rng)), labels, room=n)
+    found = []
+    for i in range(n):
+        k, m = labels[i], (labels[i] + 1 + i % (K - 1)) % K
+        one, other = state.stat.copy(), state.stat.copy()
+        sound = clusters.update_column(data, one, k, i, -1.0)
+        clusters.update_column(data, one, m, i, 1.0)
+        found.append(transfer(data, other, k, m, i) == layout.DONE)
+        assert found[-1] == sound
+        used = 4 + d + d * (d + 1) // 2  # behind them is scratch
+        np.testing.assert_array_equal(one[:used, :K], other[:used, :K])
+    assert all(found[1:]) and found[0] != far
 
 
 @pytest.mark.parametrize("d", [4, 5, 6, 11, 64])

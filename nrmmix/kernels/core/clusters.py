@@ -14,6 +14,7 @@ from nrmmix.kernels.core.entry import (
     call_marginal,
     call_score,
     call_score_four,
+    call_transfer,
     call_update,
 )
 from nrmmix.kernels.core.jit import kernel, variable
@@ -31,6 +32,7 @@ from nrmmix.kernels.core.state import (
     ROWS_OF_FOUR,
     SCORE,
     SCORE_FOUR,
+    TRANSFER,
     UPDATE,
 )
 from nrmmix.kernels.measure.weights import weigh_with
@@ -237,6 +239,27 @@ def relocate(data, state, i, k):
         if alone and k == last:  # the last cluster took the place of the emptied one
             k = k_old
     attach(data, state, i, k)
+
+
+@kernel
+def pass_on(data, state, i, k):
+    """The same of an observation that leaves others behind and joins others, by families' own entries where they have one."""
+    k_old, lost = state.labels[i], False
+    state.num[N_MOVED] += 1
+    state.labels[i] = k
+    state.size[k_old] -= 1
+    state.size[k] += 1
+    for b in range(data.block.shape[0]):
+        block = data.block[b]
+        if block[TRANSFER] != 0:
+            lost |= call_transfer(block[TRANSFER], data.rows, state.stat, block, k_old, k, i) != DONE
+        else:
+            lost |= call_update(block[UPDATE], data.rows, state.stat, block, k_old, i, -1.0) != DONE
+            call_update(block[UPDATE], data.rows, state.stat, block, k, i, 1.0)
+    if lost:
+        fill_column(data, state, k_old, k_old, variable(-1))
+    weigh_with(data, state, i, k_old, -1.0)
+    weigh_with(data, state, i, k, 1.0)
 
 
 @kernel

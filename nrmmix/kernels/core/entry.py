@@ -71,6 +71,8 @@ AFFINITY_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8)
 # (rows, stat, work, out, block, K, i, own): add to out[r, :K] the log predictives of row i[r], r = 0..3, without the row itself in column
 # own[r] (or -1), as SCORE_T does; none of its cells is missing, and out[:, K:] may be overwritten
 SCORE_FOUR_T = _i8(_ROWS, _F2, _F2, _F2, _I1, _i8, _I1, _I1)
+# (rows, stat, block, k, m, i): observation i leaves column k and enters another, m: what UPDATE_T does to each, with its results
+TRANSFER_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _i8)
 # (distance, width, log_K): covariate kernel of all groups and locations
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (data, state, which, z): a log density at z
@@ -171,6 +173,7 @@ call_redraw = _caller(REDRAW_T)
 call_combine = _caller(COMBINE_T)
 call_affinity = _caller(AFFINITY_T)
 call_score_four = _caller(SCORE_FOUR_T)
+call_transfer = _caller(TRANSFER_T)
 call_covariate = _caller(COVARIATE_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)

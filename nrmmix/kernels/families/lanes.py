@@ -35,12 +35,35 @@ class _LanesModel(models.PrimitiveModel):
         super().__init__(manager, lanes, _VECTOR)
 
 
-def _pointer(context: Any, builder: Any, where: Any, value: Any, at: Any) -> Any:
+def _place(context: Any, builder: Any, where: Any, value: Any, at: Any) -> Any:
     start = value if isinstance(where, types.CPointer) else context.make_array(where)(context, builder, value).data
-    return builder.bitcast(builder.gep(start, [at]), _VECTOR.as_pointer())
+    return builder.gep(start, [at])
+
+
+def _pointer(context: Any, builder: Any, where: Any, value: Any, at: Any) -> Any:
+    return builder.bitcast(_place(context, builder, where, value, at), _VECTOR.as_pointer())
 
 
 if JIT:
+
+    @intrinsic
+    def number_at(typingctx, where, at):
+        """The number at a place: an index of numba's is looked at, whether it is negative, each time."""
+
+        def codegen(context, builder, signature, values):
+            return builder.load(_place(context, builder, signature.args[0], *values))
+
+        return types.float64(where, types.int64), codegen
+
+    @intrinsic
+    def put_number(typingctx, where, at, x):
+        """Write a number to a place."""
+
+        def codegen(context, builder, signature, values):
+            builder.store(values[2], _place(context, builder, signature.args[0], *values[:2]))
+            return context.get_dummy_value()
+
+        return types.void(where, types.int64, types.float64), codegen
 
     @intrinsic
     def lanes_at(typingctx, where, at):
@@ -104,6 +127,12 @@ if JIT:
 
 else:
 
+    def number_at(where, at):
+        return where.reshape(-1)[at]
+
+    def put_number(where, at, x):
+        where.reshape(-1)[at] = x
+
     def lanes_at(where, at):
         return where.reshape(-1)[at : at + LANES].copy()
 
@@ -126,4 +155,4 @@ else:
         return c - a * b
 
 
-__all__ = ["LANES", "all_lanes", "lanes_at", "less", "less_product", "plus_product", "put_lanes", "times"]
+__all__ = ["LANES", "all_lanes", "lanes_at", "less", "less_product", "number_at", "plus_product", "put_lanes", "put_number", "times"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.clusters import copy_column, relocate, score_columns, score_four, score_without
+from nrmmix.kernels.core.clusters import copy_column, pass_on, relocate, score_columns, score_four, score_without
 from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.special import draw_index
@@ -81,7 +81,10 @@ def draw_cluster(data, state, i, rng):
         return BROKEN
     if k == k_old:
         return DONE
-    relocate(data, state, i, k)
+    if k_old >= 0 and not alone and k < K:
+        pass_on(data, state, i, k)
+    else:
+        relocate(data, state, i, k)
     return DONE
 
 

@@ -45,6 +45,7 @@ class Entries(NamedTuple):
     combine: Any = None  # two columns into one, for trees; families of held parameters have none
     affinity: Any = None  # of one column with many at once, where that is faster than the columns that `combine` makes of them
     score_four: Any = None  # of four rows at once, where that is faster than one after the other
+    transfer: Any = None  # from one column to another, where that is faster than two updates
 
     @classmethod
     def named(cls, kernels: Any, prefix: str, *further: str) -> Entries:

@@ -67,7 +67,7 @@ class PublishedTreeGuided(Move):
 
     name: ClassVar[str] = "tree_published"
     entry: ClassVar[Entry] = published.published
-    calls: ClassVar[tuple[int, ...]] = (layout.COMBINE,)
+    calls: ClassVar[tuple[int, ...]] = (layout.COMBINE, layout.TRANSFER)
     kinds: ClassVar[tuple[str, ...]] = ("split", "merge")
     runs_alone: ClassVar[bool] = True
     bias: ClassVar[str] = (

@@ -29,6 +29,7 @@ from nrmmix.kernels.core.entry import (
     SAMPLE_T,
     SCORE_FOUR_T,
     SCORE_T,
+    TRANSFER_T,
     UPDATE_T,
     entry,
 )
@@ -38,12 +39,13 @@ from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, 
 from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing, score_missing
 from nrmmix.kernels.families.gaussian.pooling import pool, rotate
 from nrmmix.kernels.families.gaussian.tiles import fits, squares, squares_of_four
-from nrmmix.kernels.families.lanes import LANES
+from nrmmix.kernels.families.lanes import LANES, number_at, put_number
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, means_at, padded, places
 
 MEAN = 4  # first row of the mean
 R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
 LEAST_AT_ONCE = 4  # responses of which four rows are scored at once; with fewer, logarithms are most of the work
+FEW = 3  # responses of which a row goes from one column to another in one call
 MOST = 32  # responses for whose matrices there is room
 ROOM = MOST * (MOST + 1) // 2
 
@@ -63,10 +65,20 @@ def spreads(rows, o):
 
 
 @kernel
+def _put_constants(rows, stat, block, k, n, total, product):
+    """Predictive constants, where total + log product is the log determinant of the inverse of the factor of Psi_n."""
+    o, cap = block[CONSTANT], stat.shape[1]
+    r_n = rows.constant[o + R] + n
+    at = (block[STAT] + 1) * cap + k
+    put_number(stat, at, rows.constant[o + TABLES + int(n)] + total + log_pos(product))
+    put_number(stat, at + cap, 0.5 * (rows.constant[o + NU] + n + 1.0))
+    put_number(stat, at + 2 * cap, r_n / (r_n + 1.0))
+
+
+@kernel
 def _refresh(rows, stat, block, k):
     """Predictive constants from n and the factor's diagonal."""
     s, o, first, d = places(block)
-    n = stat[s, k]
     product, total = 1.0, 0.0
     p = s + MEAN + d
     for j in range(d):
@@ -76,10 +88,7 @@ def _refresh(rows, stat, block, k):
             total += math.log(product)
             product = 1.0
         p += 1
-    r_n = rows.constant[o + R] + n
-    stat[s + 1, k] = rows.constant[o + TABLES + int(n)] + total + log_pos(product)
-    stat[s + 2, k] = 0.5 * (rows.constant[o + NU] + n + 1.0)
-    stat[s + 3, k] = r_n / (r_n + 1.0)
+    _put_constants(rows, stat, block, k, stat[s, k], total, product)
 
 
 @entry(EMPTY_T)
@@ -116,6 +125,64 @@ def gaussian_update(rows, stat, block, k, i, sign):
         stat[e_row + j, k] = e * root
     left, least = rotate(stat, base, e_row, d, k, sign, 0)
     _refresh(rows, stat, block, k)
+    return DONE if left >= LOST and least >= LOST else LOST_DIGITS
+
+
+@inlined
+def _limited(total, product):
+    """The two, with the logarithm of a product that could over- or underflow taken."""
+    return (total, product) if 1e-200 < product < 1e200 else (total + math.log(product), 1.0)
+
+
+@entry(TRANSFER_T)
+def gaussian_transfer(rows, stat, block, k, m, i):
+    """Two updates side by side, operation by operation: each is a chain of roots and quotients, which a sweep waits for."""
+    s, o, first, d = places(block)
+    if math.isnan(rows.y[i, first]):
+        return DONE
+    cap = stat.shape[1]
+    at, y = s * cap, i * rows.y.shape[1] + first
+    n_k, n_m = number_at(stat, at + k) - 1.0, number_at(stat, at + m) + 1.0
+    put_number(stat, at + k, n_k)
+    put_number(stat, at + m, n_m)
+    r_k, r_m = rows.constant[o + R] + n_k, rows.constant[o + R] + n_m
+    root_k, root_m = math.sqrt(r_k / (r_k + 1.0)), math.sqrt((r_m - 1.0) / r_m)
+    turn_k, turn_m, c_k, c_m = local_numbers(FEW), local_numbers(FEW), local_numbers(FEW), local_numbers(FEW)
+    product_k, product_m, total_k, total_m = 1.0, 1.0, 0.0, 0.0
+    left, least = 1.0, 1.0
+    at += MEAN * cap
+    p = at + d * cap
+    for a in range(d):
+        x = number_at(rows.y, y + a)
+        mean_k, mean_m = number_at(stat, at + k), number_at(stat, at + m)
+        x_k, x_m = x - mean_k, x - mean_m
+        step_k, step_m = x_k / r_k, x_m / r_m
+        put_number(stat, at + k, mean_k - step_k)
+        put_number(stat, at + m, mean_m + step_m)
+        at += cap
+        x_k, x_m = (x_k + step_k) * root_k, x_m * root_m
+        for j in range(a):
+            of_k = (number_at(stat, p + k) - turn_k[j] * x_k) / c_k[j]
+            of_m = (number_at(stat, p + m) + turn_m[j] * x_m) / c_m[j]
+            x_k, x_m = c_k[j] * x_k - turn_k[j] * of_k, c_m[j] * x_m - turn_m[j] * of_m
+            put_number(stat, p + k, of_k)
+            put_number(stat, p + m, of_m)
+            p += cap
+        of_k, of_m = number_at(stat, p + k), number_at(stat, p + m)
+        z_k, z_m = x_k * of_k, x_m * of_m
+        square = 1.0 - z_k * z_k
+        left *= square
+        least = min(least, square)
+        turn_k[a], turn_m[a] = z_k, z_m
+        c_k[a], c_m[a] = math.sqrt(max(square, LOST)), math.sqrt(1.0 + z_m * z_m)
+        of_k, of_m = of_k / c_k[a], of_m / c_m[a]
+        put_number(stat, p + k, of_k)
+        put_number(stat, p + m, of_m)
+        p += cap
+        total_k, product_k = _limited(total_k, product_k * of_k)
+        total_m, product_m = _limited(total_m, product_m * of_m)
+    _put_constants(rows, stat, block, k, n_k, total_k, product_k)
+    _put_constants(rows, stat, block, m, n_m, total_m, product_m)
     return DONE if left >= LOST and least >= LOST else LOST_DIGITS
 
 
@@ -319,9 +386,11 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
         if own >= 0:
             out[own] = math.nan  # the column has the cells that were drawn: they go with the row
         return DONE
+    # first: the processor scores the other columns while it waits for roots and quotients here
+    without = before + _without(rows, stat, block, own, _quadratic(rows, stat, work, block, own, i)) if own >= 0 else 0.0
     _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
     if own >= 0:
-        out[own] = before + _without(rows, stat, block, own, _quadratic(rows, stat, work, block, own, i))
+        out[own] = without
     return DONE
 
 

@@ -65,6 +65,7 @@ class NormalWishart(ConjugatePrior):
         entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
         entries = entries._replace(
             affinity=gaussian_affinity if d <= kernels.MOST else None,
+            transfer=kernels.gaussian_transfer if d <= kernels.FEW else None,
             score_four=kernels.gaussian_score_four if kernels.LEAST_AT_ONCE <= d <= tiles.MOST else None,
         )
         return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries)
