@@ -101,7 +101,8 @@ def test_predict_and_log_density_follow_the_rows(regression):
 def test_diagnostics_cover_label_invariant_numbers(mixture, regression):
     assert list(mixture.diagnostics().index) == ["n_clusters", "log_joint", "mass", "sigma", "u"]
     table = regression.diagnostics()
-    assert list(table.index) == ["n_clusters", "log_joint", "mass", "sigma", "width"]
+    of_proposals = [f"sequential {kind} {what}" for kind in ("split", "merge") for what in ("accepted", "log ratio")]
+    assert list(table.index) == ["n_clusters", "log_joint", "mass", "sigma", "width", *of_proposals]
     assert table.loc["width", "rhat"] == diagnostics.rhat(regression.draws["width"])
     assert table.loc["sigma", "mean"] == 0 and table.loc["sigma"].drop("mean").isna().all()
 
@@ -148,7 +149,7 @@ def test_summary_says_what_was_fitted(regression):
     assert rows["Kernel:"] == [f"{regression.model.kernel}, K(x, mu) = exp(-d^2 / (2 width^2))"]
     assert rows["Locations:"] == ["93 distinct values, 93 locations; covariates scaled to [0, 1]"]
     assert rows["Seed:"] == ["1"]
-    assert rows["Observations:"] == ["132", "Method:", "gibbs", "Chains:", "2"]
+    assert rows["Observations:"] == ["132", "Method:", "split_merge", "Chains:", "2"]
     assert rows["Dropped rows:"] == ["1", "Tune:", "20", "Draws a chain:", "60"]
     assert rows["Labels moved:"][:3] == [f"{100 * regression.moved:.3g}%", "Thin:", "1"]
     assert rows["Interrupted:"][0] == "no"
