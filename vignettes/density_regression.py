@@ -33,8 +33,7 @@ fit.plot()
 #
 # Chains are compared in the curves themselves: the conditional mean and the distribution function at quartiles of the rows near, at five
 # places. The verdict, which the summary ends with and a warning after the fit repeats, reads them beside the number of clusters and the
-# hyperparameters; here it asks for a longer run. `log_joint` is the joint density of everything that is drawn, auxiliary variables by
-# their logarithms included.
+# hyperparameters. `log_joint` is the joint density of everything that is drawn, auxiliary variables by their logarithms included.
 
 # %%
 fit.curve_diagnostics().round(3)
@@ -76,14 +75,14 @@ fits = {
     name: nm.fit("accel_g ~ times_ms", mcycle, kernel=kernel, draws=1000, tune=2000, thin=10, chains=2, rng=2)
     for name, kernel in kernels.items()
 }
-pd.DataFrame({name: 10 * one.diagnostics()["iact"] for name, one in fits.items()}).round(0)
+pd.DataFrame({name: 10 * one.diagnostics()["iact"] for name, one in fits.items()}).dropna(how="all").round(0)
 
 # %% [markdown]
 # **A width that all atoms share does not mix**: clusters hold the width where it is, and the width holds the clusters; integrating the
 # locations out of its step, as is done here, does not change that. A short run shows little more than where it started, and its
 # autocorrelation time grows with the length of the run that it is taken from. Widths of atoms have no such step: the width of an atom is
 # integrated out together with its location. Use them unless the shared width itself is what is asked for, and then look at its `ess` and
-# `rhat`. The mass is slow under all three; curves depend little on it.
+# `rhat`. The mass is the slowest of the others; curves depend little on it.
 
 # %%
 fits["shared, sampled"].diagnostics().round(3)
