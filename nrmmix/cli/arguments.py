@@ -144,9 +144,9 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("--missing", choices=("drop", "raise", "marginalize"), default="drop", help="rows with missing values (default: drop)")
     model = fit.add_argument_group("model")
     model.add_argument(
-        "--family", nargs="+", default=["gaussian"], metavar="NAME",
+        "--family", nargs="+", metavar="NAME",
         help=f"of all responses, one of {', '.join(shell_names('family'))}; or several, each with its responses: "
-        "gaussian=age+weight poisson=visits (default: gaussian)",
+        "gaussian=age+weight poisson=visits (default: gaussian, and lines in the numeric covariates where there are any)",
     )
     model.add_argument("--prior", choices=tuple(shell_names("prior")), default="dp", help="random measure (default: dp)")
     model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled; of finite 1)")

@@ -63,8 +63,10 @@ def _prior(options: argparse.Namespace) -> Any:
     return kind(**fixed, **given)
 
 
-def _family(given: Sequence[str]) -> Any:
-    """A family by name, or several by the names of their responses."""
+def _family(given: Sequence[str] | None) -> Any:
+    """A family by name, or several by the names of their responses; None, the model's own default, where none is given."""
+    if given is None:
+        return None
     known = shell_names("family")
 
     def made(name: str) -> Any:

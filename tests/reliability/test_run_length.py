@@ -45,6 +45,13 @@ def test_python_and_shell_have_one_default(galaxy, tmp_path, capsys):
     assert "Clusters: chains agree" in capsys.readouterr().out
 
 
+def test_python_and_shell_have_one_default_of_components(tmp_path):
+    path = tmp_path / "fit.npz"
+    run = ["--draws", "5", "--tune", "5", "--chains", "2", "--seed", "1"]
+    assert main(["fit", "accel_g ~ times_ms", "--data", "mcycle", *run, "--save", str(path)]) == 0
+    assert same(nm.load(path), nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=5, tune=5, chains=2, rng=1))
+
+
 def test_a_limit_of_time_ends_tuning_too_and_the_fit_goes_on(galaxy):
     fit = galaxy.fit(rng=1, tune=10**6, time_limit=0.05)  # a machine five times faster does not reach the goal in it
     assert fit.interrupted and 0 < fit.tune < 10**6 and fit.draws.n_draws > 0

@@ -167,7 +167,7 @@ class State(NamedTuple):
     A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
     log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.weights.refresh_caches`
     log_R0: np.ndarray  # (P,)
-    log_b: np.ndarray  # (P,) log (tau + A)
+    log_b: np.ndarray  # (P,) log (tau + A), as of the last `refresh_caches`
     inverse_b: np.ndarray  # (P,) 1 / (tau + A)
     K: np.ndarray  # (G, P)
     log_K: np.ndarray  # (G, P)

@@ -170,7 +170,7 @@ def weigh_as(state, k, log_K_sum):
 @kernel
 def weigh(state, k):
     """Refresh log (n_c - sigma) - log (tau + u) of a mixture's cluster."""
-    state.log_weight[k] = state.log_size[state.size[k]] - log_pos(state.hyper[TAU] + state.A[0])
+    state.log_weight[k] = state.log_size[state.size[k]] - state.log_b[0]
 
 
 @kernel
@@ -211,6 +211,7 @@ def refresh_caches(data, state):
                 new = mass_of_new(data, state.hyper[MASS], sigma, K)
                 state.log_next[K] = math.log(new) if new > 0.0 else -math.inf
     scale = log_scale(data, state)
+    state.log_b[0] = log_pos(tau + state.A[0])
     for k in range(state.num[N_CLUSTERS]):
         weigh(state, k)
     rate = state.plane[0]
