@@ -45,6 +45,7 @@ class Entries(NamedTuple):
     combine: Any = None  # two columns into one, for trees; families of held parameters have none
     affinity: Any = None  # of one column with many at once, where that is faster than the columns that `combine` makes of them
     score_four: Any = None  # of four rows at once, where that is faster than one after the other
+    bound: Any = None  # above the log predictives of all rows of a few that are near one another, for sweeps of very many clusters
 
     @classmethod
     def named(cls, kernels: Any, prefix: str, *further: str) -> Entries:
