@@ -77,7 +77,7 @@ def mutants() -> Any:
     for number, (name, right, instead) in enumerate(WRONG.values(), 1):
         assert sources[name].count(right) == 1, right
         sources[name] = sources[name].replace(right, instead.format(it=f"({WHICH} == {number})"))
-    begin = "    is_parted, has_reach"
+    begin = "    done, end, is_parted"
     assert sources["sweep_nearby"].count(begin) == 1
     sources["sweep_nearby"] = sources["sweep_nearby"].replace(begin, f"    {WHICH} = int(option[10])\n{begin}")
     space = dict(vars(nearby))

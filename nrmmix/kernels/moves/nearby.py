@@ -48,10 +48,12 @@ LEAST_ROWS, LEAST_CLUSTERS = 20_000, 500  # of a table, and of a partition, from
 BLOCK_ROWS, GROUP_ROWS = 16, 128  # at most, in a block, and in a group of blocks
 LOG_FAR, LOG_FAR_OF_NEW = 16.0, 7.0  # far: so much below the best, or below a new cluster
 MOST_NEAR, MOST_OF_GROUP = 512, 1536  # clusters that are near to a block, and to a group; where there are more, rows are scored in all
+CROWDED = 2  # blocks without room, less those with it, from which on the rest of a group is swept as ever
+LEFT, PAUSE, LONGEST_PAUSE = 1, 2, 255.0  # learnt, behind that of `gibbs`: groups that are not tried, as yet and after a crowded one
 # option: behind those of `gibbs`, and clusters from which on there are near ones, the others of these
 LEAST, FAR, FAR_OF_NEW, IN_BLOCK, IN_GROUP, NEAR, NEAR_OF_GROUP = 3, 4, 5, 6, 7, 8, 9
 # In pairs of row and cluster as a sweep scores them: a bound, and what a row costs beside its near clusters.
-WORK_OF_BOUND, WORK_OF_ROW = 2, 100
+WORK_OF_BOUND, WORK_OF_ROW = 1, 80
 ROOM = 16  # numbers of clusters beyond those of observations: up to whole vectors
 BLOCKS, WORDS = 0, 1  # Memory.ints begins with the number of blocks, 0 before rows have been put in places
 
@@ -286,16 +288,17 @@ def _redraw(data, state, i, near, log_B, rng):
 
 @kernel
 def _sweep_block(data, state, option, reach, members, group, near, log_B, rng):
-    """The observations of a block; a status.  Where too many clusters are near, they are scored in all."""
+    """The observations of a block; a status, and whether there was room.  Where too many clusters are near, they are scored in all."""
     log_B = _part(data, state, option, reach, group, near, members, log_B)
-    if math.isnan(log_B):
+    has_room = not math.isnan(log_B)
+    if not has_room:
         _forget(near)
     status = DONE
     for r in range(members.shape[0]):
         i, moved = members[r], state.num[N_MOVED]
         k_old = state.labels[i]
         was_alone = state.size[k_old] == 1
-        if near.count[0] > 0:
+        if has_room:
             status = _redraw(data, state, i, near, log_B, rng)
         else:
             status = gibbs_one(data, state, i, rng)
@@ -304,7 +307,26 @@ def _sweep_block(data, state, option, reach, members, group, near, log_B, rng):
         if state.num[N_MOVED] != moved:
             _keep_up(data, state, reach, group, near, k_old, was_alone, state.labels[i], members[:0])
     _forget(near)
-    return status
+    return status, has_room
+
+
+@kernel
+def _is_tried(learnt):
+    """Whether it is the turn of a group to have near clusters; counts those that have not."""
+    if learnt[LEFT] > 0.0:
+        learnt[LEFT] -= 1.0
+        return False
+    return True
+
+
+@kernel
+def _take_heed(learnt, had_room):
+    """After a group that was too crowded more and more are not tried."""
+    if had_room:
+        learnt[PAUSE] = 0.0
+    else:
+        learnt[PAUSE] = min(2.0 * learnt[PAUSE] + 1.0, LONGEST_PAUSE)
+        learnt[LEFT] = learnt[PAUSE]
 
 
 @kernel
@@ -332,15 +354,15 @@ def sweep_nearby(data, state, memory, rng):
         memory.ints[BLOCKS] = put_in_places(data.rows.y, rows, of_group, order, begins, heads, floats[:n], floats[n : n + d], stack)
         for k in range(n + ROOM):
             group.place[k] = near.place[k] = -1
-    first, moved, log_B, status = state.num[CURSOR], state.num[N_MOVED], -math.inf, DONE
-    is_parted, has_reach = False, False
+    begin, moved, log_B, status = state.num[CURSOR], state.num[N_MOVED], -math.inf, DONE
+    done, end, is_parted, has_reach, crowded = begin, 0, False, False, 0
     for s in range(memory.ints[BLOCKS]):
         t, last = begins[s], begins[s + 1]
-        if t < first:
+        if t < done:
             continue
         if heads[s] == 1:  # a sweep goes on with a group, not within one, for its list would be another then
             state.num[CURSOR] = t
-            if state.num[HALT] != 0 and t > first:
+            if state.num[HALT] != 0 and t > begin:
                 status = HALTED
                 break
             if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - int(option[IN_GROUP]):
@@ -350,7 +372,7 @@ def sweep_nearby(data, state, memory, rng):
             while begins[end] < n and heads[end] == 0:
                 end += 1
             _forget(group)
-            is_parted, log_B = state.num[N_CLUSTERS] >= int(option[LEAST]), -math.inf
+            is_parted, log_B = _is_tried(memory.learnt) and state.num[N_CLUSTERS] >= int(option[LEAST]), -math.inf
             if is_parted:
                 if not has_reach:
                     _fill_reach(data, state, reach, variable(0), state.num[N_CLUSTERS], order[:0])
@@ -358,12 +380,17 @@ def sweep_nearby(data, state, memory, rng):
                 if math.isnan(log_B):  # blocks begin with all
                     _forget(group)
                     log_B = -math.inf
-            has_reach = is_parted
+            has_reach, crowded = is_parted, 0
         if is_parted:
-            status = _sweep_block(data, state, option, reach, order[t:last], group, near, log_B, rng)
+            status, has_room = _sweep_block(data, state, option, reach, order[t:last], group, near, log_B, rng)
+            crowded += -1 if has_room else 1
+            if crowded >= CROWDED or s + 1 == end:
+                is_parted = crowded < CROWDED
+                has_reach = is_parted
+                _take_heed(memory.learnt, is_parted)
         else:
-            state.num[CURSOR] = t
-            status = allocate(data, state, order, last, rng)
+            state.num[CURSOR], done = t, begins[end]
+            status = allocate(data, state, order, done, rng)
         if status != DONE:
             break
     _forget(group)

@@ -74,7 +74,11 @@ class Gibbs(Move):
         return ScratchSize(ints=0 if self.subset is None else model.n_obs, side=side)
 
     def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
-        return learnt[gibbs.BY_PLACE] in ((0.0, 1.0) if self._has_bounds(model) else (0.0,))
+        if not self._has_bounds(model):
+            return not learnt.any()
+        counts = learnt[[nearby.LEFT, nearby.PAUSE]]
+        whole = bool((counts == np.floor(counts)).all() and (counts >= 0).all() and (counts <= nearby.LONGEST_PAUSE).all())
+        return learnt[gibbs.BY_PLACE] in (0.0, 1.0) and whole
 
     def _has_bounds(self, model: Specification) -> bool:
         """Whether sweeps may leave out clusters that are far away."""
