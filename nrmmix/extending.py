@@ -4,7 +4,7 @@
 all of them        `register`, which lets saved fits hold objects of a class
 entry points       `entry`, with a signature: `EMPTY_T`, `UPDATE_T`, `SCORE_T`, `MARGINAL_T`, `SAMPLE_T`, `DENSITY_T`, `MEAN_T`, and where
                    a family has them `ALONE_T`, `IMPUTE_T`, `REDRAW_T`, `COMBINE_T`, `AFFINITY_T`, `SCORE_FOUR_T`,
-                   `TRANSFER_T`; `MOVE_T`; `COVARIATE_T`.
+                   `TRANSFER_T`, `BOUND_T`; `MOVE_T`; `COVARIATE_T`.
                    They give back a status: `DONE`, `NEED_ROOM` for more columns, `BROKEN`, `LOST_DIGITS`
 a family           `Family`, `Entries`, `Packed`, `Observed`, `Counts`, `Parameter`, `Distribution` of a response, `RowError`; in
                    entry points the columns `FIRST`, `LAST`, `INPUT`, `INPUT_LAST`, `MEANS`, `STAT`, `THETA`, `CONSTANT` of a block
@@ -41,6 +41,7 @@ from nrmmix.inference.mcmc.moves.base import Move, ScratchSize, only_conjugate, 
 from nrmmix.kernels.core.entry import (
     AFFINITY_T,
     ALONE_T,
+    BOUND_T,
     COMBINE_T,
     COVARIATE_T,
     DENSITY_T,
@@ -82,7 +83,7 @@ from nrmmix.model.priors.gibbs_type import GibbsType
 from nrmmix.plots.kinds import kind, suits_all
 
 __all__ = [
-    "AFFINITY_T", "ALONE_T", "BROKEN", "COMBINE_T", "CONSTANT", "COVARIATE_T", "CURSOR", "DENSITY_T", "DONE", "EMPTY_T", "FIRST",
+    "AFFINITY_T", "ALONE_T", "BOUND_T", "BROKEN", "COMBINE_T", "CONSTANT", "COVARIATE_T", "CURSOR", "DENSITY_T", "DONE", "EMPTY_T", "FIRST",
     "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_DIGITS", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",
     "REDRAW_T", "SAMPLE_T", "SCORE_FOUR_T", "SCORE_T", "STAT", "THETA", "TRANSFER_T", "UPDATE_T", "Counts", "CovariateKernel",
     "Distribution", "Entries", "Family", "GibbsType", "Move", "Observed", "Packed", "Parameter", "RowError", "ScratchSize", "entry",

@@ -10,8 +10,8 @@ import nrmmix as nm
 
 NAMES = [
     "burn_in", "cold_start", "default_discrete", "default_regression", "default_scale", "density_regression", "dynamic_mixture", "families",
-    "floor", "galaxy", "gaussian_processes", "gibbs", "kernel_samplers", "microwave_background", "motorcycle", "permutation",
-    "published_bias", "record", "regression_sizes", "slice", "split_merge", "tree_figures",
+    "floor", "galaxy", "gaussian_processes", "gibbs", "kernel_samplers", "many_clusters", "microwave_background", "motorcycle",
+    "permutation", "published_bias", "record", "regression_sizes", "slice", "split_merge", "tree_figures",
 ]
 
 
@@ -45,6 +45,16 @@ def small_sets(monkeypatch):
     }
     monkeypatch.setattr(trees, "data_sets", lambda: sets)
     monkeypatch.setattr(auto, "data_sets", lambda: sets)
+
+
+def test_very_many_clusters(capsys):
+    from benchmarks import many_clusters
+
+    many_clusters.run(["line", "plane"], ["gibbs", "tree"], n=90, seconds=0.02, tune=2)
+    rows = rows_of(capsys.readouterr().out)
+    assert len(rows) == 2 * 2 * 7
+    assert [row[2] for row in rows[:2]] == ["ms an iteration", "rows moved a s"]
+    assert all(re.fullmatch(r"(\*\*[\d.]+(e[+-]\d+)?\*\*)?", row[5]) for row in rows)
 
 
 def test_burn_in_and_mixing_of_trees(capsys, small_sets):

@@ -23,7 +23,7 @@ COLUMNS = {
         "empty": {layout.EMPTY}, "update": {layout.UPDATE}, "score": {layout.SCORE}, "marginal": {layout.MARGINAL},
         "sample": {layout.SAMPLE}, "density": {layout.DENSITY}, "mean": set(layout.OF_MEANS), "alone": {layout.ALONE},
         "impute": {layout.IMPUTE}, "redraw": {layout.REDRAW}, "combine": {layout.COMBINE}, "affinity": {layout.AFFINITY},
-        "score_four": {layout.SCORE_FOUR}, "transfer": {layout.TRANSFER},
+        "score_four": {layout.SCORE_FOUR}, "transfer": {layout.TRANSFER}, "bound": {layout.BOUND},
     }.items()
 }
 

@@ -20,8 +20,9 @@ from nrmmix.inference.mcmc.chain import Record, new_chain
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.methods import named
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.moves import blocked, sngp
-from nrmmix.kernels.moves import slice as slicing
+from nrmmix.kernels.moves import sngp
+from nrmmix.kernels.moves.atoms import blocked
+from nrmmix.kernels.moves.atoms import slice as slicing
 
 CHAINS, DRAWS = 8, 6_000
 DESIGNS = priors.DESIGNS | {

@@ -35,8 +35,8 @@ from nrmmix.inference.methods import named
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.state import N_CLUSTERS
+from nrmmix.kernels.moves.atoms.slice import draw_partition, draw_sizes
 from nrmmix.kernels.moves.shared import sort_together
-from nrmmix.kernels.moves.slice import draw_partition, draw_sizes
 
 CHAINS = 16
 

@@ -73,6 +73,10 @@ AFFINITY_T = _i8(_ROWS, _F2, _F2, _F1, _I1, _i8, _i8)
 SCORE_FOUR_T = _i8(_ROWS, _F2, _F2, _F2, _I1, _i8, _I1, _I1)
 # (rows, stat, block, k, m, i): observation i leaves column k and enters another, m: what UPDATE_T does to each, with its results
 TRANSFER_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _i8)
+# (rows, stat, work, reach, out, block, first, K, members): without members, fill reach[first:K] with what the bounds of those columns need
+# beside their statistics; else add to out[:K] for each column what the log predictive of none of these rows exceeds, all of which are
+# outside the column; other numbers of reach and out, up to whole vectors of eight, may be overwritten
+BOUND_T = _i8(_ROWS, _F2, _F2, _F1, _F1, _I1, _i8, _i8, _I1)
 # (distance, width, log_K): covariate kernel of all groups and locations
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (data, state, which, z): a log density at z
@@ -174,6 +178,7 @@ call_combine = _caller(COMBINE_T)
 call_affinity = _caller(AFFINITY_T)
 call_score_four = _caller(SCORE_FOUR_T)
 call_transfer = _caller(TRANSFER_T)
+call_bound = _caller(BOUND_T)
 call_covariate = _caller(COVARIATE_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)

@@ -68,10 +68,10 @@ CRM, PITMAN_YOR, FINITE, STABLE, GIBBS_TYPE = 0, 1, 2, 3, 4
 # Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
 # inputs; then where its part begins of means, stat, theta and constant.
 FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7
-# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last seven are 0 where a family does without.
+# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last eight are 0 where a family does without.
 EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
-COMBINE, AFFINITY, SCORE_FOUR, TRANSFER = 19, 20, 21, 22
-BLOCK = 23
+COMBINE, AFFINITY, SCORE_FOUR, TRANSFER, BOUND = 19, 20, 21, 22, 23
+BLOCK = 24
 # What asks for them: every chain, search and prediction; Gibbs sweeps; moves that draw the parameters of atoms; trees; expected responses.
 OF_COLUMNS = (EMPTY, UPDATE, SCORE, MARGINAL, ALONE, IMPUTE, REDRAW)
 OF_SWEEPS = (SCORE_FOUR, TRANSFER)

@@ -35,6 +35,7 @@ from nrmmix.kernels.core.state import (
     PROPOSED,
     ROWS_OF_FOUR,
     SCORE_FOUR,
+    TUNING,
 )
 from nrmmix.kernels.measure.weights import log_join_weights, log_new_weight
 from nrmmix.kernels.moves.algorithm8 import algorithm8_one
@@ -42,6 +43,8 @@ from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
 
 LEAST_FOR_FOUR = 16  # clusters; fewer are scored as fast one by one
+NEARBY, LEAST = 2, 3  # options: the entry point of sweeps of very many clusters, and how many are so
+BY_PLACE = 0  # learnt: 1 where rows are visited in the order of their places
 ROOM = 8  # columns of State.side: three observations change two clusters each
 
 
@@ -212,9 +215,16 @@ def gibbs(data, state, memory, rng):
     """One sweep over all observations, or over a subset of option[0] of them that does not depend on the partition.
 
     ints: where there is a subset, the numbers of all observations in some order (all 0 at first); if option[1] is 1 those to visit.
+    Where option[2] is an address of `nrmmix.kernels.moves.nearby`, tuning says whether it sweeps: the order may not follow the partition.
     """
     n = state.labels.shape[0]
     order, count = memory.ints, n
+    if memory.option.shape[0] > LEAST and memory.option[NEARBY] != 0.0:
+        if state.num[TUNING] != 0 and state.num[CURSOR] == 0:
+            memory.learnt[BY_PLACE] = 1.0 if state.num[N_CLUSTERS] >= int(memory.option[LEAST]) else 0.0
+        if memory.learnt[BY_PLACE] != 0.0:
+            return call_move(int(memory.option[NEARBY]), data, state, memory, rng)
+        order = memory.ints[:0]
     if order.shape[0] > 0:
         count = int(memory.option[0])
         if state.num[CURSOR] == 0 and memory.option[1] == 0.0:

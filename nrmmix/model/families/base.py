@@ -46,6 +46,7 @@ class Entries(NamedTuple):
     affinity: Any = None  # of one column with many at once, where that is faster than the columns that `combine` makes of them
     score_four: Any = None  # of four rows at once, where that is faster than one after the other
     transfer: Any = None  # from one column to another, where that is faster than two updates
+    bound: Any = None  # above the log predictives of all rows of a few that are near one another, for sweeps of very many clusters
 
     @classmethod
     def named(cls, kernels: Any, prefix: str, *further: str) -> Entries:

@@ -9,7 +9,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST_COLUMNS, Move, ScratchSize
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
-from nrmmix.kernels.moves import blocked
+from nrmmix.kernels.moves.atoms import blocked
 from nrmmix.model.specification import Specification
 
 

@@ -10,7 +10,7 @@ from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
-from nrmmix.kernels.moves.slice import scratch_size, slice_sampler
+from nrmmix.kernels.moves.atoms.slice import scratch_size, slice_sampler
 from nrmmix.model.specification import Specification
 
 SKIPPED_BAD = 0.2  # share of the calls

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
+from nrmmix.kernels.families.gaussian import bounds, tiles
 from nrmmix.kernels.families.gaussian import normal_wishart as kernels
-from nrmmix.kernels.families.gaussian import tiles
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work
+from nrmmix.kernels.moves import nearby
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, NormalWishartSide, NotExponential
@@ -67,6 +68,7 @@ class NormalWishart(ConjugatePrior):
             affinity=gaussian_affinity if d <= kernels.MOST else None,
             transfer=kernels.gaussian_transfer if d <= kernels.FEW else None,
             score_four=kernels.gaussian_score_four if kernels.LEAST_AT_ONCE <= d <= tiles.MOST else None,
+            bound=bounds.gaussian_bound if n >= nearby.LEAST_ROWS and d <= bounds.MOST and not self.incomplete else None,
         )
         return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries)
 

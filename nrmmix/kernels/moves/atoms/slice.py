@@ -40,7 +40,7 @@ from nrmmix.kernels.core.state import (
 from nrmmix.kernels.measure.atoms import draw_located, draw_others
 from nrmmix.kernels.measure.crm import most_jumps
 from nrmmix.kernels.measure.weights import has_locations
-from nrmmix.kernels.moves.atoms import add_densities, draw_atoms, take_labels
+from nrmmix.kernels.moves.atoms.draws import add_densities, draw_atoms, take_labels
 from nrmmix.kernels.moves.shared import sort_together
 
 

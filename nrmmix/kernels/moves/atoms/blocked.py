@@ -34,7 +34,7 @@ from nrmmix.kernels.core.state import (
 from nrmmix.kernels.measure.atoms import shares_of_locations
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.weights import has_locations, refresh_caches
-from nrmmix.kernels.moves.atoms import add_densities, draw_atoms, take_labels
+from nrmmix.kernels.moves.atoms.draws import add_densities, draw_atoms, take_labels
 
 
 def scratch_size(n, components):
