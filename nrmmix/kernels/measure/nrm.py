@@ -92,17 +92,21 @@ def weighted_sums(base, K_row, v, c, R0, sigma, tau):
 
 
 @fast
-def power_sums(base, K_row, v, c, R0, sigma, tau):
-    """(sum_p c_p log b_p, L) at b_p = tau + base_p + v K_p, L the logarithm of the power mean of order sigma of b."""
-    P = base.shape[0]
+def log_end(base, K_row, v, sigma, tau):
+    """Log of the b_p with the largest term of the power mean: sums from there on have terms of one sign."""
     low, high = math.inf, 0.0
-    for p in range(P):
+    for p in range(base.shape[0]):
         b = tau + base[p] + v * K_row[p]
         low, high = min(low, b), max(high, b)
-    # from the largest term of the mean on: the terms of the sum then have one sign
-    log_top = math.log(max(high if sigma > 0.0 else low, TINY))
+    return math.log(max(high if sigma > 0.0 else low, TINY))
+
+
+@fast
+def power_sums(base, K_row, v, c, R0, sigma, tau):
+    """(sum_p c_p log b_p, L) at b_p = tau + base_p + v K_p, L the logarithm of the power mean of order sigma of b."""
+    log_top = log_end(base, K_row, v, sigma, tau)
     logs, total = 0.0, 0.0
-    for p in range(P):
+    for p in range(base.shape[0]):
         log_b = log_pos(max(tau + base[p] + v * K_row[p], TINY))
         logs += c[p] * log_b
         total += R0[p] * psi1_at(log_b, sigma, log_top, 1.0)

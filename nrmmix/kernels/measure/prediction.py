@@ -9,7 +9,8 @@ from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure import nrm
 
-STEP, FIRST = 0.28, -3.5  # of the trapezoid in s, whose error is 1e-8; at first v exp(-rate v) is 1e-13 of its largest
+# Of the trapezoid in s, whose error is 1e-8, and 1e-7 where tails are heavy; at first v exp(-rate v) is 1e-13 of its largest.
+STEP, FIRST = 0.28, -3.5
 NEGLIGIBLE = 1e-14
 
 
@@ -73,24 +74,52 @@ def expected_share(n, K, mass, sigma, tau):
 
 
 @fast
-def weights_at(v, factor, base, K_row, location, size, K, R0, mass, sigma, log_scale, out):
-    """Add factor times the integrand's terms at v to out[:K + 1]; their sum, without the factor.
+def sums_and_new(base, K_row, v, c, R0, sigma, tau):
+    """As `nrm.weighted_sums`, and sum_p R0(p) K_p b_p^(sigma - 1), the rate at which new atoms of a unit of mass are joined."""
+    logs, growth, new = 0.0, 0.0, 0.0
+    if sigma == 0.0:
+        for p in range(base.shape[0]):
+            b = max(base[p] + v * K_row[p], TINY)
+            log_b = log_pos(b)
+            logs += c[p] * log_b
+            growth += R0[p] * log_b
+            new += R0[p] * K_row[p] / b
+        return logs, growth - math.log(tau) * R0.sum(), new
+    tau_power = nrm.power_of_tau(sigma, tau)
+    log_tau = math.log(tau) if tau > 0.0 else 0.0
+    for p in range(base.shape[0]):
+        b = max(base[p] + v * K_row[p], TINY)
+        log_b = log_pos(b)
+        logs += c[p] * log_b
+        growth += R0[p] * nrm.psi1_at(log_b, sigma, log_tau, tau_power)
+        new += R0[p] * K_row[p] * exp_any(min(sigma * (log_b - log_tau), 700.0)) / b  # an exponential that psi1 takes too
+    return logs, growth, new * tau_power if tau > 0.0 else new
 
-    The mass of the new atoms is that of `mass` / exp(log_scale).
-    """
-    rate = 0.0
-    for k in range(K):
-        p = location[k]
-        term = K_row[p] * (size[k] - sigma) / (base[p] + v * K_row[p])
-        out[k] += factor * term
-        rate += term
-    new = 0.0
-    for p in range(R0.shape[0]):
-        b = base[p] + v * K_row[p]
-        power = 1.0 / b if sigma == 0.0 else exp_any((sigma - 1.0) * log_pos(b) - log_scale)
-        new += R0[p] * K_row[p] * power
-    out[K] += factor * mass * new
-    return rate + mass * new
+
+@fast
+def power_sums_and_new(base, K_row, v, c, R0, sigma):
+    """As `nrm.power_sums` with tau in the base, and sum_p R0(p) K_p b_p^(sigma - 1) exp(-sigma L)."""
+    log_end = nrm.log_end(base, K_row, v, sigma, 0.0)
+    logs, total, new = 0.0, 0.0, 0.0
+    for p in range(base.shape[0]):
+        b = max(base[p] + v * K_row[p], TINY)
+        log_b = log_pos(b)
+        logs += c[p] * log_b
+        total += R0[p] * nrm.psi1_at(log_b, sigma, log_end, 1.0)
+        new += R0[p] * K_row[p] * exp_any(min(sigma * (log_b - log_end), 700.0)) / b
+    beyond = total if sigma == 0.0 else math.log1p(sigma * total) / sigma
+    return logs, log_end + beyond, new * math.exp(-sigma * beyond)
+
+
+@fast
+def rates_at(v, base, K_row, state, rates):
+    """The rates at v at which an observation joins each cluster, into `rates`; their sum."""
+    total = 0.0
+    for k in range(state.num[N_CLUSTERS]):
+        p = state.location[k]
+        rates[k] = K_row[p] * (state.size[k] - state.hyper[SIGMA]) / (base[p] + v * K_row[p])
+        total += rates[k]
+    return total
 
 
 @kernel
@@ -102,41 +131,44 @@ def regression_weights(data, state, K_row, out):
     A finite measure has no atom in reach of the group with some probability; the weights are given that it has one, and are 0 where
     all its atoms are occupied and out of reach.
     """
-    K, P = state.num[N_CLUSTERS], state.A.shape[0]
+    K = state.num[N_CLUSTERS]
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
     integrated = nrm.is_integrated(data)
-    shrink = 0.0  # of the mass, by L
     if integrated:
-        mass, shrink = nrm.mass_of_new(data, mass, sigma, K), sigma
-    base, c = state.plane[0], state.plane[1]
-    for p in range(P):
+        mass = nrm.mass_of_new(data, mass, sigma, K)
+    base, c, rates = state.plane[0], state.plane[1], state.score
+    for p in range(base.shape[0]):
         base[p] = max(tau + state.A[p], TINY)
     nrm.exponents(state, c)
-    logs0, growth0 = nrm.growth_sums(data, state, base, K_row, 0.0, c, data.R0)
     for k in range(K + 1):
         out[k] = 0.0
-    rate = weights_at(0.0, 0.0, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth0, out)
-    if rate == 0.0:
-        return
-    s, x0, best = FIRST, -math.log(rate), 0.0
+    s, v, x0, logs0, growth0, best = FIRST - STEP, 0.0, 0.0, 0.0, 0.0, -1.0
     while True:
-        x = x0 + s - math.exp(-s)
-        v = math.exp(x)
-        logs, growth = nrm.growth_sums(data, state, base, K_row, v, c, data.R0)
-        survival = math.exp(-(logs - logs0) - mass * (growth - growth0))  # minus its derivative in v is the integrand's sum
-        last = x + STEP > LOG_V_MAX
-        factor = (0.5 if last else 1.0) * STEP * v * (1.0 + math.exp(-s)) * survival
-        rate = weights_at(v, factor, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth, out)
-        if last:  # a heavy tail: what is left of the integral, in the proportions of its end
-            if data.setup[MEASURE] != FINITE:
-                weights_at(
-                    v, survival / rate, base, K_row, state.location, state.size, K, data.R0, mass, sigma, shrink * growth, out
-                )
-            break
-        best = max(best, factor * rate)
-        if factor * rate < NEGLIGIBLE * best:
-            break
+        if integrated:
+            logs, growth, new = power_sums_and_new(base, K_row, v, c, data.R0, sigma)
+        else:
+            logs, growth, new = sums_and_new(base, K_row, v, c, data.R0, sigma, tau)
+        rates[K] = mass * new
+        rate = rates_at(v, base, K_row, state, rates) + rates[K]
+        last = False
+        if best < 0.0:  # the first point, v = 0, says what the others are
+            if rate == 0.0:
+                return
+            x0, logs0, growth0, best = -math.log(rate), logs, growth, 0.0
+        else:
+            survival = math.exp(-(logs - logs0) - mass * (growth - growth0))  # minus its derivative in v is the rate times it
+            last = math.log(v) + STEP > LOG_V_MAX
+            factor = (0.5 if last else 1.0) * STEP * v * (1.0 + math.exp(-s)) * survival
+            best = max(best, factor * rate)
+            negligible = factor * rate < NEGLIGIBLE * best
+            if last and data.setup[MEASURE] != FINITE:  # a heavy tail: what is left of the integral, in the proportions of its end
+                factor += survival / rate
+            for k in range(K + 1):
+                out[k] += factor * rates[k]
+            if last or negligible:
+                break
         s += STEP
+        v = math.exp(x0 + s - math.exp(-s))
     if data.setup[MEASURE] == FINITE:
         total = 0.0
         for k in range(K + 1):
