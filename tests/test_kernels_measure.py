@@ -101,18 +101,18 @@ def test_log_density_of_v(name):
     for g in range(len(point.v)):
         rest = point.tau + sum((point.v[h] * K[h] for h in range(len(K)) if h != g), np.zeros(K.shape[1]))
         n_g = float((problem.group == g).sum())
-        found = [auxiliary.log_density_v(data, state, n_g, x, -MOST, MOST, rest, K[g].copy(), c, data.R0, 0.0, 0.0, 0.0) for x in xs]
+        found = [auxiliary.log_density_v(data, state, n_g, x, -MOST, MOST, rest, K[g].copy(), c, data.R0, 0.0) for x in xs]
         wanted = [naive.log_density_v(problem, point, g, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
     for groups in (list(range(len(K))), [0], list(range(len(K)))[-2:]):
         inside = np.isin(np.arange(len(K)), groups)
         base, within = point.tau + point.v[~inside] @ K[~inside], point.v[inside] @ K[inside]
         count = float(inside[problem.group].sum())
-        found = [auxiliary.log_density_v(data, state, count, x, -MOST, MOST, base, within, c, data.R0, 0.0, 0.0, 0.0) for x in xs]
+        found = [auxiliary.log_density_v(data, state, count, x, -MOST, MOST, base, within, c, data.R0, 0.0) for x in xs]
         wanted = [naive.log_density_scale(problem, point, groups, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
-    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c, data.R0, 0.0, 0.0, 0.0) == -np.inf
-    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c, data.R0, 0.0, 0.0, 0.0) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c, data.R0, 0.0) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c, data.R0, 0.0) == -np.inf
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1e-7, 0.3, 0.9])
@@ -310,13 +310,13 @@ def test_slice_v_draws(group):
     rng = np.random.default_rng(1)
     x, draws = 0.0, []
     for _ in range(12_000):
-        x = auxiliary.slice_v(data, state, n_g, x, -MOST, MOST, rest, K[group].copy(), c, data.R0, 0.0, 0.0, 0.0, rng)
+        x = auxiliary.slice_v(data, state, n_g, x, -MOST, MOST, rest, K[group].copy(), c, data.R0, 0.0, rng)
         draws.append(x)
     check_draws(np.array(draws[::4]), lambda t: naive.log_density_v(problem, point, group, t, without_mass=False), -20, 30)
 
 
 @pytest.mark.parametrize("case", by_turns([
-    "mass-dp", "mass-nggp", "sigma", "sigma-mixture", "width", "width-beta",
+    "mass-dp", "mass-nggp", "sigma", "sigma-mixture", "width", "width-short", "width-beta",
 ]))
 def test_slice_hyper_draws(case):
     model = {
@@ -325,11 +325,13 @@ def test_slice_hyper_draws(case):
         "sigma": lambda: regression(9, nm.SquaredExponential(0.4), prior=nm.NGGP(0.9, nm.Beta(1, 2))),
         "sigma-mixture": lambda: mixture(9, 1, prior=nm.NGGP(0.9, nm.Beta(2, 3))),
         "width": lambda: regression(9, nm.SquaredExponential(nm.LogNormal(-1, 0.7)), prior=nm.NGGP(0.9, 0.2)),
+        "width-short": lambda: regression(9, nm.SquaredExponential(nm.LogNormal(-1, 0.7)), prior=nm.NGGP(0.9, 0.2)),
         "width-beta": lambda: regression(9, nm.SquaredExponential(nm.Beta(2, 2)), prior=nm.NGGP(0.9, 0.2), q=2),
     }[case]()
     which = {"mass": layout.MASS, "sigma": layout.SIGMA, "width": layout.WIDTH}[case.split("-")[0]]
     data, state = random_point(model, np.random.default_rng(8))
     problem, point = problem_of(model, data), point_of(state)
+    state.step[which] = 0.2 if case == "width-short" else state.step[which]  # as it may have been learnt
     rng = np.random.default_rng(2)
     draws = np.empty(12_000)
     updates = {layout.MASS: hyper.update_mass, layout.SIGMA: hyper.update_sigma, layout.WIDTH: hyper.update_widths}

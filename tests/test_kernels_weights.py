@@ -28,7 +28,7 @@ PARTITIONS = ([0, 0, 0, 0, 0, 0], [0, 0, 1, 1, 0, 0], [0, 1, 1, 2, 0, 2], [0, 1,
 def model_of(prior, locations):
     if not locations:
         return mixture(6, 1, prior=PRIORS[prior])
-    return regression(6, nm.SquaredExponential(0.5), prior=PRIORS[prior], values=3)
+    return regression(6, nm.SquaredExponential(0.5) if locations is True else locations, prior=PRIORS[prior], values=3)
 
 
 def state_of(model, labels):
@@ -70,7 +70,7 @@ def test_weights_make_the_prior_of_a_partition(prior, locations):
     np.testing.assert_allclose(np.diff(found), np.diff(wanted), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("locations", [False, True], ids=["mixture", "regression"])
+@pytest.mark.parametrize("locations", [False, True, nm.Box(0.9)], ids=str)
 @pytest.mark.parametrize("prior", PRIORS)
 def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
     """In every cluster, in a new one, and in its own without itself; beside the prior of mixtures each row brings (tau + u)^-1."""

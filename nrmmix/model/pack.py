@@ -8,6 +8,7 @@ import numpy as np
 
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.covariates import DEGREES
+from nrmmix.kernels.core.slicing import STEP
 from nrmmix.kernels.measure import auxiliary, hyper
 from nrmmix.model.guide import guided, size_of
 from nrmmix.model.priors.hyperpriors import hyper_row
@@ -127,6 +128,7 @@ def state_of(
         band=np.tile([0, P], (G, 1)),
         hyper=np.array(start, dtype=float),
         num=np.zeros(layout.NUM, np.int64),
+        step=np.full(len(start), STEP),
         score=layout.aligned_zeros((cap,)),
         work=layout.aligned_zeros((n_work + layout.FOUR + 1, cap)),
         plane=np.zeros((4, P)),

@@ -43,6 +43,7 @@ PLAN = {"goal": 0, "time_limit": None, "store": "all", "most": 0, "stopped": ""}
 LABELS = ("labels", "locations")
 OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column of sparse counts and each row beyond the data themselves
 WRITTEN = {"explicit": "held"}  # names in files that differ from those of fields
+LATER = ("step",)  # of the state of a chain, what earlier files do not have: as it is in a chain that has learnt nothing
 MOST_BITS = 4096  # of a seed
 LONGEST = 300  # characters of a reason
 OF_A = 5  # the format from which on draws hold A, by location
@@ -380,13 +381,15 @@ def _checkpoint(
         _check_labels(spare.labels)
         if spare.location.shape[1] and model.grid is not None:
             _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
-    state = {name: get(spec["state"][name]) for name in (*BY_CLUSTER, *WHOLE, "shared", "imputed")}
+    names = (*BY_CLUSTER, *WHOLE, "shared", "imputed")
+    state = {name: get(spec["state"][name]) for name in names if name not in LATER or name in spec["state"]}
     K = state["size"].shape[0]
     _insist(K <= model.n_obs, "chain's clusters")
     within, order, way = _within(spec, get, state["labels"], cycle)
     midway = any(within) or len(order) > 0
     state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway}
     _, like = arrays_of(model, K, entries=())
+    state |= {name: getattr(like, name) for name in LATER if name not in state}
     beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}
     for name, values in state.items():
         wanted = beside[name] if name in beside else getattr(like, name)
@@ -411,6 +414,7 @@ def _checkpoint(
     _insist(hyper[layout.TAU] == model.prior.tau and bool((hyper[layout.WIDTH :] > 0).all()), "chain's hyperparameters")
     _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
     _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
+    _insist(bool((state["step"] > 0).all()), "chain's steps")
     memory = program(cycle, model)
     for name, field in PROGRAM.items():
         empty, state[name] = getattr(memory, field), get(spec["state"][name])

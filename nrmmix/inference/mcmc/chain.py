@@ -24,7 +24,7 @@ from nrmmix.model.specification import Specification
 # Of Program, what moves have learnt and counted: names in checkpoints and files, and fields.
 PROGRAM = {"kept": "learnt", "tally": "tally", "work": "work"}
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
-BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num")
+BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num", "step")
 # What within an iteration is kept up to date in steps, whose last bits are not those of sums made anew; (clusters, ...).
 IN_STEPS = ("log_weight", "log_K_sum", "location_probability")
 AT_ONCE = 4096  # observations that enter before the chain looks whether it is to stop

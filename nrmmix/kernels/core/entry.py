@@ -33,7 +33,7 @@ _DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I
 _STATE = types.NamedTuple(
     (
         _I1, _I1, _F2, _F2, _F2, _I1, _F2, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _I2, _F1, _I1, _F1,
-        _F2, _F2, _F2, _F2, _F2, _I1, _F2, _I1, _F2,
+        _F1, _F2, _F2, _F2, _F2, _F2, _I1, _F2, _I1, _F2,
     ),
     State,
 )

@@ -17,6 +17,9 @@ from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_index, exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 
+LOST, MOST = 1e-307, 1e300  # probabilities that are smaller may be 0; sums that are larger may be infinite
+NEGLIGIBLE = 1e-17  # a share of a sum
+
 
 @fast
 def add_row(target, row, sign):
@@ -104,8 +107,9 @@ def location_weights(out, K, probability_over_b, K_row, first, last, log_size, s
     """
     near = K_row[first:last]
     for k in range(K):
-        total = weighted_sum(probability_over_b[k, first:last], near)
-        out[k] = log_size[size[k]] + (log_pos(total) if total > TINY else -math.inf)
+        out[k] = weighted_sum(probability_over_b[k, first:last], near)
+    for k in range(K):  # a loop of its own, which is vectorised
+        out[k] = log_size[size[k]] + (log_pos(max(out[k], TINY)) if out[k] > TINY else -math.inf)
 
 
 @kernel
@@ -117,13 +121,31 @@ def location_weight(state, probability_over_b, size, g):
 
 
 @kernel
-def location_weight_without(state, log_K_sum, size, g):
-    """The same for a cluster of so many with this sum (P,), of a member of group g without that member; the cluster has others."""
+def location_weight_without(state, log_K_sum, probability_over_b, size, g):
+    """The same of a member of group g, for its cluster without it, which has others; the sum (P,) and `probability_over_b` are with it.
+
+    With the member the location has probabilities pi_p, and h(c) / h(c - i) = (n_c - 1 - sigma) / sum_p pi_p (tau + A_p) / K(x_g, p).
+    Where a pi_p that has underflowed could have a part in that sum, the terms of h(c - i) are computed.
+    """
+    total, least = sum_without(probability_over_b, state.inverse_b, state.K[g])
+    if LOST * log_K_sum.shape[0] < NEGLIGIBLE * total * least and total < MOST:
+        return state.log_size[size - 1] - math.log(total)
     terms = state.plane[0]
     top = log_terms(log_K_sum, state.log_K[g], -1.0, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
     normalise(terms, top)
     multiply(terms, state.inverse_b, terms)
     return location_weight(state, terms, size - 1, g)
+
+
+@fast
+def sum_without(probability_over_b, inverse_b, K_row):
+    """sum_p pi_p b_p / K_p, and the smallest K_p / b_p; not a number where a K_p is 0."""
+    total, least = 0.0, math.inf
+    for p in range(K_row.shape[0]):
+        over_b = K_row[p] * inverse_b[p]
+        total += probability_over_b[p] / (inverse_b[p] * over_b)
+        least = min(least, over_b)
+    return total, least
 
 
 @kernel

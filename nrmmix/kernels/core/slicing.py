@@ -9,15 +9,15 @@ STEP = 1.5
 
 
 @kernel
-def slice_step(density, data, state, which, start, rng):
-    """A point of the slice under the log density at address `density`, called with (data, state, which, z)."""
+def slice_step(density, data, state, which, start, step, rng):
+    """A point of the slice under the log density at address `density`, called with (data, state, which, z); `step` is tried first."""
     level = call_scalar(density, data, state, which, start) - rng.standard_exponential()
-    lo = start - STEP * rng.random()
-    hi = lo + STEP
+    lo = start - step * rng.random()
+    hi = lo + step
     while call_scalar(density, data, state, which, lo) > level:
-        lo -= STEP
+        lo -= step
     while call_scalar(density, data, state, which, hi) > level:
-        hi += STEP
+        hi += step
     while True:
         z = lo + (hi - lo) * rng.random()
         if call_scalar(density, data, state, which, z) >= level or not hi - lo > 1e-13:

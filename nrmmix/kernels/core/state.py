@@ -174,6 +174,7 @@ class State(NamedTuple):
     band: np.ndarray  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
     hyper: np.ndarray  # (3 + D,)
     num: np.ndarray  # (NUM,) int64
+    step: np.ndarray  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
     score: np.ndarray  # (cap,) scratch
     work: np.ndarray  # (W, cap) scratch of families, FOUR rows of scores, and one row more
     plane: np.ndarray  # (4, P) scratch of the measure's updates

@@ -10,16 +10,31 @@ import math
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import add_row
-from nrmmix.kernels.core.slicing import slice_step
+from nrmmix.kernels.core.slicing import STEP, slice_step
 from nrmmix.kernels.core.special import draw_log_gamma
-from nrmmix.kernels.core.state import DONE, JOINT_WITH_V, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, STABLE, STRETCH_DENSITY, TAU, TINY
-from nrmmix.kernels.measure.increments import fill_series, fill_weights, increments, relative_to
+from nrmmix.kernels.core.state import (
+    DONE,
+    JOINT_WITH_V,
+    LOG_V_MAX,
+    MASS,
+    MEASURE,
+    N_CLUSTERS,
+    OF_GROWTH,
+    OF_LOGS,
+    SIGMA,
+    STABLE,
+    STRETCH_DENSITY,
+    TAU,
+    TINY,
+)
+from nrmmix.kernels.measure.increments import fill_series, fill_weights, increments, relative_to_rest
 from nrmmix.kernels.measure.nrm import (
     draw_stable_u,
     exponents,
     growth_sums,
     is_integrated,
     is_mixture,
+    mass_slope,
     mass_term,
     recompute_A,
     total_growth,
@@ -29,41 +44,35 @@ from nrmmix.kernels.measure.nrm import (
 ALL = -1
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 MANY_GROUPS = 256  # from so many on the part that one V_g has in A is mostly small
-SMALL = 0.03  # a part of A below which its group's sums are series
+SMALL = 0.02  # of tau + A, below which a part of it is so: V_g is then nearly a gamma variable
 
 
 @kernel
-def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside, at, largest):
+def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside):
     if x > ceiling or x < floor:
         return -math.inf
-    v, sigma = math.exp(x), state.hyper[SIGMA]
-    if largest > 0.0:
-        logs, growth = increments(state.series, K_row, c, R0, v - at, largest, sigma)
-    else:
-        logs, growth = growth_sums(data, state, base, K_row, v, c, R0)
-    return count * x - logs + mass_term(data, state, sigma, growth + outside)
+    logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c, R0)
+    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth + outside)
 
 
 @kernel
-def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside, at, largest, rng):
+def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside, rng):
     """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term).
 
-    Where the arrays are of some of the locations, `outside` is what the others add to T.  Where `largest` is not 0, K_row and R0 are
-    relative to v = `at`, and `outside` is T there: see `nrmmix.kernels.measure.increments`.
+    Where the arrays are of some of the locations, `outside` is what the others add to T.
     """
     start = max(floor, min(start, ceiling))
-    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside, at, largest) - rng.standard_exponential()
+    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside) - rng.standard_exponential()
     width = 1.0 + 2.0 / math.sqrt(count)
     lo = start - width * rng.random()
     hi = lo + width
-    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c, R0, outside, at, largest) > level:
+    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c, R0, outside) > level:
         lo -= width
-    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c, R0, outside, at, largest) > level:
+    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c, R0, outside) > level:
         hi += width
     while True:
         x = lo + (hi - lo) * rng.random()
-        density = log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside, at, largest)
-        if density >= level or not hi - lo > 1e-13:
+        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside) >= level or not hi - lo > 1e-13:
             return x
         if x < start:
             lo = x
@@ -73,26 +82,24 @@ def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outsi
 
 @entry(STEP_T)
 def update_v(data, state, rng):
-    """One slice step for each log V_g."""
+    """One update of each V_g: a slice step for its logarithm, or where it is nearly a gamma variable a proposal of that law."""
     if data.setup[MEASURE] == STABLE and is_mixture(data):
         draw_stable_u(state, rng)
         return DONE
     G, P = state.K.shape
-    c, weights = state.plane[1], state.plane[3]
-    exponents(state, c)
+    exponents(state, state.plane[1])
     recompute_A(state)
     # T is a sum over the locations where the mass is not integrated out: what one group has no part in is then left out of its step
     by_parts = not is_integrated(data) and (G >= MANY_GROUPS or is_banded(state))
     growth, first, last = 0.0, 0, P
     if by_parts:
         growth = total_growth(data, state, state.hyper[SIGMA])
-        fill_weights(weights, data.R0, state.A, state.hyper[SIGMA], state.hyper[TAU])
     for g in range(G):
         if by_parts:
             first, last = state.band[g, 0], state.band[g, 1]
-            largest = relative_to(state.plane[2, first:last], state.K[g, first:last], state.A[first:last], state.hyper[TAU])
-            if state.v[g] * largest < SMALL:
-                growth = update_small_v(data, state, g, first, last, growth, largest, rng)
+            largest = share_if_small(data, state, g, first, last)
+            if largest >= 0.0:
+                growth = update_nearly_gamma(data, state, g, first, last, growth, largest, rng)
                 continue
         growth = update_any_v(data, state, g, first, last, growth, by_parts, rng)
     recompute_A(state)
@@ -100,26 +107,44 @@ def update_v(data, state, rng):
 
 
 @kernel
-def update_small_v(data, state, g, first, last, growth, largest, rng):
-    """Slice step for V_g, whose part of A is small everywhere; T after it."""
-    v, sigma = state.v[g], state.hyper[SIGMA]
-    c, relative, weights = state.plane[1, first:last], state.plane[2, first:last], state.plane[3, first:last]
-    fill_series(state.series, relative, c, weights, sigma)
-    x = slice_v(
-        data, state, data.group_size[g], math.log(v), -LOG_V_MAX, LOG_V_MAX, relative, relative, c, weights, growth, v, largest, rng
+def share_if_small(data, state, g, first, last):
+    """The largest K(x_g, p) over tau + A without the part of V_g, or -1 where that part may well be large at some location.
+
+    Which of both does not depend on V_g itself.  plane[2] has the quotients, plane[0] A without that part.
+    """
+    base, relative = state.plane[0, first:last], state.plane[2, first:last]
+    largest, slope = relative_to_rest(
+        relative, base, state.K[g, first:last], state.A[first:last], state.v[g], state.plane[1, first:last], state.hyper[TAU]
     )
-    state.v[g] = math.exp(x)
-    change = state.v[g] - v
-    growth += increments(state.series, relative, c, weights, change, largest, sigma)[1]
-    add_row(state.A[first:last], state.K[g, first:last], change)
+    return largest if data.group_size[g] * largest < SMALL * slope else -1.0
+
+
+@kernel
+def update_nearly_gamma(data, state, g, first, last, growth, largest, rng):
+    """A proposal from Gamma(n_g, rate), where exp(-rate V_g) is to first order what multiplies V_g^(n_g - 1) in its density; T after it."""
+    v, sigma, K_row = state.v[g], state.hyper[SIGMA], state.K[g, first:last]
+    base, c, relative, weights = state.plane[0, first:last], state.plane[1, first:last], state.plane[2, first:last], data.R0[first:last]
     if sigma != 0.0:
-        fill_weights(weights, data.R0[first:last], state.A[first:last], sigma, state.hyper[TAU])
+        weights = state.plane[3, first:last]
+        fill_weights(weights, data.R0[first:last], base, sigma, state.hyper[TAU])
+    fill_series(state.series, relative, c, weights, sigma)
+    logs, part = increments(state.series, relative, c, weights, v, largest, sigma)
+    rate = state.series[OF_LOGS, 0] + mass_slope(data, state, sigma, growth - part) * state.series[OF_GROWTH, 0]
+    proposed = rng.standard_gamma(data.group_size[g]) / rate
+    more_logs, other = increments(state.series, relative, c, weights, proposed, largest, sigma)
+    proposed_growth = growth - part + other
+    log_ratio = logs - more_logs + rate * (proposed - v)
+    log_ratio += mass_term(data, state, sigma, proposed_growth) - mass_term(data, state, sigma, growth)
+    if proposed > 0.0 and rng.standard_exponential() > -log_ratio:
+        state.v[g] = proposed
+        add_row(state.A[first:last], K_row, proposed - v)
+        return proposed_growth
     return growth
 
 
 @kernel
 def update_any_v(data, state, g, first, last, growth, by_parts, rng):
-    """Slice step for V_g by sums from first to last, and T after it where these are parts of it."""
+    """Slice step for log V_g by sums from first to last, and T after it where these are parts of it."""
     K_row, A, tau = state.K[g, first:last], state.A[first:last], state.hyper[TAU]
     base, c, R0 = state.plane[0, first:last], state.plane[1, first:last], data.R0[first:last]
     lost = False
@@ -138,17 +163,11 @@ def update_any_v(data, state, g, first, last, growth, by_parts, rng):
     outside = 0.0
     if by_parts:
         outside = growth - growth_sums(data, state, base, K_row, state.v[g], c, R0)[1]
-    x = slice_v(
-        data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base, K_row, c, R0, outside, 0.0, 0.0, rng
-    )
+    x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base, K_row, c, R0, outside, rng)
     state.v[g] = math.exp(x)
     for p in range(base.shape[0]):
         A[p] = (base[p] - tau) + state.v[g] * K_row[p]
-    if not by_parts:
-        return growth
-    if state.hyper[SIGMA] != 0.0:
-        fill_weights(state.plane[3, first:last], R0, A, state.hyper[SIGMA], tau)
-    return outside + growth_sums(data, state, base, K_row, state.v[g], c, R0)[1]
+    return outside + growth_sums(data, state, base, K_row, state.v[g], c, R0)[1] if by_parts else growth
 
 
 @kernel
@@ -250,7 +269,7 @@ def rescale(data, state, regions, which, rng):
         else:
             add_row(base, part[r], 1.0)
     floor, ceiling = min(-LOG_V_MAX - smallest, 0.0), max(LOG_V_MAX - largest, 0.0)
-    x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, data.R0, 0.0, 0.0, 0.0, rng)
+    x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, data.R0, 0.0, rng)
     scale = math.exp(x)
     for g in range(state.region.shape[0]):
         if which == ALL or which == state.region[g]:
@@ -268,7 +287,7 @@ def rescale(data, state, regions, which, rng):
 def stretch(data, state, regions, rng):
     """One slice step for s in log V_g + (s - 1) l_r, l_r the level of region r: Jacobian s^(number of regions)."""
     level = state.carried[0]
-    s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, regions, 0.0, rng))
+    s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, regions, 0.0, STEP, rng))
     for g in range(state.v.shape[0]):
         state.v[g] *= math.exp((s - 1.0) * level[state.region[g]])
 

@@ -34,11 +34,15 @@ from nrmmix.kernels.core.state import (
     STABLE,
     TAU,
     TINY,
+    TUNING,
     WIDTH,
     WIDTH_DENSITY,
 )
 from nrmmix.kernels.measure import nrm
 
+# A slice of a width is tried as wide as slices mostly were in tuning: each end takes an exponential of every group and location.
+LEARNING, SLICE_OVER_MOVE, LEAST_STEP = 0.05, 4.0, 1e-6
+SAME = 1e-14  # widths whose ratio is so near 1 differ by rounding alone
 
 @kernel
 def unbounded(kind, x):
@@ -56,7 +60,7 @@ def bounded(kind, z):
 def draw(data, state, which, density, rng):
     """One slice step for hyperparameter `which` on its unbounded scale."""
     kind = data.hyperprior[which, 0]
-    return bounded(kind, slice_step(data.setup[density], data, state, which, unbounded(kind, state.hyper[which]), rng))
+    return bounded(kind, slice_step(data.setup[density], data, state, which, unbounded(kind, state.hyper[which]), state.step[which], rng))
 
 
 @kernel
@@ -151,11 +155,16 @@ def update_widths(data, state, rng):
     """
     G = state.v.shape[0]
     for which in range(WIDTH, state.hyper.shape[0]):
-        if data.hyperprior[which, 0] != FIXED:
+        kind = data.hyperprior[which, 0]
+        if kind != FIXED:
             find_best_locations(data, state, state.log_K)
             for g in range(G):
                 state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g], 1.0)
+            old = unbounded(kind, state.hyper[which])
             set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, rng))
+            if state.num[TUNING] != 0:
+                moved = abs(unbounded(kind, state.hyper[which]) - old)
+                state.step[which] = max(state.step[which] + LEARNING * (SLICE_OVER_MOVE * moved - state.step[which]), LEAST_STEP)
             nrm.set_kernel(data, state)
             if data.setup[DEGREE] == 0:  # else they are the same at every width
                 find_best_locations(data, state, state.log_K)
@@ -191,14 +200,17 @@ def log_density_width(data, state, which, z):
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     G, P = state.K.shape
     base, A, log_b, terms = state.plane[0], state.plane[1], state.plane[2], state.plane[3]
+    is_known = degree > 0 and abs(ratio - 1.0) < SAME  # where a slice begins
     for p in range(P):
         base[p] = tau
-        A[p] = 0.0
+        A[p] = state.A[p] if is_known else 0.0
     for g in range(G):
         log_v = state.carried[0, g] - log_reach(state, log_K[g], ratio)
         if abs(log_v) > LOG_V_MAX:
             return -math.inf
         value += data.group_size[g] * log_v
+        if is_known:
+            continue
         if degree > 0:
             add_exp(A, log_K[g], ratio, log_v)
         else:

@@ -1,12 +1,12 @@
-"""How the sums over the locations change with one V_g, relative to where they stand.
+"""How the sums over the locations change with one V_g, relative to where they are without it.
 
-With b_p = tau + A_p and q_p = K_p / b_p a change of V_g by s multiplies b_p by 1 + s q_p.  So
+With b_p = tau + A_p at V_g = 0 and q_p = K_p / b_p a value s of V_g multiplies b_p by 1 + s q_p.  So
 
     sum_p c_p log b_p  grows by  sum_p c_p log(1 + s q_p)                             = sum_j s^j a_j(0) sum_p c_p q_p^j,
     T = sum_p R0(p) psi1(A_p)    sum_p R0(p) b_p^sigma ((1 + s q_p)^sigma - 1)/sigma  = sum_j s^j a_j(sigma) sum_p R0(p) b_p^sigma q_p^j,
 
 a_j(sigma) = (sigma - 1) ... (sigma - j + 1) / j!, and log(1 + s q_p) in place of the quotient at sigma = 0.  Where there are many groups s
-q_p is small, and a slice step for V_g needs the sums on the right once and no logarithm after that.
+q_p is small, and an update of V_g needs the sums on the right once and no logarithm after that.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ NEAR = 0.1  # |s q| up to which series are summed: what they leave out is below 
 
 
 @fast
-def relative_to(relative, K_row, A, tau):
-    """relative_p = K_p / (tau + A_p); their maximum."""
-    largest = 0.0
+def relative_to_rest(relative, rest, K_row, A, v, c, tau):
+    """rest_p = A_p - v K_p, relative_p = K_p / (tau + rest_p); the largest of these, and sum_p c_p relative_p."""
+    largest, slope = 0.0, 0.0
     for p in range(relative.shape[0]):
-        relative[p] = K_row[p] / max(tau + A[p], TINY)
+        rest[p] = max(A[p] - v * K_row[p], 0.0)
+        relative[p] = K_row[p] / max(tau + rest[p], TINY)
         largest = max(largest, relative[p])
-    return largest
+        slope += c[p] * relative[p]
+    return largest, slope
 
 
 @fast

@@ -58,7 +58,7 @@ def log_join_weights(state, K, g, own):
             p, K, state.probability_over_b, state.K[g], state.band[g, 0], state.band[g, 1], state.log_size, state.size
         )
         if own >= 0:
-            p[own] = location_weight_without(state, state.log_K_sum[own], state.size[own], g)
+            p[own] = location_weight_without(state, state.log_K_sum[own], state.probability_over_b[own], state.size[own], g)
 
 
 @inlined
@@ -150,7 +150,7 @@ def log_part_weight(data, state, reach, part, size, i, is_in):
     if not has_locations(state):
         return state.log_size[size - (1 if is_in else 0)]
     if is_in:
-        return location_weight_without(state, reach[part], size, data.group[i])
+        return location_weight_without(state, reach[part], reach[PARTS + part], size, data.group[i])
     return location_weight(state, reach[PARTS + part], size, data.group[i])
 
 
