@@ -7,7 +7,6 @@ from collections.abc import Collection
 import numpy as np
 
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.covariates import DEGREES
 from nrmmix.kernels.core.slicing import STEP
 from nrmmix.kernels.measure import auxiliary, hyper
 from nrmmix.model.guide import guided, size_of
@@ -73,8 +72,7 @@ def _setup(model: Specification, is_called: bool) -> np.ndarray:
     setup = np.zeros(layout.COVARIATES + len(entries), np.int64)
     setup[layout.JOINT_WITH_V] = int(model.has_v)
     setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
-    if len(entries) == 1 or (setup[layout.SHARED_WIDTH] and len({*entries}) == 1):
-        setup[layout.DEGREE] = DEGREES.get(entries[0], 0)
+    setup[layout.DEGREE] = model.degree
     setup[layout.COVARIATES :] = [entry.address if is_called else 0 for entry in entries]
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     conjugate = model.has_v and model.has_gamma_mass
@@ -101,7 +99,7 @@ def state_of(
     G, P = data.distance.shape[1:]
     cap = layout.capacity(n_clusters)
     # a kernel that scales with its width is not evaluated where other widths are tried
-    tried = G if any(name in model.sampled for name in model.width_names) and data.setup[layout.DEGREE] == 0 else 0
+    tried = G if any(name in model.sampled for name in model.width_names) and model.degree == 0 else 0
     start = [*model.prior.start(), model.prior.tau, *model.start_widths()]
     return layout.State(
         labels=np.full(n, -1, np.int64),
@@ -124,7 +122,8 @@ def state_of(
         log_b=np.zeros(P),
         inverse_b=np.zeros(P),
         K=np.ones((G, P)),
-        log_K=np.zeros((G, P)),
+        log_K=model.log_kernel_at_one if model.degree else np.zeros((G, P)),
+        ratio=np.ones(1),
         band=np.tile([0, P], (G, 1)),
         hyper=np.array(start, dtype=float),
         num=np.zeros(layout.NUM, np.int64),

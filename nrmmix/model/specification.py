@@ -15,6 +15,7 @@ import numpy as np
 from nrmmix.common.messages import did_you_mean, guided, listed, printable, quoted
 from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
+from nrmmix.kernels.core.covariates import DEGREES
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
@@ -153,6 +154,18 @@ class Specification:
     def has_v(self) -> bool:
         """Whether the joint keeps auxiliary variables: u of a mixture, or V of each covariate group."""
         return self.is_regression or not self.prior.integrates_u
+
+    @cached_property
+    def degree(self) -> int:
+        """k where log K is -sum_j d_j^k / (k width^k) for one width; 0 where it is something else, or widths differ."""
+        entries = {*self.covariate_entries}
+        one = len(self.covariate_entries) == 1 or (len(entries) == 1 and self.kernel.shared_width)
+        return DEGREES.get(entries.pop(), 0) if one else 0
+
+    @cached_property
+    def log_kernel_at_one(self) -> np.ndarray:
+        """(G, P): log K at unit width where there is a `degree`; kept once for all that read it, none of which may write into it."""
+        return -(self.grid.distance**self.degree).sum(axis=0) / self.degree  # no read-only array: compiled code takes it for another type
 
     @property
     def covariate_entries(self) -> tuple[Entry, ...]:

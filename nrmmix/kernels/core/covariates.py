@@ -88,4 +88,4 @@ def matching(distance, width, log_K):
     return DONE
 
 
-DEGREES = {squared_exponential: 2, laplace: 1}  # of those whose log K is that of unit width over width^degree
+DEGREES = {squared_exponential: 2, laplace: 1}  # of those whose log K is -(d / width)^degree / degree

@@ -94,7 +94,7 @@ def refresh_locations(data, state):
             state.log_K_sum[k, p] = 0.0
     for i in range(state.labels.shape[0]):
         if state.labels[i] >= 0:
-            add_row(state.log_K_sum[state.labels[i]], state.log_K[data.group[i]], 1.0)
+            add_row(state.log_K_sum[state.labels[i]], state.log_K[data.group[i]], state.ratio[0])
     for k in range(K):
         weigh_locations(state, k)
 
@@ -131,7 +131,7 @@ def location_weight_without(state, log_K_sum, probability_over_b, size, g):
     if LOST * log_K_sum.shape[0] < NEGLIGIBLE * total * least and total < MOST:
         return state.log_size[size - 1] - math.log(total)
     terms = state.plane[0]
-    top = log_terms(log_K_sum, state.log_K[g], -1.0, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
+    top = log_terms(log_K_sum, state.log_K[g], -state.ratio[0], state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
     normalise(terms, top)
     multiply(terms, state.inverse_b, terms)
     return location_weight(state, terms, size - 1, g)

@@ -55,7 +55,7 @@ FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 # Data.setup
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
-DEGREE = 2  # k where log K is that of unit width over width^k, for the one width that there is; else 0
+DEGREE = 2  # k where log K = -d^k / (k width^k), for the one width that there is; else 0
 # entry points of log densities; 0 where they are not used
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 MEASURE = 8  # one of the following
@@ -156,7 +156,7 @@ class State(NamedTuple):
     side: np.ndarray  # (S, some) scratch columns of moves that try other clusters
     theta: np.ndarray  # (T, cap) parameters of atoms, scratch of moves that draw them; T = 0 for others
     location: np.ndarray  # (cap,) drawn after each sweep of moves
-    log_K_sum: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p); P = 0 here in a mixture
+    log_K_sum: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p) at the state's widths; P = 0 here in a mixture
     location_probability: np.ndarray  # (cap, P) posterior of the location; likewise
     probability_over_b: np.ndarray  # (cap, P) and the same over tau + A; likewise
     log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
@@ -170,7 +170,8 @@ class State(NamedTuple):
     log_b: np.ndarray  # (P,) log (tau + A), as of the last `refresh_caches`
     inverse_b: np.ndarray  # (P,) 1 / (tau + A)
     K: np.ndarray  # (G, P)
-    log_K: np.ndarray  # (G, P)
+    log_K: np.ndarray  # (G, P), shared by chains where it is that of unit width, see DEGREE: ratio log_K is that of the state's widths
+    ratio: np.ndarray  # (1,)
     band: np.ndarray  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
     hyper: np.ndarray  # (3 + D,)
     num: np.ndarray  # (NUM,) int64

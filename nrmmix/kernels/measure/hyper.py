@@ -157,9 +157,9 @@ def update_widths(data, state, rng):
     for which in range(WIDTH, state.hyper.shape[0]):
         kind = data.hyperprior[which, 0]
         if kind != FIXED:
-            find_best_locations(data, state, state.log_K)
+            find_best_locations(data, state, state.log_K, state.ratio[0])
             for g in range(G):
-                state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g], 1.0)
+                state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g], state.ratio[0])
             old = unbounded(kind, state.hyper[which])
             set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, rng))
             if state.num[TUNING] != 0:
@@ -167,9 +167,9 @@ def update_widths(data, state, rng):
                 state.step[which] = max(state.step[which] + LEARNING * (SLICE_OVER_MOVE * moved - state.step[which]), LEAST_STEP)
             nrm.set_kernel(data, state)
             if data.setup[DEGREE] == 0:  # else they are the same at every width
-                find_best_locations(data, state, state.log_K)
+                find_best_locations(data, state, state.log_K, state.ratio[0])
             for g in range(G):
-                state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g], 1.0))
+                state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g], state.ratio[0]))
             nrm.recompute_A(state)
     refresh_locations(data, state)
     return DONE
@@ -185,22 +185,23 @@ def log_density_width(data, state, which, z):
     if value == -math.inf:
         return value
     old, degree = state.hyper[which], data.setup[DEGREE]
-    log_K, ratio = state.log_K, 1.0  # ratio log_K is the kernel's logarithm at the new width
+    log_K, ratio, change = state.log_K, 1.0, 1.0  # ratio log_K is the kernel's logarithm at the new width, change what sums of it grow by
     if degree > 0:
-        ratio = (old / width) ** degree
-        sound = are_reached(state, ratio)
+        change = (old / width) ** degree
+        ratio = change * state.ratio[0]
+        sound = are_reached(state, change)
     else:
         log_K = state.log_trial
         set_width(data, state, which, width)
         nrm.evaluate_kernel(data, state, log_K, state.trial)
         set_width(data, state, which, old)
-        sound = find_best_locations(data, state, log_K)
+        sound = find_best_locations(data, state, log_K, ratio)
     if not sound:
         return -math.inf
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     G, P = state.K.shape
     base, A, log_b, terms = state.plane[0], state.plane[1], state.plane[2], state.plane[3]
-    is_known = degree > 0 and abs(ratio - 1.0) < SAME  # where a slice begins
+    is_known = degree > 0 and abs(change - 1.0) < SAME  # where a slice begins
     for p in range(P):
         base[p] = tau
         A[p] = state.A[p] if is_known else 0.0
@@ -222,7 +223,7 @@ def log_density_width(data, state, which, z):
     sums = state.location_probability  # scratch here, filled by `find_best_locations`
     for k in range(state.num[N_CLUSTERS]):
         for p in range(P):
-            base[p] = ratio * sums[k, p]
+            base[p] = change * sums[k, p]
         top = log_terms(base, base, 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
         value += top + math.log(normalise(terms, top))
     return value + nrm.mass_term(data, state, sigma, growth)
@@ -236,8 +237,10 @@ def add_exp(A, log_row, ratio, log_v):
 
 
 @kernel
-def find_best_locations(data, state, log_K):
+def find_best_locations(data, state, log_K, ratio):
     """state.location: for each cluster the p of the largest sum_(i in c) log K(x_i, p); whether each has one that reaches all members.
+
+    The kernel is that of log_K multiplied by a ratio.
 
     The sums stay in `location_probability`.
     """
@@ -246,7 +249,7 @@ def find_best_locations(data, state, log_K):
         for p in range(sums.shape[1]):
             sums[k, p] = 0.0
     for i in range(state.labels.shape[0]):
-        add_row(sums[state.labels[i]], log_K[data.group[i]], 1.0)
+        add_row(sums[state.labels[i]], log_K[data.group[i]], ratio)
     for k in range(K):
         best = 0
         for p in range(sums.shape[1]):

@@ -25,6 +25,7 @@ from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
     COVARIATES,
+    DEGREE,
     FINITE,
     GAMMA,
     GIBBS_TYPE,
@@ -259,10 +260,23 @@ def evaluate_kernel(data, state, log_K, K):
             K[g, p] = exp_any(log_K[g, p])
 
 
+@fast
+def exp_of(log_row, ratio, out):
+    """out_p = exp(ratio log_row_p)"""
+    for p in range(out.shape[0]):
+        out[p] = exp_any(ratio * log_row[p])
+
+
 @kernel
 def set_kernel(data, state):
     """The covariate kernel of the state, and where each of its rows is not 0."""
-    evaluate_kernel(data, state, state.log_K, state.K)
+    degree = data.setup[DEGREE]
+    if degree > 0:
+        state.ratio[0] = state.hyper[WIDTH] ** (-degree)
+        for g in range(state.K.shape[0]):
+            exp_of(state.log_K[g], state.ratio[0], state.K[g])
+    else:
+        evaluate_kernel(data, state, state.log_K, state.K)
     for g in range(state.K.shape[0]):
         first, last = 0, state.K.shape[1]
         while first < last and state.K[g, first] == 0.0:

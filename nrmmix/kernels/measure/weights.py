@@ -133,7 +133,7 @@ def empty_part(reach, part):
 def extend_part(data, state, reach, part, i, sign):
     """Observation i enters (+1) or leaves (-1) a part."""
     if has_locations(state):
-        add_row(reach[part], state.log_K[data.group[i]], sign)
+        add_row(reach[part], state.log_K[data.group[i]], sign * state.ratio[0])
 
 
 @kernel
@@ -178,7 +178,7 @@ def weigh_with(data, state, i, k, sign):
     """Refresh what is kept of cluster k, which observation i has entered (+1) or left (-1)."""
     weigh(state, k)
     if has_locations(state):
-        add_row(state.log_K_sum[k], state.log_K[data.group[i]], sign)
+        add_row(state.log_K_sum[k], state.log_K[data.group[i]], sign * state.ratio[0])
         weigh_locations(state, k)
 
 

@@ -69,7 +69,7 @@ def draw_labels(data, state, log_sizes, place, labels, rng):
         if has_locations(state):
             log_K = state.log_K[data.group[i]]
             for m in range(M):
-                p[m] += log_K[place[m]]
+                p[m] += state.ratio[0] * log_K[place[m]]
         add_densities(data, state, p, M, i)
         labels[i] = draw_index(p, M, rng.random())
         if labels[i] < 0:
