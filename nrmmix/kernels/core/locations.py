@@ -14,6 +14,7 @@ import math
 
 from nrmmix.kernels.core.entry import STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.prefetch import prefetch
 from nrmmix.kernels.core.special import draw_index, exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 
@@ -92,7 +93,10 @@ def refresh_locations(data, state):
     for k in range(K):
         for p in range(P):
             state.log_K_sum[k, p] = 0.0
-    for i in range(state.labels.shape[0]):
+    n = state.labels.shape[0]
+    for i in range(n):
+        if i + 1 < n:
+            prefetch(state.log_K[data.group[i + 1]])
         if state.labels[i] >= 0:
             add_row(state.log_K_sum[state.labels[i]], state.log_K[data.group[i]], state.ratio[0])
     for k in range(K):

@@ -10,6 +10,7 @@ import math
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import add_row, log_terms, normalise, refresh_locations
+from nrmmix.kernels.core.prefetch import prefetch
 from nrmmix.kernels.core.slicing import slice_step
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
@@ -248,7 +249,10 @@ def find_best_locations(data, state, log_K, ratio):
     for k in range(K):
         for p in range(sums.shape[1]):
             sums[k, p] = 0.0
-    for i in range(state.labels.shape[0]):
+    n = state.labels.shape[0]
+    for i in range(n):
+        if i + 1 < n:
+            prefetch(log_K[data.group[i + 1]])
         add_row(sums[state.labels[i]], log_K[data.group[i]], ratio)
     for k in range(K):
         best = 0

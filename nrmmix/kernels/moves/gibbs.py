@@ -13,6 +13,7 @@ import math
 from nrmmix.kernels.core.clusters import copy_column, pass_on, relocate, score_columns, score_four, score_without
 from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.prefetch import prefetch
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import (
     ACCEPTED,
@@ -37,7 +38,7 @@ from nrmmix.kernels.core.state import (
     SCORE_FOUR,
     TUNING,
 )
-from nrmmix.kernels.measure.weights import log_join_weights, log_new_weight
+from nrmmix.kernels.measure.weights import has_locations, log_join_weights, log_new_weight
 from nrmmix.kernels.moves.algorithm8 import algorithm8_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
@@ -196,6 +197,8 @@ def allocate(data, state, order, count, rng):
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             state.num[CURSOR] = t
             return NEED_ROOM
+        if t + 1 < count and has_locations(state):
+            prefetch(state.K[data.group[order[t + 1] if order.shape[0] > 0 else t + 1]])
         if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[N_CLUSTERS] >= LEAST_FOR_FOUR:
             score_next_four(data, state, order, t)
             at_once = t
