@@ -185,7 +185,7 @@ def allocate(data, state, order, count, rng):
     is told to; others give up when they have to, and a start goes on at CURSOR.
     """
     first, at_once = state.num[CURSOR], -FOUR
-    fours = can_score_four(data, state)
+    fours, by_location = can_score_four(data, state), has_locations(state)
     for t in range(first, count):
         if state.num[HALT] != 0 and t > first and t % HEED_EVERY == 0:
             state.num[CURSOR] = t
@@ -197,7 +197,7 @@ def allocate(data, state, order, count, rng):
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             state.num[CURSOR] = t
             return NEED_ROOM
-        if t + 1 < count and has_locations(state):
+        if by_location and t + 1 < count:
             prefetch(state.K[data.group[order[t + 1] if order.shape[0] > 0 else t + 1]])
         if fours and t >= at_once + FOUR and t + FOUR <= count and state.num[N_CLUSTERS] >= LEAST_FOR_FOUR:
             score_next_four(data, state, order, t)
