@@ -2,7 +2,7 @@
 
 What each process compiles goes to the cache on disk, where the others find it; it is the same code, whoever makes it.  A kernel belongs to
 the process that claims it first, by a file in a folder that they share.  A process that needs a kernel which another has claimed waits for
-it; where the other one dies, or has no luck, it compiles the kernel itself.
+it, and compiles others meanwhile; where the other one dies, or has no luck, it compiles the kernel itself.
 """
 
 from __future__ import annotations
@@ -63,6 +63,14 @@ class Needed(NamedTuple):
         return made.is_ready if self.types is None else made.is_ready_for(self.types)
 
 
+def compile_if_possible(one: Needed) -> None:
+    """Compile it; where that fails, who needs it tries again, and says what is wrong."""
+    try:
+        one.compile()
+    except Exception:
+        pass
+
+
 def seconds(needed: Sequence[Needed], processes: int) -> float:
     """About how long so many processes take to compile all: each further one is worth GAIN of the first."""
     return max([one.seconds for one in needed] + [sum(one.seconds for one in needed) / (1.0 + GAIN * (processes - 1))])
@@ -97,7 +105,7 @@ class Team:
 
     def __init__(self, folder: str, needed: Sequence[Needed], helpers: int):
         self.claims = Claims(folder)
-        self.names = {(one.module, one.name) for one in needed}
+        self.needed = {(one.module, one.name): one for one in reversed(needed)}  # those that are needed first, first
         root = str(Path(__file__).parents[2])
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]), PROCESSES: "1"}
         program = f"from {__name__} import help_out; help_out()"
@@ -115,14 +123,16 @@ class Team:
                 pass
 
     def wait_for(self, one: tuple[str, str]) -> None:
-        """Until this process may compile it, or finds it on disk."""
-        if one not in self.names:
-            return
-        self.names.discard(one)
-        if self.claims.claim(one):
+        """Until this process may compile it, or finds it on disk.  Meanwhile it compiles what it will need later."""
+        if self.needed.pop(one, None) is None or self.claims.claim(one):
             return
         while not self.claims.is_finished(one) and any(helper.poll() is None for helper in self.helpers):
-            time.sleep(PAUSE)
+            later = next((name for name in self.needed if self.claims.claim(name)), None)
+            if later is None:
+                time.sleep(PAUSE)
+            else:
+                compile_if_possible(self.needed.pop(later))
+                self.claims.finish(later)
 
     def end(self) -> None:
         for helper in self.helpers:
@@ -194,8 +204,5 @@ def help_out() -> None:
         if os.getppid() != parent:
             return
         if claims.claim(one[:2]):
-            try:
-                one.compile()
-            except Exception:  # who needs it tries again, and says what is wrong
-                pass
+            compile_if_possible(one)
             claims.finish(one[:2])

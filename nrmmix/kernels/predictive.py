@@ -6,10 +6,10 @@ import numpy as np
 
 from nrmmix.kernels.core.clusters import empty_column, open_cluster, score_columns_and_new, update_column
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
-from nrmmix.kernels.core.jit import allocating, kernel, variable
+from nrmmix.kernels.core.jit import allocating, kernel
 from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
 from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms
-from nrmmix.kernels.measure.prediction import next_weights
+from nrmmix.kernels.measure.prediction import mixture_weights, regression_weights
 from nrmmix.kernels.measure.weights import set_A
 
 MAX_THETA = 4e6  # numbers in the parameters of the unseen atoms
@@ -36,38 +36,50 @@ def load_draw(data, state, labels, location, A, hyper):
 # ---- one more observation
 
 
-@allocating
 def predictive_weights(data, state, K_rows):
-    """(R, K + 1): weights at rows of the covariate kernel (R, P); the last is that of a new atom.  Mixtures have one row."""
-    R = K_rows.shape[0]
-    out = np.zeros((R, state.num[N_CLUSTERS] + 1))
-    for r in range(R):
-        next_weights(data, state, K_rows[r], out[r])
+    """(R, K + 1): weights at rows of the covariate kernel (R, P); the last is that of a new atom.  Mixtures do not read the rows."""
+    out = np.zeros((K_rows.shape[0], state.num[N_CLUSTERS] + 1))
+    if data.distance.shape[0] == 0:  # a mixture
+        mixture_weights(data, state, out[0])
+        out[1:] = out[0]
+    else:
+        weights_at_rows(data, state, K_rows, out)
     return out
 
 
-@allocating
+@kernel
+def weights_at_rows(data, state, K_rows, out):
+    for r in range(K_rows.shape[0]):
+        regression_weights(data, state, K_rows[r], out[r])
+
+
 def predictive_scores(points, state):
     """(J, K + 1): log predictive of each point of `points.rows` in each cluster, last in a new one."""
-    K = state.num[N_CLUSTERS]
-    J = points.rows.y.shape[0]
-    out = np.zeros((J, K + 1))
-    for j in range(J):
-        score_columns_and_new(points, state.stat, state.work, out[j], variable(K), j)
+    out = np.zeros((points.rows.y.shape[0], state.num[N_CLUSTERS] + 1))
+    fill_scores(points, state, out)
     return out
 
 
-@allocating
+@kernel
+def fill_scores(points, state, out):
+    for j in range(out.shape[0]):
+        score_columns_and_new(points, state.stat, state.work, out[j], state.num[N_CLUSTERS], j)
+
+
 def means(points, which, values, columns, n_mean):
     """(I, columns, n_mean): responses expected by the entry points `which` from columns of `values`, at the inputs of each row of
     `points.rows`."""
-    I = points.rows.y.shape[0]
-    out = np.zeros((I, columns, n_mean))
-    for i in range(I):
-        for k in range(columns):
+    out = np.zeros((points.rows.y.shape[0], columns, n_mean))
+    fill_means(points, which, values, out)
+    return out
+
+
+@kernel
+def fill_means(points, which, values, out):
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
             for b in range(points.block.shape[0]):
                 call_mean(points.block[b, which], points.rows, values, out[i, k], points.block[b], k, i)
-    return out
 
 
 def cluster_means(points, state, n_mean):
@@ -115,16 +127,19 @@ def draw_measure(data, state, n_theta, level, rng):
     return weight, place, draw_components(data, state, n_theta, 0, weight.shape[0], rng), rest
 
 
-@allocating
 def component_densities(points, theta, n_work):
     """(J, M): log density of each point under each atom's parameters."""
-    J, M = points.rows.y.shape[0], theta.shape[1]
-    out = np.zeros((J, M))
-    work = np.zeros((n_work, M))
-    for j in range(J):
-        for b in range(points.block.shape[0]):
-            call_density(points.block[b, DENSITY], points.rows, theta, work, out[j], points.block[b], M, j)
+    M = theta.shape[1]
+    out = np.zeros((points.rows.y.shape[0], M))
+    fill_densities(points, theta, np.zeros((n_work, M)), out)
     return out
+
+
+@kernel
+def fill_densities(points, theta, work, out):
+    for j in range(out.shape[0]):
+        for b in range(points.block.shape[0]):
+            call_density(points.block[b, DENSITY], points.rows, theta, work, out[j], points.block[b], out.shape[1], j)
 
 
 def component_means(points, theta, n_mean):

@@ -13,10 +13,11 @@ from nrmmix.common.registry import code, is_own, plugin, plugins
 from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.inference.method import Method
 from nrmmix.kernels import chain as loop
+from nrmmix.kernels import predictive
 from nrmmix.kernels.ahead import Needed
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.entry import ENTER_T, RUN_T, START_T, listed
+from nrmmix.kernels.core.entry import ENTER_T, LOAD_T, RUN_T, START_T, WEIGHTS_T, listed
 from nrmmix.kernels.measure import auxiliary, hyper
 from nrmmix.kernels.moves import algorithm8, gibbs
 from nrmmix.model.pack import data_of
@@ -171,9 +172,10 @@ def _calls(move: Move) -> tuple[int, ...]:
 
 
 def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
-    """All that chains of the model call, in the order in which others should compile it: what takes longest, or is needed last, first.
+    """All that chains of the model, and verdicts on their curves, call.
 
-    Seconds are those of a machine on which a first Gibbs fit takes 25 in one process.
+    In the order in which others should compile it: what takes longest, or is needed last, first.  Seconds are those of a machine on which a
+    first Gibbs fit takes 25 in one process.
     """
     with listed() as families:
         data_of(model, entries_of(cycle))
@@ -185,8 +187,9 @@ def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
         *(Needed.of(entry.function, seconds=5.0) for entry in [*moves, gibbs.gibbs]), Needed.of(loop.run.py_func, RUN_T, 4.0),
         Needed.of(gibbs.enter.py_func, ENTER_T), Needed.of(loop.start.py_func, START_T, 4.0),
     ]
+    verdict = [Needed.of(predictive.weights_at_rows.py_func, WEIGHTS_T), Needed.of(predictive.load_draw.py_func, LOAD_T)]
     rest = [*(Needed.of(entry.function, seconds=3.0) for entry in updates), *(Needed.of(entry.function) for entry in reversed(families))]
-    return list(dict.fromkeys([*chains, *rest]))
+    return list(dict.fromkeys([*(verdict if model.is_regression else []), *chains, *rest]))
 
 
 def update_addresses(model: Specification) -> np.ndarray:

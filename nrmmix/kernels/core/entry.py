@@ -86,10 +86,14 @@ MOVE_T = _i8(_DATA, _STATE, _MEMORY, _RNG)
 # (data, state, rng): status of an update of all else than the partition
 STEP_T = _i8(_DATA, _STATE, _RNG)
 
-# What Python calls kernels of a chain with, so that they can be compiled ahead: `chain.start`, `chain.run`, `gibbs.enter`
+# What Python calls kernels of a chain with, so that they can be compiled ahead: `chain.start`, `chain.run`, `gibbs.enter`;
 START_T = (_DATA, _STATE, _I1)
 RUN_T = (_DATA, _STATE, _RNG, _PROGRAM, _I1, _i8, _i8, _S2, _S2, _F2, _F2, _F3, _F2, _F2, _I1)
 ENTER_T = (_i8, _DATA, _STATE, _MEMORY, _RNG)
+# and those of verdicts on curves: `predictive.load_draw`, `predictive.weights_at_rows`
+_SHORT = types.Array(types.int32, 1, "C")
+LOAD_T = (_DATA, _STATE, _SHORT, _SHORT, _F1, _F1)
+WEIGHTS_T = (_DATA, _STATE, _F2, _F2)
 
 _python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, when nothing is compiled
 

@@ -175,12 +175,3 @@ def regression_weights(data, state, K_row, out):
             total += out[k]
         for k in range(K + 1):
             out[k] /= total
-
-
-@kernel
-def next_weights(data, state, K_row, out):
-    """Into out (K + 1,) for an observation with the row K_row of the covariate kernel, which a mixture does not read."""
-    if nrm.is_mixture(data):
-        mixture_weights(data, state, out)
-    else:
-        regression_weights(data, state, K_row, out)

@@ -210,8 +210,8 @@ class RecordedDraws:
         model, flat, data, state = self.model, self._flat, self._kernel_state.data, self._kernel_state.state
         widths = model.widths_of([flat[name][t] for name in model.width_names])
         hyper = np.array([*model.prior.kernel_values(flat["mass"][t], flat["sigma"][t]), model.prior.tau, *widths], dtype=float)
-        A = flat["A"][t] if "A" in flat else np.array([flat["u"][t] if "u" in flat else 1.0])
-        # one type for compiled code, however the draws are kept
+        # one type each for compiled code, however the draws are kept
+        A = np.array(flat["A"][t] if "A" in flat else [flat["u"][t] if "u" in flat else 1.0])
         location = flat["locations"][t].astype(np.int32) if "locations" in flat else np.zeros(0, np.int32)
         if "theta" in flat:
             K = flat["n_clusters"][t]
