@@ -47,8 +47,11 @@ soak: $(STAMP)
 	rm -f tests/reliability/soak.json
 	export NRMMIX_SOAK=$(CURDIR)/tests/reliability/soak.json && $(PYTEST) -m "nightly or not nightly" tests/reliability
 
+# This commit beside another, in one table: by default the one from which on speed was worked on.  Floors are in the benchmarks themselves.
+BASE ?= b3a547d
+
 bench: $(STAMP)
-	MPLBACKEND=Agg $(BIN)/python -m benchmarks
+	MPLBACKEND=Agg $(BIN)/python -m benchmarks.compare $(BASE) --rounds 3
 
 # Each page of docs/ is a script of vignettes/ with its output.
 docs: $(STAMP)

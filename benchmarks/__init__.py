@@ -1,4 +1,7 @@
-"""Benchmarks: `make bench` prints ours, the floor and the ratio.  Times are CPU seconds of one thread; medians of repeats."""
+"""Benchmarks: `python -m benchmarks` prints ours, the floor and the ratio, `make bench` this commit beside another.
+
+Times are CPU seconds of one thread; medians of repeats.
+"""
 
 import warnings
 

@@ -1,9 +1,9 @@
-"""This checkout beside another one: sweeps, trees, models, predictions and start-up in turn, and their ratios.
+"""This checkout beside another commit: sweeps, trees, models, predictions and start-up in turn, and their ratios.
 
-`python -m benchmarks.compare ../other [PARTS] [--rounds 7] [--json FILE]`, the other one a checkout of any commit.  Only public names are
-used, so that its layout does not matter.  Figures are processor seconds, medians over rounds in which the two take turns; the ratio is the
-median of those of the rounds.  The parts are sampling, after (what comes before and after sampling), start (processes with a warm cache)
-and cold (first fits with an empty cache, in one process; as many rounds, at most two).
+`python -m benchmarks.compare OTHER [PARTS] [--rounds 7] [--json FILE]`, OTHER a commit or a folder with a checkout of one.  Only public
+names are used, so that its layout does not matter.  Figures are processor seconds, medians over rounds in which the two take turns; the
+ratio is the median of those of the rounds.  The parts are sampling, after (what comes before and after sampling), start (processes with a
+warm cache) and cold (first fits with an empty cache, in one process; as many rounds, at most two).
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import record
@@ -26,6 +27,7 @@ HERE = Path(__file__).resolve().parents[1]
 SAMPLING = """
 import json, time, warnings
 import numpy as np
+import pandas as pd
 import nrmmix as nm
 
 warnings.simplefilter("ignore")
@@ -44,23 +46,46 @@ def search(model):
 
 
 def seconds(model, method, **run):
-    model.fit(method, draws=1, tune=1, chains=1, rng=1)
+    model.fit(method, draws=1, tune=1, chains=1, rng=1, init=run.get("init", "sequential"))
     started = time.process_time()
     model.fit(method, chains=1, cores=1, rng=1, **run)
     return time.process_time() - started
 
 
+def wave(n):
+    x = np.random.default_rng(1).uniform(0, 1, n)
+    return pd.DataFrame({"x": x, "y": np.sin(6 * x) + (0.1 + 0.6 * x**2) * np.random.default_rng(2).normal(size=n)})
+
+
+def curve(formula, table, width):
+    return nm.Model(formula, table, kernel=nm.SquaredExponential(width), family=nm.Gaussian())
+
+
+def crowd(n, d, size):
+    rng = np.random.default_rng(1)
+    labels = rng.permutation(np.arange(n) // size)
+    data = 30.0 * rng.normal(size=(labels.max() + 1, d))[labels] + rng.normal(size=(n, d))
+    family = nm.Gaussian(m=np.zeros(d), r=1.0 / 900.0, nu=d + 6.0, scale=5.0 * np.eye(d))
+    return nm.Model(data=data, prior=nm.DirichletProcess(100.0), family=family), np.unique(labels, return_inverse=True)[1]
+
+
 small, middle, large = (nm.Model(data=points(*shape), prior=nm.NGGP()) for shape in ((4000, 2, 20), (2000, 6, 20), (400, 50, 8)))
-curve = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle())
+many = nm.Model(data=points(100_000, 2, 50), prior=nm.DirichletProcess(1.0))
+motorcycle, waves = curve("accel_g ~ times_ms", nm.datasets.load_mcycle(), 0.05), wave(10_000)
+crowded, labels = crowd(100_000, 3, 30)
 found = {
+    "gibbs, 100,000 x 2": seconds(many, "gibbs", draws=15, tune=5),
     "gibbs, 4,000 x 2": seconds(small, "gibbs", draws=30, tune=10),
     "gibbs, 2,000 x 6": seconds(middle, "gibbs", draws=40, tune=10),
     "gibbs, 400 x 50": seconds(large, "gibbs", draws=60, tune=10),
-    "gibbs, density regression": seconds(curve, "gibbs", draws=300, tune=100),
+    "gibbs, motorcycle": seconds(motorcycle, "gibbs", draws=300, tune=100),
+    "gibbs, 10,000 values of x": seconds(curve("y ~ x", waves, 0.05), "gibbs", draws=15, tune=5),
+    "the same, width sampled": seconds(curve("y ~ x", waves, nm.LogNormal(-3, 1)), "gibbs", draws=15, tune=15),
     "split_merge, 4,000 x 2": seconds(small, "split_merge", draws=30, tune=10),
     "slice, 4,000 x 2": seconds(small, "slice", draws=60, tune=20),
     "permutation, 400 x 50": seconds(large, "permutation", draws=10, tune=5),
     "tree, 2,000 x 6": seconds(middle, "tree", draws=30, tune=20),
+    "tree, 100,000 x 3 in 3,334 clusters": seconds(crowded, "tree", draws=4, tune=1, init=labels),
     "tree_published, 400 x 50": seconds(large, "tree_published", draws=20, tune=10),
     "ibhc, 2,000 x 6": search(middle),
 }
@@ -161,17 +186,32 @@ def commit_of(checkout: Path) -> str:
     return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=checkout, capture_output=True, text=True, check=True).stdout.strip()
 
 
+@contextmanager
+def checkout_of(other: str, folder: str) -> Iterator[Path]:
+    """The folder itself, or a temporary checkout of a commit."""
+    if Path(other).is_dir():
+        yield Path(other).resolve()
+        return
+    place = Path(folder) / "checkout"
+    subprocess.run(["git", "worktree", "add", "--detach", "--quiet", str(place), other], cwd=HERE, check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["git", "worktree", "remove", "--force", str(place)], cwd=HERE, check=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("other", type=Path, help="a checkout of another commit")
+    parser.add_argument("other", help="another commit, or a folder with a checkout of one")
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all of them")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", help="write the figures to this file")
     options = parser.parse_args()
     parts = options.parts or PARTS
-    trees = {"other": options.other.resolve(), "this": HERE}
-    rounds: dict[str, list[dict[tuple[str, str], float]]] = {name: [] for name in trees}
-    with tempfile.TemporaryDirectory() as folder:
+    rounds: dict[str, list[dict[tuple[str, str], float]]] = {"other": [], "this": []}
+    with tempfile.TemporaryDirectory() as folder, checkout_of(options.other, folder) as other:
+        trees = {"other": other, "this": HERE}
+        commit = commit_of(other)
         for name, checkout in trees.items():
             measured(checkout, f"{folder}/{name}", parts, 0)  # compiles
         for number in range(1, options.rounds + 1):
@@ -185,7 +225,7 @@ def main() -> None:
         rows.append({"part": part, "what": what, "other": statistics.median(old), "this": statistics.median(new), "ratio": ratio})
         print(f"| {part} | {what} | {rows[-1]['other']:.3g} | {rows[-1]['this']:.3g} | {ratio:.3f} |")
     if options.json:
-        record.write(options.json, "compare", {"other": commit_of(trees["other"]), "rounds": options.rounds}, {"seconds": rows})
+        record.write(options.json, "compare", {"other": commit, "rounds": options.rounds}, {"seconds": rows})
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ import math
 
 from nrmmix.kernels.core.entry import STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.prefetch import prefetch
-from nrmmix.kernels.core.special import draw_index, exp_any, log_pos
+from nrmmix.kernels.core.special import draw_index, exp_any, log_pos, prefetch
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 
 LOST, MOST = 1e-307, 1e300  # probabilities that are smaller may be 0; sums that are larger may be infinite
@@ -132,7 +131,7 @@ def location_weight_without(state, log_K_sum, probability_over_b, size, g):
     Where a pi_p that has underflowed could have a part in that sum, the terms of h(c - i) are computed.
     """
     total, least = sum_without(probability_over_b, state.inverse_b, state.K[g])
-    if LOST * log_K_sum.shape[0] < NEGLIGIBLE * total * least and total < MOST:
+    if least > TINY and LOST * log_K_sum.shape[0] < NEGLIGIBLE * total * least and total < MOST:
         return state.log_size[size - 1] - math.log(total)
     terms = state.plane[0]
     top = log_terms(log_K_sum, state.log_K[g], -state.ratio[0], state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
@@ -143,10 +142,10 @@ def location_weight_without(state, log_K_sum, probability_over_b, size, g):
 
 @fast
 def sum_without(probability_over_b, inverse_b, K_row):
-    """sum_p pi_p b_p / K_p, and the smallest K_p / b_p; not a number where a K_p is 0."""
+    """sum_p pi_p b_p / K_p, and the smallest K_p / b_p; TINY where it is that or less, and the sum means nothing."""
     total, least = 0.0, math.inf
     for p in range(K_row.shape[0]):
-        over_b = K_row[p] * inverse_b[p]
+        over_b = max(K_row[p] * inverse_b[p], TINY)
         total += probability_over_b[p] / (inverse_b[p] * over_b)
         least = min(least, over_b)
     return total, least

@@ -176,6 +176,34 @@ def _local_numbers() -> Any:
 local_numbers = _local_numbers()  # so many numbers on the stack, a constant; their values are anything
 
 
+def _prefetch() -> Any:
+    if not JIT:
+        return lambda row: None
+
+    @intrinsic
+    def ask_for(typingctx, row, p):
+        def codegen(context, builder, signature, values):
+            number, pointer = ir.IntType(32), ir.IntType(8).as_pointer()
+            form = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+            function = cgutils.get_or_insert_function(builder.module, form, "llvm.prefetch.p0")
+            array = context.make_array(signature.args[0])(context, builder, values[0])
+            place = builder.bitcast(builder.gep(array.data, [values[1]]), pointer)
+            builder.call(function, [place, number(0), number(3), number(1)])  # to read, into all levels of the cache of data
+            return context.get_dummy_value()
+
+        return types.void(row, types.int64), codegen
+
+    @inlined
+    def prefetch(row):
+        for p in range(0, row.shape[0], 8):  # a cache line each
+            ask_for(row, p)
+
+    return prefetch
+
+
+prefetch = _prefetch()  # begins to load a row that will be read soon, and changes nothing: rows in random order are waited for else
+
+
 @kernel
 def draw_log_gamma(shape, rng):
     """Logarithm of a gamma variate with rate 1; a small shape, whose variates underflow, has one too."""

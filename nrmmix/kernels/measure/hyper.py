@@ -10,9 +10,8 @@ import math
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import add_row, log_terms, normalise, refresh_locations
-from nrmmix.kernels.core.prefetch import prefetch
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.special import exp_any, log_pos
+from nrmmix.kernels.core.special import exp_any, log_pos, prefetch
 from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,

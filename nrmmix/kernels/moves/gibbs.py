@@ -13,8 +13,7 @@ import math
 from nrmmix.kernels.core.clusters import copy_column, pass_on, relocate, score_columns, score_four, score_without
 from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import inlined, kernel
-from nrmmix.kernels.core.prefetch import prefetch
-from nrmmix.kernels.core.special import draw_index
+from nrmmix.kernels.core.special import draw_index, prefetch
 from nrmmix.kernels.core.state import (
     ACCEPTED,
     BAD_ROW,
