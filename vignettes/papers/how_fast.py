@@ -122,8 +122,8 @@ curves.round(2)
 # Milliseconds a sweep. From {curves.index[0]:,} to {curves.index[-1]:,} rows a sweep with widths of atoms takes
 # {curves.iloc[-1]['of atoms'] / curves.iloc[0]['of atoms']:.1f} times as long, and one with a sampled width
 # {curves.iloc[-1]['one, sampled'] / curves.iloc[0]['one, sampled']:.1f} times. Widths of atoms are a fixed set, so the kernel is evaluated once, before the
-# first sweep. A width that is sampled is tried some ten times a sweep: its logarithm is linear in a power of the width, so a trial scales one matrix and takes
-# the sums anew. It costs {(curves['one, sampled'] / curves['of atoms']).min():.1f} to {(curves['one, sampled'] / curves['of atoms']).max():.1f} times a sweep without.
+# first sweep. A width that is sampled is tried some five times a sweep, in a slice as wide as slices were in tuning: the kernel's logarithm is linear in a
+# power of the width, so a trial scales one matrix and takes the sums anew. It costs {(curves['one, sampled'] / curves['of atoms']).min():.1f} to {(curves['one, sampled'] / curves['of atoms']).max():.1f} times a sweep without.
 #
 # ## Variational inference
 #
@@ -149,8 +149,9 @@ shown = {"other": "before", "this": "after"}
 seconds[seconds["part"] == "sampling"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)
 
 # %% [markdown]
-# Mixtures are the same models in both columns. *Density regression* is not, nor the fit and summary of one below: the earlier one had constant components and one fixed width, today's
-# default has lines and a width for each atom, which predicts better (see [Density regression](../density_regression.md)) and costs more.
+# The models are the same in both columns. Only in the *fit and summary* below, and in the *density regression and its picture*, it is the default one, which was constant
+# components and one fixed width then, and is lines and a width for each atom by split-merge today: it predicts better (see
+# [Density regression](../density_regression.md)) and costs more.
 #
 # What comes before and after sampling:
 
