@@ -149,7 +149,8 @@ shown = {"other": "before", "this": "after"}
 seconds[seconds["part"] == "sampling"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)
 
 # %% [markdown]
-# The models are the same in both columns. Only in the *fit and summary* below, and in the *density regression and its picture*, it is the default one, which was constant
+# The models are the same in both columns. A short fit of a density regression like *motorcycle* takes longer than it did, for it ends with a verdict on curves; a
+# sweep does not. Only in the *fit and summary* below, and in the *density regression and its picture*, it is the default one, which was constant
 # components and one fixed width then, and is lines and a width for each atom by split-merge today: it predicts better (see
 # [Density regression](../density_regression.md)) and costs more.
 #
