@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,6 +141,12 @@ class MCMCResult(Saved, Result):
         >>> fit.curve_diagnostics().shape[0]
         20
         """
+        found = self._curves
+        return None if found is None else found.copy()
+
+    @cached_property
+    def _curves(self) -> pd.DataFrame | None:
+        """Computed once: a fit warns, its summary and its report say what became of them."""
         from nrmmix.posterior.curves import curve_diagnostics, density_diagnostics
 
         if self.draws.n_draws < 4 or self.lacking or self.model.frame.is_sparse:
