@@ -46,10 +46,10 @@ def has_locations(state):
 @kernel
 def log_join_weights(state, K, g, own):
     """state.score[:K] = log weight(c + i) - log weight(c) of each cluster c for an observation i of group g, which is in `own` (or -1)."""
-    p = state.score
+    p, log_weight = state.score, state.log_weight  # not looked up at each k: a write into p could have changed them
     if not has_locations(state):
         for k in range(K):
-            p[k] = state.log_weight[k]
+            p[k] = log_weight[k]
         if own >= 0:
             n = state.size[own]
             p[own] += state.log_size[n - 1] - state.log_size[n]

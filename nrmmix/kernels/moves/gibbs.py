@@ -184,7 +184,7 @@ def allocate(data, state, order, count, rng):
     is told to; others give up when they have to, and a start goes on at CURSOR.
     """
     first, at_once = state.num[CURSOR], -FOUR
-    fours, by_location = can_score_four(data, state), has_locations(state)
+    fours, by_location, has_missing = can_score_four(data, state), has_locations(state), data.rows.missing.shape[0] > 0
     for t in range(first, count):
         if state.num[HALT] != 0 and t > first and t % HEED_EVERY == 0:
             state.num[CURSOR] = t
@@ -207,7 +207,8 @@ def allocate(data, state, order, count, rng):
             status = gibbs_one(data, state, i, rng)
         if status != DONE:
             return status
-        redraw_cells(data, state, i, rng)
+        if has_missing:
+            redraw_cells(data, state, i, rng)
     state.num[CURSOR] = 0
     return DONE
 

@@ -292,16 +292,18 @@ def gaussian_combine(rows, source, target, block, k, m):
 def _quadratic(rows, stat, work, block, k, i):
     """q = (y_i - mu_n)' Psi_n^-1 (y_i - mu_n) for one column."""
     s, o, first, d = places(block)
-    q = 0.0
-    p = s + MEAN + d
+    cap, wide = stat.shape[1], work.shape[1]
+    at, y, q = (s + MEAN) * cap + k, i * rows.y.shape[1] + first, 0.0
+    p = at + d * cap
     for a in range(d):
-        z = rows.y[i, first + a] - stat[s + MEAN + a, k]
+        z = number_at(rows.y, y + a) - number_at(stat, at)
+        at += cap
         for j in range(a):
-            z -= stat[p, k] * work[j, k]
-            p += 1
-        z *= stat[p, k]
-        p += 1
-        work[a, k] = z
+            z -= number_at(stat, p) * number_at(work, j * wide + k)
+            p += cap
+        z *= number_at(stat, p)
+        p += cap
+        put_number(work, a * wide + k, z)
         q += z * z
     return q
 
@@ -365,14 +367,15 @@ def _score_four(y, stat, work, out, s, first, d, K, i):
 def _without(rows, stat, block, k, q):
     """Log predictive of a member given the other members: |Psi_(n-1)| = t |Psi_n|; NaN when t keeps too few digits."""
     s, o = block[STAT], block[CONSTANT]
-    n = stat[s, k]
-    r_n = rows.constant[o + R] + n
+    at = s * stat.shape[1] + k
+    n = number_at(stat, at)
+    r_n = number_at(rows.constant, o + R) + n
     t = 1.0 - q * r_n / (r_n - 1.0)
     if not t > LOST:
         return math.nan
-    at_n = rows.constant[o + TABLES + int(n)]
-    before = rows.constant[o + TABLES + int(n) - 1]
-    return stat[s + 1, k] - at_n + before + 0.5 * (rows.constant[o + NU] + n - 1.0) * log_pos(t)
+    table = o + TABLES + int(n)
+    change = number_at(stat, at + stat.shape[1]) - number_at(rows.constant, table) + number_at(rows.constant, table - 1)
+    return change + 0.5 * (number_at(rows.constant, o + NU) + n - 1.0) * log_pos(t)
 
 
 @entry(SCORE_T)
