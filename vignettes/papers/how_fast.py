@@ -122,7 +122,7 @@ curves.round(2)
 # Milliseconds a sweep. From {curves.index[0]:,} to {curves.index[-1]:,} rows a sweep with widths of atoms takes
 # {curves.iloc[-1]['of atoms'] / curves.iloc[0]['of atoms']:.1f} times as long, and one with a sampled width
 # {curves.iloc[-1]['one, sampled'] / curves.iloc[0]['one, sampled']:.1f} times. Widths of atoms are a fixed set, so the kernel is evaluated once, before the
-# first sweep. A width that is sampled is tried some five times a sweep, in a slice as wide as slices were in tuning: the kernel's logarithm is linear in a
+# first sweep. A width that is sampled is tried several times a sweep, in a slice as wide as slices were in tuning: the kernel's logarithm is linear in a
 # power of the width, so a trial scales one matrix and takes the sums anew. It costs {(curves['one, sampled'] / curves['of atoms']).min():.1f} to {(curves['one, sampled'] / curves['of atoms']).max():.1f} times a sweep without.
 #
 # ## Variational inference
