@@ -26,17 +26,15 @@ from numba import types
 from numba.core import codegen
 from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
-from numba.core.compiler import Compiler, CompilerBase, Flags
 from numba.core.compiler_lock import require_global_compiler_lock
-from numba.core.compiler_machinery import register_pass
 from numba.core.cpu import CPUContext
 from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
-from numba.core.typed_passes import BaseNativeLowering, NativeLowering
 
-from nrmmix.kernels.ahead import begins, wait_for
-from nrmmix.kernels.core import structs
+from nrmmix.kernels.ahead import wait_for
+from nrmmix.kernels.core import pipeline, structs
+from nrmmix.kernels.core.pipeline import KernelCompiler
 
 UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
 WRAPPERS = "_ZN7cpython", "cfunc."  # begin names of what is called from outside: by Python, and by an address
@@ -50,23 +48,23 @@ def fits_numba() -> bool:
         library._optimize_final_module: "self", library._finalize_final_module: "self", library._raise_if_finalized: "self",
         library.enable_object_caching: "self", library.__init__: "self codegen name", codegen.CPUCodegen._check_llvm_bugs: "self",
         codegen.CPUCodegen._module_pass_manager: "self kwargs", codegen.JITCPUCodegen.set_env: "self env_name env",
-        Compiler.compile_extra: "self func", CPUContext.get_executable: "self library fndesc env", CPUContext.subtarget: "self kws",
+        CPUContext.get_executable: "self library fndesc env", CPUContext.subtarget: "self kws",
         CPUDispatcher.__init__: "self py_func locals targetoptions pipeline_class",
         CPUContext.create_cpython_wrapper: "self library fndesc env call_helper release_gil",
         CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
         Environment.from_fndesc.__func__: "cls fndesc", FunctionCache._index_key: "self sig codegen",
-        Compiler.__init__: "self typingctx targetctx library args return_type flags locals", CompilerBase.define_pipelines: "self",
-        **structs.OVERRIDDEN,
+        library._optimize_functions: "self ll_module", codegen.CPUCodegen._function_pass_manager: "self kwargs",
+        **structs.OVERRIDDEN, **pipeline.OVERRIDDEN,
     }
     reads = {
         library.finalize: "_linking_libraries _reload_init _final_module link_in _get_module_for_linking _optimize_final_module verify",
         library._get_module_for_linking: "_ensure_finalized _shared_module _final_module clone linkage",
         library._optimize_final_module: "_module_pass_manager _recorded_timings record run _final_module",
         library.add_linking_library: "_ensure_finalized _linking_libraries",
-        BaseNativeLowering.run_pass: "library get_executable insert_user_function targetctx",
+        library._optimize_functions: "data_layout functions _function_pass_manager run",
         CPUDispatcher.compile: "_cache load_overload save_overload _compiler compile overloads",
-        CFunc.compile: "_cache load_overload save_overload", Flags.__init__: "_values update",
-        **structs.RELIED_ON,
+        CFunc.compile: "_cache load_overload save_overload",
+        **structs.RELIED_ON, **pipeline.RELIED_ON,
     }
     codes = {function: getattr(function, "__wrapped__", function).__code__ for function in (*parameters, *reads)}
     return all(
@@ -86,6 +84,14 @@ class Library(codegen.JITCodeLibrary):
                 if isinstance(library, Nested):
                     yield from library.parts(seen)
                 yield library
+
+    def _optimize_functions(self, module: Any) -> None:
+        """As numba's, but not for each function that is only named here: there is nothing to optimise, and it takes as long."""
+        module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
 
     def link_parts(self, module: Any) -> None:
         for part in reversed(list(self.parts(set()))):  # callers first: LLVM leaves out what nothing asks for yet
@@ -164,45 +170,6 @@ class Nested(Library):
             self._whole = self.own_module().clone()
             self.link_parts(self._whole)
         return self._whole
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class KernelLowering(BaseNativeLowering):
-    """numba's pass of the name `native_lowering`, for kernels that count no references."""
-
-    _name = "kernel_lowering"
-
-    @property
-    def lowering_class(self) -> Any:
-        return structs.Lower
-
-
-class KernelFlags(Flags):
-    """Options of a compilation, which numba compares some hundred thousand times: by what is set alone, which is quick."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(frozenset(self._values))
-
-    def __eq__(self, other: object) -> bool:
-        return self._values == other._values if isinstance(other, KernelFlags) else super().__eq__(other)
-
-
-class KernelCompiler(Compiler):
-    """numba's passes for what this module compiles."""
-
-    def __init__(self, typingctx: Any, targetctx: Any, library: Any, args: Any, return_type: Any, flags: Any, locals: Any):
-        begins()
-        super().__init__(typingctx, targetctx, library, args, return_type, KernelFlags(flags), locals)
-
-    def define_pipelines(self) -> list[Any]:
-        made = super().define_pipelines()
-        if not self.state.flags.nrt:
-            for passes in made:
-                passes.passes = [(KernelLowering if one is NativeLowering else one, text) for one, text in passes.passes]
-                passes.finalize()
-        return made
 
 
 class EntryCompiler(KernelCompiler):
