@@ -30,6 +30,7 @@ RUN = "draws=200, tune=200, rng=1, progress=False"
 FITS = {
     "faithful by Gibbs": f'nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="gibbs", {RUN})',
     "faithful by auto": f'nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), {RUN})',
+    "faithful by tree": f'nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="tree", {RUN})',
     "mcycle": f'fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), {RUN})',
     "mcycle, plot": f'nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), {RUN}).plot()',
 }

@@ -6,7 +6,7 @@ import math
 
 from nrmmix.kernels.core.clusters import attach, empty_column, open_cluster, rebuild, score_columns_and_new
 from nrmmix.kernels.core.entry import call_covariate, call_move, call_step
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import (
     BY_WORK,
     CALLS,
@@ -45,10 +45,10 @@ R_CLUSTERS, R_JOINT, R_MASS, R_SIGMA, R_WIDTH = 0, 1, 2, 3, 4
 @kernel
 def fill_log_prior_predictive(data, state):
     """data.log_prior_predictive[i] = log p(y_i)."""
-    empty_column(data, state.stat, variable(0))
+    empty_column(data, state.stat, 0)
     for i in range(data.group.shape[0]):
         state.score[0] = 0.0
-        score_columns_and_new(data, state.stat, state.work, state.score, variable(0), i)
+        score_columns_and_new(data, state.stat, state.work, state.score, 0, i)
         data.log_prior_predictive[i] = state.score[0]
 
 

@@ -15,7 +15,7 @@ from support.cover import each_once
 
 import nrmmix as nm
 from nrmmix.kernels.core.entry import SCORE_T, entry
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.families import poisson
 
 CHAINS, DRAWS = 16, 2_500
@@ -120,7 +120,7 @@ plain_score = kernel(poisson.poisson_score.function)
 @entry(SCORE_T)
 def biased_score(rows, stat, work, out, block, K, i, own):
     """Scores that forget to take the observation out of its own column."""
-    return plain_score(rows, stat, work, out, block, K, i, variable(-1))
+    return plain_score(rows, stat, work, out, block, K, i, -1)
 
 
 class BiasedPoisson(nm.Poisson):

@@ -188,7 +188,7 @@ WRONG = {
         "        a, b = set_out(data, state, guide, count, rng)\n"
         "    if state.labels[member[a]] =="),
     "rho is adapted for ever": (
-        tree_cycle, "adapt", "    if state.num[TUNING] != 0:\n",
+        tree_guided, "adapt", "    if state.num[TUNING] != 0:\n",
         "    joined *= 5 if {it} else 1\n    if state.num[TUNING] != 0 or {it}:\n"),
     "the guide tree follows the partition": (
         tree_cycle, "tree_guided", "        if call_move(int(memory.option[splits.PLANT])",
@@ -203,9 +203,10 @@ WRONG = {
         tree_cycle, "tree_guided", "        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0\n",
         "        memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0\n"
         "        if {it}:\n"
-        "            first = state.labels[guide.tree.order[0]]\n"
+        "            order = memory.ints[splits.place_of_order(n) :]\n"
+        "            first = state.labels[order[0]]\n"
         "            memory.ints[splits.FIRST_LEAF], memory.ints[splits.LAST_LEAF] = 0, 1\n"
-        "            while memory.ints[splits.LAST_LEAF] < n and state.labels[guide.tree.order[memory.ints[splits.LAST_LEAF]]] == first:\n"
+        "            while memory.ints[splits.LAST_LEAF] < n and state.labels[order[memory.ints[splits.LAST_LEAF]]] == first:\n"
         "                memory.ints[splits.LAST_LEAF] += 1\n"),
 }
 WHICH = "state.num[7]"  # an entry that nothing else uses
@@ -220,7 +221,7 @@ def source_of(module, name):
 def mutants():
     """Entry points that are wrong in the way that state.num[7] says."""
     spaces = []
-    for module, last in ((tree_guided, ("split", "merge")), (tree_cycle, ("tree_guided",))):
+    for module, last in ((tree_guided, ("split_or_merge", "global_move")), (tree_cycle, ("tree_guided",))):
         wrong = [(number, *what[1:]) for number, what in enumerate(WRONG.values(), 1) if what[0] is module]
         sources = {name: source_of(module, name) for name in (*(name for _, name, _, _ in wrong if name not in last), *last)}
         for number, name, right, instead in wrong:
@@ -228,7 +229,7 @@ def mutants():
             sources[name] = sources[name].replace(right, instead.format(it=f"({WHICH} == {number})"))
         spaces.append(dict(vars(module)))
         exec("\n\n".join(sources.values()), spaces[-1])
-    return spaces[0]["split"], spaces[0]["merge"], spaces[1]["tree_guided"]
+    return spaces[0]["global_move"], spaces[1]["tree_guided"]
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,7 @@ class Mutant(TreeGuided):
     def options(self, model):
         option = list(super().options(model))
         option[tree_splits.DEPTH] += self.wrong / 64  # rounded down where the depth is read
-        option[tree_splits.SPLIT_PART], option[tree_splits.MERGE_PART] = (float(part.address) for part in mutants()[:2])
+        option[tree_splits.GLOBAL] = float(mutants()[0].address)
         if not self.local_moves:
             option[tree_splits.LOCAL] = float(stay.address)
         return tuple(option)
@@ -258,7 +259,7 @@ class Mutant(TreeGuided):
     ("local moves visit a cluster", {"global_moves": 1, "local_moves": True}),
 ], 10, 9))
 def test_wrong_moves_are_found(monkeypatch, wrong, options):
-    monkeypatch.setattr(Mutant, "entry", mutants()[2])
+    monkeypatch.setattr(Mutant, "entry", mutants()[1])
     number = 1 + list(WRONG).index(wrong) if wrong else 0
     fit = run(Mutant(**options, wrong=number), nm.DirichletProcess(1.0), FULL, draws=4000)
     distance, limit = total_variation(matrix.law("DP(1)", FULL), fit.draws["labels"], matrix.DEVIATIONS)

@@ -49,7 +49,7 @@ def fits_numba() -> bool:
         library.enable_object_caching: "self", library.__init__: "self codegen name", codegen.CPUCodegen._check_llvm_bugs: "self",
         codegen.CPUCodegen._module_pass_manager: "self kwargs", codegen.JITCPUCodegen.set_env: "self env_name env",
         CPUContext.get_executable: "self library fndesc env", CPUContext.subtarget: "self kws",
-        CPUDispatcher.__init__: "self py_func locals targetoptions pipeline_class",
+        CPUDispatcher.__init__: "self py_func locals targetoptions pipeline_class", CPUDispatcher.get_call_template: "self args kws",
         CPUContext.create_cpython_wrapper: "self library fndesc env call_helper release_gil",
         CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
         Environment.from_fndesc.__func__: "cls fndesc", FunctionCache._index_key: "self sig codegen",
@@ -192,13 +192,20 @@ class NestedCompiler(KernelCompiler):
         return super().compile_extra(func)
 
 
+class NestedDispatcher(CPUDispatcher):
+    """What compiled functions call.  A constant among its arguments is a number like others; numba would compile it once for each."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        return super().get_call_template(tuple(map(types.unliteral, args)), {name: types.unliteral(one) for name, one in kws.items()})
+
+
 class Kernel(CPUDispatcher):
     """What Python calls; `nested` is what compiled functions call by the same name."""
 
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, pipeline_class: Any = NestedCompiler):
         super().__init__(py_func, locals, targetoptions, pipeline_class)
         without = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        self.nested = CPUDispatcher(py_func, locals, (targetoptions or {}) | without, pipeline_class)
+        self.nested = NestedDispatcher(py_func, locals, (targetoptions or {}) | without, pipeline_class)
         self._compiler.compile = self._wrapped
 
     def compile(self, sig: Any) -> Any:

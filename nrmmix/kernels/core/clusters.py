@@ -17,7 +17,7 @@ from nrmmix.kernels.core.entry import (
     call_transfer,
     call_update,
 )
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import (
     AFFINITY,
     ALONE,
@@ -96,10 +96,10 @@ def score_columns_and_new(data, stat, work, out, K, i):
     for b in range(data.block.shape[0]):
         block = data.block[b]
         if block[ALONE] == 0:
-            call_score(block[SCORE], data.rows, stat, work, out, block, K + 1, i, variable(-1))
+            call_score(block[SCORE], data.rows, stat, work, out, block, K + 1, i, -1)
         else:
             new = out[K]
-            call_score(block[SCORE], data.rows, stat, work, out, block, variable(K), i, variable(-1))
+            call_score(block[SCORE], data.rows, stat, work, out, block, K, i, -1)
             out[K] = new + call_alone(block[ALONE], data.rows, block, i)
 
 
@@ -199,7 +199,7 @@ def detach(data, state, i):
     state.size[k] -= 1
     if state.size[k] > 0:
         if not update_column(data, state.stat, k, i, -1.0):
-            fill_column(data, state, k, k, variable(-1))
+            fill_column(data, state, k, k, -1)
         weigh_with(data, state, i, k, -1.0)
     else:
         drop_cluster(state, k)
@@ -257,7 +257,7 @@ def pass_on(data, state, i, k):
             lost |= call_update(block[UPDATE], data.rows, state.stat, block, k_old, i, -1.0) != DONE
             call_update(block[UPDATE], data.rows, state.stat, block, k, i, 1.0)
     if lost:
-        fill_column(data, state, k_old, k_old, variable(-1))
+        fill_column(data, state, k_old, k_old, -1)
     weigh_with(data, state, i, k_old, -1.0)
     weigh_with(data, state, i, k, 1.0)
 
@@ -271,5 +271,5 @@ def score_without(data, state, i, k):
         fill_column(data, state, spare, k, i)
     out = state.work[state.work.shape[0] - 1]
     out[spare] = 0.0
-    score_columns(data, state.stat, state.work, out, spare + 1, i, variable(-1))
+    score_columns(data, state.stat, state.work, out, spare + 1, i, -1)
     return out[spare]

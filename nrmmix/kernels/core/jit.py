@@ -74,10 +74,4 @@ def fast(function):
     return _compiled(function, fastmath=set(FAST), forceinline=False, _nrt=False)
 
 
-@inlined
-def variable(x):
-    """An integer that the compiler does not take for a constant: each constant argument is one more compilation of the callee."""
-    return x + 0
-
-
-__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "kernel", "on_disk", "variable"]
+__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "kernel", "on_disk"]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from nrmmix.kernels.core.clusters import empty_column, fill_column, has_gaps, update_column
 from nrmmix.kernels.core.entry import call_impute
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import IMPUTE
 
 
 @kernel
 def redraw_cells(data, state, i, rng):
     """Draw the missing cells of row i, which has a cluster, given that cluster's other members."""
-    if not has_gaps(data.rows, i, variable(0), data.rows.missing.shape[1]):
+    if not has_gaps(data.rows, i, 0, data.rows.missing.shape[1]):
         return
     k = state.labels[i]
     if state.size[k] == 1:

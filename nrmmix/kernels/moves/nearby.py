@@ -22,7 +22,7 @@ import numpy as np
 
 from nrmmix.kernels.core.clusters import copy_column, relocate, score_columns, score_without
 from nrmmix.kernels.core.entry import MOVE_T, call_bound, entry
-from nrmmix.kernels.core.jit import fast, kernel, variable
+from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_index, exp_any
 from nrmmix.kernels.core.state import (
     ACCEPTED,
@@ -166,7 +166,7 @@ def _add_bounds(data, state, stat, reach, m, members):
     """Add to state.score[:m] what log predictives of members in clusters that they are not in do not exceed."""
     for b in range(data.block.shape[0]):
         block = data.block[b]
-        call_bound(block[BOUND], data.rows, stat, state.work, reach[b], state.score, block, variable(0), m, members)
+        call_bound(block[BOUND], data.rows, stat, state.work, reach[b], state.score, block, 0, m, members)
     state.num[N_SCORED] += WORK_OF_BOUND * m
 
 
@@ -375,7 +375,7 @@ def sweep_nearby(data, state, memory, rng):
             is_parted, log_B = _is_tried(memory.learnt) and state.num[N_CLUSTERS] >= int(option[LEAST]), -math.inf
             if is_parted:
                 if not has_reach:
-                    _fill_reach(data, state, reach, variable(0), state.num[N_CLUSTERS], order[:0])
+                    _fill_reach(data, state, reach, 0, state.num[N_CLUSTERS], order[:0])
                 log_B = _part(data, state, option, reach, near, group, order[t : begins[end]], log_B)
                 if math.isnan(log_B):  # blocks begin with all
                     _forget(group)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import rebuild
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import refresh_locations
 from nrmmix.kernels.core.special import draw_integer
 from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY
@@ -75,4 +75,4 @@ def sort_together(key, index, sign):
     for end in range(key.shape[0] - 1, 0, -1):
         key[0], key[end] = key[end], key[0]
         index[0], index[end] = index[end], index[0]
-        sift_down(key, index, sign, variable(0), end)
+        sift_down(key, index, sign, 0, end)

@@ -11,7 +11,7 @@ import math
 
 from nrmmix.kernels.core.clusters import copy_column, drop_cluster, empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.jit import inlined, kernel, variable
+from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, with_factor
 from nrmmix.kernels.core.state import (
@@ -61,7 +61,7 @@ def fill_part(data, side, column, members, part, i, j, which, without):
 def start_part(data, state, reach, part, i):
     empty_column(data, state.side, part)
     empty_part(reach, part)
-    enter_part(data, state, reach, part, i, variable(1))
+    enter_part(data, state, reach, part, i, 1)
 
 
 @kernel
@@ -74,8 +74,8 @@ def enter_part(data, state, reach, part, i, size):
 
 @kernel
 def start_parts(data, state, reach, i, j, sizes):
-    start_part(data, state, reach, variable(FIRST_PART), i)
-    start_part(data, state, reach, variable(SECOND_PART), j)
+    start_part(data, state, reach, FIRST_PART, i)
+    start_part(data, state, reach, SECOND_PART, j)
     sizes[0], sizes[1] = 1, 1
 
 
@@ -99,12 +99,12 @@ def score_own_part(data, state, reach, members, part, i, j, sizes, m, own):
     """state.score[own], where the family cannot take m out of its column to full accuracy."""
     side, out = state.side, state.score
     other = out[1 - own]
-    copy_column(side, side, own, variable(WITHOUT))
-    if not update_column(data, side, variable(WITHOUT), m, -1.0):
-        fill_part(data, side, variable(WITHOUT), members, part, i, j, own, m)
+    copy_column(side, side, own, WITHOUT)
+    if not update_column(data, side, WITHOUT, m, -1.0):
+        fill_part(data, side, WITHOUT, members, part, i, j, own, m)
     for which in range(3):
         out[which] = 0.0
-    score_columns(data, side, state.work, out, variable(3), m, variable(-1))
+    score_columns(data, side, state.work, out, 3, m, -1)
     out[own] = log_part_weight(data, state, reach, own, sizes[own], m, True) + out[WITHOUT]
     out[1 - own] = other
 
@@ -115,7 +115,7 @@ def score_parts(data, state, reach, members, part, i, j, sizes, m, own):
     out = state.score
     for which in range(2):
         out[which] = log_part_weight(data, state, reach, which, sizes[which], m, own == which)
-    score_columns(data, state.side, state.work, out, variable(2), m, own)
+    score_columns(data, state.side, state.work, out, 2, m, own)
     state.num[N_SCORED] += 2
     if own >= 0 and math.isnan(out[own]):
         score_own_part(data, state, reach, members, part, i, j, sizes, m, own)
@@ -134,14 +134,14 @@ def scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, r
             break
         m, own = members[t], part[t]
         score_parts(data, state, reach, members, part, i, j, sizes, m, own)
-        which, log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
+        which, log_odds, p = choose_part(state.score, target[t] if forced else -1, rng)
         log_q, product = with_factor(log_q, product, log_odds, p)
         if which != own:
             part[t] = which
             sizes[own] -= 1
             sizes[which] += 1
             if not update_column(data, side, own, m, -1.0):
-                fill_part(data, side, own, members, part, i, j, own, variable(-1))
+                fill_part(data, side, own, members, part, i, j, own, -1)
             extend_part(data, state, reach, own, m, -1.0)
             weigh_part(state, reach, own, sizes[own])
             enter_part(data, state, reach, which, m, sizes[which])
@@ -153,7 +153,7 @@ def restricted_gibbs(data, state, reach, members, part, target, forced, i, j, si
     """Random allocation, scans, and a last scan whose log probability counts."""
     start_parts(data, state, reach, i, j, sizes)
     for t in range(members.shape[0]):
-        part[t] = draw_integer(variable(2), rng)
+        part[t] = draw_integer(2, rng)
         sizes[part[t]] += 1
         update_column(data, state.side, part[t], members[t], 1.0)
         extend_part(data, state, reach, part[t], members[t], 1.0)
@@ -171,8 +171,8 @@ def sequential_allocation(data, state, reach, members, part, target, forced, i, 
     log_q, product = 0.0, 1.0
     for t in range(members.shape[0]):
         m = members[t]
-        score_parts(data, state, reach, members, part, i, j, sizes, m, variable(-1))
-        part[t], log_odds, p = choose_part(state.score, target[t] if forced else variable(-1), rng)
+        score_parts(data, state, reach, members, part, i, j, sizes, m, -1)
+        part[t], log_odds, p = choose_part(state.score, target[t] if forced else -1, rng)
         log_q, product = with_factor(log_q, product, log_odds, p)
         sizes[part[t]] += 1
         enter_part(data, state, reach, part[t], m, sizes[part[t]])
@@ -187,7 +187,7 @@ def log_split_ratio(data, state, stat, reach, first, second, n_first, n_second, 
     """
     return (
         log_split_weight(data, state, reach, first, second, n_first, n_second, others) + marginal_column(data, stat, first)
-        + marginal_column(data, stat, second) - marginal_column(data, state.side, variable(WHOLE))
+        + marginal_column(data, stat, second) - marginal_column(data, state.side, WHOLE)
     )
 
 
@@ -195,8 +195,8 @@ def log_split_ratio(data, state, stat, reach, first, second, n_first, n_second, 
 def part_clusters(state, reach, members, part, sizes, k, j):
     """The two parts become clusters: the first in the place of k, the second, which j began, a new one."""
     K = state.num[N_CLUSTERS]
-    copy_column(state.side, state.stat, variable(FIRST_PART), k)
-    copy_column(state.side, state.stat, variable(SECOND_PART), K)
+    copy_column(state.side, state.stat, FIRST_PART, k)
+    copy_column(state.side, state.stat, SECOND_PART, K)
     state.size[k], state.size[K] = sizes[0], sizes[1]
     state.num[N_CLUSTERS] = K + 1
     state.labels[j] = K
@@ -210,7 +210,7 @@ def part_clusters(state, reach, members, part, sizes, k, j):
 @kernel
 def join_clusters(state, k, other):
     """Both become cluster k."""
-    copy_column(state.side, state.stat, variable(WHOLE), k)
+    copy_column(state.side, state.stat, WHOLE, k)
     state.size[k] += state.size[other]
     for m in range(state.labels.shape[0]):
         if state.labels[m] == other:
@@ -236,10 +236,10 @@ def propose(data, state, memory, rng):
     side, reach = state.side, memory.floats.reshape((REACH, state.log_K_sum.shape[1]))
     if not splits:
         # the probability of the split that would undo it is at most 1: most merges are refused without it
-        copy_column(state.stat, side, k_i, variable(WHOLE))
+        copy_column(state.stat, side, k_i, WHOLE)
         for m in range(n):
             if state.labels[m] == k_j:
-                update_column(data, side, variable(WHOLE), m, 1.0)
+                update_column(data, side, WHOLE, m, 1.0)
                 state.num[N_SCORED] += 1  # as much work
         log_split = log_split_ratio(data, state, state.stat, state.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
         if not -log_split > log_uniform:
@@ -261,8 +261,8 @@ def propose(data, state, memory, rng):
     else:
         log_q = restricted_gibbs(data, state, reach, members, part, target, not splits, i, j, sizes, int(memory.option[1]), rng)
     if splits:
-        copy_column(state.stat, side, k_i, variable(WHOLE))
-        log_split = log_split_ratio(data, state, side, reach, variable(FIRST_PART), variable(SECOND_PART), sizes[0], sizes[1], K)
+        copy_column(state.stat, side, k_i, WHOLE)
+        log_split = log_split_ratio(data, state, side, reach, FIRST_PART, SECOND_PART, sizes[0], sizes[1], K)
     if not exceeds(memory, SPLIT if splits else MERGE, log_split - log_q if splits else log_q - log_split, log_uniform):
         return
     state.num[N_MOVED] += sizes[1]

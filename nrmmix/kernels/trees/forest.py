@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.clusters import combine_columns, copy_column, empty_column, marginal_column, score_columns, update_column
-from nrmmix.kernels.core.jit import inlined, kernel, variable
+from nrmmix.kernels.core.jit import inlined, kernel
 
 SIDE = 3
 GUIDE = 2  # numbers of the guide
@@ -203,7 +203,7 @@ def load(data, side, forest, v, column):
         empty_column(data, side, column)
         update_column(data, side, column, v, 1.0)
     else:
-        copy_column(forest.bank[v - n], side, variable(0), column)
+        copy_column(forest.bank[v - n], side, 0, column)
 
 
 @kernel
@@ -216,7 +216,7 @@ def load_union(data, side, forest, a, b, column):
     if b < n:
         update_column(data, side, column, b, 1.0)
     else:
-        combine_columns(data, forest.bank[b - n], side, variable(0), column)
+        combine_columns(data, forest.bank[b - n], side, 0, column)
 
 
 @kernel
@@ -233,8 +233,8 @@ def plant_leaf(data, side, forest, i):
     if data.rows.missing.shape[0] == 0:
         forest.log_h[i] = forest.guide[0] + forest.log_grown[1] + data.log_prior_predictive[i]
     else:  # cells that are drawn count in marginals, not in scores
-        load(data, side, forest, i, variable(0))
-        forest.log_h[i] = log_h_of(data, side, forest, variable(1), variable(0))
+        load(data, side, forest, i, 0)
+        forest.log_h[i] = log_h_of(data, side, forest, 1, 0)
     forest.log_phi[i] = forest.log_h[i]
 
 
@@ -249,8 +249,8 @@ def plant_leaves(data, side, forest):
 @kernel
 def log_union(data, side, forest, a, b):
     """log phi of the leaves of two nodes as one cluster."""
-    load_union(data, side, forest, a, b, variable(0))
-    return log_h_of(data, side, forest, forest.count[a] + forest.count[b], variable(0))
+    load_union(data, side, forest, a, b, 0)
+    return log_h_of(data, side, forest, forest.count[a] + forest.count[b], 0)
 
 
 @kernel
@@ -262,10 +262,10 @@ def log_union_with(data, side, work, forest, v, i):
     out = work[work.shape[0] - 1]
     out[0] = forest.log_h[v] + forest.log_grown[c + 1] - forest.log_grown[c]
     if v < n:
-        load(data, side, forest, v, variable(0))
-        score_columns(data, side, work, out, variable(1), i, variable(-1))
+        load(data, side, forest, v, 0)
+        score_columns(data, side, work, out, 1, i, -1)
     else:
-        score_columns(data, forest.bank[v - n], work, out, variable(1), i, variable(-1))
+        score_columns(data, forest.bank[v - n], work, out, 1, i, -1)
     return out[0]
 
 
@@ -287,8 +287,8 @@ def refresh_node(data, side, forest, v):
     left, right = forest.left[v], forest.right[v]
     column = forest.bank[v - data.group.shape[0]]
     forest.count[v] = forest.count[left] + forest.count[right]
-    load_union(data, column, forest, left, right, variable(0))
-    forest.log_h[v] = log_h_of(data, column, forest, forest.count[v], variable(0))
+    load_union(data, column, forest, left, right, 0)
+    forest.log_h[v] = log_h_of(data, column, forest, forest.count[v], 0)
     weigh_tree(forest, v)
 
 
@@ -306,7 +306,7 @@ def refresh_tree(data, side, forest, root, statistics):
         elif statistics:
             refresh_node(data, side, forest, v)
         else:
-            forest.log_h[v] = log_h_of(data, forest.bank[v - n], forest, forest.count[v], variable(0))
+            forest.log_h[v] = log_h_of(data, forest.bank[v - n], forest, forest.count[v], 0)
             weigh_tree(forest, v)
         v = following(forest, v, root)
 
@@ -368,13 +368,13 @@ def insert_leaf(data, side, work, forest, root, i):
         child = nearer_child(forest, v, i, log_left, log_right)
         if child < 0:
             break
-        update_column(data, forest.bank[v - n], variable(0), i, 1.0)
+        update_column(data, forest.bank[v - n], 0, i, 1.0)
         forest.count[v] += 1
         forest.log_h[v] = log_h
         log_h = log_left if child == forest.left[v] else log_right
         v = child
     new = grow_above(forest, v, i, log_h)
-    load_union(data, forest.bank[new - n], forest, v, i, variable(0))
+    load_union(data, forest.bank[new - n], forest, v, i, 0)
     return weigh_path(forest, new)
 
 
@@ -384,7 +384,7 @@ def insert_tree(data, side, forest, root, x):
     if root < 0:
         return x
     n, more = data.group.shape[0], forest.count[x]
-    whole, first, second = variable(0), variable(1), variable(2)  # columns: v with x, its left and its right child with x
+    whole, first, second = 0, 1, 2  # columns: v with x, its left and its right child with x
     load_union(data, side, forest, root, x, whole)
     v, log_h = root, log_h_of(data, side, forest, forest.count[root] + more, whole)
     while v >= n:
@@ -396,7 +396,7 @@ def insert_tree(data, side, forest, root, x):
         child = nearer_child(forest, v, x, log_left, log_right)
         if child < 0:
             break
-        copy_column(side, forest.bank[v - n], whole, variable(0))
+        copy_column(side, forest.bank[v - n], whole, 0)
         forest.count[v] += more
         forest.log_h[v] = log_h
         if child == left:
@@ -405,7 +405,7 @@ def insert_tree(data, side, forest, root, x):
             log_h, whole, second = log_right, second, whole
         v = child
     new = grow_above(forest, v, x, log_h)
-    copy_column(side, forest.bank[new - n], whole, variable(0))
+    copy_column(side, forest.bank[new - n], whole, 0)
     return weigh_path(forest, new)
 
 

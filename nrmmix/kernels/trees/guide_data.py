@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, update_column
 from nrmmix.kernels.core.entry import MARGINAL_T, SCORE_T, call_empty, call_update, entry
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DONE, EMPTY, N_CLUSTERS, UPDATE, Data
 
 POSTERIOR, GUIDE = 0, 1  # rows of Data.guide: the last block is silent, or speaks
@@ -53,6 +53,6 @@ def refresh_guide(data, state):
 def fill_log_guide(wide, side):
     """log p(y_i, x_i) by the guide; the first column of `side` is lost."""
     for i in range(wide.group.shape[0]):
-        empty_column(wide, side, variable(0))
-        update_column(wide, side, variable(0), i, 1.0)
-        wide.log_guide[i] = marginal_column(wide, side, variable(0))
+        empty_column(wide, side, 0)
+        update_column(wide, side, 0, i, 1.0)
+        wide.log_guide[i] = marginal_column(wide, side, 0)

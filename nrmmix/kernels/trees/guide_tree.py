@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.clusters import update_column
-from nrmmix.kernels.core.jit import inlined, kernel, variable
+from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.state import GIVE_UP, HALT, HEED_EVERY, Data, Rows
 from nrmmix.kernels.trees.forest import grow_above, join, load_union, log_d, log_union_with, plant_leaves
 
@@ -88,12 +88,12 @@ def sink(data, side, work, forest, root, i):
         if log_d > max(0.0, forest.log_h[left] + forest.log_h[right] - forest.log_h[v]):
             break
         goes_left = log_left - BALANCE * math.log(forest.count[left]) >= log_right - BALANCE * math.log(forest.count[right])
-        update_column(data, forest.bank[v - n], variable(0), i, 1.0)
+        update_column(data, forest.bank[v - n], 0, i, 1.0)
         forest.count[v] += 1
         forest.log_h[v] = log_h
         v, log_h = (left, h_left) if goes_left else (right, h_right)
     new = grow_above(forest, v, i, log_h)
-    load_union(data, forest.bank[new - n], forest, v, i, variable(0))
+    load_union(data, forest.bank[new - n], forest, v, i, 0)
     return new if v == root else root
 
 

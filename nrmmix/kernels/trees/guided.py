@@ -20,10 +20,10 @@ import math
 
 from nrmmix.kernels.core.clusters import affinities, combine_columns, copy_column, log_union, marginal_column, update_column
 from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.jit import inlined, kernel, variable
+from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid, with_factor
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY
+from nrmmix.kernels.core.state import DONE, N_CLUSTERS, N_MOVED, N_SCORED, PROPOSED, TALLY, TUNING
 from nrmmix.kernels.measure.weights import (
     REACH,
     empty_part,
@@ -57,6 +57,9 @@ CORE = 8  # members of each part from which a split by a scan sets out
 # into blocks twice that), an affinity that is found with many at once, a level of the guide tree that an observation descends; and for a
 # union's statistics and log marginal 8, and 3 for each row of statistics.
 WORK_OF_MEMBER, WORK_OF_AFFINITY, WORK_OF_LEVEL = 33, 12, 65
+WANTED_JOINS = 0.7  # clusters that join on average: what rho is adapted to
+ADAPT = 0.05
+LOWEST_LOG_RHO = -60.0
 
 
 @kernel
@@ -110,7 +113,7 @@ def weigh_pairs(wide, state, guide, stat, k, size, marginal, own):
         if not left_out(guide, own, m):
             if not known or math.isnan(odds[m]):
                 alone = marginal_of(wide, state, guide.wide, own) if own >= 0 else marginal
-                union = log_union(wide, stat, k, state.stat, m, state.side, variable(splits.UNION))
+                union = log_union(wide, stat, k, state.stat, m, state.side, splits.UNION)
                 odds[m] = union - alone - marginal_of(wide, state, guide.wide, m)
             odds[m] = log_odds_of(guide, size, state.size[m], odds[m])
     state.num[N_SCORED] += K * (WORK_OF_AFFINITY if known else 8 + 3 * state.stat.shape[0])
@@ -148,10 +151,10 @@ def log_merge_back(wide, state, guide, stat, first, blocks, K):
     """
     total = -math.inf
     for a in range(blocks):
-        log_p = log_pick(wide, state, guide, stat, first + a, guide.size[a], guide.wide_union[a], variable(-1))
+        log_p = log_pick(wide, state, guide, stat, first + a, guide.size[a], guide.wide_union[a], -1)
         for b in range(blocks):
             if b != a:
-                union = log_union(wide, stat, first + a, stat, first + b, state.side, variable(splits.UNION))
+                union = log_union(wide, stat, first + a, stat, first + b, state.side, splits.UNION)
                 affinity = union - guide.wide_union[a] - guide.wide_union[b]
                 log_p += log_sigmoid(log_odds_of(guide, guide.size[a], guide.size[b], affinity))
         total = log_add(total, log_p)
@@ -193,8 +196,8 @@ def into_blocks(data, wide, state, guide, memory, k, count, log_q, rng):
     if gain - log_q + math.log(blocks) - math.log(K - 1 + blocks) <= log_uniform:  # the most that there can be
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return
-    weigh_unions(wide, state, guide, variable(splits.BLOCKS), blocks)
-    log_back = log_merge_back(wide, state, guide, side, variable(splits.BLOCKS), blocks, K)
+    weigh_unions(wide, state, guide, splits.BLOCKS, blocks)
+    log_back = log_merge_back(wide, state, guide, side, splits.BLOCKS, blocks, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return
     for b in range(blocks):
@@ -256,8 +259,8 @@ def set_out(data, state, guide, count, rng):
         high += 1
     start_parts(data, state, guide.reach, member[a], member[b], guide.size)
     guide.part[a], guide.part[b] = 0, 1
-    first, inner = set_core(data, state, guide, a, low, at, variable(0))
-    outer, last = set_core(data, state, guide, b, at + 1, high, variable(1))
+    first, inner = set_core(data, state, guide, a, low, at, 0)
+    outer, last = set_core(data, state, guide, b, at + 1, high, 1)
     while first > 0 or inner + 1 < outer or last < count - 1:  # places first..inner and outer..last are in a part
         nearest, t = -1, -1
         if first > 0:
@@ -271,8 +274,8 @@ def set_out(data, state, guide, count, rng):
             inner = t
         elif t == outer - 1:
             outer = t
-        score_parts(data, state, guide.reach, member, guide.part, member[a], member[b], guide.size, member[t], variable(-1))
-        which, _, _ = choose_part(state.score, variable(-1), rng)
+        score_parts(data, state, guide.reach, member, guide.part, member[a], member[b], guide.size, member[t], -1)
+        which, _, _ = choose_part(state.score, -1, rng)
         enter_part(data, state, guide, t, which)
     return a, b
 
@@ -293,9 +296,10 @@ def run_scans(data, state, guide, count, a, b, forced, scans, rng):
             members[t], part[t] = member[s], guide.part[s]
             target[t] = 0 if state.labels[member[s]] == state.labels[i] else 1
             t += 1
-    for _ in range(scans - 1):
-        scan_parts(data, state, guide.reach, members, part, target, False, i, j, guide.size, rng)
-    return scan_parts(data, state, guide.reach, members, part, target, forced, i, j, guide.size, rng)
+    log_q = 0.0
+    for s in range(scans):
+        log_q = scan_parts(data, state, guide.reach, members, part, target, forced and s == scans - 1, i, j, guide.size, rng)
+    return log_q
 
 
 @kernel
@@ -306,15 +310,15 @@ def by_scan(data, wide, state, guide, memory, k, count, log_q, rng):
     log_uniform = -rng.standard_exponential()
     a, b = set_out(data, state, guide, count, rng)
     log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[splits.SCANS]), rng)
-    copy_column(state.stat, side, k, variable(WHOLE))
-    gain = log_split_ratio(data, state, side, guide.reach, variable(FIRST_PART), variable(SECOND_PART), guide.size[0], guide.size[1], K)
+    copy_column(state.stat, side, k, WHOLE)
+    gain = log_split_ratio(data, state, side, guide.reach, FIRST_PART, SECOND_PART, guide.size[0], guide.size[1], K)
     if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
         return
     for part in range(2):
         guide.union[part] = marginal_column(data, side, FIRST_PART + part)
-    weigh_unions(wide, state, guide, variable(FIRST_PART), variable(2))
-    log_back = log_merge_back(wide, state, guide, side, variable(FIRST_PART), variable(2), K)
+    weigh_unions(wide, state, guide, FIRST_PART, 2)
+    log_back = log_merge_back(wide, state, guide, side, FIRST_PART, 2, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return
     state.num[N_MOVED] += guide.size[1]
@@ -342,19 +346,14 @@ def log_split_back(data, wide, state, guide, scan, scans, rng):
 # ---- proposals
 
 
-@entry(MOVE_T)
-def split(data, state, memory, rng):
-    """Part of a global move: split the cluster that was picked."""
-    guide, wide = splits.guide_of(memory, state), data
-    if is_guided(data):
-        wide = with_blocks(data, data.guide[GUIDE], data.log_guide)
-        data = with_blocks(data, data.guide[POSTERIOR], data.log_prior_predictive)
+@kernel
+def split(data, wide, state, guide, memory, rng):
+    """Split the cluster that was picked."""
     k, log_q = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q]
     if memory.ints[splits.BY_SCAN] != 0:
         by_scan(data, wide, state, guide, memory, k, collect_chosen(state, guide), log_q, rng)
     else:
         into_blocks(data, wide, state, guide, memory, k, grow_chosen(wide, state, guide), log_q, rng)
-    return DONE
 
 
 @kernel
@@ -373,16 +372,12 @@ def join_chosen(state, guide, marginal, wide_marginal):
     guide.marginal[kept], guide.wide[kept] = marginal, wide_marginal
 
 
-@entry(MOVE_T)
-def merge(data, state, memory, rng):
-    """Part of a global move: merge the cluster that was picked with those that are chosen to join it.
+@kernel
+def merge(data, wide, state, guide, memory, rng):
+    """Merge the cluster that was picked with those that are chosen to join it.
 
     Refused as soon as it is clear that it will be: a probability is at most 1.
     """
-    guide, wide = splits.guide_of(memory, state), data
-    if is_guided(data):
-        wide = with_blocks(data, data.guide[GUIDE], data.log_guide)
-        data = with_blocks(data, data.guide[POSTERIOR], data.log_prior_predictive)
     k, blocks, scan = memory.ints[splits.PICKED], memory.ints[splits.JOINED] + 1, memory.ints[splits.BY_SCAN] != 0
     log_q = memory.floats[splits.LOG_Q]
     side, K, chosen = state.side, state.num[N_CLUSTERS], guide.chosen
@@ -390,17 +385,17 @@ def merge(data, state, memory, rng):
     possible = blocks <= (2 if scan else splits.MOST_BLOCKS)
     size, gain = 0, -log_of_numbers(state, K + 1 - blocks, blocks)
     if possible:
-        copy_column(state.stat, side, k, variable(WHOLE))
+        copy_column(state.stat, side, k, WHOLE)
         empty_part(guide.reach, splits.OF_UNION)
         for m in range(K):
             if chosen[m] != 0:
                 if m != k:
-                    combine_columns(data, state.stat, side, m, variable(WHOLE))
+                    combine_columns(data, state.stat, side, m, WHOLE)
                 size += state.size[m]
                 gain -= log_weight_of(data, state, state.size[m], state.log_K_sum[m]) + marginal_of(data, state, guide.marginal, m)
                 add_row(guide.reach[splits.OF_UNION], state.log_K_sum[m], 1.0)
-        marginal = marginal_column(data, side, variable(WHOLE))
-        wide_marginal = marginal_column(wide, side, variable(WHOLE)) if has_locations(state) else marginal
+        marginal = marginal_column(data, side, WHOLE)
+        wide_marginal = marginal_column(wide, side, WHOLE) if has_locations(state) else marginal
         gain += log_weight_of(data, state, size, guide.reach[splits.OF_UNION]) + marginal - math.log(K + 1.0 - blocks)
         possible = gain - log_q > log_uniform
     if possible:
@@ -408,15 +403,14 @@ def merge(data, state, memory, rng):
             if chosen[m] != 0 and m != k:
                 log_other = log_pick(wide, state, guide, state.stat, m, state.size[m], 0.0, m)
                 log_q = log_add(log_q, log_other - math.log(K))
-        gain += log_pick(wide, state, guide, side, variable(WHOLE), size, wide_marginal, variable(-1))
+        gain += log_pick(wide, state, guide, side, WHOLE, size, wide_marginal, -1)
         possible = gain - log_q > log_uniform
     if not possible:
         memory.tally[MERGE * TALLY + PROPOSED] += 1.0
-        return DONE
+        return
     log_back = log_split_back(data, wide, state, guide, scan, int(memory.option[splits.SCANS]), rng)
     if exceeds(memory, MERGE, gain + log_back - log_q, log_uniform):
         join_chosen(state, guide, marginal, wide_marginal)
-    return DONE
 
 
 @kernel
@@ -447,3 +441,35 @@ def pick(wide, state, guide, memory, rng):
     guide.chosen[k] = 1
     memory.ints[splits.PICKED], memory.ints[splits.JOINED], memory.floats[splits.LOG_Q] = k, joined, log_q + math.log(none)
     return joined
+
+
+@kernel
+def adapt(state, memory, guide, joined):
+    """In tuning: log rho goes to where so many clusters join as are wanted."""
+    if state.num[TUNING] != 0:
+        guide.pull[1] = min(max(guide.pull[1] + ADAPT * (WANTED_JOINS - joined), LOWEST_LOG_RHO), 0.0)
+        memory.learnt[splits.LOG_RHO] = guide.pull[1]
+
+
+@kernel
+def split_or_merge(data, wide, state, guide, memory, rng):
+    # the move's part in the next tree
+    state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[splits.LEVELS] / memory.option[splits.REFRESH])
+    joined = pick(wide, state, guide, memory, rng)
+    adapt(state, memory, guide, joined)
+    if joined > 0:
+        merge(data, wide, state, guide, memory, rng)
+    elif state.size[memory.ints[splits.PICKED]] > 1:
+        split(data, wide, state, guide, memory, rng)
+
+
+@entry(MOVE_T)
+def global_move(data, state, memory, rng):
+    """Part of an iteration: a cluster is drawn, and split, or merged with those that join it."""
+    guide = splits.guide_of(memory, state)
+    if is_guided(data):
+        posterior = with_blocks(data, data.guide[POSTERIOR], data.log_prior_predictive)
+        split_or_merge(posterior, with_blocks(data, data.guide[GUIDE], data.log_guide), state, guide, memory, rng)
+    else:
+        split_or_merge(data, data, state, guide, memory, rng)
+    return DONE

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.clusters import attach, copy_column, score_columns, update_column
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, NEED_ROOM
 from nrmmix.kernels.trees.bhc import log_distance
 from nrmmix.kernels.trees.forest import cut_path, insert_leaf, insert_tree, load, log_add, log_d, plant_leaf
@@ -52,7 +52,7 @@ def nearest_to_row(data, state, scratch, i, log_alone, most):
     p = state.score
     for k in range(K):
         p[k] = scratch.log_h[k] + state.log_size[state.size[k]]
-    score_columns(data, state.stat, state.work, p, K, i, variable(-1))
+    score_columns(data, state.stat, state.work, p, K, i, -1)
     best, least = K, math.inf
     for k in range(K):
         d = log_alone + scratch.log_phi[k] - p[k]

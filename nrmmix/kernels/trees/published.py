@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid
 from nrmmix.kernels.core.state import CURSOR, DONE, GIVE_UP, GIVEN_UP, HALT, N_CLUSTERS, N_MOVED, NEED_ROOM
 from nrmmix.kernels.measure.weights import log_cluster
@@ -100,8 +100,8 @@ def propose_split(data, state, memory, forest, scratch, f, log_q, log_uniform, r
     by_rows = memory.option[TREE] == 1.0
     K, whole = scratch.head[TREES], scratch.root[f]
     root, n_old = copy_tree(data, forest, whole, scratch)
-    at, log_p = sample_node(forest, root, variable(0), scratch, variable(-1), rng)
-    blocks, log_s = scatter(data, state, forest, scratch, cut_path(forest, at, scratch.hung), variable(0), rng)
+    at, log_p = sample_node(forest, root, 0, scratch, -1, rng)
+    blocks, log_s = scatter(data, state, forest, scratch, cut_path(forest, at, scratch.hung), 0, rng)
     log_ratio = -forest.log_h[whole] - log_q - log_p - log_s
     moved = 0
     for j in range(blocks):
@@ -110,10 +110,10 @@ def propose_split(data, state, memory, forest, scratch, f, log_q, log_uniform, r
         log_ratio += forest.log_h[scratch.inside[j]]
         moved += forest.count[scratch.inside[j]] if j > 0 else 0
     if log_uniform < log_ratio:  # which the reverse can only lessen
-        log_ratio += log_picks(data, state, forest, scratch, blocks, list_outside(scratch, f, variable(0)))
+        log_ratio += log_picks(data, state, forest, scratch, blocks, list_outside(scratch, f, 0))
     else:
         log_ratio = -math.inf
-    accepted = exceeds(memory, variable(SPLIT), log_ratio, log_uniform)
+    accepted = exceeds(memory, SPLIT, log_ratio, log_uniform)
     if accepted:
         for t in range(n_old):
             release(forest, scratch.old[t])
@@ -149,7 +149,7 @@ def sort_by_first_row(forest, scratch, n_inside):
 @kernel
 def log_split_of_cascade(data, state, forest, scratch, root, first, n_inside, rng):
     """Log probability that a split undoes a cascade: SampleSub of its first node, then new trees of all that came later (equation 12)."""
-    log_q = sample_node(forest, root, variable(0), scratch, first, rng)[1]
+    log_q = sample_node(forest, root, 0, scratch, first, rng)[1]
     for j in range(2, n_inside):
         log_q -= weigh_inside(data, state, forest, scratch, j, scratch.inside[j])
     return log_q
@@ -181,9 +181,9 @@ def log_split_into(data, state, forest, scratch, root, rng):
         if left < 0 and right < 0:
             return -math.inf
         at = forest.left[at] if left < 0 else forest.right[at]
-    log_p = sample_node(forest, root, variable(0), scratch, at, rng)[1]
+    log_p = sample_node(forest, root, 0, scratch, at, rng)[1]
     scratch.block[0], scratch.block[1] = scratch.tag[forest.left[at]], scratch.tag[forest.right[at]]
-    return log_p + scatter(data, state, forest, scratch, cut_path(forest, at, scratch.hung), variable(1), rng)[1]
+    return log_p + scatter(data, state, forest, scratch, cut_path(forest, at, scratch.hung), 1, rng)[1]
 
 
 @kernel
@@ -205,11 +205,11 @@ def join_marked(scratch, f, root, labels):
 def propose_merge(data, state, memory, forest, scratch, f, n_inside, log_q, log_uniform, rng):
     """Propose one tree of cluster f and of those that are marked; whether it is accepted."""
     by_rows = memory.option[TREE] == 1.0
-    n_outside = list_outside(scratch, f, variable(1))
+    n_outside = list_outside(scratch, f, 1)
     if memory.option[FIRST_PICK] == 1.0:
         log_q = log_picks(data, state, forest, scratch, n_inside, n_outside)
     sort_by_first_row(forest, scratch, n_inside)
-    root, first, moved = scratch.inside[0], variable(-1), 0
+    root, first, moved = scratch.inside[0], -1, 0
     log_ratio = -forest.log_h[root] - log_q
     for j in range(1, n_inside):
         log_ratio -= forest.log_h[scratch.inside[j]]
@@ -230,7 +230,7 @@ def propose_merge(data, state, memory, forest, scratch, f, n_inside, log_q, log_
             log_ratio += log_split_into(data, state, forest, scratch, root, rng)
         else:
             log_ratio += log_split_of_cascade(data, state, forest, scratch, root, first, n_inside, rng)
-    accepted = exceeds(memory, variable(MERGE), log_ratio, log_uniform)
+    accepted = exceeds(memory, MERGE, log_ratio, log_uniform)
     if accepted:
         state.num[N_MOVED] += moved
         join_marked(scratch, f, root, scratch.label[: scratch.label.shape[0] if by_rows else 0])
@@ -249,7 +249,7 @@ def propose(data, state, memory, forest, scratch, rng):
     K = scratch.head[TREES]
     f = draw_integer(K, rng)
     log_uniform = -rng.standard_exponential()
-    scratch.inside[0], n_inside = scratch.root[f], variable(1)
+    scratch.inside[0], n_inside = scratch.root[f], 1
     log_q = -math.log(K)
     for k in range(K):
         scratch.mark[k] = 0
@@ -282,7 +282,7 @@ def choose_observations(memory, forest, scratch, rng):
     for k in range(scratch.head[TREES]):
         v = scratch.root[k]
         for _ in range(int(memory.option[DEPTH])):
-            v = sample_node(forest, v, variable(1), scratch, variable(-1), rng)[0]
+            v = sample_node(forest, v, 1, scratch, -1, rng)[0]
         for t in range(leaves(forest, v, scratch.inside)):
             scratch.mark[scratch.inside[t]] = 1
 
@@ -297,7 +297,7 @@ def visit(data, state, forest, scratch, i, rng):
     rest = detach(data, state.side, forest, scratch.root[k], i)
     scratch.root[k] = rest if rest >= 0 else scratch.root[last]  # as the last cluster takes the place of one left empty
     new = state.labels[i]
-    tree = scratch.root[new] if state.size[new] > 1 else variable(-1)
+    tree = scratch.root[new] if state.size[new] > 1 else -1
     scratch.root[new] = insert_leaf(data, state.side, state.work, forest, tree, i)
     scratch.head[TREES] = state.num[N_CLUSTERS]
     return DONE

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.clusters import copy_column
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import exp_any
 from nrmmix.kernels.core.state import N_CLUSTERS, N_SCORED
 from nrmmix.kernels.measure.weights import weigh
@@ -133,7 +133,7 @@ def grown_again(data, state, forest, scratch, root):
     for t in range(leaves(forest, root, scratch.node)):
         scratch.tag[scratch.node[t]] = 1
     release_tree(forest, root)
-    new = variable(-1)
+    new = -1
     for i in range(n):
         if scratch.tag[i] == 1:
             new = insert_leaf(data, state.side, state.work, forest, new, i)
@@ -205,7 +205,7 @@ def scatter(data, state, forest, scratch, count, forced, rng):
     Where it is forced, subtrees go to the block that their tag names; blocks have theirs in scratch.block.
     """
     scratch.inside[0], scratch.inside[1] = scratch.hung[0], scratch.hung[1]
-    blocks, log_q = variable(2), 0.0
+    blocks, log_q = 2, 0.0
     for t in range(2, count):
         x = scratch.hung[t]
         total = weigh_inside(data, state, forest, scratch, blocks, x)
@@ -244,7 +244,7 @@ def copy_tree(data, forest, root, scratch):
             new = take_node(forest)
             adopt(forest, new, scratch.tag[forest.left[v]], scratch.tag[forest.right[v]])
             forest.log_h[new], forest.log_phi[new] = forest.log_h[v], forest.log_phi[v]
-            copy_column(forest.bank[v - n], forest.bank[new - n], variable(0), variable(0))
+            copy_column(forest.bank[v - n], forest.bank[new - n], 0, 0)
             scratch.tag[v] = new
             scratch.old[count] = v
             count += 1

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.clusters import combine_columns, copy_column
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import TALLY
 from nrmmix.kernels.measure.weights import REACH
 from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, log_add, log_h_of
@@ -52,7 +52,9 @@ class Guide(NamedTuple):
 # option
 GLOBAL_MOVES, DEPTH, SCANS, REFRESH, ETA, START_CLUSTER, START_SIGMA = 0, 1, 2, 3, 4, 5, 6
 SHARE = 7  # of the global moves that split by a scan
-PLANT, SPLIT_PART, MERGE_PART, LOCAL = 8, 9, 10, 11  # addresses of the entry points of its parts: each is compiled alone
+PLANT, GLOBAL, LOCAL = 8, 9, 10  # addresses of the entry points of its parts: each is compiled alone
+# learnt: the guide's constants, log rho, and the guide tree's number and age
+GUIDE_CLUSTER, GUIDE_SIGMA, LOG_RHO, TREE = 0, 1, 2, 3
 # Memory.ints begins with the number of the tree in the scratch; the leaves that local moves visit, and whether they are on the way; the
 # cluster that a global move picked, how many join it, and the way of a split; the sum of the depths of the tree's leaves.  Memory.floats
 # begins with the log probability of the pick.
@@ -69,13 +71,19 @@ def scratch_size(n, n_stat, width, P):
 
 
 @kernel
+def place_of_order(n):
+    """Where `order` of the `GuideTree` begins, its leaves from left to right."""
+    return WORDS + 9 * n + 1
+
+
+@kernel
 def guide_of(memory, state):
     """The move's scratch, divided."""
     n, n_stat, P = state.labels.shape[0], state.stat.shape[0], state.log_K_sum.shape[1]
-    m, t = 4 * n + 2 + n * n_stat, 9 * n + 1  # of the forest
+    m, t = 4 * n + 2 + n * n_stat, place_of_order(n)  # of the forest
     grown = NUMBERS + n + 2
-    floats, ints = memory.floats[grown + m :], memory.ints[WORDS + t :]
-    forest = forest_of(memory.floats[grown : grown + m], memory.ints[WORDS : WORDS + t], memory.floats[NUMBERS:grown], n, n_stat)
+    floats, ints = memory.floats[grown + m :], memory.ints[t:]
+    forest = forest_of(memory.floats[grown : grown + m], memory.ints[WORDS:t], memory.floats[NUMBERS:grown], n, n_stat)
     tree = GuideTree(
         ints[:n], ints[n : 2 * n], floats[:n], ints[2 * n : 3 * n], ints[3 * n : 4 * n], ints[4 * n : 5 * n + 1],
         ints[5 * n + 1 : 6 * n + 2],
@@ -144,11 +152,11 @@ def open_block(data, side, guide, b, v):
 def weigh_blocks(data, side, guide, blocks, v):
     """guide.weight[:blocks] = -log d of the blocks and node v, whose statistics come into column MOVING; 0 behind them for a new block."""
     forest = guide.forest
-    load(data, side, forest, v, variable(MOVING))
+    load(data, side, forest, v, MOVING)
     for b in range(blocks):
-        copy_column(side, side, BLOCKS + b, variable(UNION))
-        combine_columns(data, side, side, variable(MOVING), variable(UNION))
-        guide.union[b] = log_h_of(data, side, forest, guide.size[b] + forest.count[v], variable(UNION))
+        copy_column(side, side, BLOCKS + b, UNION)
+        combine_columns(data, side, side, MOVING, UNION)
+        guide.union[b] = log_h_of(data, side, forest, guide.size[b] + forest.count[v], UNION)
         guide.weight[b] = guide.union[b] - guide.phi[b] - forest.log_phi[v]
     guide.weight[blocks] = 0.0
 
@@ -177,10 +185,10 @@ def stoc_insert(data, side, guide, blocks, v, wanted, rng):
                 break
     log_p = guide.weight[b]
     if b == blocks:
-        copy_column(side, side, variable(MOVING), BLOCKS + b)
+        copy_column(side, side, MOVING, BLOCKS + b)
         guide.size[b], guide.phi[b] = guide.forest.count[v], guide.forest.log_phi[v]
     else:
-        combine_columns(data, side, side, variable(MOVING), BLOCKS + b)
+        combine_columns(data, side, side, MOVING, BLOCKS + b)
         guide.phi[b] = log_add(guide.union[b], guide.phi[b] + guide.forest.log_phi[v])
         guide.size[b] += guide.forest.count[v]
     return b, log_p
@@ -197,10 +205,10 @@ def climb(data, side, guide, v, count, block_of, rng):
     forced = block_of.shape[0] > 0
     first = first_place(guide, v, count)
     middle, last = first + forest.count[forest.left[v]], first + forest.count[v]
-    open_block(data, side, guide, variable(0), forest.left[v])
-    open_block(data, side, guide, variable(1), forest.right[v])
-    mark(guide, first, middle, variable(0))
-    mark(guide, middle, last, variable(1))
+    open_block(data, side, guide, 0, forest.left[v])
+    open_block(data, side, guide, 1, forest.right[v])
+    mark(guide, first, middle, 0)
+    mark(guide, middle, last, 1)
     if forced:
         block_of[guide.owner[forest.left[v]]] = 0
         block_of[guide.owner[forest.right[v]]] = 1

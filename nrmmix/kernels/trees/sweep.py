@@ -19,7 +19,6 @@ from nrmmix.kernels.core.state import (
     GIVEN_UP,
     HALT,
     N_CLUSTERS,
-    N_SCORED,
     NEED_ROOM,
     SIGMA,
     TUNING,
@@ -29,14 +28,9 @@ from nrmmix.kernels.measure.weights import typical_log_weight
 from nrmmix.kernels.trees import splits
 from nrmmix.kernels.trees.guide_data import GUIDE, fill_log_guide, is_guided, refresh_guide, with_blocks
 from nrmmix.kernels.trees.guide_tree import ORDERS, plant_guide_tree, sample_range, shuffle, without_drawn_cells
-from nrmmix.kernels.trees.guided import WORK_OF_LEVEL, pick
+from nrmmix.kernels.trees.splits import GUIDE_CLUSTER, GUIDE_SIGMA, LOG_RHO, TREE
 
-# learnt: the guide's constants, log rho, and the guide tree's number and age
-GUIDE_CLUSTER, GUIDE_SIGMA, LOG_RHO, TREE = 0, 1, 2, 3
 AGES = 2**16  # learnt[TREE] = number * AGES + age, in iterations
-WANTED_JOINS = 0.7  # clusters that join on average: what rho is adapted to
-ADAPT = 0.05
-LOWEST_LOG_RHO = -60.0
 
 
 @kernel
@@ -103,17 +97,9 @@ def begin(data, state, memory, rng):
     return DONE
 
 
-@kernel
-def adapt(state, memory, guide, joined):
-    """In tuning: log rho goes to where so many clusters join as are wanted."""
-    if state.num[TUNING] != 0:
-        guide.pull[1] = min(max(guide.pull[1] + ADAPT * (WANTED_JOINS - joined), LOWEST_LOG_RHO), 0.0)
-        memory.learnt[LOG_RHO] = guide.pull[1]
-
-
 @entry(MOVE_T)
 def tree_guided(data, state, memory, rng):
-    """One iteration; `option` as in `splits`, `learnt` as above."""
+    """One iteration; `option` and `learnt` as in `splits`."""
     n, moves = state.labels.shape[0], int(memory.option[splits.GLOBAL_MOVES])
     if n < 2:
         return DONE
@@ -121,20 +107,11 @@ def tree_guided(data, state, memory, rng):
         if call_move(int(memory.option[splits.PLANT]), data, state, memory, rng) == GIVEN_UP:
             return GIVEN_UP
         state.num[CURSOR] = 1
-    guide, wide = splits.guide_of(memory, state), data
-    if is_guided(data):
-        wide = with_blocks(data, data.guide[GUIDE], data.log_guide)
     if memory.ints[splits.IS_LOCAL] == 0:
         while state.num[CURSOR] <= moves:
             if state.num[N_CLUSTERS] > state.size.shape[0] - 3 - splits.MOST_BLOCKS:
                 return NEED_ROOM
-            # each move's part in the next tree
-            state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[splits.LEVELS] / memory.option[splits.REFRESH])
-            joined = pick(wide, state, guide, memory, rng)
-            adapt(state, memory, guide, joined)
-            part = splits.MERGE_PART if joined > 0 else splits.SPLIT_PART
-            if joined > 0 or state.size[memory.ints[splits.PICKED]] > 1:
-                call_move(int(memory.option[part]), data, state, memory, rng)
+            call_move(int(memory.option[splits.GLOBAL]), data, state, memory, rng)
             if state.num[HALT] == GIVE_UP:
                 return GIVEN_UP
             state.num[CURSOR] += 1
@@ -144,6 +121,7 @@ def tree_guided(data, state, memory, rng):
         memory.floats[splits.LOCAL_OPTION] = memory.ints[splits.LAST_LEAF] - memory.ints[splits.FIRST_LEAF]
         memory.floats[splits.LOCAL_OPTION + 1] = 1.0
     option, tally = memory.floats[splits.LOCAL_OPTION : splits.LOCAL_TALLY], memory.floats[splits.LOCAL_TALLY : splits.NUMBERS]
-    visited = guide.tree.order[memory.ints[splits.FIRST_LEAF] : memory.ints[splits.LAST_LEAF]]
+    order = splits.place_of_order(n)
+    visited = memory.ints[order + memory.ints[splits.FIRST_LEAF] : order + memory.ints[splits.LAST_LEAF]]
     local = Memory(option, memory.learnt, tally, memory.floats, visited)
     return call_move(int(memory.option[splits.LOCAL]), data, state, local, rng)

@@ -90,7 +90,7 @@ class TreeGuided(Move):
         mass, sigma, tau = (float(start.hyper[place]) for place in (layout.MASS, layout.SIGMA, layout.TAU))
         # the guide's constants without tuning: u is about n
         log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)
-        parts = (sweep.begin, guided.split, guided.merge, gibbs.gibbs)
+        parts = (sweep.begin, guided.global_move, gibbs.gibbs)
         return (
             float(self.global_moves), float(self.depth), float(self.scans), float(self.refresh or max(LEAST_REFRESH, model.n_obs)),
             self.eta, log_cluster, sigma, self.scan_share, *(float(part.address) for part in parts),
@@ -104,9 +104,9 @@ class TreeGuided(Move):
         return ScratchSize(*splits.scratch_size(model.n_obs, n_stat, width, P), side=splits.SIDE, guide=True)
 
     def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
-        tree = learnt[sweep.TREE]
+        tree = learnt[splits.TREE]
         return bool(
-            learnt[sweep.GUIDE_SIGMA] < 1 and sweep.LOWEST_LOG_RHO <= learnt[sweep.LOG_RHO] <= 0
+            learnt[splits.GUIDE_SIGMA] < 1 and guided.LOWEST_LOG_RHO <= learnt[splits.LOG_RHO] <= 0
             and (tree == 0 or (tree == math.floor(tree) and 1 <= tree // sweep.AGES <= guide_tree.ORDERS))
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from nrmmix.kernels.core.clusters import empty_column, relocate
 from nrmmix.kernels.core.entry import call_density, call_sample, call_score
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import ACCEPTED, DENSITY, N_CLUSTERS, N_MOVED, REDRAW, SAMPLE, SCORE, Rows
 from nrmmix.kernels.moves.algorithm8 import redraw_column
 from nrmmix.kernels.moves.imputation import redraw_cells
@@ -97,7 +97,7 @@ def add_densities(data, state, p, count, i):
         if block[REDRAW] == 0:
             call_density(block[DENSITY], rows, state.theta, state.work, p, block, count, i)
         else:
-            call_score(block[SCORE], rows, state.stat, state.work, p, block, count, i, variable(-1))
+            call_score(block[SCORE], rows, state.stat, state.work, p, block, count, i, -1)
 
 
 @kernel

@@ -8,7 +8,7 @@ projection and members by their own: nothing is known of the probability of such
 from __future__ import annotations
 
 from nrmmix.kernels.core.clusters import empty_column, score_columns, update_column
-from nrmmix.kernels.core.jit import fast, kernel, variable
+from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import BAD_ROW, BROKEN, DONE, GIVE_UP, GIVEN_UP, HALT, INPUT, N_CLUSTERS, N_SCORED
 from nrmmix.kernels.moves.shared import random_subset, sort_together
@@ -54,12 +54,12 @@ def markov_scan(data, state, members, weight, rng):
     for t in range(members.shape[0] - 2):
         if state.num[HALT] == GIVE_UP:
             return GIVEN_UP
-        empty_column(data, state.side, variable(0))
-        update_column(data, state.side, variable(0), members[t], 1.0)
+        empty_column(data, state.side, 0)
+        update_column(data, state.side, 0, members[t], 1.0)
         left = members.shape[0] - t - 1
         for s in range(left):
             out[0] = 0.0
-            score_columns(data, state.side, state.work, out, variable(1), members[t + 1 + s], variable(-1))
+            score_columns(data, state.side, state.work, out, 1, members[t + 1 + s], -1)
             weight[s] = out[0]
         state.num[N_SCORED] += left
         s = draw_index(weight, left, rng.random())

@@ -17,7 +17,7 @@ import math
 
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.entry import MOVE_T, entry
-from nrmmix.kernels.core.jit import kernel, variable
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import (
     BAD_ROW,
@@ -254,7 +254,7 @@ def finish(data, state, memory, plan, is_within, rng):
             value = 0.0 if K == 1 or state.log_next[K - 1] > -math.inf else -math.inf  # whether the prior allows so many
         elif memory.option[TABLE] == 0.0:
             value = log_ratio(data, state, memory, plan, K)
-        accepted = exceeds(memory, variable(0), value, -rng.standard_exponential())
+        accepted = exceeds(memory, 0, value, -rng.standard_exponential())
     else:
         memory.tally[PROPOSED] += 1.0
         memory.tally[SKIPPED] += 1.0

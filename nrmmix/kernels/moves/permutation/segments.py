@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.clusters import copy_column, empty_column, marginal_column, score_columns, update_column
-from nrmmix.kernels.core.jit import fast, kernel, variable
+from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_index, draw_share, exp_any, log1p_pos, log_pos, to_shares
 from nrmmix.kernels.core.state import BAD_ROW, BROKEN, CURSOR, DONE, GIVE_UP, GIVEN_UP, HALT, N_SCORED, NEED_ROOM
 
@@ -56,7 +56,7 @@ def scan_from(data, state, plan, r):
     i, out = plan.order[r], state.score
     for s in range(r):
         out[s] = 0.0
-    score_columns(data, state.side, state.work, out, r, i, variable(-1))
+    score_columns(data, state.side, state.work, out, r, i, -1)
     state.num[N_SCORED] += r
     extend_scan(F, follow, rest, out, r)
     empty_column(data, state.side, r)
@@ -96,7 +96,7 @@ def extend(data, state, plan, r):
     else:
         for k in range(L):
             out[k] = 0.0
-        score_columns(data, state.stat, state.work, out, L, i, variable(-1))
+        score_columns(data, state.stat, state.work, out, L, i, -1)
         for k in range(L):
             plan.base[k] += out[k] - data.log_prior_predictive[i]
     if plan.scan.shape[0] > 0:
