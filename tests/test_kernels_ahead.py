@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.processes import subprocess_of
 
-from nrmmix.kernels import ahead
-from nrmmix.kernels.ahead import Claims, Needed, Team, helped
+from nrmmix.kernels.compiler import ahead
+from nrmmix.kernels.compiler.ahead import Claims, Needed, Team, helped
 from nrmmix.kernels.core import jit
 
 compiled = pytest.mark.skipif(not jit.ROOTS_ONLY, reason="kernels are not compiled in our way")
@@ -22,7 +22,8 @@ import nrmmix as nm
 from nrmmix.inference.mcmc.cycle import kernels_of
 from nrmmix.inference.methods import method_of
 from nrmmix.kernels import chain
-from nrmmix.kernels.core import backend, entry
+from nrmmix.kernels.compiler import backend
+from nrmmix.kernels.core import entry
 from nrmmix.kernels.moves import gibbs
 
 asked = []
@@ -68,9 +69,9 @@ def test_each_kernel_is_compiled_by_one_process(tmp_path):
     script = """
 import json, os, sys, time
 from pathlib import Path
-from nrmmix.kernels import ahead
+from nrmmix.kernels.compiler import ahead
 from nrmmix.kernels.core import covariates
-from nrmmix.kernels.ahead import Claims, Needed, helped
+from nrmmix.kernels.compiler.ahead import Claims, Needed, helped
 
 needed = [Needed("nrmmix.kernels.core.covariates", name) for name in sys.argv[1:]]
 with helped(lambda: needed[1:], 2, print):
@@ -144,7 +145,7 @@ def test_a_kernel_that_a_helper_cannot_compile_is_left_to_who_needs_it(tmp_path)
 def test_a_helper_ends_with_the_process_that_it_helps(tmp_path):
     script = f"""
 import os, sys
-from nrmmix.kernels.ahead import Needed, Team
+from nrmmix.kernels.compiler.ahead import Needed, Team
 team = Team({str(tmp_path)!r}, [Needed("time", "sleep")] * 3, 1)
 print(team.helpers[0].pid, flush=True)
 os._exit(0)
@@ -174,7 +175,7 @@ def test_helpers_are_no_more_than_wanted_and_needed(processes, cores, monkeypatc
 def test_what_is_ready_is_not_compiled(tmp_path):
     """Loaded, or on disk, by the same signature; not by another."""
     script = """
-from nrmmix.kernels.ahead import Needed
+from nrmmix.kernels.compiler.ahead import Needed
 from nrmmix.kernels.core import covariates
 from nrmmix.kernels.core.entry import START_T
 from nrmmix.kernels import chain
@@ -191,7 +192,7 @@ print(root._replace(types=START_T).is_ready(), one._replace(module="no_such_modu
 
 def test_no_folder_is_no_reason_to_fail(tmp_path):
     script = """
-from nrmmix.kernels import ahead
+from nrmmix.kernels.compiler import ahead
 from nrmmix.kernels.core import covariates
 with ahead.helped(lambda: [], 2, lambda seconds: None):
     print(covariates.box.address != 0)

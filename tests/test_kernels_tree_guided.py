@@ -376,8 +376,8 @@ def test_going_on_is_as_if_the_chain_had_never_stopped(name, y, tmp_path):
 
 
 @pytest.mark.parametrize(("place", "value"), [
-    (tree_splits.GUIDE_SIGMA, 1.0), (tree_splits.LOG_RHO, 0.1), (tree_splits.LOG_RHO, -100.0), (tree_splits.TREE, -1.0), (tree_splits.TREE, 3.0),
-    (tree_splits.TREE, tree_cycle.AGES + 0.5), (tree_splits.TREE, 2.0**60),
+    (tree_splits.GUIDE_SIGMA, 1.0), (tree_splits.LOG_RHO, 0.1), (tree_splits.LOG_RHO, -100.0), (tree_splits.TREE, -1.0),
+    (tree_splits.TREE, 3.0), (tree_splits.TREE, tree_cycle.AGES + 0.5), (tree_splits.TREE, 2.0**60),
 ])
 def test_what_a_file_cannot_say(place, value):
     model = mixture(10, 1)

@@ -14,7 +14,7 @@ from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.inference.method import Method
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import predictive
-from nrmmix.kernels.ahead import Needed
+from nrmmix.kernels.compiler.ahead import Needed
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import ENTER_T, LOAD_T, RUN_T, START_T, WEIGHTS_T, listed

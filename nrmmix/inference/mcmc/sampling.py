@@ -28,7 +28,7 @@ from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.ahead import helped
+from nrmmix.kernels.compiler.ahead import helped
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD

@@ -17,10 +17,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nrmmix.kernels.ahead import wait_for
+from nrmmix.kernels.compiler.ahead import wait_for
+from nrmmix.kernels.compiler.structs import as_entries_take, given_to_entry
 from nrmmix.kernels.core.jit import FAST, JIT, callback, on_disk
 from nrmmix.kernels.core.state import Data, Memory, Program, Rows, State
-from nrmmix.kernels.core.structs import as_entries_take, given_to_entry
 
 _f8, _i8 = types.float64, types.int64
 _F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))

@@ -8,7 +8,7 @@ from typing import Any
 from numba import cfunc, config, njit
 
 try:
-    from nrmmix.kernels.core import backend
+    from nrmmix.kernels.compiler import backend
 
     FITS = backend.fits_numba()
 except (ImportError, AttributeError):  # another numba than those that it knows

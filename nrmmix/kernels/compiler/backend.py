@@ -32,9 +32,9 @@ from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.sigutils import normalize_signature
 
-from nrmmix.kernels.ahead import wait_for
-from nrmmix.kernels.core import pipeline, structs
-from nrmmix.kernels.core.pipeline import KernelCompiler
+from nrmmix.kernels.compiler import lowering, pipeline, structs
+from nrmmix.kernels.compiler.ahead import wait_for
+from nrmmix.kernels.compiler.pipeline import KernelCompiler
 
 UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
 WRAPPERS = "_ZN7cpython", "cfunc."  # begin names of what is called from outside: by Python, and by an address
@@ -53,18 +53,18 @@ def fits_numba() -> bool:
         CPUContext.create_cpython_wrapper: "self library fndesc env call_helper release_gil",
         CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
         Environment.from_fndesc.__func__: "cls fndesc", FunctionCache._index_key: "self sig codegen",
-        library._optimize_functions: "self ll_module", codegen.CPUCodegen._function_pass_manager: "self kwargs",
-        **structs.OVERRIDDEN, **pipeline.OVERRIDDEN,
+        library._optimize_functions: "self ll_module",
+        **structs.OVERRIDDEN, **lowering.OVERRIDDEN, **pipeline.OVERRIDDEN,
     }
     reads = {
         library.finalize: "_linking_libraries _reload_init _final_module link_in _get_module_for_linking _optimize_final_module verify",
         library._get_module_for_linking: "_ensure_finalized _shared_module _final_module clone linkage",
         library._optimize_final_module: "_module_pass_manager _recorded_timings record run _final_module",
         library.add_linking_library: "_ensure_finalized _linking_libraries",
-        library._optimize_functions: "data_layout functions _function_pass_manager run",
+        library._optimize_functions: "data_layout functions _function_pass_manager run", library.add_llvm_module: "_optimize_functions",
         CPUDispatcher.compile: "_cache load_overload save_overload _compiler compile overloads",
         CFunc.compile: "_cache load_overload save_overload",
-        **structs.RELIED_ON, **pipeline.RELIED_ON,
+        **structs.RELIED_ON, **lowering.RELIED_ON, **pipeline.RELIED_ON,
     }
     codes = {function: getattr(function, "__wrapped__", function).__code__ for function in (*parameters, *reads)}
     return all(
@@ -86,12 +86,8 @@ class Library(codegen.JITCodeLibrary):
                 yield library
 
     def _optimize_functions(self, module: Any) -> None:
-        """As numba's, but not for each function that is only named here: there is nothing to optimise, and it takes as long."""
+        """Not yet: where a root is optimised its functions are, together with those that call them."""
         module.data_layout = self._codegen._data_layout
-        for function in module.functions:
-            if not function.is_declaration:
-                passes, builder = self._codegen._function_pass_manager()
-                passes.run(function, builder)
 
     def link_parts(self, module: Any) -> None:
         for part in reversed(list(self.parts(set()))):  # callers first: LLVM leaves out what nothing asks for yet

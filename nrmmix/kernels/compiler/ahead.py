@@ -106,7 +106,7 @@ class Team:
     def __init__(self, folder: str, needed: Sequence[Needed], helpers: int):
         self.claims = Claims(folder)
         self.needed = {(one.module, one.name): one for one in reversed(needed)}  # those that are needed first, first
-        root = str(Path(__file__).parents[2])
+        root = str(Path(__file__).parents[3])
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]), PROCESSES: "1"}
         program = f"from {__name__} import help_out; help_out()"
         self.helpers = []

@@ -21,8 +21,8 @@ from numba.core.typed_passes import BaseNativeLowering, NativeLowering, Nopython
 from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import InlineClosureLikes
 
-from nrmmix.kernels.ahead import begins
-from nrmmix.kernels.core import structs
+from nrmmix.kernels.compiler.ahead import begins
+from nrmmix.kernels.compiler.lowering import Lower
 
 _run_postprocessor = postproc.PostProcessor.run
 _get_call_type = BaseFunction.get_call_type
@@ -116,7 +116,7 @@ class KernelLowering(BaseNativeLowering):
 
     @property
     def lowering_class(self) -> Any:
-        return structs.Lower
+        return Lower
 
 
 class KernelFlags(Flags):
@@ -154,7 +154,7 @@ class KernelCompiler(Compiler):
         return made
 
 
-# What `nrmmix.kernels.core.backend.fits_numba` looks at: parameters of what is overridden or called, names that it reads.
+# What `nrmmix.kernels.compiler.backend.fits_numba` looks at: parameters of what is overridden or called, names that it reads.
 OVERRIDDEN = {
     ir.Stmt.list_vars: "self", ir.Expr.list_vars: "self", _run_postprocessor: "self emit_dels extend_lifetimes",
     _get_call_type: "self context args kws", transforms.canonicalize_cfg: "blocks", postproc.VariableLifetime.__init__: "self blocks",
