@@ -175,7 +175,7 @@ def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
     """All that chains of the model, and verdicts on their curves, call.
 
     In the order in which others should compile it: what takes longest, or is needed last, first.  Seconds are those of a machine on which a
-    first Gibbs fit takes 25 in one process.
+    first Gibbs fit takes 9 in one process.
     """
     with listed() as families:
         data_of(model, entries_of(cycle))
@@ -184,11 +184,12 @@ def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
     with listed() as updates:
         update_addresses(model)
     chains = [
-        *(Needed.of(entry.function, seconds=5.0) for entry in [*moves, gibbs.gibbs]), Needed.of(loop.run.py_func, RUN_T, 4.0),
-        Needed.of(gibbs.enter.py_func, ENTER_T), Needed.of(loop.start.py_func, START_T, 4.0),
+        *(Needed.of(entry.function, seconds=2.5) for entry in [*moves, gibbs.gibbs]), Needed.of(loop.run.py_func, RUN_T, 2.0),
+        Needed.of(gibbs.enter.py_func, ENTER_T, 0.5), Needed.of(loop.start.py_func, START_T, 2.0),
     ]
     verdict = [Needed.of(predictive.weights_at_rows.py_func, WEIGHTS_T), Needed.of(predictive.load_draw.py_func, LOAD_T)]
-    rest = [*(Needed.of(entry.function, seconds=3.0) for entry in updates), *(Needed.of(entry.function) for entry in reversed(families))]
+    others = [*(Needed.of(entry.function, seconds=0.8) for entry in updates)]
+    rest = [*others, *(Needed.of(entry.function, seconds=0.5) for entry in reversed(families))]
     return list(dict.fromkeys([*(verdict if model.is_regression else []), *chains, *rest]))
 
 
