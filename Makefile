@@ -15,7 +15,7 @@ $(STAMP): setup.cfg pyproject.toml
 
 demo: $(STAMP)
 	mkdir -p demo
-	MPLBACKEND=Agg $(BIN)/nrmmix fit "accel_g ~ times_ms" --data mcycle --plot demo/mcycle.png
+	MPLBACKEND=Agg $(BIN)/nrmmix fit "accel_g ~ times_ms" --data mcycle --time-limit 15 --plot demo/mcycle.png
 	MPLBACKEND=Agg $(BIN)/nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --plot demo/faithful.png
 
 # numba's cache does not notice edits in other modules: tests start from an empty one.  Threads of OpenBLAS would wait for each other.

@@ -265,22 +265,39 @@ def draw_integer(n, rng):
     return min(int(rng.random() * n), n - 1)
 
 
+@inlined
+def asinh_any(x):
+    """asinh x to 1e-15, absolutely; of a number beyond 1e150 that of 1e150."""
+    a = min(abs(x), 1e150)
+    y = log_pos(a + math.sqrt(a * a + 1.0))
+    return y if x >= 0.0 else -y
+
+
+@fast
+def place_nodes(z, width, scale, out):
+    """Where numbers lie among nodes that are equally spaced in asinh, from -width on."""
+    for j in range(z.shape[0]):
+        out[j] = (asinh_any(z[j]) + width) * scale
+
+
 @kernel
 def interpolate_columns(z, values, slopes, width, out):
-    """out[j, k] = the function of column k at z[j, k], by cubic Hermite polynomials between values and slopes (K, M).
+    """out[j] = the function of column k at z[j], j = k modulo K, by cubic Hermite polynomials between values and slopes (K, M).
 
     Nodes are equally spaced in asinh(z), from -width to width, and slopes by node spacing; NaN beyond.
     """
-    M = values.shape[1]
-    scale = (M - 1) / (2.0 * width)
-    for j in range(z.shape[0]):
-        for k in range(z.shape[1]):
-            at = (math.asinh(z[j, k]) + width) * scale
-            if 0.0 <= at < M - 1:
+    K, M = values.shape
+    place_nodes(z, width, (M - 1) / (2.0 * width), out)
+    j = 0
+    while j < z.shape[0]:
+        for k in range(K):
+            at = out[j]
+            if z[j] == z[j] and 0.0 <= at < M - 1:
                 m = int(at)
                 t = at - m
                 rise = values[k, m + 1] - values[k, m]
                 a, b = slopes[k, m] - rise, rise - slopes[k, m + 1]
-                out[j, k] = values[k, m] + t * (rise + (1.0 - t) * ((1.0 - t) * a + t * b))
+                out[j] = values[k, m] + t * (rise + (1.0 - t) * ((1.0 - t) * a + t * b))
             else:
-                out[j, k] = math.nan
+                out[j] = math.nan
+            j += 1

@@ -73,7 +73,7 @@ def _interpolated_cdf(z: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Distribution functions of t with df (k,) at z (..., k), from a table of each, for incomplete beta functions take long."""
     values, slopes = (np.stack(each) for each in zip(*map(_table, df.tolist()), strict=True))
     out, flat = np.empty(z.shape), np.ascontiguousarray(z, float)
-    interpolate_columns(flat.reshape(-1, len(df)), values, slopes, WIDTH, out.reshape(-1, len(df)))
+    interpolate_columns(flat.reshape(-1), values, slopes, WIDTH, out.reshape(-1))
     far = np.isnan(out)
     if far.any():
         out[far] = special.stdtr(np.broadcast_to(df, z.shape)[far], z[far])
