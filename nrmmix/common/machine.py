@@ -91,10 +91,12 @@ def available_cores() -> int:
         return os.cpu_count() or 1
 
 
-def in_threads(function: Callable[..., Any], arguments: Iterable[Any], threads: int | None = None) -> list[Any]:
+def in_threads(
+    function: Callable[..., Any], arguments: Iterable[Any], threads: int | None = None, stop: Callable[[], None] = lambda: None
+) -> list[Any]:
     """Results of a function of one argument for each, in order; as many threads as processors unless told.
 
-    An exception, an interrupt too, waits for what is running and drops what is not.
+    An exception, an interrupt too, waits for what is running, after it has called `stop`, and drops what is not.
     """
     threads, arguments = available_cores() if threads is None else threads, list(arguments)
     if min(threads, len(arguments)) <= 1:
@@ -104,6 +106,7 @@ def in_threads(function: Callable[..., Any], arguments: Iterable[Any], threads: 
         try:
             return [future.result() for future in futures]
         except BaseException:
+            stop()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 

@@ -280,9 +280,19 @@ def place_nodes(z, width, scale, out):
         out[j] = (asinh_any(z[j]) + width) * scale
 
 
+@inlined
+def between_nodes(at, values, slopes):
+    """Cubic Hermite polynomial of a table at a place among its nodes, in [0, number of nodes - 1)."""
+    m = int(at)
+    t = at - m
+    rise = values[m + 1] - values[m]
+    a, b = slopes[m] - rise, rise - slopes[m + 1]
+    return values[m] + t * (rise + (1.0 - t) * ((1.0 - t) * a + t * b))
+
+
 @kernel
 def interpolate_columns(z, values, slopes, width, out):
-    """out[j] = the function of column k at z[j], j = k modulo K, by cubic Hermite polynomials between values and slopes (K, M).
+    """out[j] = the function of column k at z[j], j = k modulo K, by `between_nodes` of values and slopes (K, M).
 
     Nodes are equally spaced in asinh(z), from -width to width, and slopes by node spacing; NaN beyond.
     """
@@ -292,12 +302,5 @@ def interpolate_columns(z, values, slopes, width, out):
     while j < z.shape[0]:
         for k in range(K):
             at = out[j]
-            if z[j] == z[j] and 0.0 <= at < M - 1:
-                m = int(at)
-                t = at - m
-                rise = values[k, m + 1] - values[k, m]
-                a, b = slopes[k, m] - rise, rise - slopes[k, m + 1]
-                out[j] = values[k, m] + t * (rise + (1.0 - t) * ((1.0 - t) * a + t * b))
-            else:
-                out[j] = math.nan
+            out[j] = between_nodes(at, values[k], slopes[k]) if z[j] == z[j] and 0.0 <= at < M - 1 else math.nan
             j += 1

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import special
 
+from nrmmix.kernels.core.mixing import mix_t, solve_normal
 from nrmmix.kernels.core.special import interpolate_columns
 
 
@@ -57,6 +58,18 @@ class StudentT(NamedTuple):
     def quantile(self, p: Any) -> np.ndarray:
         return self.centre + self.spread * special.stdtrit(self.df, p)
 
+    def mixed_cdf(self, points: np.ndarray, weight: np.ndarray, given: np.ndarray) -> np.ndarray:
+        """(C, J): of mixtures with weights (C, k) at points (I, J), each at the row of inputs that `given` (C,) says; df is by column.
+
+        As the product of the weights with `cdf`, which keeps a number for each component.
+        """
+        I, k = len(points), weight.shape[1]
+        centre, spread = (_rows(parameter, I, k) for parameter in (self.centre, self.spread))
+        df, (values, slopes) = _rows(self.df, 1, k)[0], _tables(np.ravel(self.df))
+        out = np.empty((len(weight), points.shape[1]))
+        mix_t(points, centre, spread, df, values, slopes, WIDTH, weight, given, np.empty(points.shape[1]), out)
+        return out
+
 
 NODES, WIDTH = 1201, 15.0  # of a table of a t distribution function, equally spaced in asinh(z): errors are below 1e-8
 
@@ -69,9 +82,19 @@ def _table(df: float) -> tuple[np.ndarray, np.ndarray]:
     return special.stdtr(df, np.sinh(nodes)), slopes
 
 
+def _tables(df: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values and slopes (k, NODES) for df (k,)."""
+    values, slopes = zip(*map(_table, df.tolist()), strict=True)
+    return np.stack(values), np.stack(slopes)
+
+
+def _rows(parameter: Any, I: int, k: int) -> np.ndarray:
+    return np.ascontiguousarray(np.broadcast_to(parameter, (I, k)), float)
+
+
 def _interpolated_cdf(z: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Distribution functions of t with df (k,) at z (..., k), from a table of each, for incomplete beta functions take long."""
-    values, slopes = (np.stack(each) for each in zip(*map(_table, df.tolist()), strict=True))
+    values, slopes = _tables(df)
     out, flat = np.empty(z.shape), np.ascontiguousarray(z, float)
     interpolate_columns(flat.reshape(-1), values, slopes, WIDTH, out.reshape(-1))
     far = np.isnan(out)
@@ -142,6 +165,22 @@ class Normal(NamedTuple):
 
     def quantile(self, p: Any) -> np.ndarray:
         return self.mean + self.sd * special.ndtri(p)
+
+    def mixture_quantiles(
+        self, q: np.ndarray, weight: np.ndarray, rest: np.ndarray, others: StudentT, inputs: int, given: np.ndarray
+    ) -> np.ndarray:
+        """(C, len(q)): quantiles of mixtures of these normals with weights (C, k) and of one t distribution with weights `rest` (C,).
+
+        Parameters are of `inputs` rows of inputs, of which `given` (C,) says those of each mixture.
+        """
+        mean, sd = (_rows(parameter, inputs, weight.shape[1]) for parameter in self)
+        centre, spread = (_rows(parameter, inputs, 1)[:, 0] for parameter in (others.centre, others.spread))
+        df = float(np.ravel(others.df)[0])
+        (values,), (slopes,) = _tables(np.array([df]))
+        out = np.empty((len(weight), len(q)))
+        of_each = special.ndtri(q), special.stdtrit(df, q)
+        solve_normal(q, *of_each, weight, mean, sd, rest, centre, spread, df, values, slopes, WIDTH, given, out)
+        return out
 
 
 class Elliptical(NamedTuple):

@@ -74,6 +74,12 @@ class FactorDraws:
     def points(self, y: Any, inputs: np.ndarray) -> layout.Data:
         return self.state.points(y, inputs)
 
+    def part(self, first: int, last: int) -> FactorDraws:
+        return FactorDraws(self.posterior, last - first)
+
+    def adopted(self, points: layout.Data) -> layout.Data:
+        return self.state.adopted(points)
+
     def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
         """Each component counts for one cluster: that of the rows of which it is the most probable, or else where most of it lies.
 

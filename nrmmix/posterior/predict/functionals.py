@@ -7,20 +7,23 @@ of a state's clusters for the estimate, by the shares of a drawn measure's atoms
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from copy import copy
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 from scipy import special
 
+from nrmmix.common.machine import in_threads, one_blas_thread
 from nrmmix.common.seeds import draw_seeds
-from nrmmix.model.families.distributions import Distribution, spread_out
+from nrmmix.model.families.distributions import Distribution, Normal, StudentT, spread_out
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
-from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States
+from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States, StatesInParts
 
 # Quantiles are read off the cdf between points that lie as densely as the clusters of some draws do, at quantiles of each cluster's
 # predictive, thinned to so many for each cluster; and at points geometrically spaced to QUANTILE_REACH ranges out, for the tails.
@@ -28,6 +31,7 @@ LOGITS = np.linspace(-8.0, 8.0, 33)  # of the probabilities; from draw to draw t
 GRID_DRAWS, POINTS_EACH, FEWEST_POINTS, MOST_POINTS = 40, 40, 600, 3000
 TAIL_POINTS, QUANTILE_REACH = 60, 1e4
 FEWER = 4  # times fewer points where each row of inputs has a grid of its own
+STRETCHES, FEWEST_STATES = 8, 10  # states are gone through in so many stretches, of at least so many each
 MANY = 500  # clusters and atoms that are counted on where memory is shared out among rows of inputs
 
 
@@ -36,7 +40,9 @@ class Functional:
 
     J: int
     W: int
+    held = MANY  # components whose values are held at once
     whole: Any = False  # (W,) whether the functional is a whole number
+    points_of_states: Any = None  # what the states have made of points, where the functional needs that
 
     def values(self, of: Components) -> np.ndarray:
         """(I, J, C): under each of the components, clusters or atoms."""
@@ -45,6 +51,18 @@ class Functional:
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
         """Averages (cases, J) to (cases, W), for cases of the rows of inputs `given`."""
         return values
+
+    def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+        """Averages (cases, J) over a state's clusters, and (cases, W) of a drawn measure, where there is a quicker way than by `values`."""
+        return None
+
+    def on(self, states: StatesInParts) -> Functional:
+        """The same for other states of the posterior, whose arrays are not those for which it was made."""
+        if self.points_of_states is None:
+            return self
+        made = copy(self)
+        made.points_of_states = states.adopted(self.points_of_states)
+        return made
 
 
 class Mean(Functional):
@@ -55,10 +73,10 @@ class Mean(Functional):
         of = self.model.blocks.mean_responses()
         self.which = np.concatenate([np.flatnonzero(of == j) for j in responses])
         self.J, self.W = self.model.packed.n_mean, len(self.which)
-        self.points = states.points(None, inputs)
+        self.points_of_states = states.points(None, inputs)
 
     def values(self, of: Components) -> np.ndarray:
-        return of.means(self.points).swapaxes(1, 2)
+        return of.means(self.points_of_states).swapaxes(1, 2)
 
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
         return self.model.blocks.means(values, self.model.packed)[..., self.which]
@@ -77,10 +95,10 @@ class Density(Functional):
         self.shape = (1, J) if matched else (len(inputs), J)
         if not matched and len(inputs) > 1:
             points, inputs = np.tile(points, (len(inputs), 1)), np.repeat(inputs, J, axis=0)
-        self.points = states.points(points, inputs)
+        self.points_of_states = states.points(points, inputs)
 
     def values(self, of: Components) -> np.ndarray:
-        return np.exp(of.log_densities(self.points).reshape(*self.shape, -1) + self.log_coefficient)
+        return np.exp(of.log_densities(self.points_of_states).reshape(*self.shape, -1) + self.log_coefficient)
 
 
 class Marginal(Functional):
@@ -149,7 +167,9 @@ class Quantile(Cdf):
         relevant: Callable[[np.ndarray], np.ndarray] = lambda quantiles: quantiles,
     ):
         distributions = prior_distributions(states.model)
-        self.q, self.discrete = q, [distributions[j].discrete for j in responses]
+        self.q, self.asked, self.discrete = q, responses, [distributions[j].discrete for j in responses]
+        if all(isinstance(distributions[j], StudentT) for j in responses):
+            self.held = 1  # see `directly`
         self.grids = _quantile_grids(states, responses, self.discrete, inputs, relevant)
         points = np.hstack([np.broadcast_to(grid, (len(inputs), grid.shape[1])) for grid in self.grids])
         super().__init__(points, np.repeat(responses, [grid.shape[1] for grid in self.grids]), inputs)
@@ -166,6 +186,22 @@ class Quantile(Cdf):
             else:
                 out[:, j] = _crossings(self.q, of_cases, grid[given] if len(grid) > 1 else np.broadcast_to(grid, of_cases.shape))
         return out.reshape(len(values), self.W)
+
+
+    def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where rows of inputs have grids: of t distributions the distribution function is added up one by one, and where that of normal
+        atoms crosses q is solved for."""
+        clusters, atoms = state.distributions(self.inputs), measure.distributions(self.inputs)
+        own = [(clusters[j], atoms[j]) for j in self.asked]
+        if min(map(len, self.grids)) == 1 or not all(isinstance(a, StudentT) and isinstance(b, Normal) and len(a.df) == 1 for a, b in own):
+            return None
+        weights, (share, rest) = state.weights(cases.covariates)[cases.place], measure.shares(cases.covariates)
+        cdfs, quantiles = [], []
+        for grid, (t, normal) in zip(self.grids, own, strict=True):
+            new = StudentT(*(parameter[..., -1:] for parameter in t))
+            cdfs.append(t.mixed_cdf(grid, weights, cases.given))
+            quantiles.append(normal.mixture_quantiles(self.q, share[cases.place], rest[cases.place], new, len(self.inputs), cases.given))
+        return np.hstack(cdfs), np.hstack(quantiles)
 
 
 def _crossings(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray) -> np.ndarray:
@@ -278,23 +314,62 @@ def _over_parts(
     """Some cases, their estimates (cases, W), draws (draws, cases, W), and which of the W are whole numbers."""
     for cases, functional, given in _pieces(make, rows):
         J = functional.J
-        each = 8 * (len(states) * W + 3 * J + (MANY * J if rows.has_inputs else 0))
+        each = 8 * (len(states) * W + 3 * J + (functional.held * J if rows.has_inputs else 0))
         for part in parts(len(cases), each):
             own = _Cases(states.model, rows, cases[part], given[part])
-            estimate, sampled = np.zeros((len(part), J)), np.zeros((len(states), len(part), W))
-            for s, (state, child) in enumerate(zip(states, draw_seeds(seed, len(states)), strict=True)):
-                values = functional.values(state)
-                estimate += own.expected(state, values) / len(states)
+            sampled = np.zeros((len(states), len(part), W))
+
+            def work(state: PosteriorState, functional: Functional, t: int, child: Any, own=own, sampled=sampled, given=given[part]) -> Any:
                 measure = state.measure(child)
-                sampled[s] = functional.finish(own.under(measure, functional.values(measure), values[..., -1:]), given[part])
+                found = functional.directly(state, measure, own)
+                if found is not None:
+                    sampled[t] = found[1]
+                    return found[0]
+                values = functional.values(state)
+                of_atoms = own.under(measure, functional.values(measure), values[..., -1:])
+                sampled[t] = functional.finish(of_atoms, given)
+                return own.expected(state, values)
+
+            estimate = _mean_over(states, functional, seed, work)
             yield cases[part], functional.finish(estimate, given[part]), sampled, functional.whole
+
+
+def _mean_over(
+    states: States, functional: Functional, seed: np.random.SeedSequence, work: Callable[[PosteriorState, Functional, int, Any], np.ndarray]
+) -> np.ndarray:
+    """The mean over states of what `work` gives for a state, the functional for it, its number and its seed.
+
+    Where states can be gone through in parts threads do that; which are added up first does not depend on how many there are.
+    """
+    seeds, stopped = draw_seeds(seed, len(states)), threading.Event()
+
+    def total(some: States, functional: Functional, first: int) -> Any:
+        found = 0.0
+        for t, state in enumerate(some, first):
+            if stopped.is_set():
+                break
+            found = found + work(state, functional, t, seeds[t])
+        return found
+
+    def of_part(ends: tuple[int, int]) -> Any:
+        some = states.part(*ends)
+        return total(some, functional.on(some), ends[0])
+
+    if not isinstance(states, StatesInParts):
+        return total(states, functional, 0) / len(states)
+    bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // FEWEST_STATES)) + 1).astype(int)
+    with one_blas_thread():  # of which each would have several
+        return sum(in_threads(of_part, pairwise(bounds.tolist()), stop=stopped.set)) / len(states)
 
 
 def _pieces(make: Callable[[np.ndarray], Functional], rows: PredictionRows) -> Iterator[tuple[np.ndarray, Functional, np.ndarray]]:
     """Cases of few enough inputs for their values to be held at once, the functional for these, and the inputs of each case."""
     I = len(rows.inputs)
-    J = make(rows.inputs[:1]).J if I > 1 else 1
-    for some in parts(I, 8 * 3 * J * MANY):
+    each = 1
+    if I > 1:
+        one = make(rows.inputs[:1])
+        each = one.J * one.held
+    for some in parts(I, 8 * 3 * each):
         cases = np.flatnonzero((rows.given >= some[0]) & (rows.given <= some[-1]))
         yield cases, make(rows.inputs[some]), rows.given[cases] - some[0]
 
@@ -335,13 +410,17 @@ def over_rows(
     for part in parts(len(positions), 8 * len(states)):
         own = rows.take(positions[part])
         functional, covariates, place = make(part, own.own_inputs()), CovariateWeights(states.model, own), own.place[own.row]
-        estimate, sampled = np.zeros(len(part)), np.zeros((len(states), len(part)))
-        for s, (state, child) in enumerate(zip(states, draw_seeds(seed, len(states)), strict=True)):
-            values = functional.values(state)[0]
-            estimate += (state.weights(covariates)[place] * values).sum(axis=1) / len(states)
-            measure = state.measure(child)
+        sampled = np.zeros((len(states), len(part)))
+
+        def work(
+            state: PosteriorState, functional: Functional, t: int, child: Any, covariates=covariates, place=place, sampled=sampled
+        ) -> np.ndarray:
+            values, measure = functional.values(state)[0], state.measure(child)
             share, rest = measure.shares(covariates)
-            sampled[s] = (share[place] * functional.values(measure)[0]).sum(axis=1) + rest[place] * values[:, -1]
+            sampled[t] = (share[place] * functional.values(measure)[0]).sum(axis=1) + rest[place] * values[:, -1]
+            return (state.weights(covariates)[place] * values).sum(axis=1)
+
+        estimate = _mean_over(states, functional, seed, work)
         table[part] = np.stack([estimate, *_band(sampled, interval)], axis=-1)
     return table
 

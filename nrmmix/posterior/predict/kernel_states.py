@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,6 +114,10 @@ class KernelState:
         block[:, : layout.EMPTY] = table
         return self.data._replace(rows=rows._replace(constant=self.data.rows.constant), block=block)
 
+    def adopted(self, points: layout.Data) -> layout.Data:
+        """Points that another state of the model has made, with the constants of this one."""
+        return self.data._replace(rows=points.rows._replace(constant=self.data.rows.constant), block=points.block.copy())
+
     def log_densities(self, points: layout.Data) -> np.ndarray:
         return predictive.predictive_scores(points, self.state)
 
@@ -200,6 +205,14 @@ class RecordedDraws:
 
     def points(self, y: Any, inputs: np.ndarray) -> layout.Data:
         return self._kernel_state.points(y, inputs)
+
+    def part(self, first: int, last: int) -> RecordedDraws:
+        made = copy(self)
+        made.chosen, made._kernel_state = self.chosen[first:last], KernelState(self.model, self.most_clusters)
+        return made
+
+    def adopted(self, points: layout.Data) -> layout.Data:
+        return self._kernel_state.adopted(points)
 
     def partitions(self) -> Iterator[np.ndarray]:
         labels = self._flat["labels"]

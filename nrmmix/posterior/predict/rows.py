@@ -106,12 +106,13 @@ class CovariateWeights:
         """Rows (R, P) of the kernel at widths (q,), each up to a factor; a ValueError if a row is out of reach of every location."""
         if self.distance is None:
             return np.ones((1, 1))
-        if self._last is None or self._last[0] != widths.tobytes():
+        last = self._last  # threads share this object
+        if last is None or last[0] != widths.tobytes():
             log_K = self.model.log_kernel(self.distance, widths)
             self._check(log_K)
             # the conditional distribution does not change when a row of K is scaled: far out nothing underflows
-            self._last = (widths.tobytes(), np.exp(log_K - log_K.max(axis=1, keepdims=True)))
-        return self._last[1]
+            self._last = last = (widths.tobytes(), np.exp(log_K - log_K.max(axis=1, keepdims=True)))
+        return last[1]
 
     def _check(self, log_K: np.ndarray) -> None:
         out = np.flatnonzero(np.isneginf(log_K.max(axis=1, initial=-np.inf)))

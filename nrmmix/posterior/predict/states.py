@@ -120,6 +120,17 @@ class States(Protocol):
 
 
 @runtime_checkable
+class StatesInParts(Protocol):
+    """States that several threads can go through at once, each a part of them."""
+
+    def part(self, first: int, last: int) -> States:
+        """The states first, ..., last - 1, which are loaded into arrays of their own."""
+
+    def adopted(self, points: Any) -> Any:
+        """Points that other states of the same posterior have made, for these."""
+
+
+@runtime_checkable
 class SoftStates(Protocol):
     """States whose clusters have rows by probabilities, not by a partition: they answer for themselves what follows from partitions."""
 
