@@ -10,8 +10,8 @@ from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, LOG_V_MAX, MASS, 
 from nrmmix.kernels.measure import nrm
 
 # Of the trapezoid in s, whose error is 1e-8, and 1e-7 where tails are heavy; at first v exp(-rate v) is 1e-13 of its largest.
-STEP, FIRST = 0.28, -3.5
-NEGLIGIBLE = 1e-14
+STEP, FIRST = 0.33, -3.3
+NEGLIGIBLE = 1e-12
 
 
 @kernel
