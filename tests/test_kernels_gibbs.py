@@ -284,3 +284,16 @@ def test_columns_fill_whole_vectors(n_clusters):
     for one in (state, layout.enlarged(state)):
         assert one.stat.shape[1] >= n_clusters + 3 and one.stat.shape[1] % 8 == 0
         assert all(array.ctypes.data % layout.LINE == 0 for array in (one.stat, one.work, one.score))
+
+
+def test_an_observation_far_from_its_own_cluster_goes_home():
+    """Its score there is so much smaller than elsewhere that weights relative to it would overflow."""
+    rng = np.random.default_rng(3)
+    group = np.repeat([0, 1], 20)
+    X = rng.normal(size=(40, 2)) + 1e4 * group[:, None]
+    start = group.copy()
+    start[3] = 1
+    family = nm.Gaussian(known_covariance=np.eye(2))
+    fit = nm.Model(data=X, family=family, prior=nm.DirichletProcess(1.0)).fit("gibbs", draws=1, tune=0, chains=1, rng=1, init=start)
+    labels = fit.draws["labels"][0, 0]
+    assert not set(labels[group == 0]) & set(labels[group == 1])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nrmmix.kernels.core.jit import JIT
-from nrmmix.kernels.core.special import draw_index, draw_log_gamma, exp_any, log1p_pos, log_pos, log_rising
+from nrmmix.kernels.core.special import FAR, draw_index, draw_log_gamma, draw_near, exp_any, log1p_pos, log_pos, log_rising
 from nrmmix.kernels.measure.nrm import power_of_tau, psi1_at
 
 EPS = np.finfo(float).eps
@@ -228,6 +228,22 @@ def test_draw_index_inverts_the_distribution_function():
         for r in rng.random(300):
             if np.abs(edges - r).min() > 1e-12:  # the two sums may round apart at an edge
                 assert draw_index(log_weight.copy(), m, r) == np.searchsorted(edges, r)
+
+
+@pytest.mark.parametrize("m", [1, 2, 7, 8, 9, 31, 40])
+def test_draw_near_is_draw_index_in_one_pass(m):
+    rng = np.random.default_rng(m)
+    for _ in range(40):
+        weight, r = np.append(rng.normal(0, 20, m), np.full(8, np.nan)), rng.random()
+        wanted = draw_index(weight.copy(), m, r)
+        for near in (weight[:m].max(), weight[:m].min(), weight[rng.integers(m)]):
+            assert draw_near(weight.copy(), m, near, r) == wanted
+        for near in (weight[:m].max() - 701.0, -np.inf, np.nan):
+            assert draw_near(weight.copy(), m, near, r) == FAR
+        weight[rng.integers(m)] = np.nan
+        assert draw_near(weight.copy(), m, 0.0, r) == FAR
+    weight[:m] = -np.inf
+    assert draw_near(weight.copy(), m, 0.0, 0.5) == -1
 
 
 def test_draw_index_frequencies():

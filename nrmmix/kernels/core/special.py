@@ -238,6 +238,36 @@ def draw_index(weight, m, r):
     return draw_share(weight, m, r * total) if top > -math.inf else -1
 
 
+FAR = -2
+
+
+@fast
+def to_shares_near(weight, blocks, near):
+    """weight = exp(weight - near) in so many blocks of eight; the sum, infinite where a difference is not a number."""
+    total, wrong = 0.0, 0
+    for b in range(blocks):
+        for j in range(8):
+            k = 8 * b + j
+            x = weight[k] - near
+            wrong += x != x  # whose exponential would be 0
+            weight[k] = exp_any(min(x, 700.0))
+            total += weight[k]
+    return total if wrong == 0 else math.inf
+
+
+@kernel
+def draw_near(weight, m, near, r):
+    """As `draw_index`, in one pass, which a number near the largest weight allows; up to the next multiple of 8 there has to be room.
+
+    FAR where that number is too far away, or a weight is not a number.
+    """
+    blocks = (m + 7) >> 3
+    for k in range(m, 8 * blocks):
+        weight[k] = -math.inf
+    total = to_shares_near(weight, blocks, near)
+    return draw_share(weight, m, r * total) if total < 1e290 else FAR
+
+
 @fast
 def draw_share(weight, m, r):
     """Index with probability proportional to weight[:m], by r uniform in [0, their sum); -1 if none of them is greater than 0."""

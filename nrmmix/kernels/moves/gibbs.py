@@ -13,7 +13,7 @@ import math
 from nrmmix.kernels.core.clusters import copy_column, pass_on, relocate, score_columns, score_four, score_without
 from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import inlined, kernel
-from nrmmix.kernels.core.special import draw_index, prefetch
+from nrmmix.kernels.core.special import FAR, draw_index, draw_near, prefetch
 from nrmmix.kernels.core.state import (
     ACCEPTED,
     BAD_ROW,
@@ -58,15 +58,22 @@ def own_cluster(state, i):
 @kernel
 def gibbs_one(data, state, i, rng):
     """Redraw the cluster of observation i, which may be unassigned (-1)."""
-    K, own, p = state.num[N_CLUSTERS], own_cluster(state, i), state.score
-    log_join_weights(state, K, data.group[i], own)
+    own = own_cluster(state, i)
+    log_join_weights(state, state.num[N_CLUSTERS], data.group[i], own)
     if data.explicit.shape[0] > 0:
         return algorithm8_one(data, state, i, own, rng)
+    score_all(data, state, i, own)
+    return draw_cluster(data, state, i, rng)
+
+
+@kernel
+def score_all(data, state, i, own):
+    """Add to state.score, which holds log weights, the log predictives of observation i, without itself in `own` (or -1)."""
+    K, p = state.num[N_CLUSTERS], state.score
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):
         p[own] = weight + score_without(data, state, i, own)
-    return draw_cluster(data, state, i, rng)
 
 
 @kernel
@@ -78,7 +85,14 @@ def draw_cluster(data, state, i, rng):
     m = K if alone else K + 1
     p[new] = log_new_weight(state, data.group[i], m - 1, data.log_prior_predictive[i])
     state.num[N_SCORED] += m
-    k = draw_index(p, m, rng.random())
+    r = rng.random()
+    k = draw_near(p, m, p[new if alone or k_old < 0 else k_old], r)
+    if k == FAR:
+        own = own_cluster(state, i)
+        log_join_weights(state, K, data.group[i], own)
+        score_all(data, state, i, own)
+        p[new] = log_new_weight(state, data.group[i], m - 1, data.log_prior_predictive[i])
+        k = draw_index(p, m, r)
     if k < 0:
         state.num[BAD_ROW] = i
         return BROKEN
