@@ -93,7 +93,7 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## Compile once
 #
-# The first fit on a machine compiles for 10 to 30 seconds. `nrmmix warmup` does that ahead of time.
+# The first fit on a machine compiles for 5 to 15 seconds. `nrmmix warmup` does that ahead of time.
 
 # %% [bash]
 # nrmmix warmup
