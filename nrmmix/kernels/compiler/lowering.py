@@ -136,7 +136,7 @@ class Lower(lowering.Lower):
         return [part_of(self.builder, index, d) for d in range(len(kinds))] if isinstance(kinds, types.BaseTuple) else [index]
 
     def _is_plain(self, array: Any) -> bool:
-        return isinstance(array, types.Array) and array.layout == "C" and not self.context.enable_boundscheck
+        return isinstance(array, types.Array) and array.layout == "C" and array.ndim > 0 and not self.context.enable_boundscheck
 
     def _from_the_front(self, i: Any, shape: Any, d: int) -> Any:
         """An index of dimension d that is not negative."""

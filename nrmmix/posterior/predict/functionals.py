@@ -187,7 +187,6 @@ class Quantile(Cdf):
                 out[:, j] = _crossings(self.q, of_cases, grid[given] if len(grid) > 1 else np.broadcast_to(grid, of_cases.shape))
         return out.reshape(len(values), self.W)
 
-
     def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Where rows of inputs have grids: of t distributions the distribution function is added up one by one, and where that of normal
         atoms crosses q is solved for."""
