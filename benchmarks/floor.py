@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nrmmix.kernels.core.clusters import score_columns
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.special import draw_index
+from nrmmix.kernels.core.special import draw_near
 from nrmmix.kernels.core.state import FOUR, N_CLUSTERS
 from nrmmix.kernels.measure.weights import log_join_weights
 from nrmmix.kernels.moves.gibbs import LEAST_FOR_FOUR, can_score_four, score_next_four
@@ -24,5 +24,5 @@ def frozen_sweep(data, state, rng):
                 state.score[k] += state.work[W - FOUR + i % FOUR, k]
         else:
             score_columns(data, state.stat, state.work, state.score, K, i, -1)
-        total += draw_index(state.score, K, rng.random())
+        total += draw_near(state.score, K, state.score[state.labels[i]], rng.random())
     return total
