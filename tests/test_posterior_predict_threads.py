@@ -100,6 +100,12 @@ def test_estimates_and_bands_are_those_of_all_components(lines, monkeypatch):
     assert (np.abs(quick[["lower", "upper"]].to_numpy() - slow[["lower", "upper"]].to_numpy()) < 0.1 * width[:, None]).all()
 
 
+def test_a_row_alone_has_the_quantiles_that_it_has_among_others(lines):
+    new = pd.DataFrame({"x": np.linspace(0.0, 1.0, 7)})
+    among, alone = (lines.predict(rows, kind="quantile", draws=30, rng=1) for rows in (new, new.iloc[[3]]))
+    np.testing.assert_allclose(alone, among.loc[3], rtol=1e-6)
+
+
 def test_quantiles_of_a_measure_are_where_its_distribution_function_says(lines):
     q = np.array([1e-4, 0.05, 0.5, 0.99])
     states, rows = states_of(lines.posterior, 10), prediction_rows(lines.model, pd.DataFrame({"x": [0.03, 0.4, 0.41, 0.97]}))

@@ -188,11 +188,10 @@ class Quantile(Cdf):
         return out.reshape(len(values), self.W)
 
     def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where rows of inputs have grids: of t distributions the distribution function is added up one by one, and where that of normal
-        atoms crosses q is solved for."""
+        """Where rows have inputs: the distribution function of t distributions is added up, where that of normal atoms is q is solved for."""
         clusters, atoms = state.distributions(self.inputs), measure.distributions(self.inputs)
         own = [(clusters[j], atoms[j]) for j in self.asked]
-        if min(map(len, self.grids)) == 1 or not all(isinstance(a, StudentT) and isinstance(b, Normal) and len(a.df) == 1 for a, b in own):
+        if not self.inputs.shape[1] or not all(isinstance(a, StudentT) and isinstance(b, Normal) and len(a.df) == 1 for a, b in own):
             return None
         weights, (share, rest) = state.weights(cases.covariates)[cases.place], measure.shares(cases.covariates)
         cdfs, quantiles = [], []
