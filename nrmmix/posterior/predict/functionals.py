@@ -188,7 +188,7 @@ class Quantile(Cdf):
         return out.reshape(len(values), self.W)
 
     def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where rows have inputs: the distribution function of t distributions is added up, where that of normal atoms is q is solved for."""
+        """Where rows have inputs: distribution functions of t distributions are added up, where that of normal atoms is q is solved for."""
         clusters, atoms = state.distributions(self.inputs), measure.distributions(self.inputs)
         own = [(clusters[j], atoms[j]) for j in self.asked]
         if not self.inputs.shape[1] or not all(isinstance(a, StudentT) and isinstance(b, Normal) and len(a.df) == 1 for a, b in own):
