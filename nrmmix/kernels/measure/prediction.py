@@ -9,9 +9,9 @@ from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure import nrm
 
-# Of the trapezoid in s, whose error is 1e-8, and 1e-7 where tails are heavy; at first v exp(-rate v) is 1e-13 of its largest.
-STEP, FIRST = 0.33, -3.3
-NEGLIGIBLE = 1e-12
+# Of the trapezoid in s, whose error is 1e-8, and 5e-7 where tails are heavy; at first v exp(-rate v) is 1e-13 of its largest.
+STEP, FIRST = 0.3, -3.4
+NEGLIGIBLE = 1e-13
 
 
 @kernel
