@@ -73,7 +73,7 @@ def three_more(n):
 
 @compiled
 def test_numba_is_as_the_backend_knows_it():
-    """Where not, kernels are compiled in numba's own way, several times as long: time to look at `kernels/compiler/backend.py`."""
+    """Where not, kernels are compiled in numba's own way, which takes longer: time to look at `kernels/compiler/backend.py`."""
     assert jit.FITS
 
 

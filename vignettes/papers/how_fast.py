@@ -154,7 +154,7 @@ seconds[seconds["part"] == "sampling"].rename(columns=shown).drop(columns="part"
 # components and one fixed width then, and is lines and a width for each atom by split-merge today: it predicts better (see
 # [Density regression](../density_regression.md)) and costs more.
 #
-# What comes before and after sampling:
+# What comes before and after sampling; means and quantiles were recorded with somewhat fewer nodes for predictive weights than there are now:
 
 # %%
 seconds[seconds["part"] == "after"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)

@@ -9,7 +9,7 @@ do not depend on that.
 
 Only what is compiled through the decorators of `nrmmix.kernels.core.jit` is made so; numba stays as it is for all else.  What is used of
 numba here is not promised to stay: where `fits_numba` says no, kernels are compiled in numba's own way, which gives the same numbers but
-takes several times as long.
+takes longer.
 """
 
 from __future__ import annotations

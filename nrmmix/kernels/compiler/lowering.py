@@ -82,7 +82,7 @@ class Lower(lowering.Lower):
         return None
 
     def place_of(self, name: str, index_name: str) -> Any:
-        """Where an element of a C array stands, as numba finds it, but with a third of the instructions; None where numba has to."""
+        """Where an element of a C array stands, as numba finds it, but with fewer instructions; None where numba has to."""
         array, kinds = self.typeof(name), self._kinds(index_name)
         if not (self._is_plain(array) and len(kinds) == array.ndim and all(map(is_integer, kinds))):
             return None
