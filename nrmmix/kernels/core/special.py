@@ -16,6 +16,22 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from nrmmix.kernels.core.jit import JIT, fast, inlined, kernel
+from nrmmix.kernels.core.lanes import (
+    LANES,
+    all_lanes,
+    lanes_at,
+    larger,
+    less,
+    less_product,
+    plus,
+    plus_product,
+    put_lanes,
+    smaller,
+    sum_of_lanes,
+    times,
+    times_power_of_two,
+    zero_unless_above,
+)
 
 _LN2_HIGH = 6.93147180369123816490e-01  # ln 2 with 21 trailing zero bits: k * _LN2_HIGH is exact
 _LN2_LOW = 1.90821492927058770002e-10
@@ -241,18 +257,39 @@ def draw_index(weight, m, r):
 FAR = -2
 
 
-@fast
+@inlined
+def exp_lanes(x):
+    """`exp_any` of eight; what is not a number stays so."""
+    low = all_lanes(-708.0)
+    c = larger(x, low)
+    shifted = plus_product(all_lanes(_ROUND), c, all_lanes(_LOG2_E))
+    n = less(shifted, all_lanes(_ROUND))
+    r = less_product(less_product(c, n, all_lanes(_LN2_HIGH)), n, all_lanes(_LN2_LOW))
+    p = all_lanes(1.0 / 6227020800.0)
+    p = plus_product(all_lanes(1.0 / 479001600.0), p, r)
+    p = plus_product(all_lanes(1.0 / 39916800.0), p, r)
+    p = plus_product(all_lanes(1.0 / 3628800.0), p, r)
+    p = plus_product(all_lanes(1.0 / 362880.0), p, r)
+    p = plus_product(all_lanes(1.0 / 40320.0), p, r)
+    p = plus_product(all_lanes(1.0 / 5040.0), p, r)
+    p = plus_product(all_lanes(1.0 / 720.0), p, r)
+    p = plus_product(all_lanes(1.0 / 120.0), p, r)
+    p = plus_product(all_lanes(1.0 / 24.0), p, r)
+    p = plus_product(all_lanes(1.0 / 6.0), p, r)
+    p = plus_product(all_lanes(0.5), p, r)
+    p = plus(plus_product(r, p, times(r, r)), all_lanes(1.0))
+    return zero_unless_above(times_power_of_two(p, shifted), x, low)
+
+
+@kernel
 def to_shares_near(weight, blocks, near):
-    """weight = exp(weight - near) in so many blocks of eight; the sum, infinite where a difference is not a number."""
-    total, wrong = 0.0, 0
+    """weight = exp(weight - near) in so many blocks of eight; the sum, which is not a number where one of them is not."""
+    total, origin, high = all_lanes(0.0), all_lanes(near), all_lanes(700.0)
     for b in range(blocks):
-        for j in range(8):
-            k = 8 * b + j
-            x = weight[k] - near
-            wrong += x != x  # whose exponential would be 0
-            weight[k] = exp_any(min(x, 700.0))
-            total += weight[k]
-    return total if wrong == 0 else math.inf
+        share = exp_lanes(smaller(less(lanes_at(weight, LANES * b), origin), high))
+        put_lanes(weight, LANES * b, share)
+        total = plus(total, share)
+    return sum_of_lanes(total)
 
 
 @kernel
@@ -261,8 +298,8 @@ def draw_near(weight, m, near, r):
 
     FAR where that number is too far away, or a weight is not a number.
     """
-    blocks = (m + 7) >> 3
-    for k in range(m, 8 * blocks):
+    blocks = (m + LANES - 1) // LANES
+    for k in range(m, LANES * blocks):
         weight[k] = -math.inf
     total = to_shares_near(weight, blocks, near)
     return draw_share(weight, m, r * total) if total < 1e290 else FAR

@@ -6,9 +6,9 @@ import math
 
 from nrmmix.kernels.core.entry import MEAN_T, Entry, entry
 from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import draw_log_gamma, exp_any
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, MEANS, STAT, THETA
-from nrmmix.kernels.families.lanes import LANES
 
 LOG_TWO_PI = math.log(2.0 * math.pi)
 LOST = 1e-5  # a square, or a sum of them, that is less of what it was before a removal is not trusted

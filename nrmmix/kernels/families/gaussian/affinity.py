@@ -10,11 +10,11 @@ import math
 
 from nrmmix.kernels.core.entry import AFFINITY_T, entry
 from nrmmix.kernels.core.jit import inlined
+from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, STAT
 from nrmmix.kernels.families.gaussian.normal_wishart import LENGTH, MEAN, MOST, NU, ROOM, TABLES, R, spreads
 from nrmmix.kernels.families.gaussian.pooling import pool
-from nrmmix.kernels.families.lanes import LANES
 from nrmmix.kernels.families.shared import LOST, places
 
 AT_ONCE = 4  # pivots multiplied before a logarithm is taken

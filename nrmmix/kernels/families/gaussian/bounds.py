@@ -14,10 +14,10 @@ import math
 
 from nrmmix.kernels.core.entry import BOUND_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.lanes import LANES, all_lanes, lanes_at, less, less_product, plus_product, put_lanes, times
 from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import DONE
 from nrmmix.kernels.families.gaussian.normal_wishart import MEAN
-from nrmmix.kernels.families.lanes import LANES, all_lanes, lanes_at, less, less_product, plus_product, put_lanes, times
 from nrmmix.kernels.families.shared import places
 
 MOST = 16  # responses for which there is room

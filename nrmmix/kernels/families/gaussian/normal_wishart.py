@@ -34,12 +34,12 @@ from nrmmix.kernels.core.entry import (
     entry,
 )
 from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.lanes import LANES, number_at, put_number
 from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
 from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing, score_missing
 from nrmmix.kernels.families.gaussian.pooling import pool, rotate
 from nrmmix.kernels.families.gaussian.tiles import fits, squares, squares_of_four
-from nrmmix.kernels.families.lanes import LANES, number_at, put_number
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, means_at, padded, places
 
 MEAN = 4  # first row of the mean
@@ -136,46 +136,53 @@ def _limited(total, product):
 
 @entry(TRANSFER_T)
 def gaussian_transfer(rows, stat, block, k, m, i):
-    """Two updates side by side, operation by operation: each is a chain of roots and quotients, which a sweep waits for."""
+    """Two updates side by side, for a sweep waits for the roots and quotients of each.
+
+    Psi changes by s w e e', e = y - mu_n, with s w = -(r_n / (r_n - 1)) for what is left and r_n / (r_n + 1) for what is entered. With
+    z = L^-1 e and T_a = 1 + s w (z_1^2 + ... + z_a^2) the factor's diagonal grows by sqrt(T_a / T_(a-1)): roots of one another apart.
+    """
     s, o, first, d = places(block)
     if math.isnan(rows.y[i, first]):
         return DONE
     cap = stat.shape[1]
     at, y = s * cap, i * rows.y.shape[1] + first
-    n_k, n_m = number_at(stat, at + k) - 1.0, number_at(stat, at + m) + 1.0
+    n_k, n_m, r = number_at(stat, at + k), number_at(stat, at + m), rows.constant[o + R]
+    part_k, part_m = 1.0 / (r + (n_k - 1.0)), 1.0 / (r + (n_m + 1.0))
+    w_k, w_m = (r + n_k) * part_k, (r + n_m) * part_m
+    n_k, n_m = n_k - 1.0, n_m + 1.0
     put_number(stat, at + k, n_k)
     put_number(stat, at + m, n_m)
-    r_k, r_m = rows.constant[o + R] + n_k, rows.constant[o + R] + n_m
-    root_k, root_m = math.sqrt(r_k / (r_k + 1.0)), math.sqrt((r_m - 1.0) / r_m)
-    turn_k, turn_m, c_k, c_m = local_numbers(FEW), local_numbers(FEW), local_numbers(FEW), local_numbers(FEW)
+    z_k, grow_k, turn_k = local_numbers(FEW), local_numbers(FEW), local_numbers(FEW)
+    z_m, grow_m, turn_m = local_numbers(FEW), local_numbers(FEW), local_numbers(FEW)
     product_k, product_m, total_k, total_m = 1.0, 1.0, 0.0, 0.0
-    left, least = 1.0, 1.0
+    T_k, T_m, over_k, over_m, least = 1.0, 1.0, 1.0, 1.0, 1.0
     at += MEAN * cap
     p = at + d * cap
     for a in range(d):
         x = number_at(rows.y, y + a)
         mean_k, mean_m = number_at(stat, at + k), number_at(stat, at + m)
-        x_k, x_m = x - mean_k, x - mean_m
-        step_k, step_m = x_k / r_k, x_m / r_m
-        put_number(stat, at + k, mean_k - step_k)
-        put_number(stat, at + m, mean_m + step_m)
+        e_k, e_m = x - mean_k, x - mean_m
+        put_number(stat, at + k, mean_k - e_k * part_k)
+        put_number(stat, at + m, mean_m + e_m * part_m)
         at += cap
-        x_k, x_m = (x_k + step_k) * root_k, x_m * root_m
         for j in range(a):
-            of_k = (number_at(stat, p + k) - turn_k[j] * x_k) / c_k[j]
-            of_m = (number_at(stat, p + m) + turn_m[j] * x_m) / c_m[j]
-            x_k, x_m = c_k[j] * x_k - turn_k[j] * of_k, c_m[j] * x_m - turn_m[j] * of_m
-            put_number(stat, p + k, of_k)
-            put_number(stat, p + m, of_m)
+            of_k, of_m = number_at(stat, p + k), number_at(stat, p + m)
+            e_k, e_m = e_k - z_k[j] * of_k, e_m - z_m[j] * of_m
+            put_number(stat, p + k, grow_k[j] * of_k - turn_k[j] * e_k)
+            put_number(stat, p + m, grow_m[j] * of_m + turn_m[j] * e_m)
             p += cap
         of_k, of_m = number_at(stat, p + k), number_at(stat, p + m)
-        z_k, z_m = x_k * of_k, x_m * of_m
-        square = 1.0 - z_k * z_k
-        left *= square
-        least = min(least, square)
-        turn_k[a], turn_m[a] = z_k, z_m
-        c_k[a], c_m[a] = math.sqrt(max(square, LOST)), math.sqrt(1.0 + z_m * z_m)
-        of_k, of_m = of_k / c_k[a], of_m / c_m[a]
+        e_k, e_m = e_k * of_k, e_m * of_m
+        new_k, new_m = T_k - w_k * e_k * e_k, T_m + w_m * e_m * e_m
+        least = min(least, new_k, new_k * over_k)
+        new_k = max(new_k, LOST * T_k)
+        next_k, next_m = 1.0 / new_k, 1.0 / new_m
+        root_k, root_m = math.sqrt(T_k * next_k), math.sqrt(T_m * next_m)
+        z_k[a], z_m[a] = e_k, e_m
+        grow_k[a], grow_m[a] = root_k * new_k * over_k, root_m * new_m * over_m
+        turn_k[a], turn_m[a] = w_k * over_k * e_k * root_k, w_m * over_m * e_m * root_m
+        T_k, T_m, over_k, over_m = new_k, new_m, next_k, next_m
+        of_k, of_m = of_k * root_k, of_m * root_m
         put_number(stat, p + k, of_k)
         put_number(stat, p + m, of_m)
         p += cap
@@ -183,7 +190,7 @@ def gaussian_transfer(rows, stat, block, k, m, i):
         total_m, product_m = _limited(total_m, product_m * of_m)
     _put_constants(rows, stat, block, k, n_k, total_k, product_k)
     _put_constants(rows, stat, block, m, n_m, total_m, product_m)
-    return DONE if left >= LOST and least >= LOST else LOST_DIGITS
+    return DONE if least >= LOST else LOST_DIGITS
 
 
 @kernel
@@ -288,36 +295,17 @@ def gaussian_combine(rows, source, target, block, k, m):
     return DONE
 
 
-@kernel
-def _quadratic(rows, stat, work, block, k, i):
-    """q = (y_i - mu_n)' Psi_n^-1 (y_i - mu_n) for one column."""
-    s, o, first, d = places(block)
-    cap, wide = stat.shape[1], work.shape[1]
-    at, y, q = (s + MEAN) * cap + k, i * rows.y.shape[1] + first, 0.0
-    p = at + d * cap
-    for a in range(d):
-        z = number_at(rows.y, y + a) - number_at(stat, at)
-        at += cap
-        for j in range(a):
-            z -= number_at(stat, p) * number_at(work, j * wide + k)
-            p += cap
-        z *= number_at(stat, p)
-        p += cap
-        put_number(work, a * wide + k, z)
-        q += z * z
-    return q
-
-
 @fast
 def _score(y, stat, work, out, s, first, d, K, i):
-    """out[:K] += c - h log(1 + f q), the loops over clusters innermost."""
+    """out[:K] += c - h log(1 + f q), the loops over clusters innermost; work[d, :K] holds the q."""
     K = padded(K, stat, out)
     c, h, f, mean = s + 1, s + 2, s + 3, s + MEAN
     if d == 1:
         x, D = y[i, first], mean + 1
         for k in range(K):
             z = (x - stat[mean, k]) * stat[D, k]
-            out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + z * z * stat[f, k])
+            work[1, k] = z * z
+            out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[1, k])
         return
     if d == 2:
         x0, x1 = y[i, first], y[i, first + 1]
@@ -363,37 +351,49 @@ def _score_four(y, stat, work, out, s, first, d, K, i):
             out[r, k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[r, k])
 
 
-@kernel
-def _without(rows, stat, block, k, q):
-    """Log predictive of a member given the other members: |Psi_(n-1)| = t |Psi_n|; NaN when t keeps too few digits."""
+@inlined
+def _constants_without(rows, stat, block, k):
+    """c, h, f of the predictive of a member of k given the other members, with q still that of all: |Psi_(n-1)| = (1 + f q) |Psi_n|."""
     s, o = block[STAT], block[CONSTANT]
-    at = s * stat.shape[1] + k
+    at, cap = s * stat.shape[1] + k, stat.shape[1]
     n = number_at(stat, at)
-    r_n = number_at(rows.constant, o + R) + n
-    t = 1.0 - q * r_n / (r_n - 1.0)
-    if not t > LOST:
-        return math.nan
-    table = o + TABLES + int(n)
-    change = number_at(stat, at + stat.shape[1]) - number_at(rows.constant, table) + number_at(rows.constant, table - 1)
-    return change + 0.5 * (number_at(rows.constant, o + NU) + n - 1.0) * log_pos(t)
+    r_n, table = number_at(rows.constant, o + R) + n, o + TABLES + int(n)
+    c = number_at(stat, at + cap) - number_at(rows.constant, table) + number_at(rows.constant, table - 1)
+    return c, 1.0 - number_at(stat, at + 2 * cap), -r_n / (r_n - 1.0)
+
+
+@inlined
+def _score_and_own(rows, stat, work, out, block, K, i, own):
+    """Column `own` has the constants without row i while all are scored, and costs nothing more; NaN where too few digits are left."""
+    s, o, first, d = places(block)
+    cap = stat.shape[1]
+    at = (s + 1) * cap + own
+    c, h, f = number_at(stat, at), number_at(stat, at + cap), number_at(stat, at + 2 * cap)
+    c_own, h_own, f_own = _constants_without(rows, stat, block, own)
+    put_number(stat, at, c_own)
+    put_number(stat, at + cap, h_own)
+    put_number(stat, at + 2 * cap, f_own)
+    _score(rows.y, stat, work, out, s, first, d, K, i)
+    put_number(stat, at, c)
+    put_number(stat, at + cap, h)
+    put_number(stat, at + 2 * cap, f)
+    if not 1.0 + f_own * number_at(work, d * work.shape[1] + own) > LOST:
+        out[own] = math.nan
 
 
 @entry(SCORE_T)
 def gaussian_score(rows, stat, work, out, block, K, i, own):
-    before = out[own] if own >= 0 else 0.0
-    first = block[FIRST]
-    if math.isnan(rows.y[i, first]):
+    if math.isnan(rows.y[i, block[FIRST]]):
         return DONE
     if has_gaps(rows, i, block[FIRST], block[LAST]):
         score_missing(rows, stat, work, out, block, K, i)
         if own >= 0:
             out[own] = math.nan  # the column has the cells that were drawn: they go with the row
         return DONE
-    # first: the processor scores the other columns while it waits for roots and quotients here
-    without = before + _without(rows, stat, block, own, _quadratic(rows, stat, work, block, own, i)) if own >= 0 else 0.0
-    _score(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
-    if own >= 0:
-        out[own] = without
+    if own < 0:
+        _score(rows.y, stat, work, out, block[STAT], block[FIRST], block[LAST] - block[FIRST], K, i)
+    else:
+        _score_and_own(rows, stat, work, out, block, K, i, own)
     return DONE
 
 
@@ -405,7 +405,9 @@ def gaussian_score_four(rows, stat, work, out, block, K, i, own):
     _score_four(rows.y, stat, work, out, block[STAT], first, block[LAST] - first, K, i)
     for r in range(4):
         if own[r] >= 0:
-            out[r, own[r]] = before[r] + _without(rows, stat, block, own[r], work[r, own[r]])
+            c, h, f = _constants_without(rows, stat, block, own[r])
+            t = 1.0 + f * work[r, own[r]]
+            out[r, own[r]] = before[r] + (c - h * log_pos(t)) if t > LOST else math.nan
     return DONE
 
 

@@ -8,8 +8,8 @@ columns.
 from __future__ import annotations
 
 from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.lanes import LANES, all_lanes, lanes_at, less, less_product, plus_product, put_lanes, times
 from nrmmix.kernels.core.special import local_numbers
-from nrmmix.kernels.families.lanes import LANES, all_lanes, lanes_at, less, less_product, plus_product, put_lanes, times
 
 LEAST = 5  # responses; with fewer, loops over all columns are as fast for one row
 MOST = 64  # responses for which there is room

@@ -125,6 +125,66 @@ if JIT:
 
         return _lanes(_lanes, _lanes, _lanes), codegen
 
+    @intrinsic
+    def larger(typingctx, a, b):
+        """The larger of two; a where it is not a number."""
+
+        def codegen(context, builder, signature, values):
+            a, b = values
+            return builder.select(builder.fcmp_ordered("<", a, b), b, a)
+
+        return _lanes(_lanes, _lanes), codegen
+
+    @intrinsic
+    def smaller(typingctx, a, b):
+        """The smaller of two; a where it is not a number."""
+
+        def codegen(context, builder, signature, values):
+            a, b = values
+            return builder.select(builder.fcmp_ordered(">", a, b), b, a)
+
+        return _lanes(_lanes, _lanes), codegen
+
+    @intrinsic
+    def zero_unless_above(typingctx, x, a, b):
+        """0 where a <= b, else x."""
+
+        def codegen(context, builder, signature, values):
+            x, a, b = values
+            return builder.select(builder.fcmp_ordered("<=", a, b), ir.Constant(_VECTOR, [0.0] * LANES), x)
+
+        return _lanes(_lanes, _lanes, _lanes), codegen
+
+    @intrinsic
+    def times_power_of_two(typingctx, x, n):
+        """x 2^n, of whole n in the low bits of numbers to which 1.5 * 2^52 has been added."""
+
+        def codegen(context, builder, signature, values):
+            bits = ir.VectorType(ir.IntType(64), LANES)
+            shifted = builder.shl(builder.bitcast(values[1], bits), ir.Constant(bits, [52] * LANES))
+            power = builder.add(shifted, ir.Constant(bits, [0x3FF0000000000000] * LANES))
+            return builder.fmul(values[0], builder.bitcast(power, _VECTOR), flags=_FUSED)
+
+        return _lanes(_lanes, _lanes), codegen
+
+    @intrinsic
+    def plus(typingctx, a, b):
+        """a + b"""
+        return _lanes(_lanes, _lanes), lambda context, builder, signature, values: builder.fadd(*values, flags=_FUSED)
+
+    @intrinsic
+    def sum_of_lanes(typingctx, x):
+        """Of the eight, those four apart first, then those two apart."""
+
+        def codegen(context, builder, signature, values):
+            total, number = values[0], ir.IntType(32)
+            for apart in (4, 2, 1):
+                moved = ir.Constant(ir.VectorType(number, LANES), [(lane + apart) % LANES for lane in range(LANES)])
+                total = builder.fadd(total, builder.shuffle_vector(total, total, moved), flags=_FUSED)
+            return builder.extract_element(total, number(0))
+
+        return types.float64(_lanes), codegen
+
 else:
 
     def number_at(where, at):
@@ -154,5 +214,27 @@ else:
     def less_product(c, a, b):
         return c - a * b
 
+    def larger(a, b):
+        return np.where(a < b, b, a)
 
-__all__ = ["LANES", "all_lanes", "lanes_at", "less", "less_product", "number_at", "plus_product", "put_lanes", "put_number", "times"]
+    def smaller(a, b):
+        return np.where(a > b, b, a)
+
+    def zero_unless_above(x, a, b):
+        return np.where(a <= b, 0.0, x)
+
+    def times_power_of_two(x, n):
+        with np.errstate(invalid="ignore"):
+            return x * 2.0 ** (n - 6755399441055744.0)
+
+    def plus(a, b):
+        return a + b
+
+    def sum_of_lanes(x):
+        return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]))
+
+
+__all__ = [
+    "LANES", "all_lanes", "lanes_at", "larger", "less", "less_product", "number_at", "plus", "plus_product", "put_lanes", "put_number",
+    "smaller", "sum_of_lanes", "times", "times_power_of_two", "zero_unless_above",
+]
