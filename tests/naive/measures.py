@@ -100,29 +100,30 @@ def log_u_integral(n: int, k: int, sigma: float, log_moment) -> float:
 
 
 def seat(K: np.ndarray, group: Sequence[int], mass: float, sigma: float, tau: float, rng: np.random.Generator) -> tuple[list, list]:
-    """A partition from the prior and its locations: the earliest of the arrivals at clusters and at new atoms, row after row."""
+    """A partition from the prior and its locations: at each location b grows until an event there, and the earliest is the next row's."""
     P = K.shape[1]
     labels: list[int] = []
     location: list[int] = []
+
+    def event(b: float, p: int) -> tuple[float, bool]:
+        """The b of the next event after b, and whether it is a new atom."""
+        gap = rng.standard_exponential() / (mass / P)  # of psi1 until a new atom
+        new = b * math.exp(gap) if sigma == 0 else (b**sigma + sigma * gap) ** (1 / sigma)
+        load = sum(labels.count(c) - sigma for c in range(len(location)) if location[c] == p)
+        joined = b * math.exp(rng.standard_exponential() / load) if load > 0 else math.inf
+        return min((new, True), (joined, False))
+
     A = np.zeros(P)
+    events = [event(tau, p) for p in range(P)]
     for g in group:
-        events = []
-        for p in np.flatnonzero(K[g]):
-            b = tau + A[p]
-            gap = rng.standard_exponential() / (mass / P)  # of psi1 until a new atom
-            grown = b * math.exp(gap) if sigma == 0 else (b**sigma + sigma * gap) ** (1 / sigma)
-            events.append(((grown - b) / K[g, p], p, True))
-            load = sum(labels.count(c) - sigma for c in range(len(location)) if location[c] == p)
-            if load > 0:
-                grown = b * math.exp(rng.standard_exponential() / load)
-                events.append(((grown - b) / K[g, p], p, False))
-        v, p, new = min(events)
+        v, p = min(((events[p][0] - tau - A[p]) / K[g, p], p) for p in np.flatnonzero(K[g]))
         A += v * K[g]
-        if new:
+        if events[p][1]:
             labels.append(len(location))
             location.append(int(p))
         else:
             here = [c for c in range(len(location)) if location[c] == p]
             steps = np.cumsum([labels.count(c) - sigma for c in here])
             labels.append(here[int(np.searchsorted(steps, rng.random() * steps[-1], side="right"))])
+        events[p] = event(tau + A[p], p)
     return labels, location

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from nrmmix.kernels.core.jit import allocating, fast, kernel
-from nrmmix.kernels.core.state import FIXED, GAMMA
+from nrmmix.kernels.core.special import exp_any, log_pos
+from nrmmix.kernels.core.state import FIXED, GAMMA, TINY
 
 NEGLIGIBLE = 40.0  # nats below the maximum
 FINEST = 10  # halvings of the step of a trapezoid
@@ -153,6 +154,36 @@ def log_integrals(n, k, mass, sigma, start, out):
 # ---- partitions
 
 
+@kernel
+def next_event(log_b, weight, load, sigma, rng):
+    """At one location from b on, where b grows: log b of its next event, log of how much is left until then, whether it is a new atom.
+
+    At tau = 0 (sigma > 0) b starts from 0, where new atoms alone arrive.
+    """
+    growth = rng.standard_exponential() / weight
+    if log_b == -math.inf:
+        after = math.log(sigma * growth) / sigma
+        return after, after, True
+    if sigma > 0.0:
+        growth = log1p_exp(math.log(sigma * growth) - sigma * log_b) / sigma
+    is_new = True
+    if load > 0.0:
+        joined = rng.standard_exponential() / load
+        if joined < growth:
+            growth, is_new = joined, False
+    return log_b + growth, log_b + (growth if growth > 40.0 else math.log(math.expm1(growth))), is_new
+
+
+@fast
+def grow(log_left, row, log_time, share):
+    """What is left at each location after b has grown by a time that goes by as fast as the kernel says; `share` is scratch."""
+    for p in range(log_left.shape[0]):
+        share[p] = exp_any(log_time + row[p] - log_left[p])
+    for p in range(log_left.shape[0]):  # a loop of its own, else neither is vectorised
+        left = 1.0 - share[p]
+        log_left[p] += log_pos(left if left > TINY else TINY)
+
+
 @allocating
 def seat(log_K, R0, group, mass, sigma, tau, rng):
     """A partition from the prior: labels (n,) and the clusters' locations (K,).  A mixture has one group and one location, log K = 0.
@@ -160,47 +191,26 @@ def seat(log_K, R0, group, mass, sigma, tau, rng):
     Exact, without drawing the measure.  Given the atoms' weights w let observations of group g arrive at rate sum_m K(x_g, mu_m) w_m,
     and the observation that arrives at time V_g be of atom m with probability in proportion to K(x_g, mu_m) w_m.  With the weights
     integrated out, given the past, a cluster at p gets the next observation at rate K (n_m - sigma) / b, b = tau + A_p, and a new atom
-    at p at rate K R0 mass b^(sigma - 1).  Both integrate to inverses in closed form: the earliest arrival is the one that happens.
-    Times are kept as logarithms, for where the mass in reach is small they are beyond floating point.  At tau = 0 (sigma > 0) b starts
-    from 0, where new atoms alone arrive.
+    at p at rate K R0 mass b^(sigma - 1).  While an observation is waited for b grows at rate K: so at each location the b of the next
+    event does not depend on which observations are waited for.  It is drawn after the event before by inverses in closed form, and the
+    location that reaches its own first has the observation.  Times are kept as logarithms, for where the mass in reach is small they are
+    beyond floating point.
     """
     n, P = group.shape[0], log_K.shape[1]
     labels, place = np.empty(n, np.int64), np.empty(n, np.int64)
-    size = np.zeros(n)
-    load = np.zeros(P)  # sum of n_m - sigma over the clusters at p
-    log_b = np.full(P, math.log(tau) if tau > 0.0 else -math.inf)
+    size, load = np.zeros(n), np.zeros(P)  # load: sum of n_m - sigma over the clusters at p
+    log_b, log_left, share, is_new = np.empty(P), np.empty(P), np.empty(P), np.empty(P, np.bool_)
+    for p in range(P):
+        log_b[p], log_left[p], is_new[p] = next_event(math.log(tau) if tau > 0.0 else -math.inf, mass * R0[p], 0.0, sigma, rng)
     K = 0
     for i in range(n):
         row = log_K[group[i]]
-        earliest, at, is_new = math.inf, 0, True
+        earliest, at = math.inf, 0
         for p in range(P):
-            if row[p] == -math.inf:
-                continue
-            # the growth of log b at p until an event there
-            growth = rng.standard_exponential() / (mass * R0[p])
-            if log_b[p] == -math.inf:
-                time = math.log(sigma * growth) / sigma - row[p]
-                if time < earliest:
-                    earliest, at, is_new = time, p, True
-                continue
-            if sigma > 0.0:
-                growth = log1p_exp(math.log(sigma * growth) - sigma * log_b[p]) / sigma
-            new = True
-            if load[p] > 0.0:
-                joined = rng.standard_exponential() / load[p]
-                if joined < growth:
-                    growth, new = joined, False
-            time = log_b[p] - row[p] + (growth if growth > 40.0 else math.log(math.expm1(growth)))
-            if time < earliest:
-                earliest, at, is_new = time, p, new
-        for p in range(P):
-            gap = earliest + row[p] - log_b[p] if log_b[p] > -math.inf else math.inf
-            if gap == math.inf:
-                log_b[p] = earliest + row[p]
-            elif gap > -40.0:
-                log_b[p] += log1p_exp(gap)
+            if log_left[p] - row[p] < earliest:
+                earliest, at = log_left[p] - row[p], p
         k = K
-        if is_new:
+        if is_new[at]:
             place[K] = at
             K += 1
             load[at] -= sigma
@@ -215,6 +225,8 @@ def seat(log_K, R0, group, mass, sigma, tau, rng):
         labels[i] = k
         size[k] += 1.0
         load[at] += 1.0
+        grow(log_left, row, earliest, share)
+        log_b[at], log_left[at], is_new[at] = next_event(log_b[at], mass * R0[at], load[at], sigma, rng)
     return labels, place[:K].copy()
 
 
