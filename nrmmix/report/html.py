@@ -181,17 +181,26 @@ def _picture(fit: Result, kind: str, drawing: Callable[..., Any]) -> str:
     heading = f'<h3 id="{kind}">{name[0].upper()}{name[1:]}</h3>'
     try:
         with _figure(fit, kind, drawing) as figure:
-            data = io.BytesIO()
-            figure.savefig(data, format="png", dpi=DPI)
+            data = _as_png(figure)
             width, height = (round(float(size)) for size in figure.get_size_inches() * DPI)
     except ValueError as error:
         return f"{heading}\n<p>Not drawn: {escape(str(error))}</p>"
     text = drawing.__doc__ or name
     caption = escape(" ".join(text.split("\n\n")[0].replace("`", "").split()))
-    coded = base64.b64encode(data.getvalue()).decode()
+    coded = base64.b64encode(data).decode()
     kind_of = ' class="wide"' if width > WIDE * height else ""
     image = f'<img{kind_of} alt="{caption}" width="{width}" height="{height}" src="data:image/png;base64,{coded}">'
     return f"{heading}\n<figure>\n{image}\n<figcaption>{caption}</figcaption>\n</figure>"
+
+
+def _as_png(figure: Figure) -> bytes:
+    """As `Figure.savefig`, which draws a figure twice, the first time to lay it out: drawing does that too."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    data = io.BytesIO()
+    figure.set_dpi(DPI)
+    FigureCanvasAgg(figure).print_png(data)
+    return data.getvalue()
 
 
 def _heading(kind: str) -> str:

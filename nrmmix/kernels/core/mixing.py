@@ -97,3 +97,28 @@ def solve_normal(q, of_normal, of_t, weight, mean, sd, rest, centre, spread, df,
                 if step % 2 == 1:
                     length = high - low
             out[c, t] = x
+
+
+@kernel
+def find_crossings(q, cdf, grid, given, out):
+    """out[c, t]: where straight lines through cdf[c] (J,) at the points grid[given[c]] reach q[t] of the last.
+
+    Rows of cdf increase but for rounding; beyond them it is the first or the last point.
+    """
+    last = cdf.shape[1] - 1
+    for c in range(out.shape[0]):
+        y = grid[given[c]]
+        for t in range(q.shape[0]):
+            level = q[t] * cdf[c, last]
+            below, above = -1, last + 1  # cdf[below] <= level < cdf[above]
+            while above - below > 1:
+                middle = (below + above) >> 1
+                if cdf[c, middle] <= level:
+                    below = middle
+                else:
+                    above = middle
+            if below < 0 or below >= last:
+                out[c, t] = y[0] if below < 0 else y[last]
+            else:
+                rise = cdf[c, above] - cdf[c, below]
+                out[c, t] = y[below] + (level - cdf[c, below]) / rise * (y[above] - y[below])

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy import special
 
-from nrmmix.kernels.core.mixing import mix_t, solve_normal
+from nrmmix.kernels.core.mixing import find_crossings, mix_t, solve_normal
 from nrmmix.kernels.core.special import interpolate_columns
 
 
@@ -51,7 +51,7 @@ class StudentT(NamedTuple):
     def cdf(self, x: Any) -> np.ndarray:
         z, df = (x - self.centre) / self.spread, np.asarray(self.df, float)
         k = df.shape[-1] if df.ndim else 0
-        if df.size == k and z.shape[-1:] == (k,) and z.size > 2 * k * NODES:
+        if df.size == k and z.shape[-1:] == (k,) and 2 * z.size > k * NODES:
             return _interpolated_cdf(z, df.ravel())
         return special.stdtr(df, z)
 
@@ -100,6 +100,17 @@ def _interpolated_cdf(z: np.ndarray, df: np.ndarray) -> np.ndarray:
     far = np.isnan(out)
     if far.any():
         out[far] = special.stdtr(np.broadcast_to(df, z.shape)[far], z[far])
+    return out
+
+
+def crossings(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """(C, len(q)): where straight lines through the points of each row of cdf (C, J) reach q of the last; the first or last point beyond.
+
+    Points are grid (I, J), at the row of inputs that `given` (C,) says, or those of one row for all.
+    """
+    out = np.empty((len(cdf), len(q)))
+    own = given if len(grid) > 1 else np.zeros(len(cdf), np.int64)
+    find_crossings(np.ascontiguousarray(q, float), np.ascontiguousarray(cdf, float), np.ascontiguousarray(grid, float), own, out)
     return out
 
 

@@ -18,7 +18,7 @@ from scipy import special
 
 from nrmmix.common.machine import in_threads, one_blas_thread
 from nrmmix.common.seeds import draw_seeds
-from nrmmix.model.families.distributions import Distribution, Normal, StudentT, spread_out
+from nrmmix.model.families.distributions import Distribution, Normal, StudentT, crossings, spread_out
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
@@ -184,7 +184,7 @@ class Quantile(Cdf):
                     near = grid[given[case] if len(grid) > 1 else 0]
                     out[case, j] = _smallest(self.q, np.maximum.accumulate(cdf) / cdf[-1], near)
             else:
-                out[:, j] = _crossings(self.q, of_cases, grid[given] if len(grid) > 1 else np.broadcast_to(grid, of_cases.shape))
+                out[:, j] = crossings(self.q, of_cases, grid, given)
         return out.reshape(len(values), self.W)
 
     def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
@@ -200,24 +200,6 @@ class Quantile(Cdf):
             cdfs.append(t.mixed_cdf(grid, weights, cases.given))
             quantiles.append(normal.mixture_quantiles(self.q, share[cases.place], rest[cases.place], new, len(self.inputs), cases.given))
         return np.hstack(cdfs), np.hstack(quantiles)
-
-
-def _crossings(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """(cases, len(q)): where straight lines through the points of each row (cases, J) reach q of the last; the first or last point beyond.
-
-    Rows increase but for rounding.
-    """
-    out = np.empty((len(cdf), len(q)))
-    cases, last = np.arange(len(cdf)), cdf.shape[1] - 1
-    for t, share in enumerate(q):
-        level = share * cdf[:, -1]
-        at = np.count_nonzero(cdf <= level[:, None], axis=1) - 1
-        low = np.clip(at, 0, last - 1)
-        below, before, after = cdf[cases, low], grid[cases, low], grid[cases, low + 1]
-        rise = cdf[cases, low + 1] - below
-        within = np.clip((level - below) / np.where(rise > 0, rise, 1.0), 0.0, 1.0)
-        out[:, t] = np.select([at < 0, at >= last], [grid[:, 0], grid[:, -1]], before + within * (after - before))
-    return out
 
 
 def _smallest(q: np.ndarray, cdf: np.ndarray, grid: np.ndarray) -> np.ndarray:
