@@ -2,6 +2,7 @@
 
 
 import naive
+import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +10,14 @@ from support.models import regression
 from support.states import problem_of, started
 
 import nrmmix as nm
+from nrmmix.kernels.core import locations
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.measure.nrm import set_kernel
+
+
+@numba.njit
+def log_K(state, g, p):
+    return locations.log_K_at(state, g, p)
 
 
 @pytest.mark.parametrize("q", [1, 2, 3])
@@ -21,14 +30,14 @@ def test_covariate_kernels(q):
         np.testing.assert_array_equal(data.group, problem.group)
         wanted = reference(problem.x, problem.mu, width)
         np.testing.assert_allclose(state.K, wanted, rtol=1e-13)
-        np.testing.assert_allclose(np.exp(state.ratio[0] * state.log_K), wanted, rtol=1e-13)
+        np.testing.assert_allclose(np.exp(np.tensordot(state.ratio, state.log_K, 1)), wanted, rtol=1e-13)
         np.testing.assert_allclose(state.A, state.v @ wanted, rtol=1e-13)
 
 
 def test_squared_exponential_does_not_underflow_in_logs():
     model = regression(6, nm.SquaredExponential(0.001), values=2)
     data, state = started(model, np.full(6, -1))
-    np.testing.assert_allclose(state.ratio[0] * state.log_K, -0.5 * (data.distance[0] / 0.001) ** 2, rtol=1e-14)
+    np.testing.assert_allclose(state.ratio[0] * state.log_K[0], -0.5 * (data.distance[0] / 0.001) ** 2, rtol=1e-14)
     assert (state.K[data.distance[0] > 0.1] == 0.0).all()
 
 
@@ -37,3 +46,50 @@ def test_box_is_open_at_its_edge():
     model = nm.Model("y ~ x", table, kernel=nm.Box(0.3, scale=None))  # 0.6 - 0.3 and 0.3 - 0.0 are the width, up to rounding
     _, state = started(model, np.full(4, -1))
     np.testing.assert_array_equal(state.K, [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
+
+
+WIDE = nm.LogNormal(-1, 0.5)
+KERNELS = {
+    "one": (nm.SquaredExponential(WIDE), 1, True), "one shared": (nm.Laplace(WIDE), 3, True),
+    "each": (nm.SquaredExponential([WIDE, WIDE, WIDE]), 3, True), "one fixed": (nm.SquaredExponential([WIDE, 0.3, WIDE]), 3, True),
+    "fixed": (nm.Box([0.6, 0.8, 0.9]), 3, True),
+    "product": (nm.Product({"x0": nm.Laplace(WIDE), "x1": nm.Box(0.9), "x2": nm.SquaredExponential(WIDE)}), 3, True),
+    "atoms": (nm.Product({"x0": nm.Laplace(nm.PerAtom([0.2, 0.5])), "x1": nm.SquaredExponential(0.4)}), 2, True),
+    "form": (nm.Triangular(WIDE), 2, False), "a form": (nm.Product({"x0": nm.Box(WIDE), "x1": nm.SquaredExponential(WIDE)}), 2, False),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_kernel_at_any_widths_and_what_a_chain_keeps_of_it(name):
+    """One matrix of groups by locations, where no width that is sampled changes the form of log K; the others are shared by all chains."""
+    kernel, q, scales = KERNELS[name]
+    model = regression(25, kernel, q=q, values=12)
+    data, state = started(model, np.full(25, -1))
+    _, other = started(model, np.full(25, -1))
+    G, P = state.K.shape
+    own = [array for array, same in zip(state, other, strict=True) if array is not same and array.shape[-2:] == (G, P)]
+    assert len(own) == (1 if scales else 2)
+    for factor in (1.0, 0.8, 1.7):
+        widths = model.start_widths() * factor
+        widths = np.where([isinstance(width, float) for width in model.widths], model.start_widths(), widths)
+        state.hyper[layout.WIDTH :] = widths
+        set_kernel(data, state)
+        wanted = model.log_kernel(data.distance, widths)
+        np.testing.assert_allclose(state.K, np.exp(wanted), rtol=1e-12)
+        found = np.array([[log_K(state, g, p) for p in range(P)] for g in range(G)])
+        np.testing.assert_allclose(found, np.where(np.isfinite(wanted), wanted, layout.OUT_OF_REACH), rtol=1e-12, atol=1e-14)
+        rows = np.zeros((G, P))
+        for g in range(G):
+            locations.add_log_K(state, g, 1.0, rows[g])
+        np.testing.assert_allclose(rows, found, rtol=1e-14)
+
+
+def test_a_chance_of_another_category_scales_too():
+    table = pd.DataFrame({"group": list("aabbccab"), "x": np.arange(8.0), "y": np.arange(8.0)})
+    model = nm.Model("y ~ x + group", table, kernel=nm.Product({"x": nm.SquaredExponential(WIDE), "group": nm.Matching(nm.Beta(1, 2))}))
+    data, state = started(model, np.full(8, -1))
+    assert state.log_K.shape[0] == 2 and state.log_K is model.log_kernels
+    for rho in (0.9, 0.02):
+        state.hyper[layout.WIDTH :] = 0.3, rho
+        set_kernel(data, state)
+        np.testing.assert_allclose(state.K, np.exp(model.log_kernel(data.distance, np.array([0.3, rho]))), rtol=1e-12)

@@ -199,14 +199,14 @@ def test_log_density_of_a_width(name, j):
     data, state = density_point(name)
     problem, point = problem_of(model, data), point_of(state)
     state.carried[0] = np.log(state.v * naive.reach(problem, point, point.widths))
-    hyper.find_best_locations(data, state, state.log_K, state.ratio[0])
+    hyper.find_best_locations(data, state)
     before = copy_of(state)
     zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH + j, z) for z in zs]
     wanted = [naive.log_density_width(problem, point, j, z, without_mass=integrates_mass(model), logit=logit) for z in zs]
     agree_up_to_a_constant(found, wanted)
-    # only scratch space has changed, and the locations, which are drawn after it
-    for field in ("hyper", "K", "log_K", "ratio", "A", "v", "labels"):
+    # only scratch space has changed, the locations, which are drawn after it, and the kernel, which is set anew
+    for field in ("hyper", "A", "v", "labels"):
         np.testing.assert_array_equal(getattr(state, field), getattr(before, field))
 
 
@@ -215,15 +215,16 @@ def test_log_density_of_a_width(name, j):
     (nm.Laplace(nm.LogNormal(-1, 0.7)), 1, 1), (nm.Laplace(nm.LogNormal(-1, 0.7)), 2, 1),
 ])
 def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
-    data, state = random_point(regression(9, kernel, q=q), np.random.default_rng(8))
-    assert data.setup[layout.DEGREE] == degree
-    hyper.find_best_locations(data, state, state.log_K, state.ratio[0])
+    model = regression(9, kernel, q=q)
+    data, state = random_point(model, np.random.default_rng(8))
+    assert model.scales == ((0, degree),)
+    hyper.find_best_locations(data, state)
     for g in range(len(state.v)):
-        state.carried[0, g] = np.log(state.v[g]) + hyper.log_reach(state, state.log_K[g], state.ratio[0])
+        state.carried[0, g] = np.log(state.v[g]) + hyper.log_reach(state, state.log_K[0, g], state.ratio[0])
     zs = np.log(state.hyper[layout.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
-    data.setup[layout.DEGREE] = 0
-    state = state._replace(trial=np.zeros_like(state.K), log_trial=np.zeros_like(state.K))
+    data.setup[layout.SCALES] = 0
+    state = state._replace(log_K=np.zeros_like(state.log_K), ratio=np.ones(1))
     wanted = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     assert np.isfinite(wanted).all()
     np.testing.assert_allclose(found, wanted, rtol=1e-11)

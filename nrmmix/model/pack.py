@@ -69,11 +69,13 @@ def _hyperpriors(model: Specification) -> np.ndarray:
 
 def _setup(model: Specification, is_called: bool) -> np.ndarray:
     entries = model.covariate_entries
-    setup = np.zeros(layout.COVARIATES + len(entries), np.int64)
+    scales = np.array(model.scales, np.int64).ravel()
+    setup = np.zeros(layout.COVARIATES + len(entries) + len(scales), np.int64)
     setup[layout.JOINT_WITH_V] = int(model.has_v)
     setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
-    setup[layout.DEGREE] = model.degree
-    setup[layout.COVARIATES :] = [entry.address if is_called else 0 for entry in entries]
+    setup[layout.SCALES] = int(len(scales) > 0)
+    setup[layout.COVARIATES : layout.COVARIATES + len(entries)] = [entry.address if is_called else 0 for entry in entries]
+    setup[layout.COVARIATES + len(entries) :] = scales
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     conjugate = model.has_v and model.has_gamma_mass
     densities = {
@@ -98,8 +100,6 @@ def state_of(
     n_stat, n_work = size_of(model, with_guide)
     G, P = data.distance.shape[1:]
     cap = layout.capacity(n_clusters)
-    # a kernel that scales with its width is not evaluated where other widths are tried
-    tried = G if any(name in model.sampled for name in model.width_names) and model.degree == 0 else 0
     start = [*model.prior.start(), model.prior.tau, *model.start_widths()]
     return layout.State(
         labels=np.full(n, -1, np.int64),
@@ -122,17 +122,15 @@ def state_of(
         log_b=np.zeros(P),
         inverse_b=np.zeros(P),
         K=np.ones((G, P)),
-        log_K=model.log_kernel_at_one if model.degree else np.zeros((G, P)),
-        ratio=np.ones(1),
+        log_K=model.log_kernels if model.scales else np.zeros((1, G, P)),
+        ratio=np.ones(max(1, len(model.scales))),
         band=np.tile([0, P], (G, 1)),
         hyper=np.array(start, dtype=float),
         num=np.zeros(layout.NUM, np.int64),
         step=np.full(len(start), STEP),
         score=layout.aligned_zeros((cap,)),
         work=layout.aligned_zeros((n_work + layout.FOUR + 1, cap)),
-        plane=np.zeros((4, P)),
-        trial=np.zeros((tried, P)),
-        log_trial=np.zeros((tried, P)),
+        plane=np.zeros((layout.LOG_ROW + 1, P)),
         part=np.zeros((cap, P if model.is_regression else 0)),
         region=np.zeros(G, np.int64),
         carried=np.zeros((4, G)),

@@ -15,7 +15,7 @@ import numpy as np
 from nrmmix.common.messages import did_you_mean, guided, listed, printable, quoted
 from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
-from nrmmix.kernels.core.covariates import DEGREES
+from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
@@ -156,16 +156,35 @@ class Specification:
         return self.is_regression or not self.prior.integrates_u
 
     @cached_property
-    def degree(self) -> int:
-        """k where log K is -sum_j d_j^k / (k width^k) for one width; 0 where it is something else, or widths differ."""
-        entries = {*self.covariate_entries}
-        one = len(self.covariate_entries) == 1 or (len(entries) == 1 and self.kernel.shared_width)
-        return DEGREES.get(entries.pop(), 0) if one else 0
+    def scales(self) -> tuple[tuple[int, int], ...]:
+        """Of each matrix of `log_kernels` the covariate whose width scales it, -1 if none, and the degree; see `State.log_K`.
+
+        There is none where a width is sampled with which log K changes its form.
+        """
+        if self.kernel is None:
+            return ()
+        entries, degrees = self.covariate_entries, [DEGREES.get(entry) for entry in self.covariate_entries]
+        if degrees[0] is not None and (len(entries) == 1 or (self.kernel.shared_width and len({*entries}) == 1)):
+            return ((0, degrees[0]),)
+        sampled = [j for name, j in self.width_columns.items() if name in self.sampled]
+        if sampled and (self.kernel.shared_width or any(degrees[j] is None for j in sampled)):
+            return ()
+        return ((-1, 0),) * (len(sampled) < len(entries)) + tuple((j, degrees[j]) for j in sampled)
 
     @cached_property
-    def log_kernel_at_one(self) -> np.ndarray:
-        """(G, P): log K at unit width where there is a `degree`; kept once for all that read it, none of which may write into it."""
-        return -(self.grid.distance**self.degree).sum(axis=0) / self.degree  # no read-only array: compiled code takes it for another type
+    def log_kernels(self) -> np.ndarray:
+        """(S, G, P): matrices of which log K is the scaled sum; kept once for all that read them, none of which may write into it."""
+        distance, widths, scaled = self.grid.distance, self.start_widths(), {column for column, _ in self.scales}
+        found = []
+        for column, degree in self.scales:
+            if column < 0:
+                own = [part for j, part in enumerate(zip(self._by_covariate, distance, widths, strict=True)) if j not in scaled]
+                fixed = sum(part.kernel.log_kernel(d[None], np.array([width])) for part, d, width in own)
+                found.append(fixed if len(self.scales) > 1 else np.where(fixed > -np.inf, fixed, OUT_OF_REACH))
+            else:
+                d = distance if len(self.scales) == 1 else distance[column : column + 1]
+                found.append(-d.sum(axis=0) if degree == LOGARITHM else -(d**degree).sum(axis=0) / degree)
+        return found[0][None] if len(found) == 1 else np.stack(found)  # no read-only array: compiled code takes it for another type
 
     @property
     def covariate_entries(self) -> tuple[Entry, ...]:

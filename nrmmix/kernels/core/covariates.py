@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import COVARIATE_T, entry
-from nrmmix.kernels.core.state import DONE
+from nrmmix.kernels.core.state import DONE, LOGARITHM, OUT_OF_REACH
 
 EDGE = 1.0 - 1e-9  # a distance that equals the width up to rounding is outside
 
@@ -88,4 +88,9 @@ def matching(distance, width, log_K):
     return DONE
 
 
-DEGREES = {squared_exponential: 2, laplace: 1}  # of those whose log K is -(d / width)^degree / degree
+# Of those whose log K is -(d / width)^degree / degree, or d log width.
+DEGREES = {squared_exponential: 2, laplace: 1, matching: LOGARITHM}
+
+__all__ = [
+    "DEGREES", "LOGARITHM", "OUT_OF_REACH", "box", "epanechnikov", "laplace", "matching", "squared_exponential", "triangular",
+]

@@ -32,8 +32,8 @@ _ROWS = types.NamedTuple((_F2, _U2, _I1, _I1, _F1, _F1), Rows)
 _DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I1, _F2, _I3, _F1), Data)
 _STATE = types.NamedTuple(
     (
-        _I1, _I1, _F2, _F2, _F2, _I1, _F2, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F2, _F1, _I2, _F1, _I1,
-        _F1, _F1, _F2, _F2, _F2, _F2, _F2, _I1, _F2, _I1, _F2,
+        _I1, _I1, _F2, _F2, _F2, _I1, _F2, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F3, _F1, _I2, _F1, _I1,
+        _F1, _F1, _F2, _F2, _F2, _I1, _F2, _I1, _F2,
     ),
     State,
 )

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import STEP_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import draw_index, exp_any, log_pos, prefetch
-from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import DONE, LOG_ROW, N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY
 
 LOST, MOST = 1e-307, 1e300  # probabilities that are smaller may be 0; sums that are larger may be infinite
 NEGLIGIBLE = 1e-17  # a share of a sum
@@ -25,6 +25,48 @@ NEGLIGIBLE = 1e-17  # a share of a sum
 def add_row(target, row, sign):
     for p in range(row.shape[0]):
         target[p] += sign * row[p]
+
+
+@fast
+def add_up(log_K, ratio, g, out):
+    """out = sum_s ratio_s log_K[s, g]"""
+    for p in range(out.shape[0]):
+        out[p] = ratio[0] * log_K[0, g, p]
+    for s in range(1, ratio.shape[0]):
+        add_row(out, log_K[s, g], ratio[s])
+    for p in range(out.shape[0]):
+        out[p] = out[p] if out[p] > -math.inf else OUT_OF_REACH
+
+
+@inlined
+def log_row(state, g):
+    """A row and a number, the product of which is log K(x_g, .): of one matrix as it stands, of several their sum in scratch."""
+    if state.ratio.shape[0] == 1:
+        return state.log_K[0, g], state.ratio[0]
+    add_up(state.log_K, state.ratio, g, state.plane[LOG_ROW])
+    return state.plane[LOG_ROW], 1.0
+
+
+@kernel
+def add_log_K(state, g, sign, out):
+    """out += sign log K(x_g, .)"""
+    row, ratio = log_row(state, g)
+    add_row(out, row, sign * ratio)
+
+
+@inlined
+def log_K_at(state, g, p):
+    """log K(x_g, p)"""
+    total = 0.0
+    for s in range(state.ratio.shape[0]):
+        total += state.ratio[s] * state.log_K[s, g, p]
+    return total if total > -math.inf else OUT_OF_REACH
+
+
+@inlined
+def prefetch_log_K(state, g):
+    for s in range(state.ratio.shape[0]):
+        prefetch(state.log_K[s, g])
 
 
 @fast
@@ -95,9 +137,9 @@ def refresh_locations(data, state):
     n = state.labels.shape[0]
     for i in range(n):
         if i + 1 < n:
-            prefetch(state.log_K[data.group[i + 1]])
+            prefetch_log_K(state, data.group[i + 1])
         if state.labels[i] >= 0:
-            add_row(state.log_K_sum[state.labels[i]], state.log_K[data.group[i]], state.ratio[0])
+            add_log_K(state, data.group[i], 1.0, state.log_K_sum[state.labels[i]])
     for k in range(K):
         weigh_locations(state, k)
 
@@ -133,8 +175,8 @@ def location_weight_without(state, log_K_sum, probability_over_b, size, g):
     total, least = sum_without(probability_over_b, state.inverse_b, state.K[g])
     if least > TINY and LOST * log_K_sum.shape[0] < NEGLIGIBLE * total * least and total < MOST:
         return state.log_size[size - 1] - math.log(total)
-    terms = state.plane[0]
-    top = log_terms(log_K_sum, state.log_K[g], -state.ratio[0], state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
+    terms, (row, ratio) = state.plane[0], log_row(state, g)
+    top = log_terms(log_K_sum, row, -ratio, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
     normalise(terms, top)
     multiply(terms, state.inverse_b, terms)
     return location_weight(state, terms, size - 1, g)
@@ -158,7 +200,7 @@ def draw_locations(state, rng):
     terms = state.plane[0]
     for k in range(state.num[N_CLUSTERS]):
         power = state.size[k] - state.hyper[SIGMA]
-        log_terms(state.log_K_sum[k], state.log_K[0], 0.0, state.log_R0, state.log_b, power, terms)
+        log_terms(state.log_K_sum[k], state.log_K_sum[k], 0.0, state.log_R0, state.log_b, power, terms)
         state.location[k] = draw_index(terms, P, rng.random())
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 TINY = 1e-300
 LINE = 64  # bytes of a cache line
+OUT_OF_REACH = -1e6  # log K of K = 0: sums of it can be taken back
 LOG_V_MAX = 600.0  # v is truncated to e^-600 .. e^600, beyond which it would under- or overflow
 
 # Status codes of moves.
@@ -44,6 +45,9 @@ CHANGED = 2 * FOUR  # how many clusters have changed since; behind it which
 ORDER = 12
 OF_LOGS, OF_GROWTH = 0, 1
 
+# State.plane
+LOG_ROW = 4  # a row of log K
+
 # State.hyper
 MASS = 0
 SIGMA = 1
@@ -55,12 +59,14 @@ FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 # Data.setup
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
-DEGREE = 2  # k where log K = -d^k / (k width^k), for the one width that there is; else 0
+SCALES = 2  # 1: widths scale the matrices of State.log_K, each with one column and degree at the end of this array
 # entry points of log densities; 0 where they are not used
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 MEASURE = 8  # one of the following
 COMPONENTS = 9  # of a finite mixture
-COVARIATES = 10  # and following: entry point of each covariate's kernel
+COVARIATES = 10  # and following: entry point of each covariate's kernel; then where there are SCALES for each matrix the next two
+COLUMN, OF_DEGREE = 0, 1  # the covariate whose width scales it, -1 where none does; k: it is -d^k / k times width^-k
+LOGARITHM = -1  # in place of a degree: it is -d times -log width
 # The random measure.  CRM: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
 # PITMAN_YOR: its mass a gamma variable, integrated out; FINITE: the same with sigma = -mass / COMPONENTS.  GIBBS_TYPE: Data.log_V.
 CRM, PITMAN_YOR, FINITE, STABLE, GIBBS_TYPE = 0, 1, 2, 3, 4
@@ -103,7 +109,7 @@ class Data(NamedTuple):
     distance: np.ndarray  # (D, G, P)
     R0: np.ndarray  # (P,)
     hyperprior: np.ndarray  # (3 + D, 3)
-    setup: np.ndarray  # (COVARIATES + D,) int64
+    setup: np.ndarray  # (COVARIATES + D + 2 S,) int64; S = 0 where there are no SCALES
     explicit: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
     shared: np.ndarray  # places in rows.constant of parameters that all clusters share, drawn like the held ones
     log_V: np.ndarray  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
@@ -170,17 +176,15 @@ class State(NamedTuple):
     log_b: np.ndarray  # (P,) log (tau + A), as of the last `refresh_caches`
     inverse_b: np.ndarray  # (P,) 1 / (tau + A)
     K: np.ndarray  # (G, P)
-    log_K: np.ndarray  # (G, P), shared by chains where it is that of unit width, see DEGREE: ratio log_K is that of the state's widths
-    ratio: np.ndarray  # (1,)
+    log_K: np.ndarray  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains where there are SCALES
+    ratio: np.ndarray  # (S,)
     band: np.ndarray  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
     hyper: np.ndarray  # (3 + D,)
     num: np.ndarray  # (NUM,) int64
     step: np.ndarray  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
     score: np.ndarray  # (cap,) scratch
     work: np.ndarray  # (W, cap) scratch of families, FOUR rows of scores, and one row more
-    plane: np.ndarray  # (4, P) scratch of the measure's updates
-    trial: np.ndarray  # (G, P) scratch of the width update, K at a width that is tried; (0, P) where it does not need it
-    log_trial: np.ndarray  # (G, P) and log K; likewise
+    plane: np.ndarray  # (5, P) scratch of the measure's updates, and LOG_ROW
     part: np.ndarray  # (cap, P) scratch of levels of v: what each region has in A
     region: np.ndarray  # (G,) int64 scratch of levels of v: the region of each group
     carried: np.ndarray  # (4, G) scratch of moves of many V_g at once

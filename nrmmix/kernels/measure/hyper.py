@@ -9,25 +9,27 @@ import math
 
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.locations import add_row, log_terms, normalise, refresh_locations
+from nrmmix.kernels.core.locations import add_log_K, log_row, log_terms, normalise, prefetch_log_K, refresh_locations
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.special import exp_any, log_pos, prefetch
+from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
     CRM,
-    DEGREE,
     DONE,
     FINITE,
     FIXED,
     GAMMA,
     JOINT_WITH_V,
     LOG_V_MAX,
+    LOGARITHM,
     MASS,
     MASS_DENSITY,
     MEASURE,
     N_CLUSTERS,
+    OUT_OF_REACH,
     PITMAN_YOR,
+    SCALES,
     SHARED_WIDTH,
     SIGMA,
     SIGMA_DENSITY,
@@ -157,65 +159,69 @@ def update_widths(data, state, rng):
     for which in range(WIDTH, state.hyper.shape[0]):
         kind = data.hyperprior[which, 0]
         if kind != FIXED:
-            find_best_locations(data, state, state.log_K, state.ratio[0])
+            find_best_locations(data, state)
             for g in range(G):
-                state.carried[0, g] = math.log(state.v[g]) + log_reach(state, state.log_K[g], state.ratio[0])
+                row, ratio = log_row(state, g)
+                state.carried[0, g] = math.log(state.v[g]) + log_reach(state, row, ratio)
             old = unbounded(kind, state.hyper[which])
             set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, rng))
             if state.num[TUNING] != 0:
                 moved = abs(unbounded(kind, state.hyper[which]) - old)
                 state.step[which] = max(state.step[which] + LEARNING * (SLICE_OVER_MOVE * moved - state.step[which]), LEAST_STEP)
             nrm.set_kernel(data, state)
-            if data.setup[DEGREE] == 0:  # else they are the same at every width
-                find_best_locations(data, state, state.log_K, state.ratio[0])
+            if not scales_as_one(data, state):  # else they are the same at every width
+                find_best_locations(data, state)
             for g in range(G):
-                state.v[g] = math.exp(state.carried[0, g] - log_reach(state, state.log_K[g], state.ratio[0]))
+                row, ratio = log_row(state, g)
+                state.v[g] = math.exp(state.carried[0, g] - log_reach(state, row, ratio))
             nrm.recompute_A(state)
     refresh_locations(data, state)
     return DONE
+
+
+@kernel
+def scales_as_one(data, state):
+    """Whether a width scales all of log K."""
+    return data.setup[SCALES] != 0 and state.ratio.shape[0] == 1
 
 
 @entry(SCALAR_T)
 def log_density_width(data, state, which, z):
     """Log density of a width in the coordinates log V, V carried along: prior, prod_g V_g^n_g, prod_c h(c) and the mass term.
 
-    `find_best_locations` was called at the width of the state.
+    `find_best_locations` was called at the width of the state.  What is left of log K is that of the width tried.
     """
     value, width = log_prior_density(data, which, z)
     if value == -math.inf:
         return value
-    old, degree = state.hyper[which], data.setup[DEGREE]
-    log_K, ratio, change = state.log_K, 1.0, 1.0  # ratio log_K is the kernel's logarithm at the new width, change what sums of it grow by
-    if degree > 0:
-        change = (old / width) ** degree
-        ratio = change * state.ratio[0]
+    old, as_one, change = state.hyper[which], scales_as_one(data, state), 1.0
+    if as_one:  # sums of log K grow by this
+        degree = nrm.scale(data, 0)[1]
+        change = (old / width) ** degree if degree != LOGARITHM else math.log(width) / math.log(old)
         sound = are_reached(state, change)
     else:
-        log_K = state.log_trial
         set_width(data, state, which, width)
-        nrm.evaluate_kernel(data, state, log_K, state.trial)
+        nrm.set_log_kernel(data, state)
         set_width(data, state, which, old)
-        sound = find_best_locations(data, state, log_K, ratio)
+        sound = find_best_locations(data, state)
     if not sound:
         return -math.inf
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     G, P = state.K.shape
     base, A, log_b, terms = state.plane[0], state.plane[1], state.plane[2], state.plane[3]
-    is_known = degree > 0 and abs(change - 1.0) < SAME  # where a slice begins
+    is_known = as_one and abs(change - 1.0) < SAME  # where a slice begins
     for p in range(P):
         base[p] = tau
         A[p] = state.A[p] if is_known else 0.0
     for g in range(G):
-        log_v = state.carried[0, g] - log_reach(state, log_K[g], ratio)
+        row, ratio = log_row(state, g)
+        ratio *= change
+        log_v = state.carried[0, g] - log_reach(state, row, ratio)
         if abs(log_v) > LOG_V_MAX:
             return -math.inf
         value += data.group_size[g] * log_v
-        if is_known:
-            continue
-        if degree > 0:
-            add_exp(A, log_K[g], ratio, log_v)
-        else:
-            add_row(A, state.trial[g], math.exp(log_v))
+        if not is_known:
+            add_exp(A, row, ratio, log_v)
     for p in range(P):
         log_b[p] = log_pos(max(tau + A[p], TINY))
         terms[p] = 0.0
@@ -237,10 +243,8 @@ def add_exp(A, log_row, ratio, log_v):
 
 
 @kernel
-def find_best_locations(data, state, log_K, ratio):
+def find_best_locations(data, state):
     """state.location: for each cluster the p of the largest sum_(i in c) log K(x_i, p); whether each has one that reaches all members.
-
-    The kernel is that of log_K multiplied by a ratio.
 
     The sums stay in `location_probability`.
     """
@@ -251,8 +255,8 @@ def find_best_locations(data, state, log_K, ratio):
     n = state.labels.shape[0]
     for i in range(n):
         if i + 1 < n:
-            prefetch(log_K[data.group[i + 1]])
-        add_row(sums[state.labels[i]], log_K[data.group[i]], ratio)
+            prefetch_log_K(state, data.group[i + 1])
+        add_log_K(state, data.group[i], 1.0, sums[state.labels[i]])
     for k in range(K):
         best = 0
         for p in range(sums.shape[1]):
@@ -266,7 +270,7 @@ def find_best_locations(data, state, log_K, ratio):
 def are_reached(state, ratio):
     """Whether the best location of each cluster reaches all of its members, where log K is multiplied by a ratio."""
     for k in range(state.num[N_CLUSTERS]):
-        if not ratio * state.location_probability[k, state.location[k]] > nrm.OUT_OF_REACH:
+        if not ratio * state.location_probability[k, state.location[k]] > OUT_OF_REACH:
             return False
     return True
 

@@ -6,8 +6,21 @@ import math
 
 from nrmmix.kernels.core.clusters import marginal_column
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import FINITE, GIBBS_TYPE, JOINT_WITH_V, MASS, MEASURE, N_CLUSTERS, PITMAN_YOR, SIGMA, TAU, TINY
-from nrmmix.kernels.measure.nrm import OUT_OF_REACH, is_mixture, log_rising, mass_term, total_growth, total_psi1
+from nrmmix.kernels.core.locations import log_K_at
+from nrmmix.kernels.core.state import (
+    FINITE,
+    GIBBS_TYPE,
+    JOINT_WITH_V,
+    MASS,
+    MEASURE,
+    N_CLUSTERS,
+    OUT_OF_REACH,
+    PITMAN_YOR,
+    SIGMA,
+    TAU,
+    TINY,
+)
+from nrmmix.kernels.measure.nrm import is_mixture, log_rising, mass_term, total_growth, total_psi1
 
 
 @kernel
@@ -33,7 +46,7 @@ def log_joint(data, state):
     for g in range(state.v.shape[0]):
         value += (data.group_size[g] - own) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
     for i in range(n):
-        log_K = state.ratio[0] * state.log_K[data.group[i], state.location[state.labels[i]]]
+        log_K = log_K_at(state, data.group[i], state.location[state.labels[i]])
         if log_K <= OUT_OF_REACH:
             return -math.inf
         value += log_K

@@ -19,22 +19,26 @@ import math
 
 from nrmmix.kernels.core.entry import call_covariate
 from nrmmix.kernels.core.jit import fast, inlined, kernel
-from nrmmix.kernels.core.locations import add_row
+from nrmmix.kernels.core.locations import add_row, log_row
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
+    COLUMN,
     COMPONENTS,
     COVARIATES,
-    DEGREE,
     FINITE,
     GAMMA,
     GIBBS_TYPE,
     LOG_V_MAX,
+    LOGARITHM,
     LOGNORMAL,
     MASS,
     MEASURE,
     N_CLUSTERS,
+    OF_DEGREE,
+    OUT_OF_REACH,
     PITMAN_YOR,
+    SCALES,
     SIGMA,
     STABLE,
     TAU,
@@ -42,7 +46,6 @@ from nrmmix.kernels.core.state import (
     WIDTH,
 )
 
-OUT_OF_REACH = -1e6  # log K of K = 0: sums of it can be taken back
 LOG_TINY = math.log(TINY)
 
 
@@ -241,23 +244,43 @@ def recompute_A(state):
 
 
 @kernel
-def evaluate_kernel(data, state, log_K, K):
-    """Covariate kernel at the current widths, the product over the covariates; 1 in a mixture, which has none."""
+def evaluate_log_kernel(data, state):
+    """log K at the current widths, the product over the covariates; 0 in a mixture, which has none.  K is scratch here."""
+    log_K = state.log_K[0]
     if data.distance.shape[0] == 0:
-        for g in range(K.shape[0]):
-            for p in range(K.shape[1]):
+        for g in range(log_K.shape[0]):
+            for p in range(log_K.shape[1]):
                 log_K[g, p] = 0.0
     for j in range(data.distance.shape[0]):
-        out = log_K if j == 0 else K
+        out = log_K if j == 0 else state.K
         call_covariate(data.setup[COVARIATES + j], data.distance[j : j + 1], state.hyper[WIDTH + j : WIDTH + j + 1], out)
         if j > 0:
-            for g in range(K.shape[0]):
-                add_row(log_K[g], K[g], 1.0)
-    for g in range(K.shape[0]):
-        for p in range(K.shape[1]):
+            for g in range(log_K.shape[0]):
+                add_row(log_K[g], out[g], 1.0)
+    for g in range(log_K.shape[0]):
+        for p in range(log_K.shape[1]):
             if log_K[g, p] == -math.inf:
                 log_K[g, p] = OUT_OF_REACH
-            K[g, p] = exp_any(log_K[g, p])
+
+
+@kernel
+def scale(data, s):
+    """The covariate whose width scales matrix s of log K, or -1; and the degree."""
+    at = COVARIATES + data.distance.shape[0] + 2 * s
+    return data.setup[at + COLUMN], data.setup[at + OF_DEGREE]
+
+
+@kernel
+def set_log_kernel(data, state):
+    """log K of the state's widths."""
+    if data.setup[SCALES] == 0:
+        evaluate_log_kernel(data, state)
+        return
+    for s in range(state.ratio.shape[0]):
+        column, degree = scale(data, s)
+        if column >= 0:
+            width = state.hyper[WIDTH + column]
+            state.ratio[s] = width ** (-degree) if degree != LOGARITHM else -math.log(width)
 
 
 @fast
@@ -270,13 +293,10 @@ def exp_of(log_row, ratio, out):
 @kernel
 def set_kernel(data, state):
     """The covariate kernel of the state, and where each of its rows is not 0."""
-    degree = data.setup[DEGREE]
-    if degree > 0:
-        state.ratio[0] = state.hyper[WIDTH] ** (-degree)
-        for g in range(state.K.shape[0]):
-            exp_of(state.log_K[g], state.ratio[0], state.K[g])
-    else:
-        evaluate_kernel(data, state, state.log_K, state.K)
+    set_log_kernel(data, state)
+    for g in range(state.K.shape[0]):
+        row, ratio = log_row(state, g)
+        exp_of(row, ratio, state.K[g])
     for g in range(state.K.shape[0]):
         first, last = 0, state.K.shape[1]
         while first < last and state.K[g, first] == 0.0:

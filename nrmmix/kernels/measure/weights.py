@@ -16,7 +16,7 @@ import math
 
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import (
-    add_row,
+    add_log_K,
     location_weight,
     location_weight_without,
     location_weights,
@@ -133,7 +133,7 @@ def empty_part(reach, part):
 def extend_part(data, state, reach, part, i, sign):
     """Observation i enters (+1) or leaves (-1) a part."""
     if has_locations(state):
-        add_row(reach[part], state.log_K[data.group[i]], sign * state.ratio[0])
+        add_log_K(state, data.group[i], sign, reach[part])
 
 
 @kernel
@@ -178,7 +178,7 @@ def weigh_with(data, state, i, k, sign):
     """Refresh what is kept of cluster k, which observation i has entered (+1) or left (-1)."""
     weigh(state, k)
     if has_locations(state):
-        add_row(state.log_K_sum[k], state.log_K[data.group[i]], sign * state.ratio[0])
+        add_log_K(state, data.group[i], sign, state.log_K_sum[k])
         weigh_locations(state, k)
 
 

@@ -16,7 +16,7 @@ import math
 from nrmmix.kernels.core.clusters import relocate, score_columns, score_without
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import inlined, kernel
-from nrmmix.kernels.core.locations import draw_locations
+from nrmmix.kernels.core.locations import draw_locations, log_K_at
 from nrmmix.kernels.core.special import draw_index, draw_log_gamma, draw_share
 from nrmmix.kernels.core.state import (
     ACCEPTED,
@@ -76,7 +76,7 @@ def draw_table(data, state, region, i, rng):
     set_share(data, state, region, left)
     for k in range(K):
         at, n = state.location[k], state.size[k]
-        p[k] = state.ratio[0] * state.log_K[g, at] + region[SHARE, at] + state.log_size[n - 1 if k == k_old else n]
+        p[k] = log_K_at(state, g, at) + region[SHARE, at] + state.log_size[n - 1 if k == k_old else n]
     own = -1 if alone else k_old
     weight = p[k_old]
     score_columns(data, state.stat, state.work, p, K, i, own)

@@ -12,7 +12,7 @@ import math
 
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.locations import draw_locations
+from nrmmix.kernels.core.locations import draw_locations, log_K_at
 from nrmmix.kernels.core.special import draw_index, draw_log_gamma, draw_share
 from nrmmix.kernels.core.state import (
     BAD_ROW,
@@ -67,9 +67,8 @@ def draw_labels(data, state, log_sizes, place, labels, rng):
         for m in range(M):
             p[m] = log_sizes[m]
         if has_locations(state):
-            log_K = state.log_K[data.group[i]]
             for m in range(M):
-                p[m] += state.ratio[0] * log_K[place[m]]
+                p[m] += log_K_at(state, data.group[i], place[m])
         add_densities(data, state, p, M, i)
         labels[i] = draw_index(p, M, rng.random())
         if labels[i] < 0:
