@@ -6,9 +6,9 @@ import numpy as np
 
 from nrmmix.kernels.core.clusters import empty_column, open_cluster, score_columns_and_new, update_column
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
-from nrmmix.kernels.core.jit import allocating, kernel
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
-from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms
+from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms, room_for_atoms
 from nrmmix.kernels.measure.prediction import mixture_weights, regression_weights
 from nrmmix.kernels.measure.weights import set_A
 
@@ -97,34 +97,35 @@ def draw_component(data, state, theta, m, k, rng):
         call_sample(data.block[b, SAMPLE], data.rows, state.stat, theta, data.block[b], k, m, rng)
 
 
-@allocating
 def draw_components(data, state, n_theta, first, M, rng):
     """(T, M): parameters of the clusters from `first` on, and of new ones after them."""
-    theta = np.zeros((n_theta, M))
-    for m in range(M):
-        draw_component(data, state, theta, m, min(first + m, state.num[N_CLUSTERS]), rng)
-    return theta
+    return draw_components_of(data, state, n_theta, np.minimum(first + np.arange(M), state.num[N_CLUSTERS]), rng)
 
 
-@allocating
 def draw_components_of(data, state, n_theta, which, rng):
     """(T, M): parameters of the clusters `which` (M,), each drawn anew; the number of clusters stands for a new one."""
-    M = which.shape[0]
-    theta = np.zeros((n_theta, M))
-    for m in range(M):
-        draw_component(data, state, theta, m, which[m], rng)
+    theta = np.zeros((n_theta, len(which)))
+    fill_components(data, state, theta, which, rng)
     return theta
 
 
-@allocating
+@kernel
+def fill_components(data, state, theta, which, rng):
+    for m in range(which.shape[0]):
+        draw_component(data, state, theta, m, which[m], rng)
+
+
 def draw_measure(data, state, n_theta, level, rng):
     """Atoms of the unnormalised measure: weights (M,), locations (M,), parameters (T, M), and the rest by location (P,).
 
     Parameters of clusters are from their posterior.  Unseen atoms lighter than `level` observations are the rest; where there are more
     heavier ones than MAX_JUMPS, or parameters of more than MAX_THETA numbers, the level is raised.
     """
-    weight, place, rest = draw_atoms(data, state, min(MAX_JUMPS, MAX_THETA / max(n_theta, 1)), level, rng)
-    return weight, place, draw_components(data, state, n_theta, 0, weight.shape[0], rng), rest
+    most = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1))
+    room = room_for_atoms(data, state, most)
+    weight, place, rest = np.empty(room), np.empty(room, np.int64), np.zeros(len(state.A))
+    M = draw_atoms(data, state, most, level, weight, place, rest, np.empty(room), rng)
+    return weight[:M], place[:M], draw_components(data, state, n_theta, 0, M, rng), rest
 
 
 def component_densities(points, theta, n_work):

@@ -16,12 +16,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from nrmmix.kernels.core.jit import allocating, kernel
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_share, to_shares
 from nrmmix.kernels.core.state import COMPONENTS, CRM, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU
-from nrmmix.kernels.measure.crm import draw_jumps, expected_count, jumps_above, mass_below
+from nrmmix.kernels.measure.crm import draw_jumps, expected_count, mass_below
 from nrmmix.kernels.measure.nrm import is_integrated, mass_of_new, total_growth
 from nrmmix.kernels.measure.weights import log_cluster
 
@@ -128,70 +126,80 @@ def mean_jumps(data, state, mass, level):
     return expected
 
 
-@allocating
-def draw_atoms(data, state, most, level, rng):
-    """Atoms of the unnormalised measure: weights (M,) and locations (M,), those of the clusters first, and the rest by location (P,).
+@kernel
+def draw_atoms(data, state, most, level, weight, place, rest, jumps, rng):
+    """Atoms of the unnormalised measure: weights and locations, those of the clusters first, and the rest by location (P,); how many.
 
     Clusters have weight Gamma(n_m - sigma, tau + A).  Of the unseen atoms those heavier than `level` / (tau + A_p), `level` observations'
     worth, are drawn one by one; the lighter ones are the rest, at their mean.  Where more than `most` are expected, the level is raised.
+    There is room for as many as `room_for_atoms`, in `jumps` too, which is scratch.
     """
     if data.setup[MEASURE] == FINITE:
-        return draw_finite(data, state, level, rng)
-    K, P = state.num[N_CLUSTERS], state.A.shape[0]
+        return draw_finite(data, state, level, weight, place, rest, rng)
+    P = state.A.shape[0]
     mass, sigma, tau = given_mass(data, state, rng), state.hyper[SIGMA], state.hyper[TAU]
     expected = mean_jumps(data, state, mass, level)
     while expected > most:
         level *= 2.0
         expected = mean_jumps(data, state, mass, level)
-    gap, rest = math.gamma(1.0 - sigma), np.zeros(P)
-    room = K + int(expected + 10.0 * math.sqrt(expected)) + 50
-    weight, place = np.empty(room), np.zeros(room, np.int64)
-    for k in range(K):
-        p = state.location[k]
-        place[k] = p
-        weight[k] = rng.standard_gamma(state.size[k] - sigma) / (tau + state.A[p])
-    M = K
+    gap, M = math.gamma(1.0 - sigma), state.num[N_CLUSTERS]
+    draw_weights(state, weight, place, rng)
     for p in range(P):
         b = tau + state.A[p]
         c = data.R0[p] * mass * b**sigma / gap
-        z = jumps_above(c, sigma, level, rng)
-        for j in range(z.shape[0]):
-            if M < room:
-                weight[M] = z[j] / b
+        for j in range(draw_jumps(c, sigma, level, jumps, rng)):
+            if M < weight.shape[0]:
+                weight[M] = jumps[j] / b
                 place[M] = p
                 M += 1
             else:
-                rest[p] += z[j] / b
+                rest[p] += jumps[j] / b
         rest[p] += mass_below(c, sigma, level) / b
-    return weight[:M].copy(), place[:M].copy(), rest
+    return M
 
 
-@allocating
-def draw_finite(data, state, level, rng):
+@kernel
+def draw_weights(state, weight, place, rng):
+    """Weights and locations of the clusters."""
+    for k in range(state.num[N_CLUSTERS]):
+        place[k] = state.location[k]
+        weight[k] = rng.standard_gamma(state.size[k] - state.hyper[SIGMA]) / (state.hyper[TAU] + state.A[place[k]])
+
+
+@kernel
+def draw_finite(data, state, level, weight, place, rest, rng):
     """As `draw_atoms`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
     Gamma(mass / M, b), b = tau + A_p; the lighter ones are the rest, as drawn."""
-    K, P, M = state.num[N_CLUSTERS], state.A.shape[0], data.setup[COMPONENTS]
+    K, M, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.plane[0]
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
-    shares = np.empty(P)
     total = shares_of_locations(data, state, shares)
-    size, at = np.empty(M - K), np.empty(M - K, np.int64)
-    for j in range(M - K):
-        at[j] = draw_share(shares, P, rng.random() * total)
-        size[j] = rng.standard_gamma(-sigma)
-    heavy = (size > level).sum()
-    while heavy > MAX_JUMPS:
+    for j in range(K, M):
+        place[j] = draw_share(shares, shares.shape[0], rng.random() * total)
+        weight[j] = rng.standard_gamma(-sigma)
+    while count_above(weight[K:M], level) > MAX_JUMPS:
         level *= 2.0
-        heavy = (size > level).sum()
-    weight, place, rest = np.empty(K + heavy), np.empty(K + heavy, np.int64), np.zeros(P)
-    for k in range(K):
-        place[k] = state.location[k]
-        weight[k] = rng.standard_gamma(state.size[k] - sigma) / (tau + state.A[place[k]])
+    draw_weights(state, weight, place, rng)
     m = K
-    for j in range(M - K):
-        b = tau + state.A[at[j]]
-        if size[j] > level:
-            weight[m], place[m] = size[j] / b, at[j]
+    for j in range(K, M):
+        size, p = weight[j], place[j]
+        if size > level:
+            weight[m], place[m] = size / (tau + state.A[p]), p
             m += 1
         else:
-            rest[at[j]] += size[j] / b
-    return weight, place, rest
+            rest[p] += size / (tau + state.A[p])
+    return m
+
+
+@kernel
+def count_above(sizes, level):
+    count = 0
+    for j in range(sizes.shape[0]):
+        count += sizes[j] > level
+    return count
+
+
+def room_for_atoms(data, state, most):
+    """Of `draw_atoms`: a Poisson variable of a mean up to `most` is smaller but with a probability below 1e-20."""
+    if data.setup[MEASURE] == FINITE:
+        return int(data.setup[COMPONENTS])
+    return int(state.num[N_CLUSTERS]) + int(most + 10.0 * math.sqrt(most)) + 50
