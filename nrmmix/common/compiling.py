@@ -14,12 +14,12 @@ from nrmmix.common.progress import tell
 class _Announcer(event.Listener):
     """Says so once in a process, with how long it will take and a `caution`, where these are known."""
 
-    said, caution, time = False, "", ""
+    said, caution, time, later = False, "", "", "later runs find them on disk"
 
     def on_start(self, _event: Any) -> None:
         if not self.said:
             self.said = True
-            tell(f"nrmmix: compiling kernels{self.time}{self.caution}; later runs find them on disk ...")
+            tell(f"nrmmix: compiling kernels{self.time}{self.caution}; {self.later} ...")
 
     def on_end(self, _event: Any) -> None:
         pass
@@ -36,6 +36,11 @@ def expect_longer(reason: str) -> None:
 def expect(seconds: float) -> None:
     """Compiling takes about so long, which who is told of it is told too."""
     _ANNOUNCER.time = f", {text(5 * max(round(seconds / 5), 1))}"
+
+
+def expect_again() -> None:
+    """Nothing that is compiled can be kept, which who is told of it is told too."""
+    _ANNOUNCER.later = "in each process anew, until NUMBA_CACHE_DIR names a folder that can be written"
 
 
 def text(seconds: int) -> str:

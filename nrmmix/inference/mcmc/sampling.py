@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.common.compiling import announced, expect
+from nrmmix.common.compiling import announced, expect, expect_again
 from nrmmix.common.interrupts import Stop, stoppable
 from nrmmix.common.machine import available_cores
 from nrmmix.common.messages import count, seconds
@@ -30,6 +30,7 @@ from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.compiler.ahead import helped
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.jit import is_kept
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws
@@ -270,7 +271,11 @@ def _until_content(course: _Course, driver: Driver, began: float, limit: float) 
 @contextmanager
 def _compiling(model: Specification, cycle: Cycle) -> Iterator[None]:
     """Within the block kernels may be compiled: that is said, and processes on other cores help."""
-    with announced(), helped(partial(kernels_of, cycle, model), available_cores(), expect):
+    cores = available_cores()
+    if not is_kept():
+        cores = 1  # what another process compiles would not be found
+        expect_again()
+    with announced(), helped(partial(kernels_of, cycle, model), cores, expect):
         yield
 
 

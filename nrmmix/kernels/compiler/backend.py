@@ -16,24 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from functools import cache
-from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from llvmlite.binding import Linkage
 from numba import types
 from numba.core import codegen
-from numba.core.caching import FunctionCache
 from numba.core.ccallback import CFunc
 from numba.core.compiler_lock import require_global_compiler_lock
 from numba.core.cpu import CPUContext
 from numba.core.environment import Environment, lookup_environment
-from numba.core.registry import CPUDispatcher, cpu_target
+from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
-from nrmmix.kernels.compiler import lowering, pipeline, structs
+from nrmmix.kernels.compiler import disk, lowering, pipeline, structs
 from nrmmix.kernels.compiler.ahead import wait_for
+from nrmmix.kernels.compiler.disk import Cache, on_disk
 from nrmmix.kernels.compiler.pipeline import KernelCompiler
 
 UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
@@ -52,9 +49,8 @@ def fits_numba() -> bool:
         CPUDispatcher.__init__: "self py_func locals targetoptions pipeline_class", CPUDispatcher.get_call_template: "self args kws",
         CPUContext.create_cpython_wrapper: "self library fndesc env call_helper release_gil",
         CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
-        Environment.from_fndesc.__func__: "cls fndesc", FunctionCache._index_key: "self sig codegen",
-        library._optimize_functions: "self ll_module",
-        **structs.OVERRIDDEN, **lowering.OVERRIDDEN, **pipeline.OVERRIDDEN,
+        Environment.from_fndesc.__func__: "cls fndesc", library._optimize_functions: "self ll_module",
+        **disk.OVERRIDDEN, **structs.OVERRIDDEN, **lowering.OVERRIDDEN, **pipeline.OVERRIDDEN,
     }
     reads = {
         library.finalize: "_linking_libraries _reload_init _final_module link_in _get_module_for_linking _optimize_final_module verify",
@@ -64,7 +60,7 @@ def fits_numba() -> bool:
         library._optimize_functions: "data_layout functions _function_pass_manager run", library.add_llvm_module: "_optimize_functions",
         CPUDispatcher.compile: "_cache load_overload save_overload _compiler compile overloads",
         CFunc.compile: "_cache load_overload save_overload",
-        **structs.RELIED_ON, **lowering.RELIED_ON, **pipeline.RELIED_ON,
+        **disk.RELIED_ON, **structs.RELIED_ON, **lowering.RELIED_ON, **pipeline.RELIED_ON,
     }
     codes = {function: getattr(function, "__wrapped__", function).__code__ for function in (*parameters, *reads)}
     return all(
@@ -235,36 +231,11 @@ class Kernel(CPUDispatcher):
         return list(dict.fromkeys([*self.overloads, *self.nested.overloads]))
 
 
-@cache
-def digest() -> str:
-    """Of the source of all kernels: machine code of others is not taken for theirs, wherever they call each other."""
-    files = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
-
-
-class Cache(FunctionCache):
-    """numba's cache on disk; numba itself looks at the file alone in which a function stands."""
-
-    def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (*super()._index_key(sig, codegen), digest())
-
-
-def on_disk(function: Callable[..., Any], signature: Any) -> bool:
-    """Whether the cache has a function by a signature as numba asks for it: types of arguments of a dispatcher, all of a callback."""
-    try:
-        cache = Cache(function)
-    except RuntimeError:  # no directory in which a cache could be written
-        return False
-    file = cache._cache_file
-    name = file._load_index().get(cache._index_key(signature, cpu_target.target_context.codegen()))
-    return name is not None and Path(file._data_path(name)).exists()
-
-
 def cached(made: Any, function: Callable[..., Any]) -> Any:
-    """With a cache, where there is a directory for it."""
+    """With a cache on disk, unless the function has no file."""
     try:
         made._cache = Cache(function)
-    except RuntimeError:  # no directory in which a cache could be written
+    except RuntimeError:
         pass
     return made
 

@@ -50,6 +50,11 @@ def on_disk(function, signature):
     return ROOTS_ONLY and backend.on_disk(function, signature)
 
 
+def is_kept():
+    """Whether there is a folder for what is compiled; of numba's own way nothing is known."""
+    return not ROOTS_ONLY or backend.disk.is_kept()
+
+
 # Options that numba would take from whoever calls a function first, where it has none of its own.
 STRICT: dict[str, Any] = {"fastmath": False, "forceinline": False}
 
@@ -74,4 +79,4 @@ def fast(function):
     return _compiled(function, fastmath=set(FAST), forceinline=False, _nrt=False)
 
 
-__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "kernel", "on_disk"]
+__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "is_kept", "kernel", "on_disk"]
