@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.compiling import once_for_all
+
+from nrmmix.kernels.compiler import disk
+from nrmmix.kernels.compiler.ahead import Claims
 
 EXACT = Path(__file__).parent / "exact"
 
@@ -20,7 +22,9 @@ EXACT = Path(__file__).parent / "exact"
 def pytest_configure():
     """Processes of pytest-xdist do not compile the same functions twice."""
     if os.environ.get("PYTEST_XDIST_WORKER") and os.environ.get("NUMBA_CACHE_DIR"):
-        once_for_all(Path(os.environ["NUMBA_CACHE_DIR"]) / "claims" / os.environ["PYTEST_XDIST_TESTRUNUID"])
+        folder = Path(os.environ["NUMBA_CACHE_DIR"]) / "claims" / os.environ["PYTEST_XDIST_TESTRUNUID"]
+        folder.mkdir(parents=True, exist_ok=True)
+        disk.share(Claims(folder))
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

@@ -343,7 +343,7 @@ def test_every_help_has_examples(capsys, command):
     assert end.value.code == 0 and f"examples:\n  nrmmix {command}" in out.replace("NUMBA_CACHE_DIR=/shared/cache ", "")
 
 
-def test_warmup_leaves_nothing_to_compile(capsys):
+def test_warmup_leaves_nothing_to_compile(capsys, tmp_path):
     from numba.core import event
 
     assert main(["warmup"]) == 0
@@ -357,8 +357,27 @@ def test_warmup_leaves_nothing_to_compile(capsys):
         def on_end(self, _ended):
             pass
 
+    short = {"draws": 5, "tune": 5, "chains": 2, "rng": 1}
+    faithful = nm.datasets.load_faithful()
+    models = {
+        "density regression": nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()),
+        "mixture": nm.Model("eruptions_min + waiting_min ~ 1", faithful, prior=nm.NGGP()),
+        "trees": nm.Model(data=np.repeat(faithful.to_numpy(), 2, axis=0)),
+        "trees of four columns": nm.Model(data=nm.datasets.load_iris().select_dtypes(float)),
+        "many rows": nm.Model(data=np.random.default_rng(1).normal(size=(20_000, 2))),
+    }
+    methods = {name: str(models[name].methods().loc["auto", "moves"]) for name in ("trees", "trees of four columns")}
+    assert all("TreeGuided" in method for method in methods.values())
     with event.install_listener("numba:compile", Listener()):
-        fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=5, tune=5, chains=2, rng=1)
-        fit.predict(kind="cdf")
-        fit.augment()
+        for name, model in models.items():
+            fit = model.fit(**short)
+            fit.summary()
+            fit.predict(kind="cluster", draws=1)
+            if name != "many rows":
+                fit.predict(kind="cdf")
+                fit.augment()
+                fit.plot()
+                fit.similarity()
+            if name == "density regression":
+                fit.report(tmp_path / "report.html")
     assert seen == []

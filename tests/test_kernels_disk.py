@@ -1,10 +1,15 @@
 """Machine code on disk, where the folder is full, broken, or belongs to another user."""
 
+import threading
+import time
+
 import pytest
+from numba.core import event
 from support.processes import subprocess_of
 
 from nrmmix.common import compiling
 from nrmmix.kernels.compiler import disk
+from nrmmix.kernels.compiler.ahead import Claims, before_first
 from nrmmix.kernels.core import jit
 
 compiled = pytest.mark.skipif(not jit.ROOTS_ONLY, reason="kernels are not compiled in our way")
@@ -12,7 +17,7 @@ compiled = pytest.mark.skipif(not jit.ROOTS_ONLY, reason="kernels are not compil
 SCRIPT = """
 import errno, os, sys
 from numba.core import caching
-from nrmmix.kernels.compiler import disk
+from nrmmix.kernels.compiler import ahead, disk
 from nrmmix.kernels.core import jit
 
 def refuse(*arguments):
@@ -24,6 +29,9 @@ if "full for code" in sys.argv:
     disk.CacheFile._save_data = refuse
 if "read only" in sys.argv:  # whoever runs the tests may be allowed to write anywhere
     caching.InTreeCacheLocator.ensure_cache_path = disk.CacheFile._open_for_write = refuse
+if "shared" in sys.argv:
+    disk.share(ahead.Claims(sys.argv[1]))
+    disk.PATIENCE = 0.5
 if "version" in sys.argv:
     disk.digest = lambda: "of another version"
 sys.path.insert(0, sys.argv[1])
@@ -100,6 +108,29 @@ def test_code_beside_the_source_serves_those_who_may_only_read_it(run, tmp_path)
 
 
 @compiled
+def test_processes_that_share_claims_wait_for_who_compiles_but_not_for_ever(run, tmp_path):
+    assert run("shared") == (6.0, 0, True)
+    claimed, finished = (next(tmp_path.glob(f"module.scaled*.{end}")) for end in ("claimed", "finished"))
+    assert run("shared") == (6.0, 1, True)
+    for file in (tmp_path / "cache").rglob("module.scaled*"):
+        file.unlink()
+    finished.unlink()  # whoever claimed it has died
+    assert run("shared") == (6.0, 0, True)
+    assert claimed.exists() and finished.exists()
+
+
+def test_a_claim_is_waited_for_until_it_is_finished(tmp_path):
+    mine, other, one = Claims(tmp_path), Claims(tmp_path), ("module", "kernel")
+    assert mine.claim(one) and not other.claim(one)
+    began = time.perf_counter()
+    mine.wait(one, 60.0)
+    assert time.perf_counter() - began < 30.0
+    threading.Timer(0.3, lambda: mine.finish(one)).start()
+    other.wait(one, 60.0)
+    assert 0.2 < time.perf_counter() - began < 30.0 and other.is_finished(one)
+
+
+@compiled
 def test_where_nothing_can_be_kept_that_is_said_and_nobody_helps(tmp_path):
     script = """
 import sys
@@ -113,15 +144,41 @@ def refuse(*arguments):
 sys.stderr = sys.stdout
 caching.InTreeCacheLocator.ensure_cache_path = refuse
 assert not disk.is_kept()
-with sampling._compiling(None, None):  # helpers would ask the model what it needs
+sampling.available_cores = lambda: 4
+sampling.kernels_of = lambda *_: [ahead.Needed("no_module", name, seconds=10.0) for name in ("one", "other")]
+with sampling._compiling(None, None):
     assert ahead._team is None
     event.start_event("numba:compile")
     event.end_event("numba:compile")
 """
-    said = subprocess_of(script, NUMBA_CACHE_DIR="", HOME="/proc/none", XDG_CACHE_HOME="/proc/none")
-    assert said == "nrmmix: compiling kernels; in each process anew, until NUMBA_CACHE_DIR names a folder that can be written ...\n"
+    nowhere = {"NUMBA_CACHE_DIR": "", "HOME": "/proc/none", "XDG_CACHE_HOME": "/proc/none", "NRMMIX_COMPILE_PROCESSES": ""}
+    assert subprocess_of(script, **nowhere) == (
+        "nrmmix: compiling kernels, about 20 s; in each process anew, until NUMBA_CACHE_DIR names a folder that can be written ...\n"
+    )
 
 
-def test_what_is_compiled_is_said_to_be_kept_elsewhere():
-    assert compiling._Announcer.later == "later runs find them on disk"
+def test_the_same_words_come_once_and_say_how_long(capsys):
+    made = compiling._Announcer()
+    for time_ in (compiling.text(0), compiling.text(10), compiling.text(0)):
+        made.time = time_
+        made.on_start(None)
+    assert capsys.readouterr().err.splitlines() == [
+        f"nrmmix: compiling kernels, {words}; later runs find them on disk ..." for words in ("a few seconds", "about 10 s")
+    ]
+
+
+def test_what_takes_long_is_expected_before_it_is_said(capsys, monkeypatch):
+    """Also by the words of the first kernel that Python itself calls, which numba speaks of before it compiles."""
+    made = compiling._Announcer()
+    monkeypatch.setattr(compiling, "_ANNOUNCER", made)
+    with before_first(lambda: compiling.expect(21.0)), compiling.announced():
+        for _ in range(2):
+            event.start_event("numba:compile")
+            event.end_event("numba:compile")
+    with compiling.announced(), compiling.announced():
+        event.start_event("numba:compile")
+        event.end_event("numba:compile")
+    assert [line.split("; ")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "nrmmix: compiling kernels, about 20 s", "nrmmix: compiling kernels, a few seconds",
+    ]
     assert disk.is_kept()

@@ -93,7 +93,16 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## Compile once
 #
-# The first fit on a machine compiles for 5 to 15 seconds. `nrmmix warmup` does that ahead of time.
+# The first fit on a machine compiles for 5 to 15 seconds, and what is asked of it afterwards for a few more. `nrmmix warmup` compiles ahead of
+# time all that fits, predictions, pictures and searches call, in as many processes as there are cores, at most four.
 
 # %% [bash]
 # nrmmix warmup
+
+# %% [markdown]
+# What is compiled is kept in the folder that `NUMBA_CACHE_DIR` names; without it beside the source where that may be written, else in the user's
+# cache folder. Code that lies beside the source serves all who may read it: whoever builds an image of a machine, or installs for several
+# users, calls `nrmmix warmup` once after the installation.
+#
+# Such code counts for this version of nrmmix and of numba, and for this kind of processor; on another one kernels are compiled anew. A folder
+# that is full or cannot be written costs the time of compiling, and no fit.

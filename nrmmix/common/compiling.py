@@ -10,16 +10,22 @@ from numba.core import event
 
 from nrmmix.common.progress import tell
 
+FEW = "a few seconds"
+
 
 class _Announcer(event.Listener):
-    """Says so once in a process, with how long it will take and a `caution`, where these are known."""
+    """Says so with how long it will take, and a `caution` where there is one; the same words once in a process."""
 
-    said, caution, time, later = False, "", "", "later runs find them on disk"
+    def __init__(self) -> None:
+        self.time, self.caution, self.later = FEW, "", "later runs find them on disk"
+        self.said: set[str] = set()
+        self.within = False
 
     def on_start(self, _event: Any) -> None:
-        if not self.said:
-            self.said = True
-            tell(f"nrmmix: compiling kernels{self.time}{self.caution}; {self.later} ...")
+        line = f"nrmmix: compiling kernels, {self.time}{self.caution}; {self.later} ..."
+        if line not in self.said:
+            self.said.add(line)
+            tell(line)
 
     def on_end(self, _event: Any) -> None:
         pass
@@ -34,8 +40,8 @@ def expect_longer(reason: str) -> None:
 
 
 def expect(seconds: float) -> None:
-    """Compiling takes about so long, which who is told of it is told too."""
-    _ANNOUNCER.time = f", {text(5 * max(round(seconds / 5), 1))}"
+    """Within such a block compiling takes about so long, which who is told of it is told too."""
+    _ANNOUNCER.time = text(5 * round(seconds / 5))
 
 
 def expect_again() -> None:
@@ -48,14 +54,23 @@ def text(seconds: int) -> str:
 
     Examples
     --------
-    >>> text(25), text(120)
-    ('about 25 s', 'about 2 min')
+    >>> text(0), text(25), text(120)
+    ('a few seconds', 'about 25 s', 'about 2 min')
     """
+    if seconds == 0:
+        return FEW
     return f"about {seconds} s" if seconds < 90 else f"about {round(seconds / 60)} min"
 
 
 @contextmanager
 def announced() -> Iterator[None]:
     """Within the block, say so when something has to be compiled rather than loaded from the cache."""
-    with event.install_listener("numba:compile", _ANNOUNCER):
+    if _ANNOUNCER.within:
         yield
+        return
+    _ANNOUNCER.within, _ANNOUNCER.time = True, FEW
+    try:
+        with event.install_listener("numba:compile", _ANNOUNCER):
+            yield
+    finally:
+        _ANNOUNCER.within = False

@@ -275,7 +275,7 @@ def _compiling(model: Specification, cycle: Cycle) -> Iterator[None]:
     if not is_kept():
         cores = 1  # what another process compiles would not be found
         expect_again()
-    with announced(), helped(partial(kernels_of, cycle, model), cores, expect):
+    with helped(partial(kernels_of, cycle, model), cores, expect), announced():
         yield
 
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from numba.core import event
+
 PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MOST
 MOST = 4  # each types again what kernels share, so that more gain little
 GAIN = 0.7  # of a further process, for it starts later and types again what kernels share
@@ -79,8 +81,9 @@ def seconds(needed: Sequence[Needed], processes: int) -> float:
 class Claims:
     """Who compiles what: files in a folder."""
 
-    def __init__(self, folder: str):
+    def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
+        self.own: set[tuple[str, str]] = set()
 
     def _file(self, one: tuple[str, str], end: str) -> Path:
         return self.folder / f"{one[0]}.{one[1]}.{end}"
@@ -91,6 +94,7 @@ class Claims:
             self._file(one, "claimed").touch(exist_ok=False)
         except OSError:
             return False
+        self.own.add(one)
         return True
 
     def finish(self, one: tuple[str, str]) -> None:
@@ -99,6 +103,22 @@ class Claims:
     def is_finished(self, one: tuple[str, str]) -> bool:
         return self._file(one, "finished").exists()
 
+    def wait(self, one: tuple[str, str], seconds: float) -> None:
+        """Until another process has finished it, but not longer."""
+        until = time.monotonic() + seconds
+        while one not in self.own and not self.is_finished(one) and time.monotonic() < until:
+            time.sleep(PAUSE)
+
+
+def helper_of(module: str) -> subprocess.Popen[bytes]:
+    """A process that runs `help_out` of a module, and has no helpers of its own."""
+    root = str(Path(__file__).parents[3])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]), PROCESSES: "1"}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", f"from {module} import help_out; help_out()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env=environment,
+    )
+
 
 class Team:
     """This process and those that help it, from the first kernel that has to be compiled to the end of the block."""
@@ -106,16 +126,8 @@ class Team:
     def __init__(self, folder: str, needed: Sequence[Needed], helpers: int):
         self.claims = Claims(folder)
         self.needed = {(one.module, one.name): one for one in reversed(needed)}  # those that are needed first, first
-        root = str(Path(__file__).parents[3])
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]), PROCESSES: "1"}
-        program = f"from {__name__} import help_out; help_out()"
-        self.helpers = []
-        for _ in range(helpers):
-            helper = subprocess.Popen(
-                [sys.executable, "-P", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                env=environment,
-            )
-            self.helpers.append(helper)
+        self.helpers = [helper_of(__name__) for _ in range(helpers)]
+        for helper in self.helpers:
             try:
                 with helper.stdin as to:  # type: ignore[union-attr]
                     pickle.dump((folder, os.getpid(), list(needed)), to)
@@ -135,10 +147,45 @@ class Team:
                 self.claims.finish(later)
 
     def end(self) -> None:
-        for helper in self.helpers:
-            helper.terminate()
-        for helper in self.helpers:
-            helper.wait()
+        end(self.helpers)
+
+
+def end(helpers: Sequence[subprocess.Popen[bytes]]) -> None:
+    for helper in helpers:
+        helper.terminate()
+    for helper in helpers:
+        helper.wait()
+
+
+def processes_for(cores: int) -> int:
+    """How many compile at once, this one among them."""
+    asked = os.environ.get(PROCESSES, "")
+    return max(int(asked) if asked.isdigit() else min(cores, MOST), 1) if sys.executable else 1
+
+
+@contextmanager
+def before_first(begin: Callable[[], None]) -> Iterator[None]:
+    """Within the block `begin` is called once, when a kernel is not on disk and is about to be compiled."""
+    global _begin
+    if _begin is not None:
+        yield
+        return
+    _begin = begin
+    try:
+        with event.install_listener("numba:compile", _Beginning()):
+            yield
+    finally:
+        _begin = None
+
+
+class _Beginning(event.Listener):
+    """What numba compiles for Python it says before it comes to a `KernelCompiler`."""
+
+    def on_start(self, _event: Any) -> None:
+        begins()
+
+    def on_end(self, _event: Any) -> None:
+        pass
 
 
 @contextmanager
@@ -148,12 +195,11 @@ def helped(needed: Callable[[], Sequence[Needed]], cores: int, expect: Callable[
     `needed` is called then, and gives all kernels that the block will call, those that take longest first; `expect` is told about how many
     seconds those will take that are not on disk.
     """
-    global _team, _begin
-    if _begin is not None or _team is not None:
+    global _team
+    if _begin is not None:
         yield
         return
-    asked = os.environ.get(PROCESSES, "")
-    processes = max(int(asked) if asked.isdigit() else min(cores, MOST), 1) if sys.executable else 1
+    processes = processes_for(cores)
     folder: list[TemporaryDirectory[str]] = []
 
     def begin() -> None:
@@ -169,11 +215,10 @@ def helped(needed: Callable[[], Sequence[Needed]], cores: int, expect: Callable[
         except OSError:  # no folder for it, no memory, no processes: this one compiles all
             pass
 
-    _begin = begin
     try:
-        yield
+        with before_first(begin):
+            yield
     finally:
-        _begin = None
         if _team is not None:
             _team.end()
             _team = None
@@ -184,9 +229,13 @@ def helped(needed: Callable[[], Sequence[Needed]], cores: int, expect: Callable[
 def begins() -> None:
     """To be called when a kernel is not on disk and is about to be compiled."""
     global _begin
-    begin, _begin = _begin, None
-    if begin is not None:
+    if _begin is not None:
+        begin, _begin = _begin, _nothing_more
         begin()
+
+
+def _nothing_more() -> None:
+    """Of a block in which something has been compiled."""
 
 
 def wait_for(function: Callable[..., Any]) -> None:

@@ -24,6 +24,18 @@ from numba.core.caching import (
 )
 from numba.core.registry import cpu_target
 
+from nrmmix.kernels.compiler.ahead import Claims
+
+PATIENCE = 40.0  # seconds for which a process waits for what another compiles; that one may have been ended
+_shared: Claims | None = None
+
+
+def share(claims: Claims | None) -> Claims | None:
+    """From now on this process and others of the same claims compile nothing twice: others wait for who begins.  What was so before."""
+    global _shared
+    before, _shared = _shared, claims
+    return before
+
 
 class ReadOnlyLocator(InTreeCacheLocator):
     """The folder beside the source where there is no other; it may only be read."""
@@ -86,6 +98,21 @@ class Cache(FunctionCache):
         key = self._index_key(sig, codegen)
         return any(file.has(key) for file in (self._cache_file, *self._others))
 
+    def _claim(self, sig: Any) -> tuple[str, str]:
+        return self._impl.filename_base, sha256(f"{self._cache_file._index_path} {sig}".encode()).hexdigest()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None and _shared is not None and not _shared.claim(self._claim(sig)):
+            _shared.wait(self._claim(sig), PATIENCE)
+            found = super().load_overload(sig, target_context)
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        super().save_overload(sig, data)
+        if _shared is not None:
+            _shared.finish(self._claim(sig))
+
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
         key = self._index_key(sig, target_context.codegen())
         for file in (self._cache_file, *self._others) if self._enabled else ():
@@ -122,6 +149,7 @@ def is_kept() -> bool:
 # What `nrmmix.kernels.compiler.backend.fits_numba` looks at: parameters of what is overridden or called, names that it reads.
 OVERRIDDEN = {
     FunctionCache.__init__: "self py_func", FunctionCache._index_key: "self sig codegen",
+    FunctionCache.load_overload: "self sig target_context", FunctionCache.save_overload: "self sig data",
     FunctionCache._load_overload: "self sig target_context", FunctionCache._save_overload: "self sig data",
     IndexDataCacheFile.__init__: "self cache_path filename_base source_stamp", IndexDataCacheFile._load_index: "self",
     IndexDataCacheFile.load: "self key", IndexDataCacheFile._data_path: "self name", IndexDataCacheFile._save_index: "self overloads",
