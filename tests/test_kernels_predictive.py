@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
+from nrmmix.kernels.measure.prediction import fill_octets, octet_sums, octets
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
 
@@ -60,3 +61,32 @@ def test_scores_and_means_of_clusters():
         np.testing.assert_allclose(state.log_densities(points), wanted, atol=1e-9)
         means = [naive.posterior(own, base).m for own in members]
         np.testing.assert_allclose(family.means(state.means(points)[0]), means, atol=1e-9)
+
+
+@pytest.mark.parametrize("P", [1, 7, 40, 64, 65, 200])
+@pytest.mark.parametrize("v", [0.0, 3e-8, 0.7, 4e20])
+def test_sums_of_logarithms_and_quotients_by_eight(P, v):
+    rng = np.random.default_rng(P)
+    base, K = rng.gamma(0.3, 1.0, P) + 1e-30, rng.uniform(size=P) ** 9 * (rng.uniform(size=P) < 0.8)
+    octet = np.full((9, octets(P)), np.nan)
+    fill_octets(base, K, octet)
+    logs, quotients = octet_sums(octet, v)
+    b = base + v * K
+    np.testing.assert_allclose(logs, np.log(b).sum(), rtol=1e-13, atol=1e-12)
+    np.testing.assert_allclose(quotients, (K / b).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mass, kernel", [(1.3, nm.Laplace(0.05)), (0.01, nm.Box(0.1, locations=np.linspace(0, 1, 11)[:, None]))], ids=str)
+def test_weights_by_products_are_those_by_logarithms(mass, kernel):
+    """Also where no cluster is in reach, and the tail so heavy that products of eight are beyond floating point."""
+    x = np.concatenate([np.linspace(0, 0.2, 10), np.linspace(0.8, 1, 10)])
+    data = pd.DataFrame({"x": x, "y": np.random.default_rng(1).normal(size=20)})
+    fit = nm.fit("y ~ x", data, prior=nm.DirichletProcess(mass), kernel=kernel, **RUN)
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, pd.DataFrame({"x": [0.0, 0.15, 0.5, 1.0]})))
+    for state in states_of(fit.posterior, None):
+        by_products = state.weights(covariates)
+        state.data.R0[0] *= 1.0 + 1e-13  # no longer all the same
+        by_logarithms = state.weights(covariates)
+        state.data.R0[0] /= 1.0 + 1e-13
+        np.testing.assert_allclose(by_products, by_logarithms, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(by_products.sum(axis=1), 1.0, atol=1e-6)

@@ -9,7 +9,7 @@ from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
 from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms, room_for_atoms
-from nrmmix.kernels.measure.prediction import mixture_weights, regression_weights
+from nrmmix.kernels.measure.prediction import mixture_weights, octets, regression_weights
 from nrmmix.kernels.measure.weights import set_A
 
 MAX_THETA = 4e6  # numbers in the parameters of the unseen atoms
@@ -43,14 +43,14 @@ def predictive_weights(data, state, K_rows):
         mixture_weights(data, state, out[0])
         out[1:] = out[0]
     else:
-        weights_at_rows(data, state, K_rows, out)
+        weights_at_rows(data, state, K_rows, np.empty((9, octets(K_rows.shape[1]))), out)
     return out
 
 
 @kernel
-def weights_at_rows(data, state, K_rows, out):
+def weights_at_rows(data, state, K_rows, scratch, out):
     for r in range(K_rows.shape[0]):
-        regression_weights(data, state, K_rows[r], out[r])
+        regression_weights(data, state, K_rows[r], scratch, out[r])
 
 
 def predictive_scores(points, state):

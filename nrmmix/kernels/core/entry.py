@@ -93,7 +93,7 @@ ENTER_T = (_i8, _DATA, _STATE, _MEMORY, _RNG)
 # and those of verdicts on curves: `predictive.load_draw`, `predictive.weights_at_rows`
 _SHORT = types.Array(types.int32, 1, "C")
 LOAD_T = (_DATA, _STATE, _SHORT, _SHORT, _F1, _F1)
-WEIGHTS_T = (_DATA, _STATE, _F2, _F2)
+WEIGHTS_T = (_DATA, _STATE, _F2, _F2, _F2)
 
 _python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, when nothing is compiled
 
