@@ -50,8 +50,11 @@ def log_row(state, g):
 @kernel
 def add_log_K(state, g, sign, out):
     """out += sign log K(x_g, .)"""
-    row, ratio = log_row(state, g)
-    add_row(out, row, sign * ratio)
+    if state.ratio.shape[0] == 1:
+        add_row(out, state.log_K[0, g], sign * state.ratio[0])
+    else:
+        add_up(state.log_K, state.ratio, g, state.plane[LOG_ROW])
+        add_row(out, state.plane[LOG_ROW], sign)
 
 
 @inlined
