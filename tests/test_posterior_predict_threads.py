@@ -42,13 +42,15 @@ def lines():
 
 @pytest.mark.parametrize("kind", ["mean", "quantile", "density", "cdf"])
 def test_as_many_cores_as_you_like(fit, kind, monkeypatch):
+    """Threads where states are worth them, and this one alone where they are not."""
     newdata = TABLE.iloc[::3] if kind in ("density", "cdf") or fit.model.is_regression else None
     if newdata is None and kind == "mean":
         newdata = TABLE.iloc[:2]
     response = None if kind in ("mean", "quantile") else "y"
     found = []
-    for cores in (1, 2, 5):
+    for cores, worth in ((1, -1.0), (2, -1.0), (5, -1.0), (5, np.inf)):
         monkeypatch.setattr("nrmmix.common.machine.available_cores", lambda cores=cores: cores)
+        monkeypatch.setattr(functionals, "WORTH_THREADS", worth)
         found.append(fit.predict(newdata, kind=kind, response=response, rng=3, draws=40))
     for other in found[1:]:
         pd.testing.assert_frame_equal(found[0], other, check_exact=True)
@@ -66,11 +68,12 @@ def test_after_an_interrupt_threads_stop(lines, monkeypatch):
 
     def interrupted(self, t):
         loaded.append(t)
-        if t == 0:
+        if t == 10:  # not one of those that are tried before there are threads
             raise KeyboardInterrupt
         load(self, t)
 
     monkeypatch.setattr("nrmmix.common.machine.available_cores", lambda: 2)
+    monkeypatch.setattr(functionals, "WORTH_THREADS", -1.0)
     monkeypatch.setattr(RecordedDraws, "_load", interrupted)
     with pytest.raises(KeyboardInterrupt):
         lines.predict(TABLE)

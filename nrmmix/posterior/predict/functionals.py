@@ -8,6 +8,7 @@ of a state's clusters for the estimate, by the shares of a drawn measure's atoms
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import islice, pairwise
@@ -32,6 +33,8 @@ GRID_DRAWS, POINTS_EACH, FEWEST_POINTS, MOST_POINTS = 40, 40, 600, 3000
 TAIL_POINTS, QUANTILE_REACH = 60, 1e4
 FEWER = 4  # times fewer points where each row of inputs has a grid of its own
 STRETCHES, FEWEST_STATES = 8, 10  # states are gone through in so many stretches, of at least so many each
+# Seconds that a state has to take, as the first few say after the very first: of less most is Python, for which threads wait in turn.
+WORTH_THREADS, TRIED = 1.5e-3, 4
 MANY = 500  # clusters and atoms that are counted on where memory is shared out among rows of inputs
 
 
@@ -319,27 +322,32 @@ def _mean_over(
 ) -> np.ndarray:
     """The mean over states of what `work` gives for a state, the functional for it, its number and its seed.
 
-    Where states can be gone through in parts threads do that; which are added up first does not depend on how many there are.
+    Where states can be gone through in parts and take long enough threads do that; which are added up first does not depend on them.
     """
-    seeds, stopped = draw_seeds(seed, len(states)), threading.Event()
+    seeds, stopped, ends = draw_seeds(seed, len(states)), threading.Event(), np.zeros(len(states))
 
-    def total(some: States, functional: Functional, first: int) -> Any:
-        found = 0.0
+    def total(some: States, functional: Functional, first: int, found: Any = 0.0) -> Any:
         for t, state in enumerate(some, first):
             if stopped.is_set():
                 break
             found = found + work(state, functional, t, seeds[t])
+            ends[t] = time.perf_counter()
         return found
 
-    def of_part(ends: tuple[int, int]) -> Any:
-        some = states.part(*ends)
-        return total(some, functional.on(some), ends[0])
+    def of_part(part: tuple[int, int, Any]) -> Any:
+        first, end, found = part
+        some = states.part(first, end)
+        return total(some, functional.on(some), first, found)
 
     if not isinstance(states, StatesInParts):
         return total(states, functional, 0) / len(states)
-    bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // FEWEST_STATES)) + 1).astype(int)
+    bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // FEWEST_STATES)) + 1).astype(int).tolist()
+    tried = min(TRIED, bounds[1])
     with one_blas_thread():  # of which each would have several
-        return sum(in_threads(of_part, pairwise(bounds.tolist()), stop=stopped.set)) / len(states)
+        found = of_part((0, tried, 0.0))
+        each = (ends[tried - 1] - ends[0]) / max(tried - 1, 1)
+        stretches = [(tried, bounds[1], found), *((*part, 0.0) for part in pairwise(bounds[1:]))]
+        return sum(in_threads(of_part, stretches, None if each > WORTH_THREADS else 1, stopped.set)) / len(states)
 
 
 def _pieces(make: Callable[[np.ndarray], Functional], rows: PredictionRows) -> Iterator[tuple[np.ndarray, Functional, np.ndarray]]:
