@@ -7,6 +7,8 @@ import pytest
 from numba.core import event
 from support.processes import subprocess_of
 
+from nrmmix.cli import compiling as warmup
+from nrmmix.cli import main
 from nrmmix.common import compiling
 from nrmmix.kernels.compiler import disk
 from nrmmix.kernels.compiler.ahead import Claims, before_first
@@ -36,7 +38,8 @@ if "version" in sys.argv:
     disk.digest = lambda: "of another version"
 sys.path.insert(0, sys.argv[1])
 import module
-print(module.scaled(3.0), sum(module.scaled.stats.cache_hits.values()), disk.is_kept())
+reasons = (one.strerror.replace(' ', '_') for one in jit.unsaved())
+print(module.scaled(3.0), sum(module.scaled.stats.cache_hits.values()), disk.is_kept(), *reasons)
 """
 MODULE = """
 from nrmmix.kernels.core import jit
@@ -54,8 +57,8 @@ def run(tmp_path):
 
     def result(*ways, **places):
         given = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} | places
-        value, hits, kept = subprocess_of(SCRIPT, tmp_path, *ways, PYTHONDONTWRITEBYTECODE="1", **given).split()
-        return float(value), int(hits), kept == "True"
+        value, hits, kept, *why = subprocess_of(SCRIPT, tmp_path, *ways, PYTHONDONTWRITEBYTECODE="1", **given).split()
+        return float(value), int(hits), kept == "True", *why
 
     return result
 
@@ -63,7 +66,7 @@ def run(tmp_path):
 @compiled
 @pytest.mark.parametrize("way", ["full", "full for code"])
 def test_a_full_folder_costs_the_time_of_compiling(run, way):
-    assert run(way) == run(way) == (6.0, 0, True)
+    assert run(way) == run(way) == (6.0, 0, True, "No_space_left_on_device")
     assert run() == (6.0, 0, True)
     assert run(way) == (6.0, 1, True)
 
@@ -78,7 +81,7 @@ def test_broken_files_are_made_anew(run, tmp_path, suffix, harm):
     if harm == "folder":  # may be neither read nor replaced
         file.unlink()
         (file / "within").mkdir(parents=True)
-        assert run() == run() == (6.0, 0, True)
+        assert run()[:3] == run()[:3] == (6.0, 0, True)
         return
     file.write_bytes(content[: len(content) // 2] if harm == "cut" else harm)
     assert run() == (6.0, 0, True)
@@ -90,7 +93,7 @@ def test_code_of_another_version_is_not_taken_even_where_the_new_cannot_be_writt
     """An index is written before the code, whose file may have the name of one that is there."""
     run()
     (tmp_path / "module.py").write_text(MODULE.format(factor=50.0))
-    assert run("full for code") == (150.0, 0, True)
+    assert run("full for code")[:3] == (150.0, 0, True)
     assert run() == (150.0, 0, True)
     assert run() == (150.0, 1, True)
     assert run("version") == (150.0, 0, True)
@@ -165,6 +168,24 @@ def test_the_same_words_come_once_and_say_how_long(capsys):
     assert capsys.readouterr().err.splitlines() == [
         f"nrmmix: compiling kernels, {words}; later runs find them on disk ..." for words in ("a few seconds", "about 10 s")
     ]
+
+
+def test_what_cannot_be_kept_is_said_once(capsys):
+    for _ in range(2):
+        compiling.say_not_kept(OSError(28, "No space left on device"))
+    assert capsys.readouterr().err == "nrmmix: what was compiled cannot be kept for later runs: No space left on device\n"
+
+
+IN_VAIN = [{"is_kept": lambda: False}, {"unsaved": lambda: [OSError(28, "no space")], "JOBS": {list: 1.0}}]
+
+
+@pytest.mark.parametrize("known", IN_VAIN, ids=list)
+def test_warmup_says_when_it_was_in_vain(known, capsys, monkeypatch):
+    for name, value in known.items():
+        monkeypatch.setattr(warmup, name, value)
+    assert main(["warmup"]) == 1
+    said = capsys.readouterr().err
+    assert "can be written; NUMBA_CACHE_DIR" in said if "is_kept" in known else "cannot be kept: no space" in said
 
 
 def test_what_takes_long_is_expected_before_it_is_said(capsys, monkeypatch):

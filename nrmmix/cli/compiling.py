@@ -19,7 +19,8 @@ from nrmmix.common.compiling import announced, expect
 from nrmmix.common.machine import available_cores
 from nrmmix.common.progress import Progress
 from nrmmix.kernels.compiler import disk
-from nrmmix.kernels.compiler.ahead import GAIN, PAUSE, Claims, before_first, end, helper_of, processes_for
+from nrmmix.kernels.compiler.ahead import GAIN, PAUSE, Claims, before_first, end, helpers_of, processes_for
+from nrmmix.kernels.core.jit import is_kept, unsaved
 
 if TYPE_CHECKING:
     from nrmmix.results.mcmc import MCMCResult
@@ -30,8 +31,10 @@ SHORT: dict[str, Any] = {"draws": 5, "tune": 5, "chains": 1, "rng": 1, "progress
 def warmup(_options: argparse.Namespace) -> int:
     """Short fits that between them call nearly all that is compiled; each process takes those that no other has taken."""
     started = time.perf_counter()
+    if not is_kept():
+        raise OSError("no folder for what is compiled can be written; NUMBA_CACHE_DIR can name one.")
     with TemporaryDirectory(prefix="nrmmix-", ignore_cleanup_errors=True) as folder, Progress(None) as line:
-        helpers = [helper_of(__name__) for _ in range(processes_for(available_cores()) - 1)]
+        helpers = helpers_of(__name__, processes_for(available_cores()) - 1, (folder, os.getpid()))
         claims = Claims(folder)
         before = disk.share(claims)
 
@@ -42,9 +45,6 @@ def warmup(_options: argparse.Namespace) -> int:
             line.update("compiling", 1 - left() / sum(JOBS.values()))
 
         try:
-            for helper in helpers:
-                with helper.stdin as to:  # type: ignore[union-attr]
-                    pickle.dump((folder, os.getpid()), to)
             begin = before_first(lambda: expect(left() / (1 + GAIN * len(helpers))))
             with begin, announced(), event.install_listener("numba:compile", _Ended(show)):
                 _work(claims)
@@ -57,6 +57,8 @@ def warmup(_options: argparse.Namespace) -> int:
         finally:
             disk.share(before)
             end(helpers)
+    for reason in unsaved()[:1]:
+        raise OSError(f"what was compiled cannot be kept: {reason.strerror or reason}") from reason
     say(f"compiled in {time.perf_counter() - started:.0f} s")
     return 0
 

@@ -49,6 +49,14 @@ def expect_again() -> None:
     _ANNOUNCER.later = "in each process anew, until NUMBA_CACHE_DIR names a folder that can be written"
 
 
+def say_not_kept(reason: OSError) -> None:
+    """What was compiled could not be written to disk, which is said once in a process."""
+    line = f"nrmmix: what was compiled cannot be kept for later runs: {reason.strerror or reason}"
+    if line not in _ANNOUNCER.said:
+        _ANNOUNCER.said.add(line)
+        tell(line)
+
+
 def text(seconds: int) -> str:
     """In words.
 

@@ -154,14 +154,14 @@ seconds[seconds["part"] == "sampling"].rename(columns=shown).drop(columns="part"
 # components and one fixed width then, and is lines and a width for each atom by split-merge today: it predicts better (see
 # [Density regression](../density_regression.md)) and costs more.
 #
-# What comes before and after sampling; means and quantiles were recorded with somewhat fewer nodes for predictive weights than there are now:
+# What comes before and after sampling:
 
 # %%
 seconds[seconds["part"] == "after"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)
 
 # %% [markdown]
 # Whole processes, with all code compiled and then with none (one process; by default helpers compile in parallel, one for each core and at
-# most four). `nrmmix warmup` compiles everything beforehand.
+# most four). `nrmmix warmup` compiles everything beforehand, for all users of a machine if whoever installs calls it.
 
 # %%
 seconds[seconds["part"].isin(["start", "cold"])].rename(columns=shown).assign(part=lambda table: table["part"].replace({"start": "compiled", "cold": "nothing compiled"})).round(2)

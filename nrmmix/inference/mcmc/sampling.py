@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.common.compiling import announced, expect, expect_again
+from nrmmix.common.compiling import announced, expect, expect_again, say_not_kept
 from nrmmix.common.interrupts import Stop, stoppable
 from nrmmix.common.machine import available_cores
 from nrmmix.common.messages import count, seconds
@@ -30,7 +30,7 @@ from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.compiler.ahead import helped
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.jit import is_kept
+from nrmmix.kernels.core.jit import is_kept, unsaved
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws
@@ -277,6 +277,8 @@ def _compiling(model: Specification, cycle: Cycle) -> Iterator[None]:
         expect_again()
     with helped(partial(kernels_of, cycle, model), cores, expect), announced():
         yield
+    for reason in unsaved()[:1]:
+        say_not_kept(reason)
 
 
 def _check(model: Specification, runs: list[Chain], at_end: Any) -> None:

@@ -110,14 +110,22 @@ class Claims:
             time.sleep(PAUSE)
 
 
-def helper_of(module: str) -> subprocess.Popen[bytes]:
-    """A process that runs `help_out` of a module, and has no helpers of its own."""
+def helpers_of(module: str, many: int, told: Any) -> list[subprocess.Popen[bytes]]:
+    """So many processes, or as many as can be had, that run `help_out` of a module and read what they are told; none has helpers itself."""
     root = str(Path(__file__).parents[3])
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])]), PROCESSES: "1"}
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", f"from {module} import help_out; help_out()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, env=environment,
-    )
+    command = [sys.executable, "-P", "-c", f"from {module} import help_out; help_out()"]
+    made = []
+    try:
+        for _ in range(many):
+            made.append(subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
+            ))
+            with made[-1].stdin as to:  # type: ignore[union-attr]
+                pickle.dump(told, to)
+    except OSError:  # no memory, no processes; or the last one has ended
+        pass
+    return made
 
 
 class Team:
@@ -126,13 +134,7 @@ class Team:
     def __init__(self, folder: str, needed: Sequence[Needed], helpers: int):
         self.claims = Claims(folder)
         self.needed = {(one.module, one.name): one for one in reversed(needed)}  # those that are needed first, first
-        self.helpers = [helper_of(__name__) for _ in range(helpers)]
-        for helper in self.helpers:
-            try:
-                with helper.stdin as to:  # type: ignore[union-attr]
-                    pickle.dump((folder, os.getpid(), list(needed)), to)
-            except OSError:  # it has ended
-                pass
+        self.helpers = helpers_of(__name__, helpers, (folder, os.getpid(), list(needed)))
 
     def wait_for(self, one: tuple[str, str]) -> None:
         """Until this process may compile it, or finds it on disk.  Meanwhile it compiles what it will need later."""
@@ -212,7 +214,7 @@ def helped(needed: Callable[[], Sequence[Needed]], cores: int, expect: Callable[
         try:
             folder.append(TemporaryDirectory(prefix="nrmmix-", ignore_cleanup_errors=True))
             _team = Team(folder[0].name, missing, used - 1)
-        except OSError:  # no folder for it, no memory, no processes: this one compiles all
+        except OSError:  # no folder for it: this one compiles all
             pass
 
     try:

@@ -28,6 +28,7 @@ from nrmmix.kernels.compiler.ahead import Claims
 
 PATIENCE = 40.0  # seconds for which a process waits for what another compiles; that one may have been ended
 _shared: Claims | None = None
+unsaved: list[OSError] = []  # why files could not be written
 
 
 def share(claims: Claims | None) -> Claims | None:
@@ -128,8 +129,8 @@ class Cache(FunctionCache):
         if self.keeps:
             try:
                 super()._save_overload(sig, data)
-            except OSError:  # the folder is full, or is gone
-                pass
+            except OSError as error:  # the folder is full, or is gone
+                unsaved.append(error)
 
 
 def on_disk(function: Callable[..., Any], signature: Any) -> bool:

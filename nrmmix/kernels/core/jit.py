@@ -55,6 +55,11 @@ def is_kept():
     return not ROOTS_ONLY or backend.disk.is_kept()
 
 
+def unsaved():
+    """Why what was compiled could not be written to that folder; an empty list where all is well."""
+    return backend.disk.unsaved if ROOTS_ONLY else []
+
+
 # Options that numba would take from whoever calls a function first, where it has none of its own.
 STRICT: dict[str, Any] = {"fastmath": False, "forceinline": False}
 
@@ -79,4 +84,4 @@ def fast(function):
     return _compiled(function, fastmath=set(FAST), forceinline=False, _nrt=False)
 
 
-__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "is_kept", "kernel", "on_disk"]
+__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "is_kept", "kernel", "on_disk", "unsaved"]
