@@ -214,7 +214,7 @@ def test_program_refuses_without_a_traceback():
 
 def test_a_fit_imports_neither_statsmodels_nor_matplotlib():
     code = (
-        "import sys, nrmmix as nm\n"
+        "import sys, nrmmix as nm, nrmmix.cli.program\n"
         "assert not {'numba', 'pandas'} & sys.modules.keys()\n"
         "fit = nm.fit('velocity_km_s ~ 1', nm.datasets.load_galaxy(), draws=5, tune=0, chains=1)\n"
         "repr(fit), fit.diagnostics()\n"

@@ -18,9 +18,8 @@ from nrmmix.cli.output import say
 from nrmmix.common.compiling import announced, expect
 from nrmmix.common.machine import available_cores
 from nrmmix.common.progress import Progress
-from nrmmix.kernels.compiler import disk
 from nrmmix.kernels.compiler.ahead import GAIN, PAUSE, Claims, before_first, end, helpers_of, processes_for
-from nrmmix.kernels.core.jit import is_kept, unsaved
+from nrmmix.kernels.core.jit import ROOTS_ONLY, is_kept, share, unsaved
 
 if TYPE_CHECKING:
     from nrmmix.results.mcmc import MCMCResult
@@ -34,9 +33,9 @@ def warmup(_options: argparse.Namespace) -> int:
     if not is_kept():
         raise OSError("no folder for what is compiled can be written; NUMBA_CACHE_DIR can name one.")
     with TemporaryDirectory(prefix="nrmmix-", ignore_cleanup_errors=True) as folder, Progress(None) as line:
-        helpers = helpers_of(__name__, processes_for(available_cores()) - 1, (folder, os.getpid()))
+        helpers = helpers_of(__name__, processes_for(available_cores()) - 1 if ROOTS_ONLY else 0, (folder, os.getpid()))
         claims = Claims(folder)
-        before = disk.share(claims)
+        before = share(claims)
 
         def left() -> float:
             return sum(seconds for job, seconds in JOBS.items() if not claims.is_finished(_claim(job)))
@@ -55,7 +54,7 @@ def warmup(_options: argparse.Namespace) -> int:
                         job()
             show()
         finally:
-            disk.share(before)
+            share(before)
             end(helpers)
     for reason in unsaved()[:1]:
         raise OSError(f"what was compiled cannot be kept: {reason.strerror or reason}") from reason
@@ -80,7 +79,7 @@ def help_out() -> None:
     """What another process does for this one."""
     folder, parent = pickle.load(sys.stdin.buffer)
     claims = Claims(folder)
-    disk.share(claims)
+    share(claims)
     _work(claims, lambda: os.getppid() == parent)
 
 

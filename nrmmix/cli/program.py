@@ -6,18 +6,26 @@ that cannot be used, 130 for an interrupt before the first draw, 143 and 129 whe
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 from collections.abc import Sequence
 
-from nrmmix.cli import compiling, fitting, pages, saved, tables
+from nrmmix.cli import fitting, pages, saved, tables
 from nrmmix.cli.arguments import parser
 from nrmmix.cli.output import abandon_output, let_streams_write, message_of, say
 from nrmmix.common.messages import SHELL
 
+
+def _warmup(options: argparse.Namespace) -> int:
+    from nrmmix.cli.compiling import warmup  # imports numba, which takes longer than what other commands begin with
+
+    return warmup(options)
+
+
 COMMANDS = {
     "fit": fitting.fit, "resume": fitting.resume, "summary": saved.summary, "predict": saved.predict, "report": saved.report,
-    "compare": saved.compare, "vignettes": pages.vignettes, "datasets": tables.datasets, "warmup": compiling.warmup,
+    "compare": saved.compare, "vignettes": pages.vignettes, "datasets": tables.datasets, "warmup": _warmup,
 }
 
 

@@ -60,6 +60,11 @@ def unsaved():
     return backend.disk.unsaved if ROOTS_ONLY else []
 
 
+def share(claims):
+    """From now on processes of the same claims compile nothing twice, see `disk.share`; in numba's own way each compiles all."""
+    return backend.disk.share(claims) if ROOTS_ONLY else None
+
+
 # Options that numba would take from whoever calls a function first, where it has none of its own.
 STRICT: dict[str, Any] = {"fastmath": False, "forceinline": False}
 
@@ -84,4 +89,4 @@ def fast(function):
     return _compiled(function, fastmath=set(FAST), forceinline=False, _nrt=False)
 
 
-__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "is_kept", "kernel", "on_disk", "unsaved"]
+__all__ = ["FAST", "JIT", "ROOTS_ONLY", "allocating", "callback", "fast", "inlined", "is_kept", "kernel", "on_disk", "share", "unsaved"]
