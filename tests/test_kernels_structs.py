@@ -1,9 +1,18 @@
 """Named tuples that kernels hand on by address: what is read is what was handed on, whatever becomes of the variables."""
 
+import sys
+from typing import NamedTuple
+
+import numba
 import numpy as np
 import pytest
+from numba.core.caching import NullCache
+from numba.core.datamodel import default_manager
+from numba.core.datamodel.models import TupleModel
 
+from nrmmix.kernels.compiler import structs
 from nrmmix.kernels.core import jit
+from nrmmix.kernels.core.entry import START_T
 from nrmmix.kernels.core.state import Memory
 
 by_address = pytest.mark.skipif(not (jit.JIT and jit.ROOTS_ONLY), reason="compiled in numba's own way, or not at all")
@@ -106,14 +115,74 @@ def test_a_call_hands_on_an_address_and_copies_nothing():
     assert call.count("ptr ") == 3 and "%arg.m" in call
 
 
+class Pair(NamedTuple):
+    inner: Memory
+    line: np.ndarray
+    box: np.ndarray
+    mask: np.ndarray
+
+
+@jit.kernel
+def all_of(pair, more):
+    """Elements, lengths and what lies where, of views too."""
+    found = total(pair.inner) + 10.0 * pair.inner.ints[1] + more
+    for i in range(pair.line.shape[0]):
+        found += 100.0 * (i + 1) * pair.line[i]
+    for i in range(pair.box.shape[0]):
+        for j in range(pair.box.shape[1]):
+            found += 1000.0 * (3 * i + j) * pair.box[i, j]
+    return found + (1e6 if pair.mask[pair.mask.shape[0] - 1] else 0.0)
+
+
+def pair(line, columns):
+    box = np.arange(12.0).reshape(3, 4)[:, columns]
+    return Pair(memory(1.0), np.arange(9.0)[line], box, np.array([False, True]))
+
+
+@pytest.mark.parametrize(("line", "columns"), [
+    (slice(None), slice(None)), (slice(2, 2), slice(None)), (slice(8, 1, -3), slice(1, 3)), (slice(3), slice(None, None, -1)),
+])
+def test_what_python_gives_is_taken_as_it_is(line, columns):
+    given = pair(line, columns)
+    assert all_of(given, 0.5) == pytest.approx(plain(all_of)(given, 0.5), rel=1e-14)
+
+
+@by_address
+def test_what_is_no_such_tuple_is_refused_before_anything_is_read():
+    """numba looks up the code by the types; who calls it directly may give anything."""
+    given = memory(1.0)
+    total(given)
+    made = total.overloads[total.signatures[0]].entry_point
+    assert made(given) == 10.0
+    references = [sys.getrefcount(array) for array in given]
+    for wrong in (tuple(given)[:4], (*given, given[0]), (*given[:2], None, *given[3:]), (*given[:4], "text"), ()):
+        with pytest.raises(TypeError, match="Memory must hold 5 arrays"):
+            made(wrong)
+    with pytest.raises(TypeError):
+        made(3.0)
+    assert made(given) == 10.0 and [sys.getrefcount(array) for array in given] == references
+
+
+@by_address
+def test_python_hands_tuples_over_in_few_instructions(monkeypatch):
+    """Not in numba's way, which gives the same numbers."""
+    counts, (_, state, *_) = [], START_T
+
+    def first(state):
+        return state.size[0]
+
+    for _ in range(2):
+        kernel, given = jit.kernel(first), (state,)
+        kernel._cache = NullCache()
+        kernel.compile(given)
+        (wrapper,) = [one for one in kernel.overloads[given].library._final_module.functions if one.name.startswith("_ZN7cpython")]
+        counts.append(sum(1 for block in wrapper.blocks for _ in block.instructions))
+        monkeypatch.setattr(structs, "_holds_arrays", lambda *_: False)
+    assert counts[0] < 0.2 * counts[1], counts
+
+
 @by_address
 def test_tuples_of_others_are_as_numba_has_them():
-    from typing import NamedTuple
-
-    import numba
-    from numba.core.datamodel import default_manager
-    from numba.core.datamodel.models import TupleModel
-
     class Pair(NamedTuple):
         a: float
         b: int

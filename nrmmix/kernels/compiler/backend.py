@@ -217,6 +217,8 @@ class Kernel(CPUDispatcher):
         environment = Environment.from_fndesc(described)
         library = Root.empty(context, described.qualname, bool(self.targetoptions.get("_nrt", True)))
         library.add_linking_library(inner.library)
+        if not library.counts_references:
+            context.get_python_api = lambda builder: structs.FromPython(context, builder)
         context.create_cpython_wrapper(library, described, environment, inner.call_helper, bool(self.targetoptions.get("nogil")))
         entry_point = self.targetctx.get_executable(library, described, environment)
         return inner._replace(library=library, entry_point=entry_point, fndesc=described, environment=environment, metadata=None)

@@ -9,16 +9,20 @@ out, or done by the functions of `QUICK`, which give what numba's give.  Afterwa
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any
 
-from numba.core import ir, postproc, transforms
+from numba.core import ir, postproc, transforms, types
+from numba.core.base import BaseContext
 from numba.core.compiler import Compiler, CompilerBase, Flags
 from numba.core.compiler_machinery import register_pass
+from numba.core.cpu import CPUContext
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering, NopythonRewrites
 from numba.core.types.functions import BaseFunction
+from numba.core.typing.context import BaseContext as TypingContext
 from numba.core.untyped_passes import InlineClosureLikes
 
 from nrmmix.kernels.compiler.ahead import begins
@@ -26,6 +30,8 @@ from nrmmix.kernels.compiler.lowering import Lower
 
 _run_postprocessor = postproc.PostProcessor.run
 _get_call_type = BaseFunction.get_call_type
+_hash = types.Type.__hash__
+_size = BaseContext.get_abi_sizeof
 _NOTHING = frozenset({str, int, bool, float, type(None), ir.Loc})  # holds no variables
 
 
@@ -77,7 +83,53 @@ def call_type(self: BaseFunction, context: Any, args: Any, kws: Any) -> Any:
     return known[args]
 
 
+_hashes: dict[int, tuple[Any, int]] = {}  # of types, each with the type, so that it stays
+
+
+def hash_of_tuple(self: types.BaseTuple) -> int:
+    """Numbers of types of large tuples are asked for some ten thousand times, and found once."""
+    known = _hashes.get(id(self))
+    if known is None:
+        known = _hashes[id(self)] = self, _hash(self)
+    return known[1]
+
+
+_sizes: dict[tuple[Any, int], int] = {}
+
+
+def size_of(self: BaseContext, ty: Any) -> int:
+    """LLVM is asked once for the size of a type; numba writes a module for each question."""
+    asked = ty, id(self._internal_codegen)
+    if asked not in _sizes:
+        _sizes[asked] = _size(self, ty)
+    return _sizes[asked]
+
+
+_refreshed: dict[int, tuple[Any, list[int]]] = {}  # by the registries of a context; each with them, so that they stay
+
+
+def _registered(registries: Iterable[Any]) -> list[int]:
+    """What grows when something is told to numba: by a module that is imported, or by a decorator."""
+    lists = [one for registry in registries for one in vars(registry).values() if isinstance(one, list)]
+    return [len(sys.modules), *map(len, lists)]
+
+
+def _if_new(refresh: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Contexts look for what is new before every function, and seldom find something."""
+
+    def refresh_if_new(self: Any) -> None:
+        _, before = _refreshed.get(id(self._registries), (None, None))
+        now = _registered(self._registries)
+        if now != before:
+            refresh(self)
+            _refreshed[id(self._registries)] = self._registries, now
+
+    return refresh_if_new
+
+
 QUICK = (
+    (types.NamedTuple, "__hash__", hash_of_tuple), (BaseContext, "get_abi_sizeof", size_of),
+    (BaseContext, "refresh", _if_new(BaseContext.refresh)), (TypingContext, "refresh", _if_new(TypingContext.refresh)),
     (ir.Stmt, "list_vars", variables_of_statement), (ir.Expr, "list_vars", variables_of_expression),
     (postproc.PostProcessor, "run", process), (BaseFunction, "get_call_type", call_type),
 )
@@ -92,7 +144,7 @@ def quickly() -> Iterator[None]:
     if _is_quick:
         yield
         return
-    slow = [(owner, name, vars(owner)[name]) for owner, name, _ in QUICK]
+    slow = [(owner, name, vars(owner).get(name)) for owner, name, _ in QUICK]
     collects = gc.isenabled()
     _is_quick = True
     try:
@@ -102,7 +154,12 @@ def quickly() -> Iterator[None]:
         yield
     finally:
         for owner, name, function in slow:
-            setattr(owner, name, function)
+            if function is None:  # inherited
+                delattr(owner, name)
+            else:
+                setattr(owner, name, function)
+        for known in (_hashes, _sizes, _refreshed):
+            known.clear()
         if collects:
             gc.enable()
         _is_quick = False
@@ -159,10 +216,13 @@ OVERRIDDEN = {
     ir.Stmt.list_vars: "self", ir.Expr.list_vars: "self", _run_postprocessor: "self emit_dels extend_lifetimes",
     _get_call_type: "self context args kws", transforms.canonicalize_cfg: "blocks", postproc.VariableLifetime.__init__: "self blocks",
     Compiler.compile_extra: "self func", CompilerBase.define_pipelines: "self",
-    Compiler.__init__: "self typingctx targetctx library args return_type flags locals",
+    Compiler.__init__: "self typingctx targetctx library args return_type flags locals", _hash: "self", _size: "self ty",
+    BaseContext.refresh: "self", TypingContext.refresh: "self",
 }
 RELIED_ON = {
     ir.Stmt.list_vars: "_rec_list_vars __dict__", ir.Expr.list_vars: "_rec_list_vars _kws",
     _run_postprocessor: "canonicalize_cfg VariableLifetime variable_lifetime block_entry_vars is_generator generator_info _insert_var_dels",
+    _hash: "key", _size: "get_abi_size target_data", CPUContext.target_data.fget: "_internal_codegen",
+    BaseContext.install_registry: "_registries new_registrations", TypingContext.install_registry: "_registries new_registrations",
     BaseNativeLowering.run_pass: "library get_executable insert_user_function targetctx", Flags.__init__: "_values update",
 }

@@ -15,13 +15,18 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.callwrapper import PyCallWrapper, _ArgManager
 from numba.core.cpu import CPUContext
 from numba.core.datamodel import default_manager
 from numba.core.datamodel.manager import DataModelManager
 from numba.core.datamodel.models import TupleModel
+from numba.core.pythonapi import NativeValue, PythonAPI
 
 PACKAGE = __name__.partition(".")[0] + "."
 PROMISES = ("noalias", "captures(none)", "nonnull")  # of an address, to LLVM
+
+INT, SHORT = ir.IntType(64), ir.IntType(32)
+PAIR = ir.LiteralStructType([INT, INT])
 
 _numbers = count()
 
@@ -100,6 +105,52 @@ def address_of(builder: Any, value: Any) -> Any:
     return cgutils.alloca_once_value(builder, value)
 
 
+class FromPython(PythonAPI):
+    """numba's way to take what Python gives, with the arrays of a named tuple in a loop; one by one they take hundreds of instructions."""
+
+    def to_native_value(self, typ: Any, obj: Any) -> Any:
+        if not _holds_arrays(self.context, typ):
+            return super().to_native_value(typ, obj)
+        builder, kept = self.builder, cgutils.alloca_once(self.builder, self.context.get_value_type(typ))
+        kept.is_set_once = True
+        failed = cgutils.alloca_once_value(builder, SHORT(0))
+        self._fill(typ, obj, kept, failed)
+        is_error = cgutils.is_not_null(builder, builder.load(failed))
+        with builder.if_then(is_error, likely=False):
+            self.err_set_string("PyExc_TypeError", f"{typ.instance_class.__name__} must hold {len(typ)} arrays or tuples of arrays")
+        return NativeValue(builder.load(kept), is_error=is_error)
+
+    def _fill(self, typ: Any, obj: Any, kept: Any, failed: Any) -> None:
+        """The arrays of a tuple into `kept`; where it has not as many parts as its type, or one is no array, `failed` is not 0 then."""
+        builder = self.builder
+        arrays = [place for place, part in enumerate(typ) if isinstance(part, types.Array)]
+        nowhere = ir.Constant(kept.type, None)
+        table = [PAIR([INT(place), nowhere.gep([SHORT(0), SHORT(place)]).ptrtoint(INT)]) for place in arrays]
+        table = cgutils.global_constant(builder.module, ".parts", ir.Constant(ir.ArrayType(PAIR, len(arrays)), table))
+        is_whole = builder.icmp_signed("==", self.tuple_size(obj), INT(len(typ)))
+        with builder.if_else(is_whole) as (whole, other):
+            with other:
+                builder.store(SHORT(1), failed)
+            with whole:
+                first = builder.bitcast(kept, self.voidptr)
+                with cgutils.for_range(builder, INT(len(arrays))) as loop:
+                    place, offset = (builder.load(builder.gep(table, [INT(0), loop.index, SHORT(which)])) for which in (0, 1))
+                    code = self.numba_array_adaptor(self._item(obj, place), builder.gep(first, [offset]))
+                    builder.store(builder.or_(builder.load(failed), code), failed)
+                for place, part in enumerate(typ):
+                    if place not in arrays:
+                        self._fill(part, self._item(obj, INT(place)), cgutils.gep_inbounds(builder, kept, 0, place), failed)
+
+    def _item(self, obj: Any, place: Any) -> Any:
+        function = self._get_function(ir.FunctionType(self.pyobj, [self.pyobj, self.py_ssize_t]), name="PyTuple_GetItem")
+        return self.builder.call(function, [obj, place])
+
+
+def _holds_arrays(context: Any, typ: Any) -> bool:
+    """Whether it is a named tuple of the package of nothing but arrays and others of these."""
+    return is_by_address(context, typ) and all(isinstance(part, types.Array) or _holds_arrays(context, part) for part in typ)
+
+
 def wrap_entry(context: Any, library: Any, fndesc: Any) -> None:
     """What an entry point's address leads to: the function, with C's way to take arguments and tuples by address."""
     module = context.create_module("entry")
@@ -142,6 +193,11 @@ def given_to_entry(context: Any, builder: Any, fe_type: Any, value: Any) -> Any:
 # What `nrmmix.kernels.compiler.backend.fits_numba` looks at: parameters of what is overridden or called, names that it reads.
 OVERRIDDEN = {
     TupleModel.__init__: "self dmm fe_type", CPUContext.create_cfunc_wrapper: "self library fndesc env call_helper",
-    DataModelManager.register: "self fetypecls handler",
+    DataModelManager.register: "self fetypecls handler", PythonAPI.to_native_value: "self typ obj",
+    CPUContext.get_python_api: "self builder", PythonAPI.numba_array_adaptor: "self ary ptr", PythonAPI.tuple_size: "self tup",
+    PythonAPI.err_set_string: "self exctype msg", PythonAPI._get_function: "self fnty name",
 }
-RELIED_ON = {CPUContext.create_cfunc_wrapper: "get_value_type llvm_cfunc_wrapper_name call_function raise_error"}
+RELIED_ON = {
+    PyCallWrapper.build: "get_python_api build_wrapper", _ArgManager.add_arg: "to_native_value is_error",
+    CPUContext.create_cfunc_wrapper: "get_value_type llvm_cfunc_wrapper_name call_function raise_error",
+}
