@@ -111,7 +111,7 @@ each = (took[many] - took[few]) / (many - few)
 #
 # ## Density regression
 #
-# Every row at an x of its own, lines as components, the default locations. The kernel is a matrix, groups of rows at one x by locations; a sweep reads it
+# Every row at an x of its own, lines as components, the default locations: 160 for widths of atoms, 200 for one width that all share, fixed or sampled. The kernel is a matrix, groups of rows at one x by locations; a sweep reads it
 # where it draws the weights of the groups.
 
 # %%
