@@ -37,7 +37,7 @@ def test_increments_are_differences_of_the_sums(sigma):
     assert slope == pytest.approx(c @ q, rel=1e-14)
     steps.fill_weights(weights, R0, rest, sigma, tau)
     np.testing.assert_allclose(weights, R0 * (tau + rest) ** sigma, rtol=1e-13)
-    steps.fill_series(series, q, c, weights, sigma)
+    steps.fill_series(series, c, q, weights, q, sigma)
     before = nrm.weighted_sums(tau + rest, K, 0.0, c, R0, sigma, tau)
     for z in (1e-9, 1e-3, 0.02, steps.NEAR, 1.001 * steps.NEAR, 0.5, 40.0):
         after = nrm.weighted_sums(tau + rest, K, z / largest, c, R0, sigma, tau)
@@ -92,6 +92,28 @@ def test_which_update_a_v_gets_does_not_depend_on_it(kernel):
         found.append(auxiliary.share_if_small(data, state, 7, *state.band[7]))
     np.testing.assert_allclose(found, found[0], rtol=1e-9)
     assert found[0] > 0
+
+
+@pytest.mark.parametrize("kernel", [nm.SquaredExponential(0.1), nm.Epanechnikov(0.3)], ids=str)
+def test_sums_over_clusters_are_those_over_locations(kernel):
+    """Of locations that no cluster has c is 0, and of those that the kernel does not reach the quotient."""
+    data, state = begun(nm.NGGP(nm.Gamma(1, 1), 0.4), kernel, clusters=6)
+    state.location[1] = state.location[0]
+    c, sigma, K = state.plane[1], state.hyper[layout.SIGMA], int(state.num[layout.N_CLUSTERS])
+    nrm.exponents(state, c)
+    over_clusters, over_locations, beyond = np.empty((2, layout.ORDER)), np.empty((2, layout.ORDER)), 0
+    for g in (0, 150, 399):
+        first, last = state.band[g]
+        auxiliary.share_if_small(data, state, g, first, last)
+        q, weights = state.plane[2, first:last].copy(), np.ones(last - first)
+        sizes, near = np.empty(K), np.empty(K)
+        auxiliary.at_clusters(state, q, first, sizes, near)
+        steps.fill_series(over_clusters, sizes, near, weights, q, sigma)
+        steps.fill_series(over_locations, c[first:last], q, weights, q, sigma)
+        np.testing.assert_allclose(over_clusters, over_locations, rtol=1e-12)
+        assert auxiliary.MANY_LOCATIONS * K <= last - first and np.count_nonzero(c) < K
+        beyond += np.count_nonzero((state.location[:K] < first) | (state.location[:K] >= last))
+    assert (beyond > 0) == isinstance(kernel, nm.Epanechnikov)
 
 
 @kernel

@@ -44,6 +44,7 @@ from nrmmix.kernels.measure.nrm import (
 ALL = -1
 FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
 MANY_GROUPS = 256  # from so many on the part that one V_g has in A is mostly small
+MANY_LOCATIONS = 2  # for each cluster: sums over clusters are then shorter than those over locations
 SMALL = 0.02  # of tau + A, below which a part of it is so: V_g is then nearly a gamma variable
 
 
@@ -120,6 +121,15 @@ def share_if_small(data, state, g, first, last):
 
 
 @kernel
+def at_clusters(state, relative, first, sizes, near):
+    """n_k - sigma of each cluster, and the quotient at its location, which is 0 where the kernel is: sums over these are those over c."""
+    for k in range(sizes.shape[0]):
+        p = state.location[k] - first
+        sizes[k] = state.size[k] - state.hyper[SIGMA]
+        near[k] = relative[p] if 0 <= p < relative.shape[0] else 0.0
+
+
+@kernel
 def update_nearly_gamma(data, state, g, first, last, growth, largest, rng):
     """A proposal from Gamma(n_g, rate), where exp(-rate V_g) is to first order what multiplies V_g^(n_g - 1) in its density; T after it."""
     v, sigma, K_row = state.v[g], state.hyper[SIGMA], state.K[g, first:last]
@@ -127,7 +137,13 @@ def update_nearly_gamma(data, state, g, first, last, growth, largest, rng):
     if sigma != 0.0:
         weights = state.plane[3, first:last]
         fill_weights(weights, data.R0[first:last], base, sigma, state.hyper[TAU])
-    fill_series(state.series, relative, c, weights, sigma)
+    K = state.num[N_CLUSTERS]
+    if MANY_LOCATIONS * K <= last - first:
+        sizes, near = state.score[:K], state.work[0, :K]
+        at_clusters(state, relative, first, sizes, near)
+        fill_series(state.series, sizes, near, weights, relative, sigma)
+    else:
+        fill_series(state.series, c, relative, weights, relative, sigma)
     logs, part = increments(state.series, relative, c, weights, v, largest, sigma)
     rate = state.series[OF_LOGS, 0] + mass_slope(data, state, sigma, growth - part) * state.series[OF_GROWTH, 0]
     proposed = rng.standard_gamma(data.group_size[g]) / rate

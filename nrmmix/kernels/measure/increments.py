@@ -74,9 +74,9 @@ def power_sums_of(weights, q, out):
 
 
 @kernel
-def fill_series(series, q, c, weights, sigma):
-    """Coefficients of the powers of s, rows OF_LOGS and OF_GROWTH."""
-    power_sums_of(c, q, series[OF_LOGS])
+def fill_series(series, c, near, weights, q, sigma):
+    """Coefficients of the powers of s, rows OF_LOGS and OF_GROWTH; `near` are the q where the c are not 0."""
+    power_sums_of(c, near, series[OF_LOGS])
     power_sums_of(weights, q, series[OF_GROWTH])
     of_logs, of_growth = 1.0, 1.0
     for j in range(1, ORDER):
