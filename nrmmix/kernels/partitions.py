@@ -54,6 +54,13 @@ def overlaps(order, end, labels, n_clusters, gain, count, out):
 
 
 @kernel
+def overlaps_of_rows(order, end, K, labels, n_clusters, gain, count, out):
+    """out[c] = overlaps of row c of other partitions, grouped as `group_members` does, K[c] clusters each."""
+    for c in range(order.shape[0]):
+        overlaps(order[c], end[c, 1 : K[c] + 1], labels, n_clusters, gain, count, out[c])
+
+
+@kernel
 def group_members(labels, order, end):
     """order[t, end[t, k]:end[t, k + 1]] are the members of cluster k of row t, ascending.  `end` holds zeros."""
     for t in range(labels.shape[0]):

@@ -172,7 +172,7 @@ def expected_loss(candidates: Any, labels: Any, loss: str = "vi") -> Any:
     compared = _Compared(*_draws(labels), loss)
     one = np.ndim(candidates) == 1
     rows, _ = _draws([candidates] if one else candidates, "candidates")
-    losses = np.array([compared.to(row).mean() for row in rows])
+    losses = _means(compared, rows)
     return float(losses[0]) if one else losses
 
 
@@ -191,25 +191,37 @@ class _Compared:
         n = draws.shape[1]
         self.draws, self.n_clusters = draws, n_clusters
         self.gain, self.unit = _gain(loss, n), LOSSES[loss].unit(n)
-        self.count = np.zeros(int(n_clusters.max()), np.int64)
-        self.own = self._overlaps(np.zeros(n, np.int64), 1)
+        self.most = int(n_clusters.max())
+        self.own = self._overlaps(np.zeros((1, n), np.int32), np.ones(1, np.int64))[0]
 
-    def _overlaps(self, labels: np.ndarray, K: int) -> np.ndarray:
-        out = np.empty(len(self.draws))
-        order = np.argsort(labels, kind="stable").astype(np.int64)
-        end = np.cumsum(np.bincount(labels, minlength=K)).astype(np.int64)
-        kernels.overlaps(order, end, self.draws, self.n_clusters, self.gain, self.count, out)
+    def _overlaps(self, rows: np.ndarray, K: np.ndarray) -> np.ndarray:
+        order, end = np.empty_like(rows), np.zeros((len(rows), int(K.max()) + 2), np.int32)
+        kernels.group_members(rows, order, end)
+        out, count = np.empty((len(rows), len(self.draws))), np.zeros(self.most, np.int64)
+        kernels.overlaps_of_rows(order, end, K, self.draws, self.n_clusters, self.gain, count, out)
         return out
 
     def to(self, labels: np.ndarray) -> np.ndarray:
         """Loss between a partition and each."""
-        if len(labels) != self.draws.shape[1]:
-            raise ValueError(f"The partitions differ in length: {len(labels)} observations against {self.draws.shape[1]}.")
-        labels, K = canonical(labels)
+        return self.to_rows(np.array([labels]))[0]
+
+    def to_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Loss between partitions and each, (rows, draws)."""
+        if rows.shape[1] != self.draws.shape[1]:
+            raise ValueError(f"The partitions differ in length: {rows.shape[1]} observations against {self.draws.shape[1]}.")
+        rows, K = _draws(rows)
         level = np.concatenate([[0.0], np.cumsum(self.gain)])
-        out = level[np.bincount(labels)].sum() + self.own - 2.0 * self._overlaps(labels, K)
+        alone = np.array([level[np.bincount(row)].sum() for row in rows])
+        out = alone[:, np.newaxis] + self.own - 2.0 * self._overlaps(rows, K)
         # Two different partitions are at least 2 log 2 (vi) or 2 (binder) apart here: less is rounding.
         return np.where(out < 0.5, 0.0, out) * self.unit
+
+
+def _means(compared: _Compared, rows: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Mean loss between each row and the draws, by their weights; rows in threads."""
+    parts = np.array_split(rows, min(len(rows), 4 * available_cores()))
+    means = in_threads(lambda part: [np.average(one, weights=weight) for one in compared.to_rows(part)], parts)
+    return np.concatenate(means)
 
 
 # ---- point estimates
@@ -411,7 +423,7 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
 
     candidates, _ = _distinct(_draws(np.array([np.zeros(n, np.int64), *visited, *found]))[0])
     compared = _Compared(draws, n_clusters, loss)
-    losses = np.array([compared.to(row).mean() for row in candidates])
+    losses = _means(compared, candidates)
     best = min(np.flatnonzero(losses <= losses.min() + TIE), key=lambda c: candidates[c].max())  # of equal ones the simplest
     return Partition(by_size(candidates[best]), loss, float(losses[best]), np.asarray(labels))
 
@@ -441,7 +453,7 @@ def _best_of_runs(
     found, losses, threads = [], [], len(searches)
     for first in range(0, len(starts), ROUND):
         found += in_threads(run, range(first, min(first + ROUND, len(starts))), threads)
-        losses += [np.average(compared.to(row), weights=weight) for row in found[first:]]
+        losses += list(_means(compared, np.array(found[first:]), weight))
         if np.sum(np.array(losses) <= min(losses) + TIE) > 1:
             break
     return found[int(np.argmin(losses))], found
@@ -465,7 +477,7 @@ def _screen(visited: np.ndarray, rows: np.ndarray, weight: np.ndarray, loss: str
         return np.empty(0, np.int64)
     used = _evenly(len(rows), max(SCREENING // visited.size, 20))
     compared = _Compared(*_draws(rows[used]), loss)
-    return np.argsort([np.average(compared.to(row), weights=weight[used]) for row in visited], kind="stable")
+    return np.argsort(_means(compared, visited, weight[used]), kind="stable")
 
 
 # ---- arguments
