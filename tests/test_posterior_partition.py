@@ -376,3 +376,13 @@ def test_the_search_keeps_its_tables(rng):
             moved[3] = k
             losses.append(40 * weight @ np.array([pt.vi(moved, row) for row in draws]))
         np.testing.assert_allclose(table.score[:K] - table.score[0], np.array(losses) - losses[0], atol=1e-7)
+
+
+def test_means_are_the_same_for_any_number_at_once(monkeypatch):
+    """Rows go to threads by stretches, shorter ones where rows are long."""
+    rng = np.random.default_rng(3)
+    draws, rows = rng.integers(0, 4, (30, 12)), rng.integers(0, 5, (23, 12))
+    expected = [pt.expected_loss(row, draws, "vi") for row in rows]
+    for at_once in (1, 30, 2**22):
+        monkeypatch.setattr(pt, "AT_ONCE", at_once)
+        assert pt.expected_loss(rows, draws, "vi").tolist() == expected

@@ -32,6 +32,7 @@ __all__ = ["CredibleBall", "Partition", "binder", "canonical", "estimate", "expe
 SIMILARITY_LIMIT = 20_000  # observations: 1.6 GB
 SEARCH_DRAWS = 1_000
 SEARCH_CELLS = 2**26  # of the contingency tables, 12 bytes each
+AT_ONCE = 2**22  # labels of partitions that a thread compares with draws
 SCREENING = 100_000_000  # labels read to find the best of the visited partitions
 FEW = 16  # clusters that every run is allowed
 SHOWN = 12  # sizes in the text of a partition
@@ -219,7 +220,8 @@ class _Compared:
 
 def _means(compared: _Compared, rows: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """Mean loss between each row and the draws, by their weights; rows in threads."""
-    parts = np.array_split(rows, min(len(rows), 4 * available_cores()))
+    few = max(AT_ONCE // rows.shape[1], 1)  # rows, of which there are copies
+    parts = np.array_split(rows, max(min(len(rows), 4 * available_cores()), math.ceil(len(rows) / few)))
     means = in_threads(lambda part: [np.average(one, weights=weight) for one in compared.to_rows(part)], parts)
     return np.concatenate(means)
 

@@ -87,7 +87,7 @@ _hashes: dict[int, tuple[Any, int]] = {}  # of types, each with the type, so tha
 
 
 def hash_of_tuple(self: types.BaseTuple) -> int:
-    """Numbers of types of large tuples are asked for some ten thousand times, and found once."""
+    """Hashes of types of large tuples are asked for ten thousands of times, and found once."""
     known = _hashes.get(id(self))
     if known is None:
         known = _hashes[id(self)] = self, _hash(self)
