@@ -25,7 +25,7 @@ import numpy as np
 from nrmmix.common.machine import available_cores, in_threads
 from nrmmix.common.messages import count, one_of
 from nrmmix.kernels import partitions as kernels
-from nrmmix.model.frame.labels import by_size, canonical
+from nrmmix.model.frame.labels import by_size, canonical, distinct
 
 __all__ = ["CredibleBall", "Partition", "binder", "canonical", "estimate", "expected_loss", "similarity", "vi"]
 
@@ -410,30 +410,25 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     most, largest = int(n_clusters.max()), min(n, max_clusters or n)
     limit = min(largest, max(2 * most, FEW))
     used = _evenly(len(draws), min(SEARCH_DRAWS, max(SEARCH_CELLS // (limit * most), 1)))
-    rows, weight = _distinct(draws[used])
+    rows, weight = distinct(draws[used])
     largest = min(largest, max(SEARCH_CELLS // int(rows.max(axis=1).sum() + len(rows)), limit))
 
     visited = rows[rows.max(axis=1) < limit]
     visited = visited[_screen(visited, rows, weight, loss)[: max(runs // 2, 1)]]
     search = kernels.Search(rows, weight, _gain(loss, n), limit)
-    starts = _alternately(list(visited[: runs // 2]), np.full(n, -1), runs)
+    starts = [start for row in visited[: runs // 2] for start in (row, np.full(n, -1))]  # those and none in turn
+    starts += [np.full(n, -1)] * (runs - len(starts))
     last, found = _best_of_runs(search, starts, random, _Compared(*_draws(rows), loss), weight)
     while last.max() + 1 == search.limit < largest:
         search.limit = min(4 * search.limit, largest)
         last = search.run(last, random)
         found.append(last)
 
-    candidates, _ = _distinct(_draws(np.array([np.zeros(n, np.int64), *visited, *found]))[0])
+    candidates, _ = distinct(_draws(np.array([np.zeros(n, np.int64), *visited, *found]))[0])
     compared = _Compared(draws, n_clusters, loss)
     losses = _means(compared, candidates)
     best = min(np.flatnonzero(losses <= losses.min() + TIE), key=lambda c: candidates[c].max())  # of equal ones the simplest
     return Partition(by_size(candidates[best]), loss, float(losses[best]), np.asarray(labels))
-
-
-def _alternately(visited: list[np.ndarray], unallocated: np.ndarray, runs: int) -> list[np.ndarray]:
-    """Starts of so many runs: visited partitions and none in turn, and none where no more have been visited."""
-    starts = [start for row in visited for start in (row, unallocated)]
-    return [*starts, *[unallocated] * runs][:runs]
 
 
 def _best_of_runs(
@@ -463,14 +458,6 @@ def _best_of_runs(
 
 def _evenly(length: int, size: int) -> np.ndarray:
     return np.arange(length) if length <= size else np.arange(size) * length // size
-
-
-def _distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different rows, in order of appearance, and how often each occurs."""
-    seen: dict[bytes, int] = {}
-    index = [seen.setdefault(row.tobytes(), len(seen)) for row in rows]
-    _, first, count = np.unique(index, return_index=True, return_counts=True)
-    return rows[first], count.astype(np.float64)
 
 
 def _screen(visited: np.ndarray, rows: np.ndarray, weight: np.ndarray, loss: str) -> np.ndarray:

@@ -31,3 +31,18 @@ def by_size(labels: np.ndarray) -> np.ndarray:
     rank = np.empty(K, np.int64)
     rank[np.argsort(-np.bincount(first), kind="stable")] = np.arange(K)
     return rank[first]
+
+
+def distinct(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different rows of labels, in order of appearance, and how often each occurs.
+
+    Examples
+    --------
+    >>> distinct(np.array([[0, 1], [0, 0], [0, 1]]))
+    (array([[0, 1],
+           [0, 0]]), array([2., 1.]))
+    """
+    seen: dict[bytes, int] = {}
+    index = [seen.setdefault(row.tobytes(), len(seen)) for row in rows]
+    _, first, count = np.unique(index, return_index=True, return_counts=True)
+    return rows[first], count.astype(np.float64)
