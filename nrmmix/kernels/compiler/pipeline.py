@@ -2,8 +2,9 @@
 
 Most of the time that compiling takes is numba's own, in Python, and much of that goes into things that change nothing here: the cyclic
 garbage collector, which walks through all that a compilation keeps; passes for closures and array expressions; live variables, which are
-found many times a function and read once; types of operators, found anew wherever they stand.  While kernels are compiled these are left
-out, or done by the functions of `QUICK`, which give what numba's give.  Afterwards numba is as it was.
+found many times a function and read once; types of operators, sizes and hashes, found anew wherever they stand; registries, searched before
+every function.  While kernels are compiled these are left out, or done by the functions of `QUICK`, which give what numba's give.
+Afterwards numba is as it was.
 """
 
 from __future__ import annotations

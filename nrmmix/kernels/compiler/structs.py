@@ -4,6 +4,8 @@ numba hands a tuple on field by field: a kernel with a `State` and a `Data` has 
 them together again, which is most of the code that LLVM then has to read.  Here the named tuples of this package are handed on by address.
 Tuples do not change, only what the arrays in them hold: so a parameter is read where it stands, and handing it on costs nothing.
 
+What Python gives is put in such a place by a loop over the arrays.
+
 This is the calling convention of all compiled code that takes such tuples, entry points too; it is set where
 `nrmmix.kernels.compiler.backend` fits numba, and nowhere else.
 """
