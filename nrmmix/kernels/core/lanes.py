@@ -185,6 +185,20 @@ if JIT:
 
         return types.float64(_lanes), codegen
 
+    @intrinsic
+    def largest_lane(typingctx, x):
+        """The largest of the eight, where all are numbers."""
+
+        def codegen(context, builder, signature, values):
+            top, number = values[0], ir.IntType(32)
+            for apart in (4, 2, 1):
+                moved = ir.Constant(ir.VectorType(number, LANES), [(lane + apart) % LANES for lane in range(LANES)])
+                other = builder.shuffle_vector(top, top, moved)
+                top = builder.select(builder.fcmp_ordered("<", top, other), other, top)
+            return builder.extract_element(top, number(0))
+
+        return types.float64(_lanes), codegen
+
 else:
 
     def number_at(where, at):
@@ -230,11 +244,14 @@ else:
     def plus(a, b):
         return a + b
 
+    def largest_lane(x):
+        return x.max()
+
     def sum_of_lanes(x):
         return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]))
 
 
 __all__ = [
-    "LANES", "all_lanes", "lanes_at", "larger", "less", "less_product", "number_at", "plus", "plus_product", "put_lanes", "put_number",
+    "LANES", "all_lanes", "lanes_at", "larger", "largest_lane", "less", "less_product", "number_at", "plus", "plus_product", "put_lanes", "put_number",
     "smaller", "sum_of_lanes", "times", "times_power_of_two", "zero_unless_above",
 ]

@@ -14,7 +14,8 @@ import math
 
 from nrmmix.kernels.core.entry import STEP_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
-from nrmmix.kernels.core.special import draw_index, exp_any, log_pos, prefetch
+from nrmmix.kernels.core.lanes import LANES
+from nrmmix.kernels.core.special import draw_index, exp_any, log_pos, prefetch, top_of
 from nrmmix.kernels.core.state import DONE, LOG_ROW, N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY
 
 LOST, MOST = 1e-307, 1e300  # probabilities that are smaller may be 0; sums that are larger may be infinite
@@ -91,11 +92,9 @@ def weighted_sum(a, b):
 @fast
 def log_terms(log_K_sum, log_K_row, sign, log_R0, log_b, power, out):
     """out_p = log R0(p) + log_K_sum_p + sign log K_p - power log(tau + A_p); their maximum."""
-    top = -math.inf
     for p in range(out.shape[0]):
         out[p] = log_R0[p] + log_K_sum[p] + sign * log_K_row[p] - power * log_b[p]
-        top = max(top, out[p])
-    return top
+    return top_of(out)
 
 
 @fast
@@ -148,16 +147,39 @@ def refresh_locations(data, state):
 
 
 @fast
+def four_weighted_sums(a, first_row, b, first, last, out):
+    """`weighted_sum` of rows first_row, ..., first_row + 3 of `a`, from first to last, and b: b is read once."""
+    t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+    a0, a1, a2, a3 = a[first_row, first:last], a[first_row + 1, first:last], a[first_row + 2, first:last], a[first_row + 3, first:last]
+    near = b[first:last]
+    for p in range(near.shape[0]):
+        t0 += a0[p] * near[p]
+        t1 += a1[p] * near[p]
+        t2 += a2[p] * near[p]
+        t3 += a3[p] * near[p]
+    out[first_row], out[first_row + 1], out[first_row + 2], out[first_row + 3] = t0, t1, t2, t3
+
+
+@fast
+def log_all(x):
+    """Logarithms in place; of what is TINY or less minus infinity."""
+    for k in range(x.shape[0]):
+        x[k] = log_pos(max(x[k], TINY)) if x[k] > TINY else -math.inf
+
+
+@kernel
 def location_weights(out, K, probability_over_b, K_row, first, last, log_size, size):
     """out[k] = log (n_k - sigma) sum_p location_probability_p K(x_g, p)/(tau + A_p): the prior weight of joining cluster k.
 
-    K is 0 outside first, ..., last - 1.
+    K is 0 outside first, ..., last - 1.  Numbers behind out[:K] may be overwritten.
     """
-    near = K_row[first:last]
+    for k in range(0, K - 3, 4):
+        four_weighted_sums(probability_over_b, k, K_row, first, last, out)
+    for k in range(K // 4 * 4, K):
+        out[k] = weighted_sum(probability_over_b[k, first:last], K_row[first:last])
+    log_all(out[: min((K + LANES - 1) // LANES * LANES, out.shape[0])])
     for k in range(K):
-        out[k] = weighted_sum(probability_over_b[k, first:last], near)
-    for k in range(K):  # a loop of its own, which is vectorised
-        out[k] = log_size[size[k]] + (log_pos(max(out[k], TINY)) if out[k] > TINY else -math.inf)
+        out[k] += log_size[size[k]]
 
 
 @kernel
@@ -175,8 +197,8 @@ def location_weight_without(state, log_K_sum, probability_over_b, size, g):
     With the member the location has probabilities pi_p, and h(c) / h(c - i) = (n_c - 1 - sigma) / sum_p pi_p (tau + A_p) / K(x_g, p).
     Where a pi_p that has underflowed could have a part in that sum, the terms of h(c - i) are computed.
     """
-    total, least = sum_without(probability_over_b, state.inverse_b, state.K[g])
-    if least > TINY and LOST * log_K_sum.shape[0] < NEGLIGIBLE * total * least and total < MOST:
+    total, most_lost = sums_without(probability_over_b, state.inverse_b, state.K[g])
+    if LOST * most_lost < NEGLIGIBLE * total and total < MOST:
         return state.log_size[size - 1] - math.log(total)
     terms, (row, ratio) = state.plane[0], log_row(state, g)
     top = log_terms(log_K_sum, row, -ratio, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
@@ -186,14 +208,14 @@ def location_weight_without(state, log_K_sum, probability_over_b, size, g):
 
 
 @fast
-def sum_without(probability_over_b, inverse_b, K_row):
-    """sum_p pi_p b_p / K_p, and the smallest K_p / b_p; TINY where it is that or less, and the sum means nothing."""
-    total, least = 0.0, math.inf
+def sums_without(probability_over_b, inverse_b, K_row):
+    """sum_p pi_p b_p / K_p and sum_p b_p / K_p; where a K_p is 0 these are infinite or no numbers."""
+    total, whole = 0.0, 0.0
     for p in range(K_row.shape[0]):
-        over_b = max(K_row[p] * inverse_b[p], TINY)
-        total += probability_over_b[p] / (inverse_b[p] * over_b)
-        least = min(least, over_b)
-    return total, least
+        square = 1.0 / (K_row[p] * inverse_b[p] * inverse_b[p])
+        total += probability_over_b[p] * square
+        whole += inverse_b[p] * square
+    return total, whole
 
 
 @kernel

@@ -21,6 +21,7 @@ from nrmmix.kernels.core.lanes import (
     all_lanes,
     lanes_at,
     larger,
+    largest_lane,
     less,
     less_product,
     plus,
@@ -226,6 +227,21 @@ def draw_log_gamma(shape, rng):
     if shape >= 1.0:
         return math.log(rng.standard_gamma(shape))
     return math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
+
+
+@kernel
+def top_of(row):
+    """The largest of a row, eight at a time: LLVM would go one by one, for a number could be none."""
+    P = row.shape[0]
+    if P < LANES:
+        top = -math.inf
+        for p in range(P):
+            top = max(top, row[p])
+        return top
+    tops = lanes_at(row, P - LANES)
+    for p in range(0, P - LANES, LANES):
+        tops = larger(tops, lanes_at(row, p))
+    return largest_lane(tops)
 
 
 @fast

@@ -20,6 +20,7 @@ from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_DIGITS, MEANS, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
+from nrmmix.kernels.families.shared import padded
 
 MEAN = 3  # first row of the mean
 NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of g0
@@ -233,8 +234,8 @@ def regression_score(rows, stat, work, out, block, K, i, own):
     if math.isnan(response):
         return DONE
     before = out[own] if own >= 0 else 0.0
-    q = block[INPUT_LAST] - block[INPUT]
-    _score(rows.y, stat, work, out, block[STAT], block[INPUT], q, response, rows.constant[block[CONSTANT] + NU], K, i)
+    q, nu = block[INPUT_LAST] - block[INPUT], rows.constant[block[CONSTANT] + NU]
+    _score(rows.y, stat, work, out, block[STAT], block[INPUT], q, response, nu, padded(K, stat, out), i)
     if own >= 0:
         out[own] = before + _without(rows, stat, work, block, own, i)
     return DONE

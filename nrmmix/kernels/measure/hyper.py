@@ -9,9 +9,10 @@ import math
 
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.lanes import LANES, all_lanes, lanes_at, less, plus_product, sum_of_lanes
 from nrmmix.kernels.core.locations import add_log_K, log_row, log_terms, normalise, prefetch_log_K, refresh_locations
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.special import exp_any, log_pos
+from nrmmix.kernels.core.special import exp_any, exp_lanes, log_pos, top_of
 from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
@@ -277,14 +278,17 @@ def are_reached(state, ratio):
 
 @kernel
 def log_reach(state, log_K_row, ratio):
-    """log sum_k n_k K(x_g, mu_k), K to the power of a ratio"""
-    top = -math.inf
-    for k in range(state.num[N_CLUSTERS]):
-        top = max(top, ratio * log_K_row[state.location[k]])
-    total = 0.0
-    for k in range(state.num[N_CLUSTERS]):
-        total += state.size[k] * exp_any(ratio * log_K_row[state.location[k]] - top)
-    return top + math.log(total)
+    """log sum_k n_k K(x_g, mu_k), K to the power of a ratio; eight clusters at a time, for there is one sum for each group."""
+    K, reach, size = state.num[N_CLUSTERS], state.score, state.work[0]
+    room = (K + LANES - 1) // LANES * LANES
+    for k in range(K):
+        reach[k], size[k] = ratio * log_K_row[state.location[k]], state.size[k]
+    for k in range(K, room):
+        reach[k], size[k] = -math.inf, 0.0
+    top, total = top_of(reach[:room]), all_lanes(0.0)
+    for k in range(0, room, LANES):
+        total = plus_product(total, lanes_at(size, k), exp_lanes(less(lanes_at(reach, k), all_lanes(top))))
+    return top + math.log(sum_of_lanes(total))
 
 
 @kernel

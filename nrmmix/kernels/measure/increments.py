@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.jit import fast, inlined, kernel
-from nrmmix.kernels.core.special import exp_any, log_pos
+from nrmmix.kernels.core.special import exp_any, log_pos, top_of
 from nrmmix.kernels.core.state import OF_GROWTH, OF_LOGS, ORDER, TINY
 from nrmmix.kernels.measure.nrm import psi1_at
 
@@ -24,13 +24,12 @@ NEAR = 0.1  # |s q| up to which series are summed: what they leave out is below 
 @fast
 def relative_to_rest(relative, rest, K_row, A, v, c, tau):
     """rest_p = A_p - v K_p, relative_p = K_p / (tau + rest_p); the largest of these, and sum_p c_p relative_p."""
-    largest, slope = 0.0, 0.0
+    slope = 0.0
     for p in range(relative.shape[0]):
         rest[p] = max(A[p] - v * K_row[p], 0.0)
         relative[p] = K_row[p] / max(tau + rest[p], TINY)
-        largest = max(largest, relative[p])
         slope += c[p] * relative[p]
-    return largest, slope
+    return top_of(relative), slope
 
 
 @fast

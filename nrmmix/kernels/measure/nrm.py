@@ -232,15 +232,14 @@ def draw_stable_u(state, rng):
 # ---- what follows from v, locations and hyperparameters
 
 
-@fast
+@kernel
 def recompute_A(state):
     G, P = state.K.shape
     for p in range(P):
         state.A[p] = 0.0
     for g in range(G):
-        v, row = state.v[g], state.K[g]
-        for p in range(state.band[g, 0], state.band[g, 1]):
-            state.A[p] += v * row[p]
+        first, last = state.band[g, 0], state.band[g, 1]
+        add_row(state.A[first:last], state.K[g, first:last], state.v[g])
 
 
 @kernel
