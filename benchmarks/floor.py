@@ -16,7 +16,7 @@ def frozen_sweep(data, state, rng):
     K, n, W = state.num[N_CLUSTERS], state.labels.shape[0], state.work.shape[0] - 1
     total, by_four = 0, K >= LEAST_FOR_FOUR and can_score_four(data, state)
     for i in range(n):
-        log_join_weights(state, K, data.group[i], -1)
+        log_join_weights(data, state, K, data.group[i], -1)
         if by_four and i < n - n % FOUR:
             if i % FOUR == 0:
                 score_next_four(data, state, data.group[:0], i)  # rows in their order

@@ -179,7 +179,8 @@ from nrmmix.kernels.compiler.ahead import Needed
 from nrmmix.kernels.core import covariates
 from nrmmix.kernels.core.entry import START_T
 from nrmmix.kernels import chain
-one, root = Needed("nrmmix.kernels.core.covariates", "box"), Needed("nrmmix.kernels.chain", "resume", START_T[:2])
+one = Needed("nrmmix.kernels.core.covariates", "box")
+root = Needed("nrmmix.kernels.measure.nrm", "set_kernel", START_T[:2])
 print(one.is_ready(), root.is_ready())
 one.compile(), root.compile()
 print(one.is_ready(), root.is_ready())

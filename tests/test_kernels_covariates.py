@@ -16,8 +16,8 @@ from nrmmix.kernels.measure.nrm import set_kernel
 
 
 @numba.njit
-def log_K(state, g, p):
-    return locations.log_K_at(state, g, p)
+def log_K(data, state, g, p):
+    return locations.log_K_at(data, state, g, p)
 
 
 @pytest.mark.parametrize("q", [1, 2, 3])
@@ -61,14 +61,14 @@ KERNELS = {
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_the_kernel_at_any_widths_and_what_a_chain_keeps_of_it(name):
-    """One matrix of groups by locations, where no width that is sampled changes the form of log K; the others are shared by all chains."""
+    """One matrix of groups by locations; others are shared by all chains."""
     kernel, q, scales = KERNELS[name]
     model = regression(25, kernel, q=q, values=12)
     data, state = started(model, np.full(25, -1))
     _, other = started(model, np.full(25, -1))
     G, P = state.K.shape
-    own = [array for array, same in zip(state, other, strict=True) if array is not same and array.shape[-2:] == (G, P)]
-    assert len(own) == (1 if scales else 2)
+    own = [array for array, same in zip(state, other, strict=True) if array is not same and array.size and array.shape[-2:] == (G, P)]
+    assert len(own) == 1 and len(state.log_K) == len(model.scales) and bool(model.scales) == scales
     for factor in (1.0, 0.8, 1.7):
         widths = model.start_widths() * factor
         widths = np.where([isinstance(width, float) for width in model.widths], model.start_widths(), widths)
@@ -76,11 +76,11 @@ def test_the_kernel_at_any_widths_and_what_a_chain_keeps_of_it(name):
         set_kernel(data, state)
         wanted = model.log_kernel(data.distance, widths)
         np.testing.assert_allclose(state.K, np.exp(wanted), rtol=1e-12)
-        found = np.array([[log_K(state, g, p) for p in range(P)] for g in range(G)])
+        found = np.array([[log_K(data, state, g, p) for p in range(P)] for g in range(G)])
         np.testing.assert_allclose(found, np.where(np.isfinite(wanted), wanted, layout.OUT_OF_REACH), rtol=1e-12, atol=1e-14)
         rows = np.zeros((G, P))
         for g in range(G):
-            locations.add_log_K(state, g, 1.0, rows[g])
+            locations.add_log_K(data, state, g, 1.0, rows[g])
         np.testing.assert_allclose(rows, found, rtol=1e-14)
 
 

@@ -63,7 +63,7 @@ def test_prior_weights_are_ratios_of_h(kernel, sigma):
             own = point.labels[i]
             joined = [naive.log_h(problem, point, sorted({*point.members(k), i})) for k in range(K)]
             for without in (-1, own) if own >= 0 and state.size[own] > 1 else (-1,):
-                weights.log_join_weights(state, K, data.group[i], without)
+                weights.log_join_weights(data, state, K, data.group[i], without)
                 for k in range(K):
                     if k == without:
                         rest = [j for j in point.members(k) if j != i]

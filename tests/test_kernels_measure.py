@@ -199,7 +199,7 @@ def test_log_density_of_a_width(name, j):
     data, state = density_point(name)
     problem, point = problem_of(model, data), point_of(state)
     state.carried[0] = np.log(state.v * naive.reach(problem, point, point.widths))
-    hyper.find_best_locations(data, state)
+    hyper.find_best_locations(state)
     before = copy_of(state)
     zs = [-1.5, -0.8, -0.3, 0.0, 0.1, 0.6, 1.3]
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH + j, z) for z in zs]
@@ -218,13 +218,13 @@ def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
     model = regression(9, kernel, q=q)
     data, state = random_point(model, np.random.default_rng(8))
     assert model.scales == ((0, degree),)
-    hyper.find_best_locations(data, state)
-    for g in range(len(state.v)):
-        state.carried[0, g] = np.log(state.v[g]) + hyper.log_reach(state, state.log_K[0, g], state.ratio[0])
+    hyper.find_best_locations(state)
+    hyper.fill_reach(data, state, 1.0, False, 0, len(state.v))
+    state.carried[0] = np.log(state.v) + state.carried[1]
     zs = np.log(state.hyper[layout.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     data.setup[layout.SCALES] = 0
-    state = state._replace(log_K=np.zeros_like(state.log_K), ratio=np.ones(1))
+    state = state._replace(log_K=state.log_K[:0], ratio=state.ratio[:0])
     wanted = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     assert np.isfinite(wanted).all()
     np.testing.assert_allclose(found, wanted, rtol=1e-11)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nrmmix.kernels.core.jit import JIT
-from nrmmix.kernels.core.special import FAR, draw_index, draw_log_gamma, draw_near, exp_any, log1p_pos, log_pos, log_rising
+from nrmmix.kernels.core.special import FAR, draw_index, draw_log_gamma, draw_near, exp_any, log1p_pos, log_pos, log_rising, top_of
 from nrmmix.kernels.measure.nrm import power_of_tau, psi1_at
 
 EPS = np.finfo(float).eps
@@ -101,6 +101,17 @@ def test_log1p_of_positive_numbers():
     x = np.concatenate([[0.0], np.geomspace(1e-300, 1e300, 20_001)])
     found = np.array([log1p_pos(value) for value in x])
     np.testing.assert_allclose(found, np.log1p(x), rtol=4 * EPS, atol=0)
+
+
+def test_the_largest_of_a_row():
+    rng = np.random.default_rng(3)
+    for size in range(1, 40):
+        for place in range(size):
+            x = rng.normal(size=size)
+            x[rng.random(size) < 0.3] = -np.inf
+            x[place] = 9.0
+            assert top_of(x) == 9.0
+        assert top_of(np.full(size, -np.inf)) == -np.inf
 
 
 # ---- log of rising factorials

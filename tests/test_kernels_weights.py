@@ -83,11 +83,11 @@ def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
             if state.size[own] == 1:
                 continue
             K = state.num[layout.N_CLUSTERS]
-            weights.log_join_weights(state, K, g, own)
+            weights.log_join_weights(data, state, K, g, own)
             inside = state.score[own]
             clusters.detach(data, state, i)
             before = log_prior(data, state)
-            weights.log_join_weights(state, K, g, -1)
+            weights.log_join_weights(data, state, K, g, -1)
             join = state.score[:K].copy()
             assert inside == pytest.approx(join[own], rel=1e-10)
             gains = [*join, weights.log_new_weight(state, g, K, 0.0)]
@@ -96,6 +96,36 @@ def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
                 assert log_prior(data, state) - before == pytest.approx(gain + per_row, rel=1e-9, abs=1e-9)
                 clusters.detach(data, state, i)
             clusters.attach(data, state, i, own)
+
+
+@pytest.mark.parametrize("kernel", [nm.SquaredExponential(0.4), nm.SquaredExponential(0.012), nm.Epanechnikov(0.9)], ids=str)
+def test_weights_by_many_locations(kernel):
+    """Of six clusters at 45 locations; under a narrow kernel K underflows, and so do probabilities of locations."""
+    model = regression(60, kernel, values=45)
+    data, _ = state_of(model, np.full(60, -1))
+    place = np.argsort(np.argsort(model.grid.values[:, 0]))[data.group]
+    labels = np.unique(place // 8, return_inverse=True)[1]
+    data, state = state_of(model, labels)
+    K = state.num[layout.N_CLUSTERS]
+    assert K == 6 and state.A.shape[0] == 45
+    ways = set()
+    for i in (*range(0, 60, 4), int(place.argmin()), int(place.argmax())):
+        own, g = state.labels[i], data.group[i]
+        ways.add(bool((state.K[g] == 0.0).any()))
+        weights.log_join_weights(data, state, K, g, own)
+        inside = state.score[own]
+        clusters.detach(data, state, i)
+        before = log_prior(data, state)
+        weights.log_join_weights(data, state, K, g, -1)
+        join = state.score[:K].copy()
+        assert inside == pytest.approx(join[own], rel=1e-9, abs=1e-9)
+        for k in range(K):
+            clusters.attach(data, state, i, k)
+            gain = log_prior(data, state) - before
+            assert join[k] == pytest.approx(gain, rel=1e-9, abs=1e-7) if gain > -690.0 else join[k] < -600.0
+            clusters.detach(data, state, i)
+        clusters.attach(data, state, i, own)
+    assert (True in ways) == (str(kernel) != str(nm.SquaredExponential(0.4)))
 
 
 @pytest.mark.parametrize("locations", [False, True])

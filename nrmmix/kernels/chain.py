@@ -7,6 +7,7 @@ import math
 from nrmmix.kernels.core.clusters import attach, empty_column, open_cluster, rebuild, score_columns_and_new
 from nrmmix.kernels.core.entry import call_covariate, call_move, call_step
 from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.locations import sum_log_K
 from nrmmix.kernels.core.state import (
     BY_WORK,
     CALLS,
@@ -22,7 +23,7 @@ from nrmmix.kernels.core.state import (
 )
 from nrmmix.kernels.measure.joint import log_joint
 from nrmmix.kernels.measure.nrm import recompute_A, recorded_sigma, set_kernel
-from nrmmix.kernels.measure.weights import refresh_caches
+from nrmmix.kernels.measure.weights import has_locations, refresh_caches
 
 # control: shared with the main thread while the chain runs
 ITERATION = 0  # iterations done
@@ -70,9 +71,15 @@ def start(data, state, labels):
 
 
 @kernel
-def resume(data, state):
-    """What follows from labels, statistics, v and hyperparameters."""
+def resume(data, state, log_K_sum):
+    """What follows from labels, statistics, v and hyperparameters; and from the sums of log K (K, P), which are made anew where K = 0."""
     set_kernel(data, state)
+    if log_K_sum.shape[0] > 0:
+        for k in range(log_K_sum.shape[0]):
+            for p in range(log_K_sum.shape[1]):
+                state.log_K_sum[k, p] = log_K_sum[k, p]
+    elif has_locations(state):
+        sum_log_K(data, state, False)
     refresh_caches(data, state)
 
 

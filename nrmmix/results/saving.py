@@ -19,7 +19,7 @@ import numpy as np
 from nrmmix.common import archive, files
 from nrmmix.common.seeds import give_back
 from nrmmix.inference.mcmc import length
-from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, WHOLE, Checkpoint, Record, generator
+from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, SUMS, WHOLE, Checkpoint, Record, generator
 from nrmmix.inference.mcmc.cycle import Cycle, program
 from nrmmix.inference.mcmc.driving import REASONS
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
@@ -387,7 +387,7 @@ def _checkpoint(
     _insist(K <= model.n_obs, "chain's clusters")
     within, order, way = _within(spec, get, state["labels"], cycle)
     midway = any(within) or len(order) > 0
-    state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway}
+    state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway or (name == SUMS and name in spec["state"])}
     _, like = arrays_of(model, K, entries=())
     state |= {name: getattr(like, name) for name in LATER if name not in state}
     beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}

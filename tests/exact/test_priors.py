@@ -81,7 +81,7 @@ def _forgetful(data, state, i, rng):
     alone = state.size[k_old] == 1
     own = -1 if alone else k_old
     p = state.score
-    log_join_weights(state, K, 0, own)
+    log_join_weights(data, state, K, 0, own)
     score_columns(data, state.stat, state.work, p, K, i, own)
     new = k_old if alone else K
     p[new] = data.log_prior_predictive[i] + state.log_new[0] + state.log_next[1]

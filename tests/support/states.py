@@ -105,7 +105,8 @@ def check_columns(model, data, state, rtol=1e-8):
     np.testing.assert_allclose(state.inverse_b, 1 / b, rtol=1e-12)
     np.testing.assert_allclose(state.probability_over_b[:K], state.location_probability[:K] / b, rtol=1e-12)
     for k in range(K):
-        reach = np.tensordot(state.ratio, state.log_K, 1).clip(layout.OUT_OF_REACH)[data.group[labels == k]].sum(axis=0)
+        log_K = model.log_kernel(data.distance, state.hyper[layout.WIDTH :]).clip(layout.OUT_OF_REACH)
+        reach = log_K[data.group[labels == k]].sum(axis=0)
         np.testing.assert_allclose(state.log_K_sum[k], reach, rtol=1e-12, atol=1e-10)
         terms = np.log(data.R0) + reach - (state.size[k] - sigma) * np.log(b)
         np.testing.assert_allclose(state.location_probability[k], np.exp(terms - logsumexp(terms)), rtol=1e-8, atol=1e-12)

@@ -25,8 +25,9 @@ from nrmmix.model.specification import Specification
 PROGRAM = {"kept": "learnt", "tally": "tally", "work": "work"}
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
 BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num", "step")
-# What within an iteration is kept up to date in steps, whose last bits are not those of sums made anew; (clusters, ...).
-IN_STEPS = ("log_weight", "log_K_sum", "location_probability")
+# What is kept up to date in steps, whose last bits are not those of sums made anew; within an iteration those too that follow from it.
+SUMS, WITHIN = "log_K_sum", ("log_weight", "location_probability")
+IN_STEPS = (SUMS, *WITHIN)  # (clusters, ...)
 AT_ONCE = 4096  # observations that enter before the chain looks whether it is to stop
 
 
@@ -175,8 +176,7 @@ class Chain:
         kept["num"][layout.HALT] = 0
         within = tuple(int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
         found = Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead, within, self.order.copy(), self.way)
-        if found.is_midway:
-            kept |= {name: getattr(self.state, name)[:K].copy() for name in IN_STEPS}
+        kept |= {name: getattr(self.state, name)[:K].copy() for name in (IN_STEPS if found.is_midway else (SUMS,))}
         return found
 
 
@@ -254,8 +254,8 @@ def _put_back(model: Specification, cycle: Cycle, chain: Chain, checkpoint: Chec
     chain.data.rows.y[layout.drawn(chain.data.rows)] = checkpoint.state["imputed"]
     for name, part in PROGRAM.items():
         getattr(chain.program, part)[:] = checkpoint.state[name]
-    loop.resume(chain.data, state)
-    for name in IN_STEPS if checkpoint.is_midway else ():
+    loop.resume(chain.data, state, checkpoint.state.get(SUMS, state.log_K_sum[:0]))  # those of old files lack them
+    for name in WITHIN if checkpoint.is_midway else ():
         getattr(state, name)[: len(checkpoint.state[name])] = checkpoint.state[name]
     state.probability_over_b[:] = state.location_probability * state.inverse_b
     chain.state = state

@@ -18,6 +18,7 @@ from nrmmix.kernels.core.entry import (
     call_update,
 )
 from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.locations import sum_log_K, weigh_locations
 from nrmmix.kernels.core.state import (
     AFFINITY,
     ALONE,
@@ -35,7 +36,7 @@ from nrmmix.kernels.core.state import (
     TRANSFER,
     UPDATE,
 )
-from nrmmix.kernels.measure.weights import weigh_with
+from nrmmix.kernels.measure.weights import has_locations, weigh_with
 
 
 @kernel
@@ -159,12 +160,16 @@ def fill_column(data, state, column, k, without):
 
 @kernel
 def rebuild(data, state):
-    """All statistics from the observations: rounding does not accumulate over a long run."""
+    """All statistics and sums from the observations: rounding does not accumulate over a long run."""
     for k in range(state.num[N_CLUSTERS]):
         empty_column(data, state.stat, k)
     for i in range(state.labels.shape[0]):
         if state.labels[i] >= 0:
             update_column(data, state.stat, state.labels[i], i, 1.0)
+    if has_locations(state):
+        sum_log_K(data, state, False)
+        for k in range(state.num[N_CLUSTERS]):
+            weigh_locations(state, k)
 
 
 @kernel

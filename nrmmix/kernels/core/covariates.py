@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import COVARIATE_T, entry
-from nrmmix.kernels.core.state import DONE, LOGARITHM, OUT_OF_REACH
+from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.state import DONE, LOGARITHM, OUT_OF_REACH, TINY
 
 EDGE = 1.0 - 1e-9  # a distance that equals the width up to rounding is outside
 
@@ -31,10 +32,11 @@ def box(distance, width, log_K):
     """1 where every d_j < w_j, else 0; without covariates K = 1, that of a mixture"""
     for g in range(log_K.shape[0]):
         for p in range(log_K.shape[1]):
-            inside = True
-            for j in range(distance.shape[0]):
-                inside = inside and distance[j, g, p] < width[j] * EDGE
-            log_K[g, p] = 0.0 if inside else -math.inf
+            log_K[g, p] = 0.0
+        for j in range(distance.shape[0]):
+            row, edge = distance[j, g], width[j] * EDGE
+            for p in range(log_K.shape[1]):
+                log_K[g, p] = log_K[g, p] if row[p] < edge else -math.inf
     return DONE
 
 
@@ -55,11 +57,12 @@ def epanechnikov(distance, width, log_K):
     """prod_j (1 - d_j^2 / w_j^2) where every d_j < w_j, else 0"""
     for g in range(log_K.shape[0]):
         for p in range(log_K.shape[1]):
-            total = 0.0
-            for j in range(distance.shape[0]):
-                z = distance[j, g, p] / width[j]
-                total += math.log1p(-z * z) if z < EDGE else -math.inf
-            log_K[g, p] = total
+            log_K[g, p] = 0.0
+        for j in range(distance.shape[0]):
+            row, scale = distance[j, g], 1.0 / width[j]
+            for p in range(log_K.shape[1]):
+                z = min(row[p] * scale, 1.0)
+                log_K[g, p] += log_pos(max((1.0 - z) * (1.0 + z), TINY)) if z < EDGE else -math.inf
     return DONE
 
 
@@ -68,11 +71,12 @@ def triangular(distance, width, log_K):
     """prod_j (1 - d_j / w_j) where every d_j < w_j, else 0"""
     for g in range(log_K.shape[0]):
         for p in range(log_K.shape[1]):
-            total = 0.0
-            for j in range(distance.shape[0]):
-                z = distance[j, g, p] / width[j]
-                total += math.log1p(-z) if z < EDGE else -math.inf
-            log_K[g, p] = total
+            log_K[g, p] = 0.0
+        for j in range(distance.shape[0]):
+            row, scale = distance[j, g], 1.0 / width[j]
+            for p in range(log_K.shape[1]):
+                z = min(row[p] * scale, 1.0)
+                log_K[g, p] += log_pos(max(1.0 - z, TINY)) if z < EDGE else -math.inf
     return DONE
 
 

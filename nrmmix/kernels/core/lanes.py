@@ -252,6 +252,6 @@ else:
 
 
 __all__ = [
-    "LANES", "all_lanes", "lanes_at", "larger", "largest_lane", "less", "less_product", "number_at", "plus", "plus_product", "put_lanes", "put_number",
-    "smaller", "sum_of_lanes", "times", "times_power_of_two", "zero_unless_above",
+    "LANES", "all_lanes", "lanes_at", "larger", "largest_lane", "less", "less_product", "number_at", "plus", "plus_product", "put_lanes",
+    "put_number", "smaller", "sum_of_lanes", "times", "times_power_of_two", "zero_unless_above",
 ]

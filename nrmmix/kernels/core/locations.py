@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import STEP_T, entry
+from nrmmix.kernels.core.entry import STEP_T, call_covariate, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import draw_index, exp_any, log_pos, prefetch, top_of
-from nrmmix.kernels.core.state import DONE, LOG_ROW, N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import COVARIATES, DONE, FACTOR, LOG_ROW, N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY, WIDTH
 
-LOST, MOST = 1e-307, 1e300  # probabilities that are smaller may be 0; sums that are larger may be infinite
+LOST, MOST = 1e-307, 1e299  # probabilities that are smaller may be 0; sums that are larger may be infinite, or of what is below TINY
 NEGLIGIBLE = 1e-17  # a share of a sum
 
 
@@ -39,28 +39,53 @@ def add_up(log_K, ratio, g, out):
         out[p] = out[p] if out[p] > -math.inf else OUT_OF_REACH
 
 
+@kernel
+def evaluate(data, state, g, first, last, out):
+    """out = log K(x_g, p), p from first to last, at the state's widths: a product over the covariates; 0 in a mixture, which has none."""
+    of_one = state.plane[FACTOR]
+    for p in range(last - first):
+        out[p] = 0.0
+    for j in range(data.distance.shape[0]):
+        distance, factor = data.distance[j, g, first:last].reshape((1, 1, last - first)), of_one[first:last].reshape((1, last - first))
+        call_covariate(data.setup[COVARIATES + j], distance, state.hyper[WIDTH + j : WIDTH + j + 1], factor)
+        add_row(out, factor[0], 1.0)
+    for p in range(last - first):
+        out[p] = out[p] if out[p] > -math.inf else OUT_OF_REACH
+
+
 @inlined
-def log_row(state, g):
-    """A row and a number, the product of which is log K(x_g, .): of one matrix as it stands, of several their sum in scratch."""
+def log_row(data, state, g):
+    """A row and a number, the product of which is log K(x_g, .): of one matrix as it stands, others are in scratch."""
     if state.ratio.shape[0] == 1:
         return state.log_K[0, g], state.ratio[0]
-    add_up(state.log_K, state.ratio, g, state.plane[LOG_ROW])
+    if state.ratio.shape[0] == 0:
+        evaluate(data, state, g, 0, state.A.shape[0], state.plane[LOG_ROW])
+    else:
+        add_up(state.log_K, state.ratio, g, state.plane[LOG_ROW])
     return state.plane[LOG_ROW], 1.0
 
 
-@kernel
-def add_log_K(state, g, sign, out):
-    """out += sign log K(x_g, .)"""
-    if state.ratio.shape[0] == 1:
-        add_row(out, state.log_K[0, g], sign * state.ratio[0])
-    else:
-        add_up(state.log_K, state.ratio, g, state.plane[LOG_ROW])
-        add_row(out, state.plane[LOG_ROW], sign)
-
-
 @inlined
-def log_K_at(state, g, p):
+def log_row_tried(data, state, g, is_tried):
+    """The same; or at widths that are tried, at which a kernel without scales lends K, which is set anew after it, to log K."""
+    if is_tried and state.ratio.shape[0] == 0:
+        return state.K[g], 1.0
+    return log_row(data, state, g)
+
+
+@kernel
+def add_log_K(data, state, g, sign, out):
+    """out += sign log K(x_g, .)"""
+    row, ratio = log_row(data, state, g)
+    add_row(out, row, sign * ratio)
+
+
+@kernel
+def log_K_at(data, state, g, p):
     """log K(x_g, p)"""
+    if state.ratio.shape[0] == 0:
+        evaluate(data, state, g, p, p + 1, state.plane[LOG_ROW])
+        return state.plane[LOG_ROW, 0]
     total = 0.0
     for s in range(state.ratio.shape[0]):
         total += state.ratio[s] * state.log_K[s, g, p]
@@ -68,9 +93,29 @@ def log_K_at(state, g, p):
 
 
 @inlined
-def prefetch_log_K(state, g):
+def prefetch_log_K(data, state, g, is_tried):
+    """What `log_row_tried` reads."""
     for s in range(state.ratio.shape[0]):
         prefetch(state.log_K[s, g])
+    if state.ratio.shape[0] == 0 and is_tried:
+        prefetch(state.K[g])
+    for j in range(data.distance.shape[0] if state.ratio.shape[0] == 0 and not is_tried else 0):
+        prefetch(data.distance[j, g])
+
+
+@kernel
+def sum_log_K(data, state, is_tried):
+    """`log_K_sum` of all clusters, made anew."""
+    K, n = state.num[N_CLUSTERS], state.labels.shape[0]
+    for k in range(K):
+        for p in range(state.log_K_sum.shape[1]):
+            state.log_K_sum[k, p] = 0.0
+    for i in range(n):
+        if i + 1 < n:
+            prefetch_log_K(data, state, data.group[i + 1], is_tried)
+        if state.labels[i] >= 0:
+            row, ratio = log_row_tried(data, state, data.group[i], is_tried)
+            add_row(state.log_K_sum[state.labels[i]], row, ratio)
 
 
 @fast
@@ -126,23 +171,13 @@ def weigh_locations(state, k):
 
 @kernel
 def refresh_locations(data, state):
-    """What is kept of the locations, and of those of all clusters, after any change of v or the kernel."""
+    """What is kept of the locations, and of those of all clusters, after any change of v or the kernel; `log_K_sum` has to be right."""
     P = state.A.shape[0]
     for p in range(P):
         state.log_R0[p] = math.log(data.R0[p])
         state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
         state.inverse_b[p] = 1.0 / max(state.hyper[TAU] + state.A[p], TINY)
-    K = state.num[N_CLUSTERS]
-    for k in range(K):
-        for p in range(P):
-            state.log_K_sum[k, p] = 0.0
-    n = state.labels.shape[0]
-    for i in range(n):
-        if i + 1 < n:
-            prefetch_log_K(state, data.group[i + 1])
-        if state.labels[i] >= 0:
-            add_log_K(state, data.group[i], 1.0, state.log_K_sum[state.labels[i]])
-    for k in range(K):
+    for k in range(state.num[N_CLUSTERS]):
         weigh_locations(state, k)
 
 
@@ -191,16 +226,16 @@ def location_weight(state, probability_over_b, size, g):
 
 
 @kernel
-def location_weight_without(state, log_K_sum, probability_over_b, size, g):
+def location_weight_without(data, state, log_K_sum, probability_over_b, size, g):
     """The same of a member of group g, for its cluster without it, which has others; the sum (P,) and `probability_over_b` are with it.
 
     With the member the location has probabilities pi_p, and h(c) / h(c - i) = (n_c - 1 - sigma) / sum_p pi_p (tau + A_p) / K(x_g, p).
     Where a pi_p that has underflowed could have a part in that sum, the terms of h(c - i) are computed.
     """
-    total, most_lost = sums_without(probability_over_b, state.inverse_b, state.K[g])
-    if LOST * most_lost < NEGLIGIBLE * total and total < MOST:
+    total, whole, squares = sums_without(probability_over_b, state.inverse_b, state.K[g])
+    if LOST * whole < NEGLIGIBLE * total and total < MOST and squares < MOST:
         return state.log_size[size - 1] - math.log(total)
-    terms, (row, ratio) = state.plane[0], log_row(state, g)
+    terms, (row, ratio) = state.plane[0], log_row(data, state, g)
     top = log_terms(log_K_sum, row, -ratio, state.log_R0, state.log_b, size - 1 - state.hyper[SIGMA], terms)
     normalise(terms, top)
     multiply(terms, state.inverse_b, terms)
@@ -209,13 +244,14 @@ def location_weight_without(state, log_K_sum, probability_over_b, size, g):
 
 @fast
 def sums_without(probability_over_b, inverse_b, K_row):
-    """sum_p pi_p b_p / K_p and sum_p b_p / K_p; where a K_p is 0 these are infinite or no numbers."""
-    total, whole = 0.0, 0.0
+    """Sums over p of pi_p b_p / K_p, of b_p / K_p and of b_p^2 / K_p; the last is MOST at least where one K_p is too small for them."""
+    total, whole, squares = 0.0, 0.0, 0.0
     for p in range(K_row.shape[0]):
-        square = 1.0 / (K_row[p] * inverse_b[p] * inverse_b[p])
+        square = 1.0 / max(K_row[p] * inverse_b[p] * inverse_b[p], TINY)
         total += probability_over_b[p] * square
         whole += inverse_b[p] * square
-    return total, whole
+        squares += square
+    return total, whole, squares
 
 
 @kernel

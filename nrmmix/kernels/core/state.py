@@ -46,7 +46,8 @@ ORDER = 12
 OF_LOGS, OF_GROWTH = 0, 1
 
 # State.plane
-LOG_ROW = 4  # a row of log K
+LOG_ROW, FACTOR = 4, 5  # a row of log K, and of one of its factors
+PLANES = 6
 
 # State.hyper
 MASS = 0
@@ -176,7 +177,7 @@ class State(NamedTuple):
     log_b: np.ndarray  # (P,) log (tau + A), as of the last `refresh_caches`
     inverse_b: np.ndarray  # (P,) 1 / (tau + A)
     K: np.ndarray  # (G, P)
-    log_K: np.ndarray  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains where there are SCALES
+    log_K: np.ndarray  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains, S = 0 without SCALES
     ratio: np.ndarray  # (S,)
     band: np.ndarray  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
     hyper: np.ndarray  # (3 + D,)
@@ -184,7 +185,7 @@ class State(NamedTuple):
     step: np.ndarray  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
     score: np.ndarray  # (cap,) scratch
     work: np.ndarray  # (W, cap) scratch of families, FOUR rows of scores, and one row more
-    plane: np.ndarray  # (5, P) scratch of the measure's updates, and LOG_ROW
+    plane: np.ndarray  # (PLANES, P) scratch of the measure's updates; LOG_ROW, FACTOR
     part: np.ndarray  # (cap, P) scratch of levels of v: what each region has in A
     region: np.ndarray  # (G,) int64 scratch of levels of v: the region of each group
     carried: np.ndarray  # (4, G) scratch of moves of many V_g at once

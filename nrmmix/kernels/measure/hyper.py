@@ -9,10 +9,9 @@ import math
 
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.lanes import LANES, all_lanes, lanes_at, less, plus_product, sum_of_lanes
-from nrmmix.kernels.core.locations import add_log_K, log_row, log_terms, normalise, prefetch_log_K, refresh_locations
+from nrmmix.kernels.core.locations import evaluate, log_row_tried, log_terms, normalise, refresh_locations, sum_log_K
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.special import exp_any, exp_lanes, log_pos, top_of
+from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
@@ -160,21 +159,25 @@ def update_widths(data, state, rng):
     for which in range(WIDTH, state.hyper.shape[0]):
         kind = data.hyperprior[which, 0]
         if kind != FIXED:
-            find_best_locations(data, state)
+            find_best_locations(state)
+            fill_reach(data, state, 1.0, False, 0, G)
             for g in range(G):
-                row, ratio = log_row(state, g)
-                state.carried[0, g] = math.log(state.v[g]) + log_reach(state, row, ratio)
-            old = unbounded(kind, state.hyper[which])
-            set_width(data, state, which, draw(data, state, which, WIDTH_DENSITY, rng))
+                state.carried[0, g] = math.log(state.v[g]) + state.carried[1, g]
+            old = state.hyper[which]
+            width = draw(data, state, which, WIDTH_DENSITY, rng)
+            set_width(data, state, which, width)
             if state.num[TUNING] != 0:
-                moved = abs(unbounded(kind, state.hyper[which]) - old)
+                moved = abs(unbounded(kind, width) - unbounded(kind, old))
                 state.step[which] = max(state.step[which] + LEARNING * (SLICE_OVER_MOVE * moved - state.step[which]), LEAST_STEP)
             nrm.set_kernel(data, state)
-            if not scales_as_one(data, state):  # else they are the same at every width
-                find_best_locations(data, state)
+            if scales_as_one(data, state):  # the best locations are the same at every width
+                scale_sums(state, change_of_log_K(data, old, width))
+            else:
+                sum_log_K(data, state, False)
+                find_best_locations(state)
+            fill_reach(data, state, 1.0, False, 0, G)
             for g in range(G):
-                row, ratio = log_row(state, g)
-                state.v[g] = math.exp(state.carried[0, g] - log_reach(state, row, ratio))
+                state.v[g] = math.exp(state.carried[0, g] - state.carried[1, g])
             nrm.recompute_A(state)
     refresh_locations(data, state)
     return DONE
@@ -186,25 +189,39 @@ def scales_as_one(data, state):
     return data.setup[SCALES] != 0 and state.ratio.shape[0] == 1
 
 
+@kernel
+def change_of_log_K(data, old, width):
+    """What log K is multiplied by from one width to another, where a width scales all of it."""
+    degree = nrm.scale(data, 0)[1]
+    return (old / width) ** degree if degree != LOGARITHM else math.log(width) / math.log(old)
+
+
+@kernel
+def scale_sums(state, change):
+    for k in range(state.num[N_CLUSTERS]):
+        for p in range(state.log_K_sum.shape[1]):
+            state.log_K_sum[k, p] *= change
+
+
 @entry(SCALAR_T)
 def log_density_width(data, state, which, z):
     """Log density of a width in the coordinates log V, V carried along: prior, prod_g V_g^n_g, prod_c h(c) and the mass term.
 
-    `find_best_locations` was called at the width of the state.  What is left of log K is that of the width tried.
+    `find_best_locations` was called at the width of the state.  What is left of log K and its sums is that of the width tried.
     """
     value, width = log_prior_density(data, which, z)
     if value == -math.inf:
         return value
     old, as_one, change = state.hyper[which], scales_as_one(data, state), 1.0
     if as_one:  # sums of log K grow by this
-        degree = nrm.scale(data, 0)[1]
-        change = (old / width) ** degree if degree != LOGARITHM else math.log(width) / math.log(old)
+        change = change_of_log_K(data, old, width)
         sound = are_reached(state, change)
     else:
         set_width(data, state, which, width)
-        nrm.set_log_kernel(data, state)
+        set_tried(data, state)
         set_width(data, state, which, old)
-        sound = find_best_locations(data, state)
+        sum_log_K(data, state, True)
+        sound = find_best_locations(state)
     if not sound:
         return -math.inf
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
@@ -214,26 +231,36 @@ def log_density_width(data, state, which, z):
     for p in range(P):
         base[p] = tau
         A[p] = state.A[p] if is_known else 0.0
-    for g in range(G):
-        row, ratio = log_row(state, g)
-        ratio *= change
-        log_v = state.carried[0, g] - log_reach(state, row, ratio)
-        if abs(log_v) > LOG_V_MAX:
-            return -math.inf
-        value += data.group_size[g] * log_v
-        if not is_known:
-            add_exp(A, row, ratio, log_v)
+    for begin in range(0, G, P):
+        end = min(begin + P, G)
+        fill_reach(data, state, change, True, begin, end)
+        for g in range(begin, end):
+            log_v = state.carried[0, g] - state.carried[1, g]
+            if abs(log_v) > LOG_V_MAX:
+                return -math.inf
+            value += data.group_size[g] * log_v
+            if not is_known:
+                row, ratio = log_row_tried(data, state, g, True)
+                add_exp(A, row, ratio * change, log_v)
     for p in range(P):
         log_b[p] = log_pos(max(tau + A[p], TINY))
         terms[p] = 0.0
     growth = nrm.growth_sums(data, state, base, A, 1.0, terms, data.R0)[1]
-    sums = state.location_probability  # scratch here, filled by `find_best_locations`
     for k in range(state.num[N_CLUSTERS]):
         for p in range(P):
-            base[p] = change * sums[k, p]
+            base[p] = change * state.log_K_sum[k, p]
         top = log_terms(base, base, 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
         value += top + math.log(normalise(terms, top))
     return value + nrm.mass_term(data, state, sigma, growth)
+
+
+@kernel
+def set_tried(data, state):
+    """log K of the widths that are tried, see `locations.log_row_tried`."""
+    nrm.set_ratios(data, state)
+    if state.ratio.shape[0] == 0:
+        for g in range(state.K.shape[0]):
+            evaluate(data, state, g, 0, state.K.shape[1], state.K[g])
 
 
 @fast
@@ -244,21 +271,10 @@ def add_exp(A, log_row, ratio, log_v):
 
 
 @kernel
-def find_best_locations(data, state):
-    """state.location: for each cluster the p of the largest sum_(i in c) log K(x_i, p); whether each has one that reaches all members.
-
-    The sums stay in `location_probability`.
-    """
-    sums, K = state.location_probability, state.num[N_CLUSTERS]
-    for k in range(K):
-        for p in range(sums.shape[1]):
-            sums[k, p] = 0.0
-    n = state.labels.shape[0]
-    for i in range(n):
-        if i + 1 < n:
-            prefetch_log_K(state, data.group[i + 1])
-        add_log_K(state, data.group[i], 1.0, sums[state.labels[i]])
-    for k in range(K):
+def find_best_locations(state):
+    """state.location: for each cluster the p of the largest sum_(i in c) log K(x_i, p); whether each has one that reaches all members."""
+    sums = state.log_K_sum
+    for k in range(state.num[N_CLUSTERS]):
         best = 0
         for p in range(sums.shape[1]):
             if sums[k, p] > sums[k, best]:
@@ -271,24 +287,43 @@ def find_best_locations(data, state):
 def are_reached(state, ratio):
     """Whether the best location of each cluster reaches all of its members, where log K is multiplied by a ratio."""
     for k in range(state.num[N_CLUSTERS]):
-        if not ratio * state.location_probability[k, state.location[k]] > OUT_OF_REACH:
+        if not ratio * state.log_K_sum[k, state.location[k]] > OUT_OF_REACH:
             return False
     return True
 
 
 @kernel
-def log_reach(state, log_K_row, ratio):
-    """log sum_k n_k K(x_g, mu_k), K to the power of a ratio; eight clusters at a time, for there is one sum for each group."""
-    K, reach, size = state.num[N_CLUSTERS], state.score, state.work[0]
-    room = (K + LANES - 1) // LANES * LANES
+def fill_reach(data, state, change, is_tried, begin, end):
+    """carried[1, g] = log sum_k n_k K(x_g, mu_k), K to the power `change`, of groups begin, ..., end - 1.
+
+    K is that of the width tried, or of the state's.  Sums are of as many groups at once as there is room for in `part`.
+    """
+    K, P = state.num[N_CLUSTERS], state.part.shape[1]
+    for first in range(begin, end, P):
+        count = min(P, end - first)
+        for b in range(count):
+            row, ratio = log_row_tried(data, state, first + b, is_tried)
+            for k in range(K):
+                state.part[k, b] = ratio * change * row[state.location[k]]
+        log_sums_of_columns(state.part, state.size, K, count, state.carried[1, first : first + count])
+
+
+@fast
+def log_sums_of_columns(terms, size, K, count, out):
+    """out_b = log sum_k n_k exp(terms_kb); two rows of `terms` behind the K are scratch."""
+    top, total = terms[K], terms[K + 1]
+    for b in range(count):
+        top[b], total[b] = terms[0, b], 0.0
     for k in range(K):
-        reach[k], size[k] = ratio * log_K_row[state.location[k]], state.size[k]
-    for k in range(K, room):
-        reach[k], size[k] = -math.inf, 0.0
-    top, total = top_of(reach[:room]), all_lanes(0.0)
-    for k in range(0, room, LANES):
-        total = plus_product(total, lanes_at(size, k), exp_lanes(less(lanes_at(reach, k), all_lanes(top))))
-    return top + math.log(sum_of_lanes(total))
+        row = terms[k]
+        for b in range(count):
+            top[b] = max(top[b], row[b])
+    for k in range(K):
+        row, n = terms[k], float(size[k])
+        for b in range(count):
+            total[b] += n * exp_any(row[b] - top[b])
+    for b in range(count):
+        out[b] = top[b] + log_pos(total[b])
 
 
 @kernel

@@ -46,7 +46,7 @@ def log_joint(data, state):
     for g in range(state.v.shape[0]):
         value += (data.group_size[g] - own) * math.log(state.v[g]) - math.lgamma(data.group_size[g])
     for i in range(n):
-        log_K = log_K_at(state, data.group[i], state.location[state.labels[i]])
+        log_K = log_K_at(data, state, data.group[i], state.location[state.labels[i]])
         if log_K <= OUT_OF_REACH:
             return -math.inf
         value += log_K

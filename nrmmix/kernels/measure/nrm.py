@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import call_covariate
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.locations import add_row, log_row
 from nrmmix.kernels.core.special import exp_any, log_pos
@@ -36,9 +35,7 @@ from nrmmix.kernels.core.state import (
     MEASURE,
     N_CLUSTERS,
     OF_DEGREE,
-    OUT_OF_REACH,
     PITMAN_YOR,
-    SCALES,
     SIGMA,
     STABLE,
     TAU,
@@ -243,26 +240,6 @@ def recompute_A(state):
 
 
 @kernel
-def evaluate_log_kernel(data, state):
-    """log K at the current widths, the product over the covariates; 0 in a mixture, which has none.  K is scratch here."""
-    log_K = state.log_K[0]
-    if data.distance.shape[0] == 0:
-        for g in range(log_K.shape[0]):
-            for p in range(log_K.shape[1]):
-                log_K[g, p] = 0.0
-    for j in range(data.distance.shape[0]):
-        out = log_K if j == 0 else state.K
-        call_covariate(data.setup[COVARIATES + j], data.distance[j : j + 1], state.hyper[WIDTH + j : WIDTH + j + 1], out)
-        if j > 0:
-            for g in range(log_K.shape[0]):
-                add_row(log_K[g], out[g], 1.0)
-    for g in range(log_K.shape[0]):
-        for p in range(log_K.shape[1]):
-            if log_K[g, p] == -math.inf:
-                log_K[g, p] = OUT_OF_REACH
-
-
-@kernel
 def scale(data, s):
     """The covariate whose width scales matrix s of log K, or -1; and the degree."""
     at = COVARIATES + data.distance.shape[0] + 2 * s
@@ -270,11 +247,8 @@ def scale(data, s):
 
 
 @kernel
-def set_log_kernel(data, state):
-    """log K of the state's widths."""
-    if data.setup[SCALES] == 0:
-        evaluate_log_kernel(data, state)
-        return
+def set_ratios(data, state):
+    """What the matrices of log K are multiplied by at the state's widths."""
     for s in range(state.ratio.shape[0]):
         column, degree = scale(data, s)
         if column >= 0:
@@ -292,9 +266,9 @@ def exp_of(log_row, ratio, out):
 @kernel
 def set_kernel(data, state):
     """The covariate kernel of the state, and where each of its rows is not 0."""
-    set_log_kernel(data, state)
+    set_ratios(data, state)
     for g in range(state.K.shape[0]):
-        row, ratio = log_row(state, g)
+        row, ratio = log_row(data, state, g)
         exp_of(row, ratio, state.K[g])
     for g in range(state.K.shape[0]):
         first, last = 0, state.K.shape[1]

@@ -44,7 +44,7 @@ def has_locations(state):
 
 
 @kernel
-def log_join_weights(state, K, g, own):
+def log_join_weights(data, state, K, g, own):
     """state.score[:K] = log weight(c + i) - log weight(c) of each cluster c for an observation i of group g, which is in `own` (or -1)."""
     p, log_weight = state.score, state.log_weight  # not looked up at each k: a write into p could have changed them
     if not has_locations(state):
@@ -58,7 +58,7 @@ def log_join_weights(state, K, g, own):
             p, K, state.probability_over_b, state.K[g], state.band[g, 0], state.band[g, 1], state.log_size, state.size
         )
         if own >= 0:
-            p[own] = location_weight_without(state, state.log_K_sum[own], state.probability_over_b[own], state.size[own], g)
+            p[own] = location_weight_without(data, state, state.log_K_sum[own], state.probability_over_b[own], state.size[own], g)
 
 
 @inlined
@@ -133,7 +133,7 @@ def empty_part(reach, part):
 def extend_part(data, state, reach, part, i, sign):
     """Observation i enters (+1) or leaves (-1) a part."""
     if has_locations(state):
-        add_log_K(state, data.group[i], sign, reach[part])
+        add_log_K(data, state, data.group[i], sign, reach[part])
 
 
 @kernel
@@ -150,7 +150,7 @@ def log_part_weight(data, state, reach, part, size, i, is_in):
     if not has_locations(state):
         return state.log_size[size - (1 if is_in else 0)]
     if is_in:
-        return location_weight_without(state, reach[part], reach[PARTS + part], size, data.group[i])
+        return location_weight_without(data, state, reach[part], reach[PARTS + part], size, data.group[i])
     return location_weight(state, reach[PARTS + part], size, data.group[i])
 
 
@@ -178,7 +178,7 @@ def weigh_with(data, state, i, k, sign):
     """Refresh what is kept of cluster k, which observation i has entered (+1) or left (-1)."""
     weigh(state, k)
     if has_locations(state):
-        add_log_K(state, data.group[i], sign, state.log_K_sum[k])
+        add_log_K(data, state, data.group[i], sign, state.log_K_sum[k])
         weigh_locations(state, k)
 
 

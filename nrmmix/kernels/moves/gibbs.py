@@ -59,7 +59,7 @@ def own_cluster(state, i):
 def gibbs_one(data, state, i, rng):
     """Redraw the cluster of observation i, which may be unassigned (-1)."""
     own = own_cluster(state, i)
-    log_join_weights(state, state.num[N_CLUSTERS], data.group[i], own)
+    log_join_weights(data, state, state.num[N_CLUSTERS], data.group[i], own)
     if data.explicit.shape[0] > 0:
         return algorithm8_one(data, state, i, own, rng)
     score_all(data, state, i, own)
@@ -89,7 +89,7 @@ def draw_cluster(data, state, i, rng):
     k = draw_near(p, m, p[new if alone or k_old < 0 else k_old], r)
     if k == FAR:
         own = own_cluster(state, i)
-        log_join_weights(state, K, data.group[i], own)
+        log_join_weights(data, state, K, data.group[i], own)
         score_all(data, state, i, own)
         p[new] = log_new_weight(state, data.group[i], m - 1, data.log_prior_predictive[i])
         k = draw_index(p, m, r)
@@ -178,7 +178,7 @@ def score_one_of_four(data, state, r, own):
 def gibbs_one_of_four(data, state, i, r, rng):
     """The same of the r-th of the observations that `score_next_four` has scored."""
     own, k_old, moved = own_cluster(state, i), state.labels[i], state.num[N_MOVED]
-    log_join_weights(state, state.num[N_CLUSTERS], data.group[i], own)
+    log_join_weights(data, state, state.num[N_CLUSTERS], data.group[i], own)
     score_one_of_four(data, state, r, own)
     status = draw_cluster(data, state, i, rng)
     if state.num[N_MOVED] != moved:

@@ -230,7 +230,7 @@ def _score_near(data, state, i, near):
 def _draw_by_all(data, state, i, near, log_B, rng):
     """The cluster of an observation that has not come to a near one, or K for a new one; -1 if a weight is not a number."""
     p, K, own, k_old = state.score, state.num[N_CLUSTERS], own_cluster(state, i), state.labels[i]
-    log_join_weights(state, K, 0, own)
+    log_join_weights(data, state, K, 0, own)
     weight = p[own] if own >= 0 else 0.0
     score_columns(data, state.stat, state.work, p, K, i, own)
     if own >= 0 and math.isnan(p[own]):

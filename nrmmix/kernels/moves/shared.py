@@ -6,10 +6,9 @@ import math
 
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.locations import refresh_locations
 from nrmmix.kernels.core.special import draw_integer
 from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY
-from nrmmix.kernels.measure.weights import has_locations, weigh
+from nrmmix.kernels.measure.weights import weigh
 
 
 @kernel
@@ -39,8 +38,6 @@ def set_partition(data, state, labels, n_clusters):
     rebuild(data, state)
     for k in range(n_clusters):
         weigh(state, k)
-    if has_locations(state):
-        refresh_locations(data, state)
 
 
 @kernel

@@ -76,7 +76,7 @@ def draw_table(data, state, region, i, rng):
     set_share(data, state, region, left)
     for k in range(K):
         at, n = state.location[k], state.size[k]
-        p[k] = log_K_at(state, g, at) + region[SHARE, at] + state.log_size[n - 1 if k == k_old else n]
+        p[k] = log_K_at(data, state, g, at) + region[SHARE, at] + state.log_size[n - 1 if k == k_old else n]
     own = -1 if alone else k_old
     weight = p[k_old]
     score_columns(data, state.stat, state.work, p, K, i, own)

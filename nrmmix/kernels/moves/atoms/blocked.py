@@ -68,7 +68,7 @@ def draw_labels(data, state, log_sizes, place, labels, rng):
             p[m] = log_sizes[m]
         if has_locations(state):
             for m in range(M):
-                p[m] += log_K_at(state, data.group[i], place[m])
+                p[m] += log_K_at(data, state, data.group[i], place[m])
         add_densities(data, state, p, M, i)
         labels[i] = draw_index(p, M, rng.random())
         if labels[i] < 0:
