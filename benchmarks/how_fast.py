@@ -37,8 +37,9 @@ GIBBS = {  # rows, columns, clusters
     "clusters": [(10_000, 6, 10), (10_000, 6, 50), (10_000, 6, 200), (10_000, 6, 500)],
     "columns": [(10_000, 1, 50), (10_000, 2, 50), (10_000, 6, 50), (10_000, 20, 50), (10_000, 50, 50)],
 }
-KERNELS = {  # of density regression: widths of atoms by 160 locations, one for all by 200
+KERNELS = {  # of density regression: widths of atoms by 160 locations, one for all by 200; the last kernel is 0 beyond its width
     "of atoms": nm.SquaredExponential(), "fixed": nm.SquaredExponential(0.05), "one, sampled": nm.SquaredExponential(nm.LogNormal(-3, 1)),
+    "one, compact": nm.Epanechnikov(nm.LogNormal(-2, 1)),
 }
 MOVES = ("gibbs", "split_merge", "slice", "permutation", "tree")
 

@@ -48,6 +48,24 @@ def test_box_is_open_at_its_edge():
     np.testing.assert_array_equal(state.K, [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]])
 
 
+@pytest.mark.parametrize(("kernel", "value"), [
+    (nm.Box, lambda z: 1.0 * (z < 1)), (nm.Epanechnikov, lambda z: np.clip(1 - z**2, 0, None)),
+    (nm.Triangular, lambda z: np.clip(1 - z, 0, None)),
+], ids=["Box", "Epanechnikov", "Triangular"])
+def test_kernels_that_end_at_their_width(kernel, value):
+    """Eight locations at a time that are all out of reach, some of which are, and those at the end of a row."""
+    x = np.linspace(0.0, 1.0, 43)
+    model = nm.Model("y ~ x", pd.DataFrame({"x": x, "y": np.cos(9 * x)}), kernel=kernel(nm.LogNormal(-1, 1)))
+    data, state = started(model, np.full(43, -1))
+    for width in (0.01, 0.03, 0.2, 0.55, 3.0):
+        state.hyper[layout.WIDTH] = width
+        set_kernel(data, state)
+        wanted = value(data.distance[0] / width)
+        np.testing.assert_allclose(state.K, wanted, rtol=1e-12, atol=1e-14)
+        for row, (first, last) in zip(wanted, state.band, strict=True):
+            assert (first, last) == (np.flatnonzero(row)[0], np.flatnonzero(row)[-1] + 1)
+
+
 WIDE = nm.LogNormal(-1, 0.5)
 KERNELS = {
     "one": (nm.SquaredExponential(WIDE), 1, True), "one shared": (nm.Laplace(WIDE), 3, True),

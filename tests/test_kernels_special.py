@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 from nrmmix.kernels.core.jit import JIT
-from nrmmix.kernels.core.special import FAR, draw_index, draw_log_gamma, draw_near, exp_any, log1p_pos, log_pos, log_rising, top_of
+from nrmmix.kernels.core.special import (
+    FAR,
+    add_exp,
+    draw_index,
+    draw_log_gamma,
+    draw_near,
+    exp_any,
+    log1p_pos,
+    log_pos,
+    log_rising,
+    take_exp,
+    top_of,
+)
 from nrmmix.kernels.measure.nrm import power_of_tau, psi1_at
 
 EPS = np.finfo(float).eps
@@ -101,6 +113,23 @@ def test_log1p_of_positive_numbers():
     x = np.concatenate([[0.0], np.geomspace(1e-300, 1e300, 20_001)])
     found = np.array([log1p_pos(value) for value in x])
     np.testing.assert_allclose(found, np.log1p(x), rtol=4 * EPS, atol=0)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 24, 37])
+def test_exponentials_of_a_row(size):
+    """Those that are all 0 are passed over eight at a time; others among them are not."""
+    rng = np.random.default_rng(size)
+    for share in (0.0, 0.1, 0.9):
+        x = np.where(rng.random(size) < share, rng.normal(size=size), -1e3)
+        x[rng.random(size) < 0.1] = -np.inf
+        found, wanted = x.copy(), np.exp(x - 0.7)
+        total = take_exp(found, 0.7)
+        np.testing.assert_allclose(found, wanted, rtol=8 * EPS, atol=0)
+        assert total == pytest.approx(wanted.sum(), rel=size * EPS, abs=0)
+        out = rng.random(size)
+        added = out.copy()
+        add_exp(added, x, 0.3, -0.2)
+        np.testing.assert_allclose(added, out + np.exp(0.3 * x - 0.2), rtol=8 * EPS, atol=0)
 
 
 def test_the_largest_of_a_row():

@@ -111,8 +111,9 @@ each = (took[many] - took[few]) / (many - few)
 #
 # ## Density regression
 #
-# Every row at an x of its own, lines as components, the default locations: 160 for widths of atoms, 200 for one width that all share, fixed or sampled. The kernel is a matrix, groups of rows at one x by locations; a sweep reads it
-# where it draws the weights of the groups.
+# Every row at an x of its own, lines as components, the default locations: 160 for widths of atoms, 200 for one width that all share, fixed
+# or sampled; the last by a kernel that is 0 beyond its width. The kernel is a matrix, groups of rows at one x by locations, and the only one
+# of that size that a chain keeps; sweeps read it where they draw labels and the weights of the groups.
 
 # %%
 curves = pd.DataFrame(fast["results"]["curves"]).pivot(index="n", columns="widths", values="ms a sweep")
@@ -123,7 +124,9 @@ curves.round(2)
 # {curves.iloc[-1]['of atoms'] / curves.iloc[0]['of atoms']:.1f} times as long, and one with a sampled width
 # {curves.iloc[-1]['one, sampled'] / curves.iloc[0]['one, sampled']:.1f} times. Widths of atoms are a fixed set, so the kernel is evaluated once, before the
 # first sweep. A width that is sampled is tried several times a sweep, in a slice as wide as slices were in tuning: the kernel's logarithm is linear in a
-# power of the width, so a trial scales one matrix and takes the sums anew. It costs {(curves['one, sampled'] / curves['of atoms']).min():.1f} to {(curves['one, sampled'] / curves['of atoms']).max():.1f} times a sweep without.
+# power of the width, so a trial scales a matrix that all chains share, and the sums of its rows that are kept. Such sweeps cost
+# {(curves['one, sampled'] / curves['fixed']).min():.1f} to {(curves['one, sampled'] / curves['fixed']).max():.1f} times those of a fixed width. A kernel that is 0 beyond its width has no such form: each trial evaluates it
+# anew, and sweeps cost {(curves['one, compact'] / curves['fixed']).min():.1f} to {(curves['one, compact'] / curves['fixed']).max():.1f} times those of a fixed width.
 #
 # ## Variational inference
 #

@@ -8,10 +8,18 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import COVARIATE_T, entry
+from nrmmix.kernels.core.jit import inlined
+from nrmmix.kernels.core.lanes import LANES, all_lanes, any_less, lanes_at, put_lanes
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import DONE, LOGARITHM, OUT_OF_REACH, TINY
 
 EDGE = 1.0 - 1e-9  # a distance that equals the width up to rounding is outside
+
+
+@inlined
+def are_far(near, width):
+    """Whether these are eight distances beyond the width; no logarithms are taken then."""
+    return near.shape[0] == LANES and not any_less(lanes_at(near, 0), all_lanes(width))
 
 
 @entry(COVARIATE_T)
@@ -59,10 +67,14 @@ def epanechnikov(distance, width, log_K):
         for p in range(log_K.shape[1]):
             log_K[g, p] = 0.0
         for j in range(distance.shape[0]):
-            row, scale = distance[j, g], 1.0 / width[j]
-            for p in range(log_K.shape[1]):
-                z = min(row[p] * scale, 1.0)
-                log_K[g, p] += log_pos(max((1.0 - z) * (1.0 + z), TINY)) if z < EDGE else -math.inf
+            for first in range(0, log_K.shape[1], LANES):
+                near, out = distance[j, g, first : first + LANES], log_K[g, first : first + LANES]
+                if are_far(near, width[j]):
+                    put_lanes(out, 0, all_lanes(-math.inf))
+                else:
+                    for p in range(near.shape[0]):
+                        z = near[p] / width[j]
+                        out[p] += log_pos(max((1.0 - z) * (1.0 + z), TINY)) if z < EDGE else -math.inf
     return DONE
 
 
@@ -73,10 +85,14 @@ def triangular(distance, width, log_K):
         for p in range(log_K.shape[1]):
             log_K[g, p] = 0.0
         for j in range(distance.shape[0]):
-            row, scale = distance[j, g], 1.0 / width[j]
-            for p in range(log_K.shape[1]):
-                z = min(row[p] * scale, 1.0)
-                log_K[g, p] += log_pos(max(1.0 - z, TINY)) if z < EDGE else -math.inf
+            for first in range(0, log_K.shape[1], LANES):
+                near, out = distance[j, g, first : first + LANES], log_K[g, first : first + LANES]
+                if are_far(near, width[j]):
+                    put_lanes(out, 0, all_lanes(-math.inf))
+                else:
+                    for p in range(near.shape[0]):
+                        z = near[p] / width[j]
+                        out[p] += log_pos(max(1.0 - z, TINY)) if z < EDGE else -math.inf
     return DONE
 
 

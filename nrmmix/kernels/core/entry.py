@@ -77,7 +77,7 @@ TRANSFER_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _i8)
 # beside their statistics; else add to out[:K] for each column what the log predictive of none of these rows exceeds, all of which are
 # outside the column; other numbers of reach and out, up to whole vectors of eight, may be overwritten
 BOUND_T = _i8(_ROWS, _F2, _F2, _F1, _F1, _I1, _i8, _i8, _I1)
-# (distance, width, log_K): covariate kernel of all groups and locations
+# (distance, width, log_K): covariate kernel, log K of groups by locations, all of them or some
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (data, state, which, z): a log density at z
 SCALAR_T = _f8(_DATA, _STATE, _i8, _f8)

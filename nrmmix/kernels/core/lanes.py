@@ -186,6 +186,16 @@ if JIT:
         return types.float64(_lanes), codegen
 
     @intrinsic
+    def any_less(typingctx, a, b):
+        """Whether a < b in any of the eight."""
+
+        def codegen(context, builder, signature, values):
+            found = builder.bitcast(builder.fcmp_ordered("<", *values), ir.IntType(LANES))
+            return builder.icmp_unsigned("!=", found, ir.IntType(LANES)(0))
+
+        return types.boolean(_lanes, _lanes), codegen
+
+    @intrinsic
     def largest_lane(typingctx, x):
         """The largest of the eight, where all are numbers."""
 
@@ -244,6 +254,9 @@ else:
     def plus(a, b):
         return a + b
 
+    def any_less(a, b):
+        return bool((a < b).any())
+
     def largest_lane(x):
         return x.max()
 
@@ -252,6 +265,6 @@ else:
 
 
 __all__ = [
-    "LANES", "all_lanes", "lanes_at", "larger", "largest_lane", "less", "less_product", "number_at", "plus", "plus_product", "put_lanes",
-    "put_number", "smaller", "sum_of_lanes", "times", "times_power_of_two", "zero_unless_above",
+    "LANES", "all_lanes", "any_less", "lanes_at", "larger", "largest_lane", "less", "less_product", "number_at", "plus", "plus_product",
+    "put_lanes", "put_number", "smaller", "sum_of_lanes", "times", "times_power_of_two", "zero_unless_above",
 ]

@@ -15,7 +15,7 @@ import math
 from nrmmix.kernels.core.entry import STEP_T, call_covariate, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.lanes import LANES
-from nrmmix.kernels.core.special import draw_index, exp_any, log_pos, prefetch, top_of
+from nrmmix.kernels.core.special import draw_index, log_pos, prefetch, take_exp, top_of
 from nrmmix.kernels.core.state import COVARIATES, DONE, FACTOR, LOG_ROW, N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY, WIDTH
 
 LOST, MOST = 1e-307, 1e299  # probabilities that are smaller may be 0; sums that are larger may be infinite, or of what is below TINY
@@ -42,14 +42,16 @@ def add_up(log_K, ratio, g, out):
 @kernel
 def evaluate(data, state, g, first, last, out):
     """out = log K(x_g, p), p from first to last, at the state's widths: a product over the covariates; 0 in a mixture, which has none."""
-    of_one = state.plane[FACTOR]
-    for p in range(last - first):
+    P, D = last - first, data.distance.shape[0]
+    for p in range(P if D == 0 else 0):
         out[p] = 0.0
-    for j in range(data.distance.shape[0]):
-        distance, factor = data.distance[j, g, first:last].reshape((1, 1, last - first)), of_one[first:last].reshape((1, last - first))
-        call_covariate(data.setup[COVARIATES + j], distance, state.hyper[WIDTH + j : WIDTH + j + 1], factor)
-        add_row(out, factor[0], 1.0)
-    for p in range(last - first):
+    for j in range(D):
+        factor = (out if j == 0 else state.plane[FACTOR])[:P]
+        distance, width = data.distance[j, g, first:last].reshape((1, 1, P)), state.hyper[WIDTH + j : WIDTH + j + 1]
+        call_covariate(data.setup[COVARIATES + j], distance, width, factor.reshape((1, P)))
+        if j > 0:
+            add_row(out, factor, 1.0)
+    for p in range(P):
         out[p] = out[p] if out[p] > -math.inf else OUT_OF_REACH
 
 
@@ -66,9 +68,9 @@ def log_row(data, state, g):
 
 
 @inlined
-def log_row_tried(data, state, g, is_tried):
-    """The same; or at widths that are tried, at which a kernel without scales lends K, which is set anew after it, to log K."""
-    if is_tried and state.ratio.shape[0] == 0:
+def log_row_lent(data, state, g, is_lent):
+    """The same, where a kernel without scales may have the place of K lent to log K."""
+    if is_lent and state.ratio.shape[0] == 0:
         return state.K[g], 1.0
     return log_row(data, state, g)
 
@@ -93,18 +95,18 @@ def log_K_at(data, state, g, p):
 
 
 @inlined
-def prefetch_log_K(data, state, g, is_tried):
-    """What `log_row_tried` reads."""
+def prefetch_log_K(data, state, g, is_lent):
+    """What `log_row_lent` reads."""
     for s in range(state.ratio.shape[0]):
         prefetch(state.log_K[s, g])
-    if state.ratio.shape[0] == 0 and is_tried:
+    if state.ratio.shape[0] == 0 and is_lent:
         prefetch(state.K[g])
-    for j in range(data.distance.shape[0] if state.ratio.shape[0] == 0 and not is_tried else 0):
+    for j in range(data.distance.shape[0] if state.ratio.shape[0] == 0 and not is_lent else 0):
         prefetch(data.distance[j, g])
 
 
 @kernel
-def sum_log_K(data, state, is_tried):
+def sum_log_K(data, state, is_lent):
     """`log_K_sum` of all clusters, made anew."""
     K, n = state.num[N_CLUSTERS], state.labels.shape[0]
     for k in range(K):
@@ -112,9 +114,9 @@ def sum_log_K(data, state, is_tried):
             state.log_K_sum[k, p] = 0.0
     for i in range(n):
         if i + 1 < n:
-            prefetch_log_K(data, state, data.group[i + 1], is_tried)
+            prefetch_log_K(data, state, data.group[i + 1], is_lent)
         if state.labels[i] >= 0:
-            row, ratio = log_row_tried(data, state, data.group[i], is_tried)
+            row, ratio = log_row_lent(data, state, data.group[i], is_lent)
             add_row(state.log_K_sum[state.labels[i]], row, ratio)
 
 
@@ -145,10 +147,7 @@ def log_terms(log_K_sum, log_K_row, sign, log_R0, log_b, power, out):
 @fast
 def normalise(terms, top):
     """terms = exp(terms - top), divided by their sum, which is returned."""
-    total = 0.0
-    for p in range(terms.shape[0]):
-        terms[p] = exp_any(terms[p] - top)
-        total += terms[p]
+    total = take_exp(terms, top)
     share = 1.0 / total
     for p in range(terms.shape[0]):
         terms[p] *= share

@@ -19,6 +19,7 @@ from nrmmix.kernels.core.jit import JIT, fast, inlined, kernel
 from nrmmix.kernels.core.lanes import (
     LANES,
     all_lanes,
+    any_less,
     lanes_at,
     larger,
     largest_lane,
@@ -295,6 +296,37 @@ def exp_lanes(x):
     p = plus_product(all_lanes(0.5), p, r)
     p = plus(plus_product(r, p, times(r, r)), all_lanes(1.0))
     return zero_unless_above(times_power_of_two(p, shifted), x, low)
+
+
+@kernel
+def take_exp(x, shift):
+    """x = exp(x - shift), and the sum; eights that are all so small that they become 0 are passed over, of which there are many."""
+    P, total, origin, low = x.shape[0], all_lanes(0.0), all_lanes(shift), all_lanes(-708.0)
+    whole = P - P % LANES
+    for p in range(0, whole, LANES):
+        z, power = less(lanes_at(x, p), origin), all_lanes(0.0)
+        if any_less(low, z):
+            power = exp_lanes(z)
+            total = plus(total, power)
+        put_lanes(x, p, power)
+    rest = 0.0
+    for p in range(P - whole):
+        x[whole + p] = exp_any(x[whole + p] - shift)
+        rest += x[whole + p]
+    return sum_of_lanes(total) + rest
+
+
+@kernel
+def add_exp(out, x, ratio, shift):
+    """out += exp(shift + ratio x); as there."""
+    P, origin, slope, low = x.shape[0], all_lanes(shift), all_lanes(ratio), all_lanes(-708.0)
+    whole = P - P % LANES
+    for p in range(0, whole, LANES):
+        z = plus_product(origin, slope, lanes_at(x, p))
+        if any_less(low, z):
+            put_lanes(out, p, plus(lanes_at(out, p), exp_lanes(z)))
+    for p in range(whole, P):
+        out[p] += exp_any(shift + ratio * x[p])
 
 
 @kernel

@@ -9,9 +9,9 @@ import math
 
 from nrmmix.kernels.core.entry import SCALAR_T, STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.locations import evaluate, log_row_tried, log_terms, normalise, refresh_locations, sum_log_K
+from nrmmix.kernels.core.locations import log_row_lent, log_terms, normalise, refresh_locations, sum_log_K
 from nrmmix.kernels.core.slicing import slice_step
-from nrmmix.kernels.core.special import exp_any, log_pos
+from nrmmix.kernels.core.special import add_exp, exp_any, log_pos
 from nrmmix.kernels.core.state import (
     BETA,
     COMPONENTS,
@@ -169,15 +169,16 @@ def update_widths(data, state, rng):
             if state.num[TUNING] != 0:
                 moved = abs(unbounded(kind, width) - unbounded(kind, old))
                 state.step[which] = max(state.step[which] + LEARNING * (SLICE_OVER_MOVE * moved - state.step[which]), LEAST_STEP)
-            nrm.set_kernel(data, state)
+            nrm.set_log_kernel(data, state)
             if scales_as_one(data, state):  # the best locations are the same at every width
                 scale_sums(state, change_of_log_K(data, old, width))
             else:
-                sum_log_K(data, state, False)
+                sum_log_K(data, state, True)
                 find_best_locations(state)
-            fill_reach(data, state, 1.0, False, 0, G)
+            fill_reach(data, state, 1.0, True, 0, G)
             for g in range(G):
                 state.v[g] = math.exp(state.carried[0, g] - state.carried[1, g])
+            nrm.set_kernel_from_log(data, state)
             nrm.recompute_A(state)
     refresh_locations(data, state)
     return DONE
@@ -218,7 +219,7 @@ def log_density_width(data, state, which, z):
         sound = are_reached(state, change)
     else:
         set_width(data, state, which, width)
-        set_tried(data, state)
+        nrm.set_log_kernel(data, state)
         set_width(data, state, which, old)
         sum_log_K(data, state, True)
         sound = find_best_locations(state)
@@ -240,8 +241,8 @@ def log_density_width(data, state, which, z):
                 return -math.inf
             value += data.group_size[g] * log_v
             if not is_known:
-                row, ratio = log_row_tried(data, state, g, True)
-                add_exp(A, row, ratio * change, log_v)
+                row, ratio = log_row_lent(data, state, g, True)
+                add_exp(A, row, ratio * change, log_v)  # no matrix of the kernel at the new width is kept
     for p in range(P):
         log_b[p] = log_pos(max(tau + A[p], TINY))
         terms[p] = 0.0
@@ -252,22 +253,6 @@ def log_density_width(data, state, which, z):
         top = log_terms(base, base, 0.0, state.log_R0, log_b, state.size[k] - sigma, terms)
         value += top + math.log(normalise(terms, top))
     return value + nrm.mass_term(data, state, sigma, growth)
-
-
-@kernel
-def set_tried(data, state):
-    """log K of the widths that are tried, see `locations.log_row_tried`."""
-    nrm.set_ratios(data, state)
-    if state.ratio.shape[0] == 0:
-        for g in range(state.K.shape[0]):
-            evaluate(data, state, g, 0, state.K.shape[1], state.K[g])
-
-
-@fast
-def add_exp(A, log_row, ratio, log_v):
-    """A_p += exp(log_v + ratio log_row_p): no matrix of the kernel at the new width is kept."""
-    for p in range(A.shape[0]):
-        A[p] += exp_any(log_v + ratio * log_row[p])
 
 
 @kernel
@@ -293,16 +278,16 @@ def are_reached(state, ratio):
 
 
 @kernel
-def fill_reach(data, state, change, is_tried, begin, end):
+def fill_reach(data, state, change, is_lent, begin, end):
     """carried[1, g] = log sum_k n_k K(x_g, mu_k), K to the power `change`, of groups begin, ..., end - 1.
 
-    K is that of the width tried, or of the state's.  Sums are of as many groups at once as there is room for in `part`.
+    Sums are of as many groups at once as there is room for in `part`.
     """
     K, P = state.num[N_CLUSTERS], state.part.shape[1]
     for first in range(begin, end, P):
         count = min(P, end - first)
         for b in range(count):
-            row, ratio = log_row_tried(data, state, first + b, is_tried)
+            row, ratio = log_row_lent(data, state, first + b, is_lent)
             for k in range(K):
                 state.part[k, b] = ratio * change * row[state.location[k]]
         log_sums_of_columns(state.part, state.size, K, count, state.carried[1, first : first + count])

@@ -18,8 +18,8 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.jit import fast, inlined, kernel
-from nrmmix.kernels.core.locations import add_row, log_row
-from nrmmix.kernels.core.special import exp_any, log_pos
+from nrmmix.kernels.core.locations import add_row, evaluate, log_row
+from nrmmix.kernels.core.special import exp_any, log_pos, take_exp
 from nrmmix.kernels.core.state import (
     BETA,
     COLUMN,
@@ -247,13 +247,19 @@ def scale(data, s):
 
 
 @kernel
-def set_ratios(data, state):
-    """What the matrices of log K are multiplied by at the state's widths."""
+def set_log_kernel(data, state):
+    """log K of the state's widths: what its matrices are multiplied by; of a kernel without scales its values, lent the place of K.
+
+    K itself is there again after `set_kernel_from_log`.  Until then `locations.log_row_lent` has the rows of log K.
+    """
     for s in range(state.ratio.shape[0]):
         column, degree = scale(data, s)
         if column >= 0:
             width = state.hyper[WIDTH + column]
             state.ratio[s] = width ** (-degree) if degree != LOGARITHM else -math.log(width)
+    if state.ratio.shape[0] == 0:
+        for g in range(state.K.shape[0]):
+            evaluate(data, state, g, 0, state.K.shape[1], state.K[g])
 
 
 @fast
@@ -264,19 +270,27 @@ def exp_of(log_row, ratio, out):
 
 
 @kernel
-def set_kernel(data, state):
-    """The covariate kernel of the state, and where each of its rows is not 0."""
-    set_ratios(data, state)
+def set_kernel_from_log(data, state):
+    """K, and where each of its rows is not 0."""
     for g in range(state.K.shape[0]):
-        row, ratio = log_row(data, state, g)
-        exp_of(row, ratio, state.K[g])
-    for g in range(state.K.shape[0]):
+        if state.ratio.shape[0] == 0:
+            take_exp(state.K[g], 0.0)
+        else:
+            row, ratio = log_row(data, state, g)
+            exp_of(row, ratio, state.K[g])
         first, last = 0, state.K.shape[1]
         while first < last and state.K[g, first] == 0.0:
             first += 1
         while last > first and state.K[g, last - 1] == 0.0:
             last -= 1
         state.band[g, 0], state.band[g, 1] = first, last
+
+
+@kernel
+def set_kernel(data, state):
+    """The covariate kernel at the state's widths."""
+    set_log_kernel(data, state)
+    set_kernel_from_log(data, state)
 
 
 @kernel
