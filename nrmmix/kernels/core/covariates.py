@@ -8,18 +8,12 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import COVARIATE_T, entry
-from nrmmix.kernels.core.jit import inlined
-from nrmmix.kernels.core.lanes import LANES, all_lanes, any_less, lanes_at, put_lanes
-from nrmmix.kernels.core.special import log_pos
+from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.lanes import LANES, all_lanes, any_less, lanes_at, plus, put_lanes
+from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import DONE, LOGARITHM, OUT_OF_REACH, TINY
 
 EDGE = 1.0 - 1e-9  # a distance that equals the width up to rounding is outside
-
-
-@inlined
-def are_far(near, width):
-    """Whether these are eight distances beyond the width; no logarithms are taken then."""
-    return near.shape[0] == LANES and not any_less(lanes_at(near, 0), all_lanes(width))
 
 
 @entry(COVARIATE_T)
@@ -63,37 +57,45 @@ def laplace(distance, width, log_K):
 @entry(COVARIATE_T)
 def epanechnikov(distance, width, log_K):
     """prod_j (1 - d_j^2 / w_j^2) where every d_j < w_j, else 0"""
-    for g in range(log_K.shape[0]):
-        for p in range(log_K.shape[1]):
-            log_K[g, p] = 0.0
-        for j in range(distance.shape[0]):
-            for first in range(0, log_K.shape[1], LANES):
-                near, out = distance[j, g, first : first + LANES], log_K[g, first : first + LANES]
-                if are_far(near, width[j]):
-                    put_lanes(out, 0, all_lanes(-math.inf))
-                else:
-                    for p in range(near.shape[0]):
-                        z = near[p] / width[j]
-                        out[p] += log_pos(max((1.0 - z) * (1.0 + z), TINY)) if z < EDGE else -math.inf
+    fill_log_rests(distance, width, log_K, True)
     return DONE
 
 
 @entry(COVARIATE_T)
 def triangular(distance, width, log_K):
     """prod_j (1 - d_j / w_j) where every d_j < w_j, else 0"""
+    fill_log_rests(distance, width, log_K, False)
+    return DONE
+
+
+@inlined
+def log_rest(z, of_square):
+    """log (1 - z^2) or log (1 - z), minus infinity from the edge on."""
+    rest = (1.0 - z) * (1.0 + z) if of_square else 1.0 - z
+    return log_pos(max(rest, TINY)) if z < EDGE else -math.inf
+
+
+@kernel
+def fill_log_rests(distance, width, log_K, of_square):
+    """log K of a product of such: eight locations at a time, and no logarithms of eight that are all too far."""
+    P, some, nothing = log_K.shape[1], local_numbers(LANES), all_lanes(-math.inf)
+    whole = P - P % LANES
     for g in range(log_K.shape[0]):
-        for p in range(log_K.shape[1]):
+        for p in range(P):
             log_K[g, p] = 0.0
         for j in range(distance.shape[0]):
-            for first in range(0, log_K.shape[1], LANES):
-                near, out = distance[j, g, first : first + LANES], log_K[g, first : first + LANES]
-                if are_far(near, width[j]):
-                    put_lanes(out, 0, all_lanes(-math.inf))
+            row, out, scale, edge = distance[j, g], log_K[g], 1.0 / width[j], all_lanes(width[j])
+            for first in range(0, whole, LANES):
+                near, before = lanes_at(row, first), lanes_at(out, first)
+                if any_less(near, edge):
+                    put_lanes(some, 0, near)
+                    for p in range(LANES):
+                        some[p] = log_rest(some[p] * scale, of_square)
+                    put_lanes(out, first, plus(before, lanes_at(some, 0)))
                 else:
-                    for p in range(near.shape[0]):
-                        z = near[p] / width[j]
-                        out[p] += log_pos(max(1.0 - z, TINY)) if z < EDGE else -math.inf
-    return DONE
+                    put_lanes(out, first, nothing)
+            for p in range(whole, P):
+                out[p] += log_rest(row[p] * scale, of_square)
 
 
 @entry(COVARIATE_T)
