@@ -70,6 +70,16 @@ def test_weights_make_the_prior_of_a_partition(prior, locations):
     np.testing.assert_allclose(np.diff(found), np.diff(wanted), rtol=1e-9, atol=1e-9)
 
 
+def taken_out(data, state, i):
+    """Weights of observation i, which leaves its cluster: in that one from within, then in each; and the prior without it."""
+    own, g, K = state.labels[i], data.group[i], state.num[layout.N_CLUSTERS]
+    weights.log_join_weights(data, state, K, g, own)
+    inside = state.score[own]
+    clusters.detach(data, state, i)
+    weights.log_join_weights(data, state, K, g, -1)
+    return inside, state.score[:K].copy(), log_prior(data, state)
+
+
 @pytest.mark.parametrize("locations", [False, True, nm.Box(0.9)], ids=str)
 @pytest.mark.parametrize("prior", PRIORS)
 def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
@@ -83,12 +93,7 @@ def test_one_observation_changes_the_prior_by_its_weight(prior, locations):
             if state.size[own] == 1:
                 continue
             K = state.num[layout.N_CLUSTERS]
-            weights.log_join_weights(data, state, K, g, own)
-            inside = state.score[own]
-            clusters.detach(data, state, i)
-            before = log_prior(data, state)
-            weights.log_join_weights(data, state, K, g, -1)
-            join = state.score[:K].copy()
+            inside, join, before = taken_out(data, state, i)
             assert inside == pytest.approx(join[own], rel=1e-10)
             gains = [*join, weights.log_new_weight(state, g, K, 0.0)]
             for k, gain in enumerate(gains):
@@ -112,12 +117,7 @@ def test_weights_by_many_locations(kernel):
     for i in (*range(0, 60, 4), int(place.argmin()), int(place.argmax())):
         own, g = state.labels[i], data.group[i]
         ways.add(bool((state.K[g] == 0.0).any()))
-        weights.log_join_weights(data, state, K, g, own)
-        inside = state.score[own]
-        clusters.detach(data, state, i)
-        before = log_prior(data, state)
-        weights.log_join_weights(data, state, K, g, -1)
-        join = state.score[:K].copy()
+        inside, join, before = taken_out(data, state, i)
         assert inside == pytest.approx(join[own], rel=1e-9, abs=1e-9)
         for k in range(K):
             clusters.attach(data, state, i, k)

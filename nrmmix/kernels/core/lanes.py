@@ -7,6 +7,7 @@ checked.  Without compilation lanes are small arrays.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,15 @@ def _place(context: Any, builder: Any, where: Any, value: Any, at: Any) -> Any:
 
 def _pointer(context: Any, builder: Any, where: Any, value: Any, at: Any) -> Any:
     return builder.bitcast(_place(context, builder, where, value, at), _VECTOR.as_pointer())
+
+
+def _folded(builder: Any, lanes: Any, join: Callable[[Any, Any], Any]) -> Any:
+    """One number of eight: those four apart are joined first, then those two apart."""
+    number = ir.IntType(32)
+    for apart in (4, 2, 1):
+        moved = ir.Constant(ir.VectorType(number, LANES), [(lane + apart) % LANES for lane in range(LANES)])
+        lanes = join(lanes, builder.shuffle_vector(lanes, lanes, moved))
+    return builder.extract_element(lanes, number(0))
 
 
 if JIT:
@@ -177,11 +187,7 @@ if JIT:
         """Of the eight, those four apart first, then those two apart."""
 
         def codegen(context, builder, signature, values):
-            total, number = values[0], ir.IntType(32)
-            for apart in (4, 2, 1):
-                moved = ir.Constant(ir.VectorType(number, LANES), [(lane + apart) % LANES for lane in range(LANES)])
-                total = builder.fadd(total, builder.shuffle_vector(total, total, moved), flags=_FUSED)
-            return builder.extract_element(total, number(0))
+            return _folded(builder, values[0], lambda a, b: builder.fadd(a, b, flags=_FUSED))
 
         return types.float64(_lanes), codegen
 
@@ -200,12 +206,7 @@ if JIT:
         """The largest of the eight, where all are numbers."""
 
         def codegen(context, builder, signature, values):
-            top, number = values[0], ir.IntType(32)
-            for apart in (4, 2, 1):
-                moved = ir.Constant(ir.VectorType(number, LANES), [(lane + apart) % LANES for lane in range(LANES)])
-                other = builder.shuffle_vector(top, top, moved)
-                top = builder.select(builder.fcmp_ordered("<", top, other), other, top)
-            return builder.extract_element(top, number(0))
+            return _folded(builder, values[0], lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), b, a))
 
         return types.float64(_lanes), codegen
 
