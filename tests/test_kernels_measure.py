@@ -223,7 +223,7 @@ def test_a_kernel_that_scales_is_not_evaluated_anew(kernel, q, degree):
     state.carried[0] = np.log(state.v) + state.carried[1]
     zs = np.log(state.hyper[layout.WIDTH]) + np.array([-1.2, -0.3, 0.0, 0.2, 1.0, 4.0])
     found = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
-    data.setup[layout.SCALES] = 0
+    data.setup[[layout.SCALES, layout.LOG_KERNEL]] = 0, places.evaluate_log_K.address
     state = state._replace(log_K=state.log_K[:0], ratio=state.ratio[:0])
     wanted = [scalar(hyper.log_density_width, data, state, layout.WIDTH, z) for z in zs]
     assert np.isfinite(wanted).all()

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
+from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.slicing import STEP
 from nrmmix.kernels.measure import auxiliary, hyper
@@ -78,14 +79,15 @@ def _setup(model: Specification, is_called: bool) -> np.ndarray:
     setup[layout.COVARIATES + len(entries) :] = scales
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     conjugate = model.has_v and model.has_gamma_mass
-    densities = {
+    entry_points = {
+        layout.LOG_KERNEL: (locations.evaluate_log_K, model.is_regression and not model.scales),
         layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in model.sampled),
         layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in model.sampled and not conjugate),
         layout.WIDTH_DENSITY: (hyper.log_density_width, any(name in model.sampled for name in model.width_names)),
         layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, model.is_regression),
     }
-    for place, (density, used) in densities.items():  # compiled only where used
-        setup[place] = density.address if used and is_called else 0
+    for place, (one, used) in entry_points.items():  # compiled only where used
+        setup[place] = one.address if used and is_called else 0
     return setup
 
 
@@ -122,8 +124,8 @@ def state_of(
         log_b=np.zeros(P),
         inverse_b=np.zeros(P),
         K=np.ones((G, P)),
-        log_K=model.log_kernels if model.scales else np.zeros((0, G, P)),
-        ratio=np.ones(len(model.scales)),
+        log_K=model.log_kernels if model.scales else np.zeros((1 - int(model.is_regression), G, P)),
+        ratio=np.ones(len(model.scales) or 1 - int(model.is_regression)),
         band=np.tile([0, P], (G, 1)),
         hyper=np.array(start, dtype=float),
         num=np.zeros(layout.NUM, np.int64),

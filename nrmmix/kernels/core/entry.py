@@ -79,6 +79,8 @@ TRANSFER_T = _i8(_ROWS, _F2, _I1, _i8, _i8, _i8)
 BOUND_T = _i8(_ROWS, _F2, _F2, _F1, _F1, _I1, _i8, _i8, _I1)
 # (distance, width, log_K): covariate kernel, log K of groups by locations, all of them or some
 COVARIATE_T = _i8(_F3, _F1, _F2)
+# (distance, setup, hyper, plane, g, first, last): status of `nrmmix.kernels.core.locations.evaluate_log_K`
+ROW_T = _i8(_F3, _I1, _F1, _F2, _i8, _i8, _i8)
 # (data, state, which, z): a log density at z
 SCALAR_T = _f8(_DATA, _STATE, _i8, _f8)
 # (data, state, memory, rng): status
@@ -184,6 +186,7 @@ call_score_four = _caller(SCORE_FOUR_T)
 call_transfer = _caller(TRANSFER_T)
 call_bound = _caller(BOUND_T)
 call_covariate = _caller(COVARIATE_T)
+call_row = _caller(ROW_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)
 call_step = _caller(STEP_T)

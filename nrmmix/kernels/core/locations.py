@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import STEP_T, call_covariate, entry
+from nrmmix.kernels.core.entry import ROW_T, STEP_T, call_covariate, call_row, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import draw_index, log_pos, prefetch, take_exp, top_of
-from nrmmix.kernels.core.state import COVARIATES, DONE, FACTOR, LOG_ROW, N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY, WIDTH
+from nrmmix.kernels.core.state import COVARIATES, DONE, FACTOR, LOG_KERNEL, LOG_ROW, N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY, WIDTH
 
 LOST, MOST = 1e-307, 1e299  # probabilities that are smaller may be 0; sums that are larger may be infinite, or of what is below TINY
 NEGLIGIBLE = 1e-17  # a share of a sum
@@ -39,20 +39,27 @@ def add_up(log_K, ratio, g, out):
         out[p] = out[p] if out[p] > -math.inf else OUT_OF_REACH
 
 
-@kernel
-def evaluate(data, state, g, first, last, out):
-    """out = log K(x_g, p), p from first to last, at the state's widths: a product over the covariates; 0 in a mixture, which has none."""
-    P, D = last - first, data.distance.shape[0]
-    for p in range(P if D == 0 else 0):
-        out[p] = 0.0
-    for j in range(D):
-        factor = (out if j == 0 else state.plane[FACTOR])[:P]
-        distance, width = data.distance[j, g, first:last].reshape((1, 1, P)), state.hyper[WIDTH + j : WIDTH + j + 1]
-        call_covariate(data.setup[COVARIATES + j], distance, width, factor.reshape((1, P)))
+@entry(ROW_T)
+def evaluate_log_K(distance, setup, hyper, plane, g, first, last):
+    """log K(x_g, p), p from first to last, at the widths in `hyper` into row LOG_ROW of scratch: a product over the covariates.
+
+    An entry point, for only kernels without scales need it.
+    """
+    P, out = last - first, plane[LOG_ROW, : last - first]
+    for j in range(distance.shape[0]):
+        factor = plane[LOG_ROW if j == 0 else FACTOR, :P]
+        of_one, width = distance[j, g, first:last].reshape((1, 1, P)), hyper[WIDTH + j : WIDTH + j + 1]
+        call_covariate(setup[COVARIATES + j], of_one, width, factor.reshape((1, P)))
         if j > 0:
             add_row(out, factor, 1.0)
     for p in range(P):
         out[p] = out[p] if out[p] > -math.inf else OUT_OF_REACH
+    return DONE
+
+
+@kernel
+def evaluate(data, state, g, first, last):
+    call_row(data.setup[LOG_KERNEL], data.distance, data.setup, state.hyper, state.plane, g, first, last)
 
 
 @inlined
@@ -61,7 +68,7 @@ def log_row(data, state, g):
     if state.ratio.shape[0] == 1:
         return state.log_K[0, g], state.ratio[0]
     if state.ratio.shape[0] == 0:
-        evaluate(data, state, g, 0, state.A.shape[0], state.plane[LOG_ROW])
+        evaluate(data, state, g, 0, state.A.shape[0])
     else:
         add_up(state.log_K, state.ratio, g, state.plane[LOG_ROW])
     return state.plane[LOG_ROW], 1.0
@@ -86,7 +93,7 @@ def add_log_K(data, state, g, sign, out):
 def log_K_at(data, state, g, p):
     """log K(x_g, p)"""
     if state.ratio.shape[0] == 0:
-        evaluate(data, state, g, p, p + 1, state.plane[LOG_ROW])
+        evaluate(data, state, g, p, p + 1)
         return state.plane[LOG_ROW, 0]
     total = 0.0
     for s in range(state.ratio.shape[0]):

@@ -61,6 +61,7 @@ FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
 SCALES = 2  # 1: widths scale the matrices of State.log_K, each with one column and degree at the end of this array
+LOG_KERNEL = 3  # entry point that evaluates log K of a density regression without SCALES
 # entry points of log densities; 0 where they are not used
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 MEASURE = 8  # one of the following
@@ -177,7 +178,7 @@ class State(NamedTuple):
     log_b: np.ndarray  # (P,) log (tau + A), as of the last `refresh_caches`
     inverse_b: np.ndarray  # (P,) 1 / (tau + A)
     K: np.ndarray  # (G, P)
-    log_K: np.ndarray  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains, S = 0 without SCALES
+    log_K: np.ndarray  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains; no SCALES: S = 0, mixtures 1
     ratio: np.ndarray  # (S,)
     band: np.ndarray  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
     hyper: np.ndarray  # (3 + D,)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.jit import fast, inlined, kernel
-from nrmmix.kernels.core.locations import add_row, evaluate, log_row
+from nrmmix.kernels.core.locations import add_row, log_row
 from nrmmix.kernels.core.special import exp_any, log_pos, take_exp
 from nrmmix.kernels.core.state import (
     BETA,
@@ -36,6 +36,7 @@ from nrmmix.kernels.core.state import (
     N_CLUSTERS,
     OF_DEGREE,
     PITMAN_YOR,
+    SCALES,
     SIGMA,
     STABLE,
     TAU,
@@ -252,14 +253,15 @@ def set_log_kernel(data, state):
 
     K itself is there again after `set_kernel_from_log`.  Until then `locations.log_row_lent` has the rows of log K.
     """
-    for s in range(state.ratio.shape[0]):
+    for s in range(state.ratio.shape[0] if data.setup[SCALES] == 1 else 0):
         column, degree = scale(data, s)
         if column >= 0:
             width = state.hyper[WIDTH + column]
             state.ratio[s] = width ** (-degree) if degree != LOGARITHM else -math.log(width)
-    if state.ratio.shape[0] == 0:
-        for g in range(state.K.shape[0]):
-            evaluate(data, state, g, 0, state.K.shape[1], state.K[g])
+    for g in range(state.K.shape[0] if state.ratio.shape[0] == 0 else 0):
+        row, _ = log_row(data, state, g)
+        for p in range(state.K.shape[1]):
+            state.K[g, p] = row[p]
 
 
 @fast
