@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any
 
-from llvmlite.binding import Linkage
+from llvmlite import ir
+from llvmlite.binding import Linkage, parse_assembly
 from numba import types
 from numba.core import codegen
 from numba.core.ccallback import CFunc
@@ -27,12 +28,14 @@ from numba.core.cpu import CPUContext
 from numba.core.environment import Environment, lookup_environment
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
+from numba.core.typing.templates import _OverloadFunctionTemplate
 
 from nrmmix.kernels.compiler import disk, lowering, pipeline, structs
 from nrmmix.kernels.compiler.ahead import wait_for
 from nrmmix.kernels.compiler.disk import Cache, on_disk
 from nrmmix.kernels.compiler.pipeline import KernelCompiler
 
+WITHOUT_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
 WRAPPERS = "_ZN7cpython", "cfunc."  # begin names of what is called from outside: by Python, and by an address
 
@@ -132,6 +135,15 @@ class Root(Library):
             elif not (function.name.startswith(WRAPPERS) or function.is_declaration) and function.linkage == Linkage.external:
                 function.linkage = "internal"
 
+    def _get_module_for_linking(self) -> Any:
+        """What numba keeps on disk beside the machine code: names alone, for no other code is linked with a root."""
+        self._ensure_finalized()
+        outline, final = ir.Module(self.name), self._final_module
+        for one in (*final.functions, *final.global_variables):
+            if not one.is_declaration and one.linkage != Linkage.internal:
+                ir.GlobalVariable(outline, ir.IntType(8), one.name).initializer = ir.IntType(8)(0)
+        return parse_assembly(str(outline))
+
     def _optimize_final_module(self) -> None:
         if self.counts_references:
             super()._optimize_final_module()
@@ -191,13 +203,26 @@ class NestedDispatcher(CPUDispatcher):
         return super().get_call_template(tuple(map(types.unliteral, args)), {name: types.unliteral(one) for name, one in kws.items()})
 
 
+def as_nested(self: _OverloadFunctionTemplate) -> Callable[..., Any]:
+    """The decorator for numba's own functions that a kernel calls, `max` and `Generator.random` among them: what is made waits for roots too."""
+
+    def decorator(**options: Any) -> Callable[..., Any]:
+        return lambda function: CPUDispatcher(
+            function, {}, options | {"nopython": True, "boundscheck": None} | WITHOUT_WRAPPERS, pipeline_class=NestedCompiler
+        )
+
+    return decorator
+
+
+pipeline.QUICK.append((_OverloadFunctionTemplate, "_get_jit_decorator", as_nested))
+
+
 class Kernel(CPUDispatcher):
     """What Python calls; `nested` is what compiled functions call by the same name."""
 
     def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None, pipeline_class: Any = NestedCompiler):
         super().__init__(py_func, locals, targetoptions, pipeline_class)
-        without = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-        self.nested = NestedDispatcher(py_func, locals, (targetoptions or {}) | without, pipeline_class)
+        self.nested = NestedDispatcher(py_func, locals, (targetoptions or {}) | WITHOUT_WRAPPERS, pipeline_class)
         self._compiler.compile = self._wrapped
 
     def compile(self, sig: Any) -> Any:

@@ -13,6 +13,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from types import CodeType
 from typing import Any
 
@@ -21,6 +22,7 @@ from numba.core.base import BaseContext
 from numba.core.compiler import Compiler, CompilerBase, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.cpu import CPUContext
+from numba.core.itanium_mangler import mangle
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering, NopythonRewrites
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.context import BaseContext as TypingContext
@@ -95,6 +97,12 @@ def hash_of_tuple(self: types.BaseTuple) -> int:
     return known[1]
 
 
+def short_name(self: BaseContext, name: str, types: Iterable[Any], *, abi_tags: Iterable[str] = (), uid: int | None = None) -> str:
+    """What LLVM calls a function, with a digest of its types; written out those of a `State` take thousands of letters at each call."""
+    digest = sha256(" ".join(one.name for one in types).encode()).hexdigest()[:16]
+    return mangle(name, (), abi_tags=(*abi_tags, digest), uid=uid)
+
+
 _sizes: dict[tuple[Any, int], int] = {}
 
 
@@ -128,12 +136,12 @@ def _if_new(refresh: Callable[[Any], None]) -> Callable[[Any], None]:
     return refresh_if_new
 
 
-QUICK = (
-    (types.NamedTuple, "__hash__", hash_of_tuple), (BaseContext, "get_abi_sizeof", size_of),
+QUICK = [
+    (types.NamedTuple, "__hash__", hash_of_tuple), (BaseContext, "get_abi_sizeof", size_of), (BaseContext, "mangler", short_name),
     (BaseContext, "refresh", _if_new(BaseContext.refresh)), (TypingContext, "refresh", _if_new(TypingContext.refresh)),
     (ir.Stmt, "list_vars", variables_of_statement), (ir.Expr, "list_vars", variables_of_expression),
     (postproc.PostProcessor, "run", process), (BaseFunction, "get_call_type", call_type),
-)
+]
 
 _is_quick = False
 
