@@ -41,7 +41,7 @@ def log_weight(data, state, k):
     if not weights.has_locations(state):
         return weights.log_weight_of_size(state, n)
     terms = state.log_R0 + state.log_K_sum[k] - (n - state.hyper[layout.SIGMA]) * state.log_b
-    return weights.log_scale(data, state) + state.log_grown[n] + logsumexp(terms)
+    return state.log_scale[0] + state.log_grown[n] + logsumexp(terms)
 
 
 def log_prior(data, state):
@@ -151,7 +151,7 @@ def test_parts(prior, locations):
     reach = np.full((weights.REACH, state.log_K_sum.shape[1]), np.nan)
     weights.empty_part(reach, 1)
     weights.extend_part(data, state, reach, 1, 2, 1.0)
-    weights.weigh_part(state, reach, 1, 1)
+    weights.weigh_part(data, state, reach, 1, 1)
     members = [2]
     for i in (3, 5):
         before = weights.log_part_weight(data, state, reach, 1, len(members), i, False)
@@ -161,5 +161,5 @@ def test_parts(prior, locations):
         assert before == pytest.approx(wanted, rel=1e-9, abs=1e-9)
         members.append(i)
         weights.extend_part(data, state, reach, 1, i, 1.0)
-        weights.weigh_part(state, reach, 1, len(members))
+        weights.weigh_part(data, state, reach, 1, len(members))
         assert weights.log_part_weight(data, state, reach, 1, len(members), i, True) == pytest.approx(before, rel=1e-9, abs=1e-9)

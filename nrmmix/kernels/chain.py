@@ -7,7 +7,7 @@ import math
 from nrmmix.kernels.core.clusters import attach, empty_column, open_cluster, rebuild, score_columns_and_new
 from nrmmix.kernels.core.entry import call_covariate, call_move, call_step
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.locations import sum_log_K
+from nrmmix.kernels.core.locations import rebuild_log_K
 from nrmmix.kernels.core.state import (
     BY_WORK,
     CALLS,
@@ -79,7 +79,7 @@ def resume(data, state, log_K_sum):
             for p in range(log_K_sum.shape[1]):
                 state.log_K_sum[k, p] = log_K_sum[k, p]
     elif has_locations(state):
-        sum_log_K(data, state, False)
+        rebuild_log_K(data, state)
     refresh_caches(data, state)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.slicing import STEP
-from nrmmix.kernels.measure import auxiliary, hyper
+from nrmmix.kernels.measure import auxiliary, hyper, nrm, weights
 from nrmmix.model.guide import guided, size_of
 from nrmmix.model.priors.hyperpriors import hyper_row
 from nrmmix.model.specification import Specification
@@ -80,6 +80,15 @@ def _setup(model: Specification, is_called: bool) -> np.ndarray:
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     conjugate = model.has_v and model.has_gamma_mass
     entry_points = {
+        layout.REFRESH: (weights.refresh_caches_entry, True),
+        layout.GROWTH: (nrm.total_growth_entry, True),
+        layout.SET_KERNEL: (nrm.set_kernel_entry, model.is_regression),
+        layout.REFRESH_LOCATIONS: (locations.refresh_locations_entry, model.is_regression),
+        layout.REBUILD_LOG_K: (locations.rebuild_log_K_entry, model.is_regression),
+        layout.ADD_LOG_K: (locations.add_log_K_entry, model.is_regression),
+        layout.LOCATION_SUM: (locations.log_location_sum_entry, model.is_regression),
+        layout.JOIN: (locations.location_weights_entry, model.is_regression),
+        layout.WITHOUT: (locations.location_weight_without_entry, model.is_regression),
         layout.LOG_KERNEL: (locations.evaluate_log_K, model.is_regression and not model.scales),
         layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in model.sampled),
         layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in model.sampled and not conjugate),
@@ -138,6 +147,7 @@ def state_of(
         carried=np.zeros((4, G)),
         four=np.zeros(4 * layout.FOUR + 1, np.int64),
         series=np.zeros((2, layout.ORDER)),
+        log_scale=np.zeros(1),
     )
 
 

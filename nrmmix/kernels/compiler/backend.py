@@ -204,7 +204,7 @@ class NestedDispatcher(CPUDispatcher):
 
 
 def as_nested(self: _OverloadFunctionTemplate) -> Callable[..., Any]:
-    """The decorator for numba's own functions that a kernel calls, `max` and `Generator.random` among them: what is made waits for roots too."""
+    """The decorator for numba's own functions that a kernel calls, such as `max` and `Generator.random`: they wait for roots too."""
 
     def decorator(**options: Any) -> Callable[..., Any]:
         return lambda function: CPUDispatcher(

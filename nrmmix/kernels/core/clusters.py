@@ -18,7 +18,7 @@ from nrmmix.kernels.core.entry import (
     call_update,
 )
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.locations import sum_log_K, weigh_locations
+from nrmmix.kernels.core.locations import rebuild_log_K, weigh_locations
 from nrmmix.kernels.core.state import (
     AFFINITY,
     ALONE,
@@ -167,9 +167,9 @@ def rebuild(data, state):
         if state.labels[i] >= 0:
             update_column(data, state.stat, state.labels[i], i, 1.0)
     if has_locations(state):
-        sum_log_K(data, state, False)
+        rebuild_log_K(data, state)
         for k in range(state.num[N_CLUSTERS]):
-            weigh_locations(state, k)
+            weigh_locations(data, state, k)
 
 
 @kernel

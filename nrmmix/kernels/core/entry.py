@@ -33,7 +33,7 @@ _DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I
 _STATE = types.NamedTuple(
     (
         _I1, _I1, _F2, _F2, _F2, _I1, _F2, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F3, _F1, _I2, _F1, _I1,
-        _F1, _F1, _F2, _F2, _F2, _I1, _F2, _I1, _F2,
+        _F1, _F1, _F2, _F2, _F2, _I1, _F2, _I1, _F2, _F1,
     ),
     State,
 )
@@ -81,6 +81,19 @@ BOUND_T = _i8(_ROWS, _F2, _F2, _F1, _F1, _I1, _i8, _i8, _I1)
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (distance, setup, hyper, plane, g, first, last): status of `nrmmix.kernels.core.locations.evaluate_log_K`
 ROW_T = _i8(_F3, _I1, _F1, _F2, _i8, _i8, _i8)
+# of what mixtures and density regression share, and of locations, see `nrmmix.kernels.core.locations`:
+# (data, state): status of what is made anew of all clusters
+ALL_T = _i8(_DATA, _STATE)
+# (data, state, sigma)
+GROWTH_T = _f8(_DATA, _STATE, _f8)
+# (data, state, g, sign, out): status of adding a row
+ADD_T = _i8(_DATA, _STATE, _i8, _f8, _F1)
+# (state, log_K_sum, size, probability)
+SUM_T = _f8(_STATE, _F1, _i8, _F1)
+# (state, K, g): status of weights of so many clusters
+JOIN_T = _i8(_STATE, _i8, _i8)
+# (data, state, log_K_sum, probability_over_b, size, g)
+WITHOUT_T = _f8(_DATA, _STATE, _F1, _F1, _i8, _i8)
 # (data, state, which, z): a log density at z
 SCALAR_T = _f8(_DATA, _STATE, _i8, _f8)
 # (data, state, memory, rng): status
@@ -187,6 +200,12 @@ call_transfer = _caller(TRANSFER_T)
 call_bound = _caller(BOUND_T)
 call_covariate = _caller(COVARIATE_T)
 call_row = _caller(ROW_T)
+call_all = _caller(ALL_T)
+call_growth = _caller(GROWTH_T)
+call_add = _caller(ADD_T)
+call_sum = _caller(SUM_T)
+call_join = _caller(JOIN_T)
+call_without = _caller(WITHOUT_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)
 call_step = _caller(STEP_T)

@@ -6,17 +6,54 @@ Given v, a cluster c of density regression has the weight
 
 in place of kappa(n_c, u): the terms of its sum are the posterior of the location.  `log_K_sum` holds sum_i log K(x_i, p),
 `location_probability` the normalised terms, `probability_over_b` these over tau + A.  In a mixture all are empty.
+
+Kernels that mixtures share call what is here by address, through functions of the same name as the entry points: so it is compiled once,
+and for density regression alone.
 """
 
 from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import ROW_T, STEP_T, call_covariate, call_row, entry
+from nrmmix.kernels.core.entry import (
+    ADD_T,
+    ALL_T,
+    JOIN_T,
+    ROW_T,
+    STEP_T,
+    SUM_T,
+    WITHOUT_T,
+    call_add,
+    call_all,
+    call_covariate,
+    call_join,
+    call_row,
+    call_sum,
+    call_without,
+    entry,
+)
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import draw_index, log_pos, prefetch, take_exp, top_of
-from nrmmix.kernels.core.state import COVARIATES, DONE, FACTOR, LOG_KERNEL, LOG_ROW, N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY, WIDTH
+from nrmmix.kernels.core.state import (
+    ADD_LOG_K,
+    COVARIATES,
+    DONE,
+    FACTOR,
+    JOIN,
+    LOCATION_SUM,
+    LOG_KERNEL,
+    LOG_ROW,
+    N_CLUSTERS,
+    OUT_OF_REACH,
+    REBUILD_LOG_K,
+    REFRESH_LOCATIONS,
+    SIGMA,
+    TAU,
+    TINY,
+    WIDTH,
+    WITHOUT,
+)
 
 LOST, MOST = 1e-307, 1e299  # probabilities that are smaller may be 0; sums that are larger may be infinite, or of what is below TINY
 NEGLIGIBLE = 1e-17  # a share of a sum
@@ -82,11 +119,17 @@ def log_row_lent(data, state, g, is_lent):
     return log_row(data, state, g)
 
 
+@entry(ADD_T)
+def add_log_K_entry(data, state, g, sign, out):
+    row, ratio = log_row(data, state, g)
+    add_row(out, row, sign * ratio)
+    return DONE
+
+
 @kernel
 def add_log_K(data, state, g, sign, out):
     """out += sign log K(x_g, .)"""
-    row, ratio = log_row(data, state, g)
-    add_row(out, row, sign * ratio)
+    call_add(data.setup[ADD_LOG_K], data, state, g, sign, out)
 
 
 @kernel
@@ -114,7 +157,7 @@ def prefetch_log_K(data, state, g, is_lent):
 
 @kernel
 def sum_log_K(data, state, is_lent):
-    """`log_K_sum` of all clusters, made anew."""
+    """The same, where `log_row_lent` has the rows of log K."""
     K, n = state.num[N_CLUSTERS], state.labels.shape[0]
     for k in range(K):
         for p in range(state.log_K_sum.shape[1]):
@@ -125,6 +168,18 @@ def sum_log_K(data, state, is_lent):
         if state.labels[i] >= 0:
             row, ratio = log_row_lent(data, state, data.group[i], is_lent)
             add_row(state.log_K_sum[state.labels[i]], row, ratio)
+
+
+@entry(ALL_T)
+def rebuild_log_K_entry(data, state):
+    sum_log_K(data, state, False)
+    return DONE
+
+
+@kernel
+def rebuild_log_K(data, state):
+    """`log_K_sum` of all clusters, made anew."""
+    call_all(data.setup[REBUILD_LOG_K], data, state)
 
 
 @fast
@@ -161,30 +216,41 @@ def normalise(terms, top):
     return total
 
 
-@kernel
-def log_location_sum(state, log_K_sum, size, probability):
-    """log sum_p R0(p) (tau + A_p)^-(n - sigma) prod K of a cluster of so many; `probability` (P,) becomes the terms, normalised."""
+@entry(SUM_T)
+def log_location_sum_entry(state, log_K_sum, size, probability):
     top = log_terms(log_K_sum, log_K_sum, 0.0, state.log_R0, state.log_b, size - state.hyper[SIGMA], probability)
     return top + math.log(normalise(probability, top))
 
 
 @kernel
-def weigh_locations(state, k):
-    """Refresh `location_probability` of cluster k, and `probability_over_b`."""
-    log_location_sum(state, state.log_K_sum[k], state.size[k], state.location_probability[k])
-    multiply(state.location_probability[k], state.inverse_b, state.probability_over_b[k])
+def log_location_sum(data, state, log_K_sum, size, probability):
+    """log sum_p R0(p) (tau + A_p)^-(n - sigma) prod K of a cluster of so many; `probability` (P,) becomes the terms, normalised."""
+    return call_sum(data.setup[LOCATION_SUM], state, log_K_sum, size, probability)
 
 
 @kernel
-def refresh_locations(data, state):
-    """What is kept of the locations, and of those of all clusters, after any change of v or the kernel; `log_K_sum` has to be right."""
+def weigh_locations(data, state, k):
+    """Refresh `location_probability` of cluster k, and `probability_over_b`."""
+    log_location_sum(data, state, state.log_K_sum[k], state.size[k], state.location_probability[k])
+    multiply(state.location_probability[k], state.inverse_b, state.probability_over_b[k])
+
+
+@entry(ALL_T)
+def refresh_locations_entry(data, state):
     P = state.A.shape[0]
     for p in range(P):
         state.log_R0[p] = math.log(data.R0[p])
         state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
         state.inverse_b[p] = 1.0 / max(state.hyper[TAU] + state.A[p], TINY)
     for k in range(state.num[N_CLUSTERS]):
-        weigh_locations(state, k)
+        weigh_locations(data, state, k)
+    return DONE
+
+
+@kernel
+def refresh_locations(data, state):
+    """What is kept of the locations, and of those of all clusters, after any change of v or the kernel; `log_K_sum` has to be right."""
+    call_all(data.setup[REFRESH_LOCATIONS], data, state)
 
 
 @fast
@@ -208,12 +274,10 @@ def log_all(x):
         x[k] = log_pos(max(x[k], TINY)) if x[k] > TINY else -math.inf
 
 
-@kernel
-def location_weights(out, K, probability_over_b, K_row, first, last, log_size, size):
-    """out[k] = log (n_k - sigma) sum_p location_probability_p K(x_g, p)/(tau + A_p): the prior weight of joining cluster k.
-
-    K is 0 outside first, ..., last - 1.  Numbers behind out[:K] may be overwritten.
-    """
+@entry(JOIN_T)
+def location_weights_entry(state, K, g):
+    out, probability_over_b, K_row, first, last = state.score, state.probability_over_b, state.K[g], state.band[g, 0], state.band[g, 1]
+    log_size, size = state.log_size, state.size
     for k in range(0, K - 3, 4):
         four_weighted_sums(probability_over_b, k, K_row, first, last, out)
     for k in range(K // 4 * 4, K):
@@ -221,6 +285,16 @@ def location_weights(out, K, probability_over_b, K_row, first, last, log_size, s
     log_all(out[: min((K + LANES - 1) // LANES * LANES, out.shape[0])])
     for k in range(K):
         out[k] += log_size[size[k]]
+    return DONE
+
+
+@kernel
+def location_weights(data, state, K, g):
+    """score[k] = log (n_k - sigma) sum_p location_probability_p K(x_g, p)/(tau + A_p), k < K: the prior weight of joining cluster k.
+
+    Numbers behind score[:K] may be overwritten.
+    """
+    call_join(data.setup[JOIN], state, K, g)
 
 
 @kernel
@@ -231,13 +305,8 @@ def location_weight(state, probability_over_b, size, g):
     return state.log_size[size] + (math.log(total) if total > TINY else -math.inf)
 
 
-@kernel
-def location_weight_without(data, state, log_K_sum, probability_over_b, size, g):
-    """The same of a member of group g, for its cluster without it, which has others; the sum (P,) and `probability_over_b` are with it.
-
-    With the member the location has probabilities pi_p, and h(c) / h(c - i) = (n_c - 1 - sigma) / sum_p pi_p (tau + A_p) / K(x_g, p).
-    Where a pi_p that has underflowed could have a part in that sum, the terms of h(c - i) are computed.
-    """
+@entry(WITHOUT_T)
+def location_weight_without_entry(data, state, log_K_sum, probability_over_b, size, g):
     total, whole, squares = sums_without(probability_over_b, state.inverse_b, state.K[g])
     if LOST * whole < NEGLIGIBLE * total and total < MOST and squares < MOST:
         return state.log_size[size - 1] - math.log(total)
@@ -246,6 +315,16 @@ def location_weight_without(data, state, log_K_sum, probability_over_b, size, g)
     normalise(terms, top)
     multiply(terms, state.inverse_b, terms)
     return location_weight(state, terms, size - 1, g)
+
+
+@kernel
+def location_weight_without(data, state, log_K_sum, probability_over_b, size, g):
+    """The same of a member of group g, for its cluster without it, which has others; the sum (P,) and `probability_over_b` are with it.
+
+    With the member the location has probabilities pi_p, and h(c) / h(c - i) = (n_c - 1 - sigma) / sum_p pi_p (tau + A_p) / K(x_g, p).
+    Where a pi_p that has underflowed could have a part in that sum, the terms of h(c - i) are computed.
+    """
+    return call_without(data.setup[WITHOUT], data, state, log_K_sum, probability_over_b, size, g)
 
 
 @fast

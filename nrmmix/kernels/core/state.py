@@ -61,12 +61,15 @@ FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
 SCALES = 2  # 1: widths scale the matrices of State.log_K, each with one column and degree at the end of this array
-LOG_KERNEL = 3  # entry point that evaluates log K of a density regression without SCALES
-# entry points of log densities; 0 where they are not used
+# entry points; 0 where they are not used
+LOG_KERNEL = 3  # evaluates log K of a density regression without SCALES
 SIGMA_DENSITY, MASS_DENSITY, WIDTH_DENSITY, STRETCH_DENSITY = 4, 5, 6, 7
 MEASURE = 8  # one of the following
 COMPONENTS = 9  # of a finite mixture
-COVARIATES = 10  # and following: entry point of each covariate's kernel; then where there are SCALES for each matrix the next two
+# Entry points of what several kernels do, so that it is compiled once: of all models, and of density regression alone.
+REFRESH, GROWTH = 10, 11
+SET_KERNEL, REFRESH_LOCATIONS, REBUILD_LOG_K, ADD_LOG_K, LOCATION_SUM, JOIN, WITHOUT = 12, 13, 14, 15, 16, 17, 18
+COVARIATES = 19  # and following: entry point of each covariate's kernel; then where there are SCALES for each matrix the next two
 COLUMN, OF_DEGREE = 0, 1  # the covariate whose width scales it, -1 where none does; k: it is -d^k / k times width^-k
 LOGARITHM = -1  # in place of a degree: it is -d times -log width
 # The random measure.  CRM: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
@@ -192,6 +195,7 @@ class State(NamedTuple):
     carried: np.ndarray  # (4, G) scratch of moves of many V_g at once
     four: np.ndarray  # (4 FOUR + 1,) int64 scratch of sweeps
     series: np.ndarray  # (2, ORDER) scratch of the update of v
+    log_scale: np.ndarray  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
 
 
 def drawn(rows: Rows) -> tuple[np.ndarray, ...]:

@@ -108,7 +108,7 @@ def log_density_mass(data, state, which, z):
     if data.setup[MEASURE] == CRM:
         value += K * math.log(mass)
         if with_v:
-            return value - mass * nrm.total_psi1(data, state, state.hyper[SIGMA])
+            return value - mass * nrm.total_growth(data, state, state.hyper[SIGMA])
         return value + math.lgamma(mass) - math.lgamma(mass + state.labels.shape[0])  # u integrated out
     sigma = state.hyper[SIGMA]
     if data.setup[MEASURE] == FINITE:
@@ -135,7 +135,7 @@ def update_sigma(data, state, rng):
 def update_mass(data, state, rng):
     prior = data.hyperprior[MASS]
     if prior[0] == GAMMA and data.setup[JOINT_WITH_V] == 1 and data.setup[MEASURE] == CRM:
-        rate = prior[2] + nrm.total_psi1(data, state, state.hyper[SIGMA])
+        rate = prior[2] + nrm.total_growth(data, state, state.hyper[SIGMA])
         state.hyper[MASS] = rng.standard_gamma(prior[1] + state.num[N_CLUSTERS]) / rate
     else:
         state.hyper[MASS] = draw(data, state, MASS, MASS_DENSITY, rng)

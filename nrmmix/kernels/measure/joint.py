@@ -20,7 +20,7 @@ from nrmmix.kernels.core.state import (
     TAU,
     TINY,
 )
-from nrmmix.kernels.measure.nrm import is_mixture, log_rising, mass_term, total_growth, total_psi1
+from nrmmix.kernels.measure.nrm import is_mixture, log_rising, mass_term, total_growth
 
 
 @kernel
@@ -52,4 +52,4 @@ def log_joint(data, state):
         value += log_K
     if rising:
         return value + math.log(mass) + mass_term(data, state, sigma, total_growth(data, state, sigma))
-    return value - mass * total_psi1(data, state, sigma)
+    return value - mass * total_growth(data, state, sigma)

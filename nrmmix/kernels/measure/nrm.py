@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 
+from nrmmix.kernels.core.entry import ALL_T, GROWTH_T, call_all, call_growth, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.locations import add_row, log_row
 from nrmmix.kernels.core.special import exp_any, log_pos, take_exp
@@ -25,9 +26,11 @@ from nrmmix.kernels.core.state import (
     COLUMN,
     COMPONENTS,
     COVARIATES,
+    DONE,
     FINITE,
     GAMMA,
     GIBBS_TYPE,
+    GROWTH,
     LOG_V_MAX,
     LOGARITHM,
     LOGNORMAL,
@@ -37,6 +40,7 @@ from nrmmix.kernels.core.state import (
     OF_DEGREE,
     PITMAN_YOR,
     SCALES,
+    SET_KERNEL,
     SIGMA,
     STABLE,
     TAU,
@@ -186,12 +190,17 @@ def growth_sums(data, state, base, K_row, v, c, R0):
     return weighted_sums(base, K_row, v, c, R0, state.hyper[SIGMA], state.hyper[TAU])
 
 
-@kernel
-def total_growth(data, state, sigma):
-    """T, or L where the mass is integrated out, at the current A."""
+@entry(GROWTH_T)
+def total_growth_entry(data, state, sigma):
     if is_integrated(data):
         return power_sums(state.A, state.K[0], 0.0, data.R0, data.R0, sigma, state.hyper[TAU])[1]
     return total_psi1(data, state, sigma)
+
+
+@kernel
+def total_growth(data, state, sigma):
+    """T, or L where the mass is integrated out, at the current A."""
+    return call_growth(data.setup[GROWTH], data, state, sigma)
 
 
 @inlined
@@ -288,11 +297,18 @@ def set_kernel_from_log(data, state):
         state.band[g, 0], state.band[g, 1] = first, last
 
 
-@kernel
-def set_kernel(data, state):
-    """The covariate kernel at the state's widths."""
+@entry(ALL_T)
+def set_kernel_entry(data, state):
     set_log_kernel(data, state)
     set_kernel_from_log(data, state)
+    return DONE
+
+
+@kernel
+def set_kernel(data, state):
+    """The covariate kernel at the state's widths; that of a mixture is 1."""
+    if not is_mixture(data):
+        call_all(data.setup[SET_KERNEL], data, state)
 
 
 @kernel

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+from nrmmix.kernels.core.entry import ALL_T, call_all, entry
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import (
     add_log_K,
@@ -27,7 +28,7 @@ from nrmmix.kernels.core.locations import (
     weighted_sum,
 )
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import GIBBS_TYPE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.core.state import DONE, GIBBS_TYPE, MASS, MEASURE, N_CLUSTERS, REFRESH, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.nrm import is_integrated, is_mixture, log_V_ratio, mass_of_new, total_growth
 
 PARTS = 2
@@ -54,9 +55,7 @@ def log_join_weights(data, state, K, g, own):
             n = state.size[own]
             p[own] += state.log_size[n - 1] - state.log_size[n]
     else:
-        location_weights(
-            p, K, state.probability_over_b, state.K[g], state.band[g, 0], state.band[g, 1], state.log_size, state.size
-        )
+        location_weights(data, state, K, g)
         if own >= 0:
             p[own] = location_weight_without(data, state, state.log_K_sum[own], state.probability_over_b[own], state.size[own], g)
 
@@ -87,7 +86,7 @@ def log_weight_of(data, state, size, log_K_sum):
     """Log weight of a cluster of so many, in density regression with this sum of log K (P,)."""
     if not has_locations(state):
         return log_weight_of_size(state, size)
-    return log_scale(data, state) + state.log_grown[size] + log_location_sum(state, log_K_sum, size, state.plane[2])
+    return state.log_scale[0] + state.log_grown[size] + log_location_sum(data, state, log_K_sum, size, state.plane[2])
 
 
 @kernel
@@ -98,7 +97,7 @@ def typical_log_weight(data, state):
     total = 0.0
     for p in range(state.log_b.shape[0]):
         total += data.R0[p] * state.log_b[p]
-    return log_scale(data, state) + state.hyper[SIGMA] * total
+    return state.log_scale[0] + state.hyper[SIGMA] * total
 
 
 @kernel
@@ -114,8 +113,9 @@ def log_split_weight(data, state, reach, first, second, n_first, n_second, other
     for p in range(whole.shape[0]):
         whole[p] = reach[first, p] + reach[second, p]
     return (
-        log_scale(data, state) + state.log_next[others] + sizes + log_location_sum(state, reach[first], n_first, terms)
-        + log_location_sum(state, reach[second], n_second, terms) - log_location_sum(state, whole, n_first + n_second, terms)
+        state.log_scale[0] + state.log_next[others] + sizes + log_location_sum(data, state, reach[first], n_first, terms)
+        + log_location_sum(data, state, reach[second], n_second, terms)
+        - log_location_sum(data, state, whole, n_first + n_second, terms)
     )
 
 
@@ -137,10 +137,10 @@ def extend_part(data, state, reach, part, i, sign):
 
 
 @kernel
-def weigh_part(state, reach, part, size):
+def weigh_part(data, state, reach, part, size):
     """Refresh the posterior of the location of a part of so many, before `log_part_weight`."""
     if has_locations(state):
-        log_location_sum(state, reach[part], size, reach[PARTS + part])
+        log_location_sum(data, state, reach[part], size, reach[PARTS + part])
         multiply(reach[PARTS + part], state.inverse_b, reach[PARTS + part])
 
 
@@ -155,13 +155,13 @@ def log_part_weight(data, state, reach, part, size, i, is_in):
 
 
 @kernel
-def weigh_as(state, k, log_K_sum):
+def weigh_as(data, state, k, log_K_sum):
     """Refresh what is kept of cluster k, whose members have this sum of log K (P,)."""
     weigh(state, k)
     if has_locations(state):
         for p in range(log_K_sum.shape[0]):
             state.log_K_sum[k, p] = log_K_sum[p]
-        weigh_locations(state, k)
+        weigh_locations(data, state, k)
 
 
 # ---- what is kept
@@ -179,23 +179,11 @@ def weigh_with(data, state, i, k, sign):
     weigh(state, k)
     if has_locations(state):
         add_log_K(data, state, data.group[i], sign, state.log_K_sum[k])
-        weigh_locations(state, k)
+        weigh_locations(data, state, k)
 
 
-@kernel
-def log_scale(data, state):
-    """log mass, or where the mass is integrated out what takes its place, 1 / (1 + sigma T) = exp(-sigma L)."""
-    if is_integrated(data):
-        return -state.hyper[SIGMA] * total_growth(data, state, state.hyper[SIGMA])
-    return math.log(state.hyper[MASS])
-
-
-@kernel
-def refresh_caches(data, state):
-    """Cached logarithms after any change of v, the hyperparameters or the locations.
-
-    A new cluster beside K others has the weight exp(log_new + log_next[K]).
-    """
+@entry(ALL_T)
+def refresh_caches_entry(data, state):
     G, P = state.K.shape
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     for m in range(1, state.log_size.shape[0]):
@@ -210,7 +198,8 @@ def refresh_caches(data, state):
             else:
                 new = mass_of_new(data, state.hyper[MASS], sigma, K)
                 state.log_next[K] = math.log(new) if new > 0.0 else -math.inf
-    scale = log_scale(data, state)
+    scale = math.log(state.hyper[MASS]) if not is_integrated(data) else -sigma * total_growth(data, state, sigma)
+    state.log_scale[0] = scale
     state.log_b[0] = log_pos(tau + state.A[0])
     for k in range(state.num[N_CLUSTERS]):
         weigh(state, k)
@@ -222,6 +211,17 @@ def refresh_caches(data, state):
         state.log_new[g] = math.log(weighted_sum(rate[first:last], state.K[g, first:last]))
     if has_locations(state):
         refresh_locations(data, state)
+    return DONE
+
+
+@kernel
+def refresh_caches(data, state):
+    """Cached logarithms after any change of v, the hyperparameters or the locations.
+
+    A new cluster beside K others has the weight exp(log_new + log_next[K]).  `log_scale` is log mass, or where the mass is integrated out
+    what takes its place, 1 / (1 + sigma T) = exp(-sigma L).
+    """
+    call_all(data.setup[REFRESH], data, state)
 
 
 @kernel

@@ -69,7 +69,7 @@ def enter_part(data, state, reach, part, i, size):
     """Observation i enters a part, which has so many then."""
     update_column(data, state.side, part, i, 1.0)
     extend_part(data, state, reach, part, i, 1.0)
-    weigh_part(state, reach, part, size)
+    weigh_part(data, state, reach, part, size)
 
 
 @kernel
@@ -143,7 +143,7 @@ def scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, r
             if not update_column(data, side, own, m, -1.0):
                 fill_part(data, side, own, members, part, i, j, own, -1)
             extend_part(data, state, reach, own, m, -1.0)
-            weigh_part(state, reach, own, sizes[own])
+            weigh_part(data, state, reach, own, sizes[own])
             enter_part(data, state, reach, which, m, sizes[which])
     return log_q + math.log(product)
 
@@ -158,7 +158,7 @@ def restricted_gibbs(data, state, reach, members, part, target, forced, i, j, si
         update_column(data, state.side, part[t], members[t], 1.0)
         extend_part(data, state, reach, part[t], members[t], 1.0)
     for which in range(2):
-        weigh_part(state, reach, which, sizes[which])
+        weigh_part(data, state, reach, which, sizes[which])
     for _ in range(scans):
         scan_parts(data, state, reach, members, part, target, False, i, j, sizes, rng)
     return scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, rng)
@@ -192,7 +192,7 @@ def log_split_ratio(data, state, stat, reach, first, second, n_first, n_second, 
 
 
 @kernel
-def part_clusters(state, reach, members, part, sizes, k, j):
+def part_clusters(data, state, reach, members, part, sizes, k, j):
     """The two parts become clusters: the first in the place of k, the second, which j began, a new one."""
     K = state.num[N_CLUSTERS]
     copy_column(state.side, state.stat, FIRST_PART, k)
@@ -203,12 +203,12 @@ def part_clusters(state, reach, members, part, sizes, k, j):
     for t in range(members.shape[0]):
         if part[t] == 1:
             state.labels[members[t]] = K
-    weigh_as(state, k, reach[FIRST_PART])
-    weigh_as(state, K, reach[SECOND_PART])
+    weigh_as(data, state, k, reach[FIRST_PART])
+    weigh_as(data, state, K, reach[SECOND_PART])
 
 
 @kernel
-def join_clusters(state, k, other):
+def join_clusters(data, state, k, other):
     """Both become cluster k."""
     copy_column(state.side, state.stat, WHOLE, k)
     state.size[k] += state.size[other]
@@ -216,7 +216,7 @@ def join_clusters(state, k, other):
         if state.labels[m] == other:
             state.labels[m] = k
     add_row(state.log_K_sum[k], state.log_K_sum[other], 1.0)
-    weigh_as(state, k, state.log_K_sum[k])
+    weigh_as(data, state, k, state.log_K_sum[k])
     drop_cluster(state, other)
 
 
@@ -267,9 +267,9 @@ def propose(data, state, memory, rng):
         return
     state.num[N_MOVED] += sizes[1]
     if splits:
-        part_clusters(state, reach, members, part, sizes, k_i, j)
+        part_clusters(data, state, reach, members, part, sizes, k_i, j)
     else:
-        join_clusters(state, k_i, k_j)
+        join_clusters(data, state, k_i, k_j)
 
 
 @entry(MOVE_T)

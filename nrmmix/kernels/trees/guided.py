@@ -204,7 +204,7 @@ def into_blocks(data, wide, state, guide, memory, k, count, log_q, rng):
         place = k if b == 0 else K + b - 1
         copy_column(side, state.stat, splits.BLOCKS + b, place)
         state.size[place], guide.marginal[place], guide.wide[place] = guide.size[b], guide.union[b], guide.wide_union[b]
-        weigh_as(state, place, guide.reach[REACH + b])
+        weigh_as(data, state, place, guide.reach[REACH + b])
     state.num[N_CLUSTERS] = K + blocks - 1
     for t in range(count):
         if guide.part[t] > 0:
@@ -218,7 +218,7 @@ def enter_part(data, state, guide, place, which):
     guide.size[which] += 1
     update_column(data, state.side, which, guide.tree.member[place], 1.0)
     extend_part(data, state, guide.reach, which, guide.tree.member[place], 1.0)
-    weigh_part(state, guide.reach, which, guide.size[which])
+    weigh_part(data, state, guide.reach, which, guide.size[which])
 
 
 @kernel
@@ -322,7 +322,7 @@ def by_scan(data, wide, state, guide, memory, k, count, log_q, rng):
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
         return
     state.num[N_MOVED] += guide.size[1]
-    part_clusters(state, guide.reach, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
+    part_clusters(data, state, guide.reach, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
     guide.marginal[k], guide.marginal[K] = guide.union[0], guide.union[1]
     guide.wide[k], guide.wide[K] = guide.wide_union[0], guide.wide_union[1]
 
@@ -357,7 +357,7 @@ def split(data, wide, state, guide, memory, rng):
 
 
 @kernel
-def join_chosen(state, guide, marginal, wide_marginal):
+def join_chosen(data, state, guide, marginal, wide_marginal):
     """The chosen clusters become one, the first of them; its statistics are in column WHOLE."""
     chosen = guide.chosen
     kept = 0
@@ -366,7 +366,7 @@ def join_chosen(state, guide, marginal, wide_marginal):
     for m in range(state.num[N_CLUSTERS] - 1, kept, -1):
         if chosen[m] != 0:
             state.num[N_MOVED] += state.size[m]
-            join_clusters(state, kept, m)  # the last cluster comes to m
+            join_clusters(data, state, kept, m)  # the last cluster comes to m
             last = state.num[N_CLUSTERS]
             guide.marginal[m], guide.wide[m], chosen[m] = guide.marginal[last], guide.wide[last], chosen[last]
     guide.marginal[kept], guide.wide[kept] = marginal, wide_marginal
@@ -410,7 +410,7 @@ def merge(data, wide, state, guide, memory, rng):
         return
     log_back = log_split_back(data, wide, state, guide, scan, int(memory.option[splits.SCANS]), rng)
     if exceeds(memory, MERGE, gain + log_back - log_q, log_uniform):
-        join_chosen(state, guide, marginal, wide_marginal)
+        join_chosen(data, state, guide, marginal, wide_marginal)
 
 
 @kernel
