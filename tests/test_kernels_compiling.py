@@ -5,6 +5,7 @@ import pkgutil
 import types
 from itertools import chain
 
+import llvmlite.binding
 import numba
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from support.processes import subprocess_of
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.base import Move
+from nrmmix.kernels.compiler import backend
 from nrmmix.kernels.core import entry, jit
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.pack import arrays_of
@@ -97,6 +99,52 @@ def test_a_nested_function_has_no_machine_code():
     assert set(doubled.nested.overloads) <= set(doubled.signatures)
     with pytest.raises(RuntimeError, match="no machine code of its own"):
         next(iter(doubled.nested.overloads.values())).library.get_pointer_to_function("doubled")
+
+
+@jit.kernel
+def larger(x, y):
+    return max(x, y)
+
+
+@jit.fast
+def smaller(x, y):
+    return min(max(x, y), y)
+
+
+@numba.njit
+def larger_by_numba(x, y):
+    return max(larger(x, y), max(x, y - 1.0)) + min(smaller(x, y), x)
+
+
+@compiled
+@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
+def test_functions_of_numba_have_no_machine_code_either():
+    """Nor has what they leave to functions that numba compiles harmed those."""
+    assert larger(1.0, 2.0) == 2.0 and larger(3, 2) == 3 and smaller(4.0, 3.0) == 3.0
+    libraries = [made.library for one in (larger, smaller) for made in one.nested.overloads.values()]
+    parts = {part.name: type(part) for library in libraries for part in library.parts(set()) if part.name.startswith("ol_")}
+    assert parts == {"ol_max.<locals>.impl": backend.Nested, "ol_min.<locals>.impl": backend.Nested}
+    assert larger_by_numba(1.0, 2.0) == 3.0 and larger_by_numba(5.0, 2.0) == 7.0
+    assert numba.njit(lambda x, y: max(x, y))(1.0, 2.0) == 2.0
+
+
+@compiled
+@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
+def test_files_hold_machine_code_and_names_alone(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    made = jit.callback(entry.MOVE_T, nothing_moves, _nrt=False)
+    name, kind, (code, names) = made._library.serialize_using_object_code()
+    assert kind == "object" and len(code) > 0
+    module = llvmlite.binding.parse_bitcode(names)
+    assert [one.name for one in module.functions] == []
+    assert made._wrapper_name in [one.name for one in module.global_variables]
+    assert max(len(one.name) for one in module.global_variables) < 300, "not with all types of a State, written out"
+    loaded = jit.callback(entry.MOVE_T, nothing_moves, _nrt=False)
+    assert loaded._cache_hits == 1 and loaded.address != 0
+
+
+def nothing_moves(data, state, memory, rng):
+    return layout.DONE if state.num[layout.N_CLUSTERS] >= 0 else layout.BROKEN
 
 
 @jit.kernel

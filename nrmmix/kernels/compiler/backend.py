@@ -35,6 +35,7 @@ from nrmmix.kernels.compiler.ahead import wait_for
 from nrmmix.kernels.compiler.disk import Cache, on_disk
 from nrmmix.kernels.compiler.pipeline import KernelCompiler
 
+OPTIONS: dict[str, Any] = {"nopython": True, "boundscheck": None}  # numba's own
 WITHOUT_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 UNRESOLVED = ".numba.unresolved$"  # pointers by which numba makes recursive calls
 WRAPPERS = "_ZN7cpython", "cfunc."  # begin names of what is called from outside: by Python, and by an address
@@ -53,6 +54,7 @@ def fits_numba() -> bool:
         CPUContext.create_cpython_wrapper: "self library fndesc env call_helper release_gil",
         CFunc.__init__: "self pyfunc sig locals options pipeline_class", lookup_environment: "env_name",
         Environment.from_fndesc.__func__: "cls fndesc", library._optimize_functions: "self ll_module",
+        _get_jit_decorator: "self",
         **disk.OVERRIDDEN, **structs.OVERRIDDEN, **lowering.OVERRIDDEN, **pipeline.OVERRIDDEN,
     }
     reads = {
@@ -63,6 +65,9 @@ def fits_numba() -> bool:
         library._optimize_functions: "data_layout functions _function_pass_manager run", library.add_llvm_module: "_optimize_functions",
         CPUDispatcher.compile: "_cache load_overload save_overload _compiler compile overloads",
         CFunc.compile: "_cache load_overload save_overload",
+        library.serialize_using_object_code: "_get_compiled_object _get_module_for_linking as_bitcode",
+        library._unserialize.__func__: "_set_compiled_object parse_bitcode _load_defined_symbols",
+        _OverloadFunctionTemplate._build_impl: "_get_jit_decorator _jit_options",
         **disk.RELIED_ON, **structs.RELIED_ON, **lowering.RELIED_ON, **pipeline.RELIED_ON,
     }
     codes = {function: getattr(function, "__wrapped__", function).__code__ for function in (*parameters, *reads)}
@@ -157,6 +162,7 @@ class Nested(Library):
     """A function that waits for roots.  It is never finished, for nobody calls it by an address."""
 
     _whole: Any = None
+    _is_linkable = False
 
     def _ensure_finalized(self) -> None:
         """It can be linked as it is."""
@@ -165,8 +171,13 @@ class Nested(Library):
         raise RuntimeError(f"{name} has no machine code of its own")
 
     def own_module(self) -> Any:
-        """Of this function alone."""
-        return super()._get_module_for_linking()
+        """Of this function alone: no copy, as numba would make, for it is never emitted."""
+        if not self._is_linkable:
+            for function in self._final_module.functions:
+                if not function.is_declaration and function.linkage == Linkage.external:
+                    function.linkage = "linkonce_odr"
+            self._is_linkable = True
+        return self._final_module
 
     def _get_module_for_linking(self) -> Any:
         """Of this function and all that it calls, as a function asks for it that is compiled in numba's own way."""
@@ -207,13 +218,14 @@ def as_nested(self: _OverloadFunctionTemplate) -> Callable[..., Any]:
     """The decorator for numba's own functions that a kernel calls, such as `max` and `Generator.random`: they wait for roots too."""
 
     def decorator(**options: Any) -> Callable[..., Any]:
-        return lambda function: CPUDispatcher(
-            function, {}, options | {"nopython": True, "boundscheck": None} | WITHOUT_WRAPPERS, pipeline_class=NestedCompiler
-        )
+        if options.keys() - OPTIONS.keys() - WITHOUT_WRAPPERS.keys():  # it asks for something
+            return _get_jit_decorator(self)(**options)  # type: ignore[no-any-return]
+        return lambda function: CPUDispatcher(function, {}, OPTIONS | WITHOUT_WRAPPERS, pipeline_class=NestedCompiler)
 
     return decorator
 
 
+_get_jit_decorator = _OverloadFunctionTemplate._get_jit_decorator
 pipeline.QUICK.append((_OverloadFunctionTemplate, "_get_jit_decorator", as_nested))
 
 
@@ -269,7 +281,7 @@ def cached(made: Any, function: Callable[..., Any]) -> Any:
 
 def kernel(function: Callable[..., Any], options: dict[str, Any]) -> Kernel:
     """As `numba.njit(cache=True, **options)(function)`."""
-    return cached(Kernel(function, None, {"nopython": True, "boundscheck": None} | options), function)
+    return cached(Kernel(function, None, OPTIONS | options), function)
 
 
 def callback(signature: Any, function: Callable[..., Any], options: dict[str, Any]) -> CFunc:

@@ -17,11 +17,12 @@ from hashlib import sha256
 from types import CodeType
 from typing import Any
 
-from numba.core import ir, postproc, transforms, types
+from numba.core import event, ir, postproc, transforms, types
 from numba.core.base import BaseContext
 from numba.core.compiler import Compiler, CompilerBase, Flags
 from numba.core.compiler_machinery import register_pass
 from numba.core.cpu import CPUContext
+from numba.core.funcdesc import FunctionDescriptor
 from numba.core.itanium_mangler import mangle
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering, NopythonRewrites
 from numba.core.types.functions import BaseFunction
@@ -136,11 +137,25 @@ def _if_new(refresh: Callable[[Any], None]) -> Callable[[Any], None]:
     return refresh_if_new
 
 
+UNHEARD = frozenset({"numba:llvm_lock", "numba:compiler_lock", "numba:run_pass"})  # what it only measures time by
+
+
+def _but_unheard(tell: Callable[..., None]) -> Callable[..., None]:
+    """Of what happens ten thousands of times numba tells all who began to compile and have not ended: each nested function's caller."""
+
+    def tell_others(kind: str, *args: Any, **keywords: Any) -> None:
+        if kind not in UNHEARD:
+            tell(kind, *args, **keywords)
+
+    return tell_others
+
+
 QUICK = [
     (types.NamedTuple, "__hash__", hash_of_tuple), (BaseContext, "get_abi_sizeof", size_of), (BaseContext, "mangler", short_name),
     (BaseContext, "refresh", _if_new(BaseContext.refresh)), (TypingContext, "refresh", _if_new(TypingContext.refresh)),
     (ir.Stmt, "list_vars", variables_of_statement), (ir.Expr, "list_vars", variables_of_expression),
     (postproc.PostProcessor, "run", process), (BaseFunction, "get_call_type", call_type),
+    (event, "start_event", _but_unheard(event.start_event)), (event, "end_event", _but_unheard(event.end_event)),
 ]
 
 _is_quick = False
@@ -226,12 +241,14 @@ OVERRIDDEN = {
     _get_call_type: "self context args kws", transforms.canonicalize_cfg: "blocks", postproc.VariableLifetime.__init__: "self blocks",
     Compiler.compile_extra: "self func", CompilerBase.define_pipelines: "self",
     Compiler.__init__: "self typingctx targetctx library args return_type flags locals", _hash: "self", _size: "self ty",
-    BaseContext.refresh: "self", TypingContext.refresh: "self",
+    BaseContext.refresh: "self", TypingContext.refresh: "self", BaseContext.mangler: "self name types abi_tags uid",
+    mangle: "ident argtys abi_tags uid", event.start_event: "kind data", event.end_event: "kind data exc_details",
 }
 RELIED_ON = {
     ir.Stmt.list_vars: "_rec_list_vars __dict__", ir.Expr.list_vars: "_rec_list_vars _kws",
     _run_postprocessor: "canonicalize_cfg VariableLifetime variable_lifetime block_entry_vars is_generator generator_info _insert_var_dels",
-    _hash: "key", _size: "get_abi_size target_data", CPUContext.target_data.fget: "_internal_codegen",
+    FunctionDescriptor.__init__: "mangled_name env_name argtypes", _hash: "key", _size: "get_abi_size target_data",
+    CPUContext.target_data.fget: "_internal_codegen", event.trigger_event: "start_event",
     BaseContext.install_registry: "_registries new_registrations", TypingContext.install_registry: "_registries new_registrations",
     BaseNativeLowering.run_pass: "library get_executable insert_user_function targetctx", Flags.__init__: "_values update",
 }
