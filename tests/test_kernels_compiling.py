@@ -13,9 +13,13 @@ from support.processes import subprocess_of
 
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.base import Move
+from nrmmix.kernels import chain as loop
 from nrmmix.kernels.compiler import backend
-from nrmmix.kernels.core import entry, jit
+from nrmmix.kernels.core import clusters, entry, jit, locations
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.measure import nrm, weights
+from nrmmix.kernels.moves import gibbs, split_merge
+from nrmmix.kernels.trees import guided
 from nrmmix.model.pack import arrays_of
 
 compiled = pytest.mark.skipif(not jit.JIT, reason="nothing is compiled")
@@ -268,19 +272,22 @@ def plain(value):
     return value if isinstance(value, types.FunctionType) else None
 
 
-def called(functions):
-    """Columns of `Data.block` whose entry points may be called by functions and by all that they call in `nrmmix.kernels`."""
-    found, todo, seen = set(), list(functions), set()
+def reached(functions):
+    """What functions name, and what is named by all that they call in `nrmmix.kernels`, but for calls by address."""
+    todo, seen = list(functions), set()
     while todo:
-        function = todo.pop()
-        for value in constituents(function):
+        for value in constituents(todo.pop()):
             if getattr(value, "__hash__", None) is None or value in seen:
                 continue
             seen.add(value)
-            found |= COLUMNS.get(value, set())
             if (inner := plain(value)) and inner.__module__.startswith("nrmmix.kernels"):
                 todo.append(inner)
-    return found
+    return seen
+
+
+def called(functions):
+    """Columns of `Data.block` whose entry points may be called by functions and by all that they call in `nrmmix.kernels`."""
+    return set().union(*(COLUMNS.get(value, set()) for value in reached(functions)))
 
 
 def functions_of(module):
@@ -319,6 +326,28 @@ def test_what_calls_kernels_has_their_entry_points_filled_in():
         if found - set(layout.OF_COLUMNS):
             callers[module.name] = found - set(layout.OF_COLUMNS)
     assert callers == FILLED_IN
+
+
+OF_ALL = (layout.REFRESH, layout.GROWTH)
+OF_LOCATIONS = (
+    layout.SET_KERNEL, layout.REFRESH_LOCATIONS, layout.REBUILD_LOG_K, layout.ADD_LOG_K, layout.LOCATION_SUM, layout.JOIN, layout.WITHOUT
+)
+
+
+@compiled
+def test_a_mixture_compiles_nothing_of_locations():
+    """By address, what runs of both kinds of models have in common calls what only one of them needs, and what several kernels do."""
+    mixture, _ = arrays_of(nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy()), 1)
+    regression, _ = arrays_of(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()), 1)
+    assert not mixture.setup[[*OF_LOCATIONS]].any() and (mixture.setup[[*OF_ALL]] != 0).all()
+    assert (regression.setup[[*OF_ALL, *OF_LOCATIONS]] != 0).all()
+    roots = [loop.run.py_func, loop.start.py_func, gibbs.gibbs.function, guided.global_move.function, split_merge.split_merge.function]
+    found = reached(roots)
+    assert clusters.attach in found and weights.log_join_weights in found
+    assert not found & {
+        locations.log_terms, locations.log_row, locations.sum_log_K, locations.sums_without, locations.four_weighted_sums,
+        nrm.set_log_kernel, nrm.power_sums, nrm.total_psi1,
+    }
 
 
 @compiled

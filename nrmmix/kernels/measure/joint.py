@@ -20,7 +20,7 @@ from nrmmix.kernels.core.state import (
     TAU,
     TINY,
 )
-from nrmmix.kernels.measure.nrm import is_mixture, log_rising, mass_term, total_growth
+from nrmmix.kernels.measure.nrm import is_integrated, is_mixture, log_rising, mass_term, psi1_at, total_growth
 
 
 @kernel
@@ -52,4 +52,6 @@ def log_joint(data, state):
         value += log_K
     if rising:
         return value + math.log(mass) + mass_term(data, state, sigma, total_growth(data, state, sigma))
+    if is_integrated(data):  # a mixture by a stable process, of which this is the joint with u: T at its one location
+        return value - mass * psi1_at(math.log(max(state.A[0], TINY)), sigma, 0.0, 0.0)
     return value - mass * total_growth(data, state, sigma)
