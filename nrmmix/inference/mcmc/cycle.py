@@ -189,7 +189,7 @@ def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
     ]
     verdict = [Needed.of(predictive.weights_at_rows.py_func, WEIGHTS_T), Needed.of(predictive.load_draw.py_func, LOAD_T)]
     others = [*(Needed.of(entry.function, seconds=0.8) for entry in updates)]
-    rest = [*others, *(Needed.of(entry.function, seconds=0.5) for entry in reversed(families))]
+    rest = [*others, *(Needed.of(entry.function, seconds=0.3) for entry in reversed(families))]
     return list(dict.fromkeys([*(verdict if model.is_regression else []), *chains, *rest]))
 
 
