@@ -341,6 +341,8 @@ def test_a_mixture_compiles_nothing_of_locations():
     regression, _ = arrays_of(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()), 1)
     assert not mixture.setup[[*OF_LOCATIONS]].any() and (mixture.setup[[*OF_ALL]] != 0).all()
     assert (regression.setup[[*OF_ALL, *OF_LOCATIONS]] != 0).all()
+    of_draws, _ = arrays_of(nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()), 1, moves=False)
+    assert not of_draws.setup[[*OF_LOCATIONS, layout.STRETCH_DENSITY]].any() and (of_draws.setup[[*OF_ALL]] != 0).all()
     roots = [loop.run.py_func, loop.start.py_func, gibbs.gibbs.function, guided.global_move.function, split_merge.split_merge.function]
     found = reached(roots)
     assert clusters.attach in found and weights.log_join_weights in found

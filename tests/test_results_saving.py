@@ -13,6 +13,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.common import files
+from nrmmix.kernels.core import entry
 from nrmmix.posterior.draws import Draws
 from nrmmix.results import saving
 from tests.golden import digest
@@ -89,6 +90,19 @@ def test_a_loaded_fit_is_the_fit(fits, name, tmp_path):
         pd.testing.assert_series_equal(again.log_density(rows), fit.log_density(rows), check_exact=True)
     assert str(again.summary()) == str(fit.summary())
     assert (again.seed, again.method, again.tune, again.thin, again.moved) == (fit.seed, fit.method, fit.tune, fit.thin, fit.moved)
+
+
+@pytest.mark.skipif(not entry.JIT, reason="nothing is compiled")
+def test_loading_compiles_no_entry_points(fits, tmp_path, monkeypatch):
+    """A chain that is read has moves, but runs none of them."""
+    path = fits["regression"].save(tmp_path / "fit.npz")
+    for move in fits["regression"].cycle.moves:
+        assert move.entry.address
+        monkeypatch.setattr(move.entry, "_compiled", None)
+    asked = []
+    monkeypatch.setattr(entry, "callback", lambda signature, function, **options: asked.append(function))
+    nm.load(path)
+    assert asked == []
 
 
 @pytest.mark.parametrize("name", ["mixture", "nggp", "box", "several"])

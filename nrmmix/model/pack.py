@@ -15,11 +15,12 @@ from nrmmix.model.priors.hyperpriors import hyper_row
 from nrmmix.model.specification import Specification
 
 
-def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES) -> layout.Data:
+def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, moves: bool = True) -> layout.Data:
     """What is constant during a run.  Rows and constants are copies: chains write imputed cells and shared parameters into them.
 
     `entries` are the columns of entry points that are filled in, for an address is that of a compiled function, and compiling takes time.
-    Where there are none, arrays are made for their shapes, and no kernel may be called on them.
+    Where there are none, arrays are made for their shapes, and no kernel may be called on them.  Without `moves` none may be that changes a
+    partition or what is drawn with it: states of recorded draws do without.
     """
     n, packed, grid = model.n_held, model.packed, model.grid
     if grid is None:
@@ -36,7 +37,7 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES) -> 
         distance=distance,
         R0=np.ones(1) if grid is None else grid.weights.copy(),
         hyperprior=_hyperpriors(model),
-        setup=_setup(model, len(entries) > 0),
+        setup=_setup(model, len(entries) > 0, moves),
         explicit=packed.explicit,
         shared=packed.shared,
         log_V=model.log_V,
@@ -68,7 +69,7 @@ def _hyperpriors(model: Specification) -> np.ndarray:
     return np.array(rows)
 
 
-def _setup(model: Specification, is_called: bool) -> np.ndarray:
+def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
     entries = model.covariate_entries
     scales = np.array(model.scales, np.int64).ravel()
     setup = np.zeros(layout.COVARIATES + len(entries) + len(scales), np.int64)
@@ -78,22 +79,22 @@ def _setup(model: Specification, is_called: bool) -> np.ndarray:
     setup[layout.COVARIATES : layout.COVARIATES + len(entries)] = [entry.address if is_called else 0 for entry in entries]
     setup[layout.COVARIATES + len(entries) :] = scales
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
-    conjugate = model.has_v and model.has_gamma_mass
+    located, conjugate = moves and model.is_regression, model.has_v and model.has_gamma_mass
     entry_points = {
         layout.REFRESH: (weights.refresh_caches_entry, True),
         layout.GROWTH: (nrm.total_growth_entry, True),
-        layout.SET_KERNEL: (nrm.set_kernel_entry, model.is_regression),
-        layout.REFRESH_LOCATIONS: (locations.refresh_locations_entry, model.is_regression),
-        layout.REBUILD_LOG_K: (locations.rebuild_log_K_entry, model.is_regression),
-        layout.ADD_LOG_K: (locations.add_log_K_entry, model.is_regression),
-        layout.LOCATION_SUM: (locations.log_location_sum_entry, model.is_regression),
-        layout.JOIN: (locations.location_weights_entry, model.is_regression),
-        layout.WITHOUT: (locations.location_weight_without_entry, model.is_regression),
-        layout.LOG_KERNEL: (locations.evaluate_log_K, model.is_regression and not model.scales),
-        layout.SIGMA_DENSITY: (hyper.log_density_sigma, "sigma" in model.sampled),
-        layout.MASS_DENSITY: (hyper.log_density_mass, "mass" in model.sampled and not conjugate),
-        layout.WIDTH_DENSITY: (hyper.log_density_width, any(name in model.sampled for name in model.width_names)),
-        layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, model.is_regression),
+        layout.SET_KERNEL: (nrm.set_kernel_entry, located),
+        layout.REFRESH_LOCATIONS: (locations.refresh_locations_entry, located),
+        layout.REBUILD_LOG_K: (locations.rebuild_log_K_entry, located),
+        layout.ADD_LOG_K: (locations.add_log_K_entry, located),
+        layout.LOCATION_SUM: (locations.log_location_sum_entry, located),
+        layout.JOIN: (locations.location_weights_entry, located),
+        layout.WITHOUT: (locations.location_weight_without_entry, located),
+        layout.LOG_KERNEL: (locations.evaluate_log_K, located and not model.scales),
+        layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, located),
+        layout.SIGMA_DENSITY: (hyper.log_density_sigma, moves and "sigma" in model.sampled),
+        layout.MASS_DENSITY: (hyper.log_density_mass, moves and "mass" in model.sampled and not conjugate),
+        layout.WIDTH_DENSITY: (hyper.log_density_width, moves and any(name in model.sampled for name in model.width_names)),
     }
     for place, (one, used) in entry_points.items():  # compiled only where used
         setup[place] = one.address if used and is_called else 0
@@ -153,10 +154,10 @@ def state_of(
 
 def arrays_of(
     model: Specification, n_clusters: int, n_side: int = 0, with_theta: bool = False, with_guide: bool = False,
-    entries: Collection[int] = layout.ENTRIES,
+    entries: Collection[int] = layout.ENTRIES, moves: bool = True,
 ) -> tuple[layout.Data, layout.State]:
     """Both at once."""
-    data = data_of(model, entries)
+    data = data_of(model, entries, moves)
     if with_guide and model.is_regression:
         data = guided(model, data, entries)
     return data, state_of(model, data, n_clusters, n_side, with_theta, with_guide)

@@ -20,7 +20,7 @@ from nrmmix.common import archive, files
 from nrmmix.common.seeds import give_back
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, SUMS, WHOLE, Checkpoint, Record, generator
-from nrmmix.inference.mcmc.cycle import Cycle, program
+from nrmmix.inference.mcmc.cycle import Cycle, uncalled_program
 from nrmmix.inference.mcmc.driving import REASONS
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.sampling import MOST, Run
@@ -415,7 +415,7 @@ def _checkpoint(
     _insist(model.prior.components == 0 or K <= model.prior.components, "chain's clusters")
     _insist(bool((state["v"] > 0).all() and (state["A"] >= 0).all()), "chain's v")
     _insist(bool((state["step"] > 0).all()), "chain's steps")
-    memory = program(cycle, model)
+    memory = uncalled_program(cycle, model)
     for name, field in PROGRAM.items():
         empty, state[name] = getattr(memory, field), get(spec["state"][name])
         _insist(state[name].shape == empty.shape and state[name].dtype == empty.dtype, f"chain's {name}")

@@ -150,6 +150,12 @@ def program(cycle: Cycle, model: Specification) -> layout.Program:
     )
 
 
+def uncalled_program(cycle: Cycle, model: Specification) -> layout.Program:
+    """The same without addresses, for its shapes: nothing is compiled."""
+    with listed():
+        return program(cycle, model)
+
+
 def scratch(cycle: Cycle, model: Specification) -> tuple[int, bool, bool]:
     """Columns of statistics that the moves try clusters in, whether parameters of atoms are drawn, and whether trees are guided."""
     sizes = [move.scratch_size(model) for move in cycle.moves]

@@ -81,18 +81,18 @@ BOUND_T = _i8(_ROWS, _F2, _F2, _F1, _F1, _I1, _i8, _i8, _I1)
 COVARIATE_T = _i8(_F3, _F1, _F2)
 # (distance, setup, hyper, plane, g, first, last): status of `nrmmix.kernels.core.locations.evaluate_log_K`
 ROW_T = _i8(_F3, _I1, _F1, _F2, _i8, _i8, _i8)
-# of what mixtures and density regression share, and of locations, see `nrmmix.kernels.core.locations`:
-# (data, state): status of what is made anew of all clusters
+# What several kernels call, each entry point by the function of its name in the same module:
+# (data, state): status of making anew what is kept, of all clusters or groups
 ALL_T = _i8(_DATA, _STATE)
-# (data, state, sigma)
+# (data, state, sigma): `nrmmix.kernels.measure.nrm.total_growth`
 GROWTH_T = _f8(_DATA, _STATE, _f8)
-# (data, state, g, sign, out): status of adding a row
+# of `nrmmix.kernels.core.locations`: (data, state, g, sign, out): status of `add_log_K`
 ADD_T = _i8(_DATA, _STATE, _i8, _f8, _F1)
-# (state, log_K_sum, size, probability)
+# (state, log_K_sum, size, probability): `log_location_sum`
 SUM_T = _f8(_STATE, _F1, _i8, _F1)
-# (state, K, g): status of weights of so many clusters
+# (state, K, g): status of `location_weights`
 JOIN_T = _i8(_STATE, _i8, _i8)
-# (data, state, log_K_sum, probability_over_b, size, g)
+# (data, state, log_K_sum, probability_over_b, size, g): `location_weight_without`
 WITHOUT_T = _f8(_DATA, _STATE, _F1, _F1, _i8, _i8)
 # (data, state, which, z): a log density at z
 SCALAR_T = _f8(_DATA, _STATE, _i8, _f8)

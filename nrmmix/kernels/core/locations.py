@@ -157,7 +157,7 @@ def prefetch_log_K(data, state, g, is_lent):
 
 @kernel
 def sum_log_K(data, state, is_lent):
-    """The same, where `log_row_lent` has the rows of log K."""
+    """`log_K_sum` of all clusters, made anew from the rows that `log_row_lent` has."""
     K, n = state.num[N_CLUSTERS], state.labels.shape[0]
     for k in range(K):
         for p in range(state.log_K_sum.shape[1]):
@@ -178,7 +178,7 @@ def rebuild_log_K_entry(data, state):
 
 @kernel
 def rebuild_log_K(data, state):
-    """`log_K_sum` of all clusters, made anew."""
+    """The same, no matrix being lent."""
     call_all(data.setup[REBUILD_LOG_K], data, state)
 
 

@@ -76,11 +76,14 @@ def unseen_level(n: int) -> float:
 
 
 class KernelState:
-    """Kernel arrays with room for some clusters and a new one; once they are filled, a `states.PosteriorState`."""
+    """Kernel arrays with room for some clusters and a new one; once they are filled, a `states.PosteriorState`.
 
-    def __init__(self, model: Specification, n_clusters: int):
+    Of recorded draws, where no chain starts in them.
+    """
+
+    def __init__(self, model: Specification, n_clusters: int, starts: bool = False):
         self.model = model
-        self.data, self.state = arrays_of(model, n_clusters, entries=layout.OF_COLUMNS)  # others by `provide`
+        self.data, self.state = arrays_of(model, n_clusters, entries=layout.OF_COLUMNS, moves=starts)  # others by `provide`
 
     @property
     def n_clusters(self) -> int:
@@ -239,7 +242,7 @@ class RecordedDraws:
 
 def clusters_of(model: Specification, labels: np.ndarray) -> KernelState:
     """The clusters 0, ..., K - 1 of a partition of the fitted rows; hyperparameters, on which they do not depend, are at their starts."""
-    found = KernelState(model, int(labels.max()) + 1)
+    found = KernelState(model, int(labels.max()) + 1, starts=True)
     with announced():
         start(found.data, found.state, labels)
     return found
