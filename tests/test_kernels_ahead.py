@@ -191,6 +191,37 @@ print(root._replace(types=START_T).is_ready(), one._replace(module="no_such_modu
     assert subprocess_of(script, NUMBA_CACHE_DIR=str(tmp_path)).split()[:2] == ["True", "True"]
 
 
+@compiled
+def test_what_numba_compiles_in_its_own_way_is_listed_too(tmp_path):
+    script = """
+from numba import float64
+from nrmmix.common import compiling
+from nrmmix.kernels.compiler.ahead import Needed
+from nrmmix.kernels.core import jit
+import nrmmix.api
+root, one = Needed("nrmmix.kernels.measure.nrm", "power_of_tau", (float64, float64)), Needed("nrmmix.kernels.core.covariates", "box")
+print(jit.ROOTS_ONLY, root.is_ready(), one.is_ready())
+root.compile(), one.compile()
+print(root.is_ready(), one.is_ready())
+compiling.expect(10.0)
+print(compiling._ANNOUNCER.time)
+"""
+    said = subprocess_of(script, NRMMIX_COMPILE="plain", NUMBA_CACHE_DIR=str(tmp_path)).split()
+    assert said == ["False", "False", "False", "True", "True", "about", "60", "s"]
+
+
+@pytest.mark.nightly
+@compiled
+def test_a_fit_in_numba_s_own_way_is_the_same(tmp_path):
+    script = """
+import nrmmix as nm
+fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="gibbs", draws=20, tune=20, chains=1, rng=1, progress=False)
+print(fit.draws["log_joint"].sum().hex(), fit.draws["labels"].sum())
+"""
+    said = [subprocess_of(script, NRMMIX_COMPILE=way, NUMBA_CACHE_DIR=str(tmp_path / way)) for way in ("roots", "plain")]
+    assert said[0] == said[1]
+
+
 def test_no_folder_is_no_reason_to_fail(tmp_path):
     script = """
 from nrmmix.kernels.compiler import ahead

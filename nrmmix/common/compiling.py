@@ -17,7 +17,7 @@ class _Announcer(event.Listener):
     """Says so with how long it will take, and a `caution` where there is one; the same words once in a process."""
 
     def __init__(self) -> None:
-        self.time, self.caution, self.later = FEW, "", "later runs find them on disk"
+        self.time, self.times, self.caution, self.later = FEW, 1.0, "", "later runs find them on disk"
         self.said: set[str] = set()
         self.within = False
 
@@ -34,14 +34,14 @@ class _Announcer(event.Listener):
 _ANNOUNCER = _Announcer()
 
 
-def expect_longer(reason: str) -> None:
-    """Compiling takes longer on this machine than it should, and who is told of it is told why."""
-    _ANNOUNCER.caution = f" (slowly: {reason})"
+def expect_longer(times: float, reason: str) -> None:
+    """Compiling takes so many times as long in this process as it should, and who is told of it is told why."""
+    _ANNOUNCER.times, _ANNOUNCER.caution = times, f" (slowly: {reason})"
 
 
 def expect(seconds: float) -> None:
     """Within such a block compiling takes about so long, which who is told of it is told too."""
-    _ANNOUNCER.time = text(5 * round(seconds / 5))
+    _ANNOUNCER.time = text(5 * round(_ANNOUNCER.times * seconds / 5))
 
 
 def expect_again() -> None:

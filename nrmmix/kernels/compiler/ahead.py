@@ -62,7 +62,10 @@ class Needed(NamedTuple):
             made = self.kernel()
         except (ImportError, AttributeError):
             return False
-        return made.is_ready if self.types is None else made.is_ready_for(self.types)
+        if self.types is None:
+            return bool(made.is_ready)
+        asked = getattr(made, "is_ready_for", None)  # what numba compiles in its own way cannot say what is on disk
+        return self.types in made.overloads if asked is None else asked(self.types)
 
 
 def compile_if_possible(one: Needed) -> None:
