@@ -19,8 +19,8 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
     """What is constant during a run.  Rows and constants are copies: chains write imputed cells and shared parameters into them.
 
     `entries` are the columns of entry points that are filled in, for an address is that of a compiled function, and compiling takes time.
-    Where there are none, arrays are made for their shapes, and no kernel may be called on them.  Without `moves` none may be that changes a
-    partition or what is drawn with it: states of recorded draws do without.
+    Where there are none, arrays are made for their shapes, and no kernel may be called on them.  Without `moves` none may be that changes
+    a partition or what is drawn with it: states of recorded draws do without.
     """
     n, packed, grid = model.n_held, model.packed, model.grid
     if grid is None:

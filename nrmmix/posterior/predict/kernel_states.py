@@ -78,7 +78,7 @@ def unseen_level(n: int) -> float:
 class KernelState:
     """Kernel arrays with room for some clusters and a new one; once they are filled, a `states.PosteriorState`.
 
-    Of recorded draws, where no chain starts in them.
+    With `starts` a partition can be set up in them as chains begin; recorded draws do without, and compile less.
     """
 
     def __init__(self, model: Specification, n_clusters: int, starts: bool = False):
