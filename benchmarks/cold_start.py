@@ -1,8 +1,4 @@
-"""The first fit on a machine, with nothing compiled, and the first fit of a process, with all compiled: CPU time and wall clock.
-
-Beside ours stands numba's own way, in which every nested function becomes machine code too.  `python -m benchmarks.cold_start ours` leaves
-that out.
-"""
+"""The first fit on a machine, with nothing compiled, and the first fit of a process, with all compiled: CPU time and wall clock."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from pathlib import Path
 
 CODE = """
 import os, time
-clock = lambda: (sum(os.times()[:4]), time.perf_counter())  # CPU time with that of the processes that help to compile
+clock = lambda: (sum(os.times()[:4]), time.perf_counter())
 begun = clock()
 import warnings
 import nrmmix as nm
@@ -36,32 +32,27 @@ FITS = {
 }
 
 
-def measure(fit: str, cache: str, way: str) -> list[float]:
+def measure(fit: str, cache: str) -> list[float]:
     """CPU seconds and wall clock of the import, of a first fit, and of a later one, in a fresh process."""
-    environment = {"NUMBA_CACHE_DIR": cache, "NRMMIX_COMPILE": way, "MPLBACKEND": "Agg"}
+    environment = {"NUMBA_CACHE_DIR": cache, "MPLBACKEND": "Agg"}
     out = subprocess.run(
         [sys.executable, "-c", CODE.format(fit=fit)], check=True, capture_output=True, text=True, env=os.environ | environment
     )
     return [float(number) for number in out.stdout.split()]
 
 
-def run(ways: tuple[str, ...] = ("plain", "roots")) -> None:
+def run() -> None:
     print("The first fit, 200 + 200 iterations of 4 chains: CPU s (wall)")
     for name, fit in FITS.items():
-        total = {}
-        for way in ways:
-            with tempfile.TemporaryDirectory() as cache:
-                _, _, cold, cold_wall, later, _ = measure(fit, cache, way)
-                cpu, wall, warm, warm_wall, _, _ = measure(fit, cache, way)
-                size = sum(path.stat().st_size for path in Path(cache).rglob("*") if path.is_file())
-            total[way] = cold
-            print(
-                f"  {name:18s} {'ours' if way == 'roots' else 'numba':5s} nothing compiled {cold:6.1f} ({cold_wall:6.1f})   all compiled "
-                f"{warm:5.2f} ({warm_wall:5.2f}), import {cpu:.2f} ({wall:.2f}), later fits {later:.2f}   cache {size / 2**20:.1f} MiB"
-            )
-        if len(ways) == 2:
-            print(f"  {name:18s} ratio {total['plain'] / total['roots']:.2f}")
+        with tempfile.TemporaryDirectory() as cache:
+            _, _, cold, cold_wall, later, _ = measure(fit, cache)
+            cpu, wall, warm, warm_wall, _, _ = measure(fit, cache)
+            size = sum(path.stat().st_size for path in Path(cache).rglob("*") if path.is_file())
+        print(
+            f"  {name:18s} nothing compiled {cold:6.1f} ({cold_wall:6.1f})   all compiled {warm:5.2f} ({warm_wall:5.2f}), "
+            f"import {cpu:.2f} ({wall:.2f}), later fits {later:.2f}   cache {size / 2**20:.1f} MiB"
+        )
 
 
 if __name__ == "__main__":
-    run(("roots",) if sys.argv[1:] == ["ours"] else ("plain", "roots"))
+    run()

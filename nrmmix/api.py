@@ -8,9 +8,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from nrmmix.common.compiling import expect_longer
 from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import guided
+from nrmmix.common.warnings import warn
 from nrmmix.kernels.core import jit
 from nrmmix.model.families import Family
 from nrmmix.model.priors.covariate_kernels import CovariateKernel
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from nrmmix.results.search import SearchResult
     from nrmmix.results.variational import VariationalResult
 
-if jit.JIT and not jit.ROOTS_ONLY:
-    expect_longer(6.0, "NRMMIX_COMPILE asks for it" if jit.FITS else "numba is not a version whose passes nrmmix can shorten; 0.68 is")
+if reason := jit.untested():
+    warn(reason)
 
 LOG = logging.getLogger("nrmmix")  # fits at level INFO; silent unless the caller sets up logging
 LOG.addHandler(logging.NullHandler())

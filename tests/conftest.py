@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nrmmix.kernels.compiler.ahead import Claims
-from nrmmix.kernels.core import jit
+from nrmmix.kernels.compiling import disk
 
 EXACT = Path(__file__).parent / "exact"
 
@@ -24,7 +23,7 @@ def pytest_configure():
     if os.environ.get("PYTEST_XDIST_WORKER") and os.environ.get("NUMBA_CACHE_DIR"):
         folder = Path(os.environ["NUMBA_CACHE_DIR"]) / "claims" / os.environ["PYTEST_XDIST_TESTRUNUID"]
         folder.mkdir(parents=True, exist_ok=True)
-        jit.share(Claims(folder))
+        disk.share(disk.Claims(folder))
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses

@@ -1,11 +1,16 @@
-"""How kernels are compiled: machine code of roots alone, and only what a run calls."""
+"""How kernels are compiled: by numba's public means, wrappers for roots alone, and only what a run calls."""
 
+import dis
 import importlib
+import os
 import pkgutil
+import re
+import subprocess
+import sys
 import types
 from itertools import chain
+from pathlib import Path
 
-import llvmlite.binding
 import numba
 import numpy as np
 import pytest
@@ -14,7 +19,6 @@ from support.processes import subprocess_of
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.compiler import backend
 from nrmmix.kernels.core import clusters, entry, jit, locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.measure import nrm, weights
@@ -22,6 +26,7 @@ from nrmmix.kernels.moves import gibbs, split_merge
 from nrmmix.kernels.trees import guided
 from nrmmix.model.pack import arrays_of
 
+ROOT = Path(__file__).parents[1]
 compiled = pytest.mark.skipif(not jit.JIT, reason="nothing is compiled")
 COLUMNS = {
     getattr(entry, f"call_{name}"): columns
@@ -34,7 +39,7 @@ COLUMNS = {
 }
 
 
-# ---- roots
+# ---- roots, and what they call
 
 
 @jit.kernel
@@ -42,29 +47,15 @@ def doubled(x):
     return x + x
 
 
+@jit.root
 @jit.kernel
 def one_more_than_doubled(x):
     return doubled(x) + 1.0
 
 
-@jit.kernel
-def factorial(n):
-    return 1.0 if n <= 1 else n * factorial(n - 1)
-
-
-@jit.kernel
-def two_factorials(n):
-    return factorial(n) + factorial(n + 1)
-
-
 @numba.njit
 def by_numba(x):
     return one_more_than_doubled(x) * 2.0
-
-
-@numba.njit
-def given(f, x):
-    return f(x)
 
 
 @jit.allocating
@@ -77,10 +68,23 @@ def three_more(n):
     return ones(n) + 3.0
 
 
-@compiled
-def test_numba_is_as_the_backend_knows_it():
-    """Where not, kernels are compiled in numba's own way, which takes longer: time to look at `kernels/compiler/backend.py`."""
-    assert jit.FITS
+@jit.kernel
+def by_constant(x):
+    return doubled(1) + doubled(2) + doubled(x)
+
+
+def test_the_version_of_numba_is_one_of_those_that_are_tested():
+    wanted = re.search(r"numba>=([\d.]+),<([\d.]+)", (ROOT / "setup.cfg").read_text())
+    assert jit.LOWEST == ".".join(wanted[1].split(".")[:2]) and jit.NEWEST.split(".")[1] == str(int(wanted[2].split(".")[1]) - 1)
+    assert jit.untested() == ""
+
+
+@pytest.mark.parametrize("version", ["0.60.0", "0.69.1", "1.0.0", "0.7.0"])
+def test_another_version_is_named_in_one_sentence(version, monkeypatch):
+    monkeypatch.setattr(numba, "__version__", version)
+    assert jit.untested().endswith(f"and this is numba {version}: take one of those if anything fails.")
+    monkeypatch.setattr(numba, "__version__", "0.64.2")
+    assert jit.untested() == ""
 
 
 @compiled
@@ -88,89 +92,14 @@ def test_kernels_are_called_from_everywhere():
     assert one_more_than_doubled(4.0) == 9.0
     assert doubled(4.0) == 8.0 and doubled(4) == 8  # after it was compiled for another one, and with another type
     assert by_numba(4.0) == 18.0
-    assert given(one_more_than_doubled, 1.0) == 3.0
-    assert factorial(5) == 120.0 and two_factorials(4) == 144.0
     assert three_more(2).tolist() == [4.0, 4.0] and ones(2).tolist() == [1.0, 1.0]
 
 
 @compiled
-@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
-def test_a_nested_function_has_no_machine_code():
-    one_more_than_doubled(4.0)
-    (result,) = one_more_than_doubled.overloads.values()
-    names = [function.name for function in result.library.get_defined_functions()]
-    assert not [name for name in names if "15doubled" in name or "7doubled" in name], names
-    assert set(doubled.nested.overloads) <= set(doubled.signatures)
-    with pytest.raises(RuntimeError, match="no machine code of its own"):
-        next(iter(doubled.nested.overloads.values())).library.get_pointer_to_function("doubled")
-
-
-@jit.kernel
-def larger(x, y):
-    return max(x, y)
-
-
-@jit.fast
-def smaller(x, y):
-    return min(max(x, y), y)
-
-
-@numba.njit
-def larger_by_numba(x, y):
-    return max(larger(x, y), max(x, y - 1.0)) + min(smaller(x, y), x)
-
-
-@compiled
-@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
-def test_functions_of_numba_have_no_machine_code_either():
-    """Nor has what they leave to functions that numba compiles harmed those."""
-    assert larger(1.0, 2.0) == 2.0 and larger(3, 2) == 3 and smaller(4.0, 3.0) == 3.0
-    libraries = [made.library for one in (larger, smaller) for made in one.nested.overloads.values()]
-    parts = {part.name: type(part) for library in libraries for part in library.parts(set()) if part.name.startswith("ol_")}
-    assert parts == {"ol_max.<locals>.impl": backend.Nested, "ol_min.<locals>.impl": backend.Nested}
-    assert larger_by_numba(1.0, 2.0) == 3.0 and larger_by_numba(5.0, 2.0) == 7.0
-    assert numba.njit(lambda x, y: max(x, y))(1.0, 2.0) == 2.0
-
-
-@compiled
-@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
-def test_files_hold_machine_code_and_names_alone(monkeypatch, tmp_path):
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
-    made = jit.callback(entry.MOVE_T, nothing_moves, _nrt=False)
-    name, kind, (code, names) = made._library.serialize_using_object_code()
-    assert kind == "object" and len(code) > 0
-    module = llvmlite.binding.parse_bitcode(names)
-    assert [one.name for one in module.functions] == []
-    assert made._wrapper_name in [one.name for one in module.global_variables]
-    assert max(len(one.name) for one in module.global_variables) < 300, "not with all types of a State, written out"
-    loaded = jit.callback(entry.MOVE_T, nothing_moves, _nrt=False)
-    assert loaded._cache_hits == 1 and loaded.address != 0
-
-
-def nothing_moves(data, state, memory, rng):
-    return layout.DONE if state.num[layout.N_CLUSTERS] >= 0 else layout.BROKEN
-
-
-@jit.kernel
-def sum_of_powers(x, n):
-    total = 0.0
-    for k in range(n):
-        total += x**k
-    return total
-
-
-def sum_of_five_powers(x):
-    return sum_of_powers(x, 5)
-
-
-@compiled
-@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
-def test_an_entry_point_has_its_machine_code_once(monkeypatch, tmp_path):
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # compiled here, and not loaded
-    made = jit.callback(numba.float64(numba.float64), sum_of_five_powers, _nrt=False)
-    assert made.ctypes(0.5) == 1.9375
-    names = [function.name for function in made._library.get_defined_functions() if "sum_of_five_powers" in function.name]
-    assert len(names) == 1 and names[0].startswith("cfunc."), names
+def test_a_constant_is_a_number_like_others():
+    assert by_constant(3) == 12
+    assert len([one for one in doubled.nested.signatures if one == (numba.int64,)]) == 1
+    assert not [one for one in doubled.nested.signatures if "Literal" in str(one)]
 
 
 @jit.kernel
@@ -186,26 +115,63 @@ def three_squares(x):
 
 
 @compiled
-@pytest.mark.skipif(not jit.ROOTS_ONLY, reason="numba's own way was asked for")
 def test_a_kernel_has_options_of_its_own(monkeypatch, tmp_path):
     """numba hands those of the function that calls it first on to it."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # compiled here, and not loaded
     jit.callback(numba.float64(numba.float64), three_squares, fastmath=True, forceinline=True, _nrt=False)
-    (result,) = sum_of_squares.nested.overloads.values()
-    text = str(result.library.own_module())
+    text = "".join(sum_of_squares.nested.inspect_llvm().values())
     assert "fmul double" in text and "fmul fast" not in text and "alwaysinline" not in text
 
 
+def called_by_python():
+    """Kernels by the functions that run as Python and name them."""
+    for one in pkgutil.walk_packages(nm.__path__, "nrmmix."):
+        if not one.name.endswith("__main__"):
+            for function in functions_of(importlib.import_module(one.name)):
+                yield from ((value, f"{one.name}.{function.__qualname__}") for value in named_by(function) if isinstance(value, jit.Kernel))
+
+
+def named_by(function):
+    """What a function reads by a name of its module, or by an attribute of another module; with what functions within it read."""
+    codes = [function.__code__]
+    for code in codes:
+        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        before = None
+        for step in dis.get_instructions(code):
+            if step.opname == "LOAD_GLOBAL":
+                before = function.__globals__.get(step.argval)
+                yield before
+            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and isinstance(before, types.ModuleType):
+                before = getattr(before, step.argval, None)
+                yield before
+            else:
+                before = None
+
+
+@compiled
+def test_what_python_calls_is_a_root_and_nothing_else_is():
+    found = {}
+    for value, where in called_by_python():
+        found.setdefault(value, where)
+    assert {where: value.__name__ for value, where in found.items() if not value.is_root} == {}
+    everything = {value for module in list(sys.modules.values()) for value in vars(module).values() if isinstance(value, jit.Kernel)}
+    own = {value for value in everything if value.__module__.startswith("nrmmix.") and value.is_root}
+    assert {value.__name__ for value in own - set(found)} == set(), "Python does not call these"
+
+
 KERNELS = """
-import sys
 import numba.core.event as event
 import numpy as np
 from nrmmix.kernels.core import jit
 
 @jit.kernel
 def power(x, n):
-    return 1.0 if n == 0 else x * power(x, n - 1)
+    found = 1.0
+    for _ in range(n):
+        found *= x
+    return found
 
+@jit.root
 @jit.fast
 def polynomial(coefficients, x):
     total = 0.0
@@ -213,16 +179,17 @@ def polynomial(coefficients, x):
         total += coefficients[n] * power(x, n)
     return total
 
+@jit.root
 @jit.allocating
 def ones(n):
     return np.ones(n)
 
+@jit.root
 @jit.allocating
 def three_more(n):
     return ones(n) + 3.0
 
 if __name__ == "__main__":
-    assert jit.ROOTS_ONLY == (sys.argv[1] == "roots")
     with event.install_recorder("numba:compile") as recorder:
         assert (three_more(2) == 4.0).all() and (ones(2) == 1.0).all()
         print(polynomial(np.linspace(0.1, 0.7, 9), 1.1).hex(), end=" ")
@@ -232,19 +199,57 @@ if __name__ == "__main__":
 
 @compiled
 def test_another_process_finds_all_on_disk(tmp_path):
-    """In either way, and with the same numbers."""
-    path = tmp_path / "kernels.py"
+    path = tmp_path / "own_kernels.py"
     path.write_text(KERNELS)
 
-    def result(way):
-        cache = str(tmp_path / way)
-        return subprocess_of(f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')", way,
-                             NRMMIX_COMPILE=way, NUMBA_CACHE_DIR=cache).split()
+    def result():
+        script = f"import sys, runpy; sys.path.insert(0, {str(tmp_path)!r}); runpy.run_module('own_kernels', run_name='__main__')"
+        return subprocess_of(script, NUMBA_CACHE_DIR=str(tmp_path / "cache")).split()
 
-    number, events = result("roots")
+    number, events = result()
     assert int(events) > 0
-    assert result("roots") == [number, "0"]
-    assert result("plain")[0] == number
+    assert result() == [number, "0"]
+
+
+THREADS = """
+import sys, threading
+import numba
+import nrmmix as nm
+
+def others(n):
+    for k in range(n):
+        made = numba.njit(lambda x, k=k: x + k)
+        assert made(1) == 1 + k and made(0.5) == 0.5 + k
+
+thread = threading.Thread(target=others, args=(40,))
+thread.start()
+fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="gibbs", draws=5, tune=5, chains=2, rng=1, progress=False)
+thread.join()
+print(fit.draws["log_joint"].sum().hex())
+"""
+PROCESSES = """
+import multiprocessing
+import nrmmix as nm
+
+def fitted(seed):
+    fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), method="gibbs", draws=5, tune=5, chains=2, rng=seed, progress=False)
+    return float(fit.draws["log_joint"].sum()).hex()
+
+if __name__ == "__main__":
+    print(fitted(1), end=" ")  # what is compiled, and tables of addresses, are there when the process forks
+    for way in ("fork", "spawn"):
+        with multiprocessing.get_context(way).Pool(1) as pool:
+            print(*pool.map(fitted, [1]), end=" ")
+"""
+
+
+@compiled
+def test_fits_beside_threads_that_compile_and_in_processes(tmp_path):
+    (tmp_path / "several.py").write_text(PROCESSES)  # `spawn` needs a file
+    given = {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONWARNINGS": "ignore", "PYTHONPATH": str(ROOT)}
+    alone = subprocess_of(THREADS, **given).strip()
+    done = subprocess.run([sys.executable, tmp_path / "several.py"], capture_output=True, text=True, check=True, env=os.environ | given)
+    assert done.stdout.split() == [alone] * 3
 
 
 # ---- entry points

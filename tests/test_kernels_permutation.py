@@ -41,10 +41,7 @@ class Bench:
         self.data, self.state = arrays_of(model, columns or model.n_obs + 3, *scratch(cycle, model))
         loop.start(self.data, self.state, canonical(np.asarray(labels))[0])
         whole = program(cycle, model)
-        first, last, first_whole, last_whole = whole.place[0]
-        self.memory = layout.Memory(
-            whole.option[0], whole.learnt[0], whole.tally[0], whole.floats[first:last], whole.ints[first_whole:last_whole]
-        )
+        self.memory = whole.memory[0]
         python = getattr(permutation.plan_of, "py_func", permutation.plan_of)
         self.plan = python(self.memory, model.n_obs)
         self.rng = np.random.default_rng(4)

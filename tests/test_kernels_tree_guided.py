@@ -23,7 +23,7 @@ import nrmmix as nm
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
 from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.state import ACCEPTED, TALLY, Memory
+from nrmmix.kernels.core.state import ACCEPTED, TALLY
 from nrmmix.kernels.trees import guide_tree
 from nrmmix.kernels.trees import splits as tree_splits
 from nrmmix.kernels.trees import sweep as tree_cycle
@@ -39,25 +39,16 @@ PRIORS = {
 }
 
 
-def python(function):
-    return getattr(function, "py_func", function)
-
-
-def guide_of(state, program):
-    """The scratch of a move that a program begins with; without compilation the function is its own source."""
-    memory = Memory(program.option[0], program.learnt[0], program.tally[0], program.floats, program.ints)
-    saved, tree_splits.forest_of = tree_splits.forest_of, python(tree_splits.forest_of)
-    try:
-        return python(tree_splits.guide_of)(memory, state)
-    finally:
-        tree_splits.forest_of = saved
+def guide_of(program):
+    """The scratch of a move that a program begins with."""
+    return program.memory[0].divided
 
 
 def planted(model, labels, rng=1, move=MOVES["both"], **options):
     """A state, its program and the guide after a first iteration."""
     data, state, program = started_with_move(model, move, labels, **options)
     assert chain.one_move(data, state, np.random.default_rng(rng), program, 0) == layout.DONE
-    return SimpleNamespace(data=data, state=state, program=program, guide=guide_of(state, program))
+    return SimpleNamespace(data=data, state=state, program=program, guide=guide_of(program))
 
 
 # ---- the guide tree
@@ -296,7 +287,7 @@ def test_far_observations(move, family, d, distance):
         assert chain.one_move(data, state, rng, program, 0) == layout.DONE
     assert (state.labels == state.labels[4]).sum() == 1
     assert np.isfinite(program.tally[0]).all() and np.isfinite(program.learnt[0]).all()
-    assert np.isfinite(guide_of(state, program).tree.weight[:9]).all()
+    assert np.isfinite(guide_of(program).tree.weight[:9]).all()
 
 
 @pytest.mark.parametrize("move", MOVES)

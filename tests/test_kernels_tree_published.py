@@ -18,7 +18,7 @@ from support.states import check_columns, started_with_move
 import nrmmix as nm
 from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY, Memory
+from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 from nrmmix.kernels.measure import nrm, weights
 from nrmmix.kernels.trees import published_trees
 
@@ -33,25 +33,15 @@ MOVES = {
 PRIORS = {"dp": nm.DirichletProcess(1.2), "nggp": nm.NGGP(1.5, 0.45), "nig": nm.NormalizedInverseGaussian(0.7, tau=0.5)}
 
 
-def memory_of(program):
-    return Memory(program.option[0], program.learnt[0], program.tally[0], program.floats, program.ints)
-
-
-def forest_of(data, state, program):
-    """The move's trees; without compilation the function is its own source."""
-    memory = memory_of(program)
-    trees_of, scratch_of = (getattr(f, "py_func", f) for f in (published_trees.trees_of, published_trees.scratch_of))
-    forest = getattr(published_trees.forest_of, "py_func", published_trees.forest_of)
-    saved, published_trees.forest_of = published_trees.forest_of, forest
-    try:
-        return trees_of(data, state, memory), scratch_of(data, memory)
-    finally:
-        published_trees.forest_of = saved
+def forest_of(program):
+    """The move's trees, and what else it has."""
+    scratch = program.memory[0].divided
+    return scratch.forest, scratch
 
 
 def check_trees(model, data, state, program):
     """The trees are those of the clusters, with their statistics, and the potentials of the present u, mass and sigma."""
-    forest, scratch = forest_of(data, state, program)
+    forest, scratch = forest_of(program)
     K = int(state.num[layout.N_CLUSTERS])
     assert scratch.head[published_trees.BUILT] == 1 and scratch.head[published_trees.TREES] == K
     roots = [int(v) for v in scratch.root[:K]]
@@ -99,12 +89,12 @@ def test_trees_persist():
     rng = np.random.default_rng(0)
     for _ in range(50):
         chain.one_move(data, state, rng, program, 0)
-    forest, scratch = forest_of(data, state, program)
+    forest, scratch = forest_of(program)
     assert published_trees.fits(state, forest, scratch)
     before = [shape_of(forest, v) for v in scratch.root[: state.num[layout.N_CLUSTERS]]]
     anew = started_with_move(model, nm.PublishedTreeGuided(1, moves="global"), state.labels.copy())
     chain.one_move(*anew[:2], rng, anew[2], 0)
-    other_forest, other_grove = forest_of(*anew)
+    other_forest, other_grove = forest_of(anew[2])
     assert before != [shape_of(other_forest, v) for v in other_grove.root[: anew[1].num[layout.N_CLUSTERS]]]
     chain.start(data, state, (np.arange(30) % 3).astype(np.int64))
     assert not published_trees.fits(state, forest, scratch)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import pickle
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,27 +17,30 @@ from typing import TYPE_CHECKING, Any
 from numba.core import event
 
 from nrmmix.cli.output import say
-from nrmmix.common.compiling import announced, expect
+from nrmmix.common.compiling import announced
 from nrmmix.common.machine import available_cores
 from nrmmix.common.progress import Progress
-from nrmmix.kernels.compiler.ahead import GAIN, PAUSE, Claims, before_first, end, helpers_of, processes_for
-from nrmmix.kernels.core.jit import ROOTS_ONLY, is_kept, share, unsaved
+from nrmmix.kernels.compiling import disk
+from nrmmix.kernels.compiling.disk import PAUSE, Claims
 
 if TYPE_CHECKING:
     from nrmmix.results.mcmc import MCMCResult
 
+PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MOST
+MOST = 4  # each types again what kernels share, so that more gain little
+GAIN = 0.7  # of a further process, for it starts later and types again what kernels share
 SHORT: dict[str, Any] = {"draws": 5, "tune": 5, "chains": 1, "rng": 1, "progress": False}
 
 
 def warmup(_options: argparse.Namespace) -> int:
     """Short fits that between them call nearly all that is compiled; each process takes those that no other has taken."""
     started = time.perf_counter()
-    if not is_kept():
+    if not disk.is_kept():
         raise OSError("no folder for what is compiled can be written; NUMBA_CACHE_DIR can name one.")
     with TemporaryDirectory(prefix="nrmmix-", ignore_cleanup_errors=True) as folder, Progress(None) as line:
-        helpers = helpers_of(__name__, processes_for(available_cores()) - 1 if ROOTS_ONLY else 0, (folder, os.getpid()))
+        helpers = _helpers(processes_for(available_cores()) - 1, (folder, os.getpid()))
         claims = Claims(folder)
-        before = share(claims)
+        before = disk.share(claims)
 
         def left() -> float:
             return sum(seconds for job, seconds in JOBS.items() if not claims.is_finished(_claim(job)))
@@ -44,8 +49,7 @@ def warmup(_options: argparse.Namespace) -> int:
             line.update("compiling", 1 - left() / sum(JOBS.values()))
 
         try:
-            begin = before_first(lambda: expect(left() / (1 + GAIN * len(helpers))))
-            with begin, announced(), event.install_listener("numba:compile", _Ended(show)):
+            with announced(lambda: left() / (1 + GAIN * len(helpers))), event.install_listener("numba:compile", _Ended(show)):
                 _work(claims)
                 while any(helper.poll() is None for helper in helpers):
                     time.sleep(PAUSE)
@@ -54,12 +58,39 @@ def warmup(_options: argparse.Namespace) -> int:
                         job()
             show()
         finally:
-            share(before)
-            end(helpers)
-    for reason in unsaved()[:1]:
+            disk.share(before)
+            for helper in helpers:
+                helper.terminate()
+            for helper in helpers:
+                helper.wait()
+    for reason in disk.unsaved[:1]:
         raise OSError(f"what was compiled cannot be kept: {reason.strerror or reason}") from reason
     say(f"compiled in {time.perf_counter() - started:.0f} s")
     return 0
+
+
+def processes_for(cores: int) -> int:
+    """How many compile at once, this one among them."""
+    asked = os.environ.get(PROCESSES, "")
+    return max(int(asked) if asked.isdigit() else min(cores, MOST), 1) if sys.executable else 1
+
+
+def _helpers(many: int, told: Any) -> list[subprocess.Popen[bytes]]:
+    """So many processes, or as many as can be had, that run `help_out` and read what they are told."""
+    root = str(Path(__file__).parents[2])
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
+    command = [sys.executable, "-P", "-c", f"from {__name__} import help_out; help_out()"]
+    made = []
+    try:
+        for _ in range(many):
+            made.append(subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
+            ))
+            with made[-1].stdin as to:  # type: ignore[union-attr]
+                pickle.dump(told, to)
+    except OSError:  # no memory, no processes; or the last one has ended
+        pass
+    return made
 
 
 class _Ended(event.Listener):
@@ -77,9 +108,10 @@ class _Ended(event.Listener):
 
 def help_out() -> None:
     """What another process does for this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the process that it helps
     folder, parent = pickle.load(sys.stdin.buffer)
     claims = Claims(folder)
-    share(claims)
+    disk.share(claims)
     _work(claims, lambda: os.getppid() == parent)
 
 
@@ -91,8 +123,8 @@ def _work(claims: Claims, goes_on: Callable[[], bool] = lambda: True) -> None:
             claims.finish(_claim(job))
 
 
-def _claim(job: Callable[[], None]) -> tuple[str, str]:
-    return __name__, job.__name__
+def _claim(job: Callable[[], None]) -> str:
+    return f"{__name__}.{job.__name__}"
 
 
 def _fit(model: Any, method: str = "auto", **options: Any) -> MCMCResult:

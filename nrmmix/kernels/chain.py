@@ -6,7 +6,7 @@ import math
 
 from nrmmix.kernels.core.clusters import attach, empty_column, open_cluster, rebuild, score_columns_and_new
 from nrmmix.kernels.core.entry import call_covariate, call_move, call_step
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.locations import rebuild_log_K
 from nrmmix.kernels.core.state import (
     BY_WORK,
@@ -19,7 +19,6 @@ from nrmmix.kernels.core.state import (
     SCORED,
     TUNING,
     WIDTH,
-    Memory,
 )
 from nrmmix.kernels.measure.joint import log_joint
 from nrmmix.kernels.measure.nrm import recompute_A, recorded_sigma, set_kernel
@@ -53,6 +52,7 @@ def fill_log_prior_predictive(data, state):
         data.log_prior_predictive[i] = state.score[0]
 
 
+@root
 @kernel
 def start(data, state, labels):
     """Fill an empty state: kernel, A, and clusters with labels 0..K-1; -1 leaves an observation unassigned."""
@@ -70,6 +70,7 @@ def start(data, state, labels):
             attach(data, state, i, labels[i])
 
 
+@root
 @kernel
 def resume(data, state, log_K_sum):
     """What follows from labels, statistics, v and hyperparameters; and from the sums of log K (K, P), which are made anew where K = 0."""
@@ -123,16 +124,13 @@ def record(data, state, t, labels, location, A, scalars, explicit, shared, imput
 @kernel
 def one_move(data, state, rng, program, j):
     """One call of move j."""
-    first, last, first_int, last_int = program.place[j]
-    memory = Memory(
-        program.option[j], program.learnt[j], program.tally[j], program.floats[first:last], program.ints[first_int:last_int]
-    )
     before = state.num[N_SCORED]
-    status = call_move(program.address[j], data, state, memory, rng)
+    status = call_move(program.address[j], data, state, program.memory[j], rng)
     program.work[j, SCORED] += state.num[N_SCORED] - before
     return status
 
 
+@root
 @kernel
 def update_rest(data, state, updates, rng):
     """One update of u and the hyperparameters given the partition."""
@@ -161,6 +159,7 @@ def adapt(program, iteration):
         work[CALLS] = max(1.0, min(MOST_CALLS, math.floor(most / max(work[EACH], 1.0))))
 
 
+@root
 @kernel
 def run(data, state, rng, program, updates, tune, thin, labels, location, A, scalars, explicit, shared, imputed, control):
     """Moves on the partition, then updates of all else, again and again.
@@ -195,6 +194,7 @@ def run(data, state, rng, program, updates, tune, thin, labels, location, A, sca
     return 0
 
 
+@root
 @kernel
 def covariate_matrix(address, distance, width, out):
     call_covariate(address, distance, width, out)

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nrmmix.kernels.core.jit import allocating, fast, kernel
+from nrmmix.kernels.core.jit import allocating, fast, kernel, root
 
 # ---- partitions side by side
 
 
+@root
 @kernel
 def renumber(labels, number, n_clusters):
     """Number the labels of every row by first appearance, in place.  `number` holds -1 for every label, before and after."""
@@ -53,6 +54,7 @@ def overlaps(order, end, labels, n_clusters, gain, count, out):
         out[t] = total
 
 
+@root
 @kernel
 def overlaps_of_rows(order, end, K, labels, n_clusters, gain, count, out):
     """out[c] = overlaps of row c of other partitions, grouped as `group_members` does, K[c] clusters each."""
@@ -60,6 +62,7 @@ def overlaps_of_rows(order, end, K, labels, n_clusters, gain, count, out):
         overlaps(order[c], end[c, 1 : K[c] + 1], labels, n_clusters, gain, count, out[c])
 
 
+@root
 @kernel
 def group_members(labels, order, end):
     """order[t, end[t, k]:end[t, k + 1]] are the members of cluster k of row t, ascending.  `end` holds zeros."""
@@ -77,6 +80,7 @@ def group_members(labels, order, end):
         end[t, 0] = 0
 
 
+@root
 @kernel
 def coclustering(labels, order, end, first, last, out):
     """Share of the rows in which i and j <= i have the same label, for observations i in first..last-1.  `out` holds zeros."""
@@ -96,6 +100,7 @@ def coclustering(labels, order, end, first, last, out):
                 out[i, j] = np.float32(out[i, j] / T)
 
 
+@root
 @kernel
 def mirror(out):
     """out[j, i] = out[i, j] for j < i, by tiles, whose columns stay in the cache."""
@@ -130,6 +135,7 @@ class Table(NamedTuple):
     total: float  # of the weights
 
 
+@root
 @kernel
 def empty(table):
     """No observation is in any cluster."""
@@ -212,6 +218,7 @@ def score_clusters(table, i, m):
         table.score[a] = table.total * table.gain[table.size[a] - 1] - 2.0 * shared
 
 
+@root
 @kernel
 def sweep(table, order, begin, limit, least, report):
     """Move the observations order[begin:] in turn to the cluster of least expected loss, if that saves more than `least`.
@@ -243,6 +250,7 @@ def sweep(table, order, begin, limit, least, report):
     return order.shape[0]
 
 
+@root
 @kernel
 def withdraw_all(table, members):
     """Take observations out of their clusters; the sum of what putting each back would add."""
@@ -252,6 +260,7 @@ def withdraw_all(table, members):
     return total
 
 
+@root
 @kernel
 def join(table, members):
     """Make observations that are in no cluster a cluster."""
@@ -362,6 +371,7 @@ class Search:
 # ---- draws that come from a file
 
 
+@root
 @allocating
 def numbered_by_appearance(labels):
     """(draws,): number of clusters of each row of labels (draws, n), 0 where they are not numbered 0, 1, ... by first appearance."""
@@ -380,6 +390,7 @@ def numbered_by_appearance(labels):
     return out
 
 
+@root
 @allocating
 def one_location_each(labels, locations):
     """Whether all members of a cluster have its location."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from nrmmix.kernels.core.clusters import empty_column, open_cluster, score_columns_and_new, update_column
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
 from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms, room_for_atoms
 from nrmmix.kernels.measure.prediction import mixture_weights, octets, regression_weights
@@ -15,6 +15,7 @@ from nrmmix.kernels.measure.weights import set_A
 MAX_THETA = 4e6  # numbers in the parameters of the unseen atoms
 
 
+@root
 @kernel
 def load_draw(data, state, labels, location, A, hyper):
     """Make `state` that of a recorded draw, without what is known of groups; its columns must have room for one cluster more."""
@@ -47,6 +48,7 @@ def predictive_weights(data, state, K_rows):
     return out
 
 
+@root
 @kernel
 def weights_at_rows(data, state, K_rows, scratch, out):
     for r in range(K_rows.shape[0]):
@@ -60,6 +62,7 @@ def predictive_scores(points, state):
     return out
 
 
+@root
 @kernel
 def fill_scores(points, state, out):
     for j in range(out.shape[0]):
@@ -74,6 +77,7 @@ def means(points, which, values, columns, n_mean):
     return out
 
 
+@root
 @kernel
 def fill_means(points, which, values, out):
     for i in range(out.shape[0]):
@@ -109,6 +113,7 @@ def draw_components_of(data, state, n_theta, which, rng):
     return theta
 
 
+@root
 @kernel
 def fill_components(data, state, theta, which, rng):
     for m in range(which.shape[0]):
@@ -136,6 +141,7 @@ def component_densities(points, theta, n_work):
     return out
 
 
+@root
 @kernel
 def fill_densities(points, theta, work, out):
     for j in range(out.shape[0]):

@@ -10,7 +10,8 @@ from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.slicing import STEP
 from nrmmix.kernels.measure import auxiliary, hyper, nrm, weights
-from nrmmix.model.guide import guided, size_of
+from nrmmix.kernels.moves import algorithm8, imputation
+from nrmmix.model.guide import size_of, with_views
 from nrmmix.model.priors.hyperpriors import hyper_row
 from nrmmix.model.specification import Specification
 
@@ -28,8 +29,10 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
     else:
         group, distance = grid.group, grid.distance
     G = distance.shape[1]
+    rows = packed.own_rows()
     return layout.Data(
-        rows=packed.own_rows(),
+        rows=rows,
+        complete=rows._replace(missing=rows.missing[:0]),
         block=_block_table(model, entries),
         log_prior_predictive=np.zeros(n),
         group=group,
@@ -41,8 +44,6 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
         explicit=packed.explicit,
         shared=packed.shared,
         log_V=model.log_V,
-        guide=np.zeros((0, 0, layout.BLOCK), np.int64),
-        log_guide=np.zeros(0),
     )
 
 
@@ -51,7 +52,7 @@ def _block_table(model: Specification, entries: Collection[int]) -> np.ndarray:
     packed = model.packed
     block = np.zeros((len(packed.table), layout.BLOCK), np.int64)
     block[:, : layout.EMPTY] = packed.table
-    provide(model, block, entries)
+    provide(model, block, [one for one in entries if one != layout.SCORE_GAPS or packed.rows.missing.size])
     return block
 
 
@@ -90,6 +91,8 @@ def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
         layout.LOCATION_SUM: (locations.log_location_sum_entry, located),
         layout.JOIN: (locations.location_weights_entry, located),
         layout.WITHOUT: (locations.location_weight_without_entry, located),
+        layout.ALGORITHM8: (algorithm8.algorithm8_one, moves and len(model.packed.explicit) > 0),
+        layout.REDRAW_CELLS: (imputation.redraw_missing_cells, moves and model.packed.rows.missing.size > 0),
         layout.LOG_KERNEL: (locations.evaluate_log_K, located and not model.scales),
         layout.STRETCH_DENSITY: (auxiliary.log_density_stretch, located),
         layout.SIGMA_DENSITY: (hyper.log_density_sigma, moves and "sigma" in model.sampled),
@@ -158,6 +161,6 @@ def arrays_of(
 ) -> tuple[layout.Data, layout.State]:
     """Both at once."""
     data = data_of(model, entries, moves)
-    if with_guide and model.is_regression:
-        data = guided(model, data, entries)
+    if with_guide:
+        data = with_views(model, data, entries)
     return data, state_of(model, data, n_clusters, n_side, with_theta, with_guide)

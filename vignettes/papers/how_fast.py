@@ -163,8 +163,8 @@ seconds[seconds["part"] == "sampling"].rename(columns=shown).drop(columns="part"
 seconds[seconds["part"] == "after"].rename(columns=shown).drop(columns="part").map("{:.2f}".format)
 
 # %% [markdown]
-# Whole processes, with all code compiled and then with none (one process; by default helpers compile in parallel, one for each core and at
-# most four). `nrmmix warmup` compiles everything beforehand, for all users of a machine if whoever installs calls it.
+# Whole processes, with all code compiled and then with none. `nrmmix warmup` compiles everything beforehand, in several processes, for all
+# users of a machine if whoever installs calls it.
 
 # %%
 seconds[seconds["part"].isin(["start", "cold"])].rename(columns=shown).assign(part=lambda table: table["part"].replace({"start": "compiled", "cold": "nothing compiled"})).round(2)

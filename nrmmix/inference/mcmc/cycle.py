@@ -14,10 +14,9 @@ from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.inference.method import Method
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import predictive
-from nrmmix.kernels.compiler.ahead import Needed
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.entry import ENTER_T, LOAD_T, RUN_T, START_T, WEIGHTS_T, listed
+from nrmmix.kernels.core.entry import listed
 from nrmmix.kernels.measure import auxiliary, hyper
 from nrmmix.kernels.moves import algorithm8, gibbs
 from nrmmix.model.pack import data_of
@@ -134,19 +133,21 @@ def program(cycle: Cycle, model: Specification) -> layout.Program:
     """The moves with memories of their own, for one chain."""
     moves = cycle.moves
     sizes = [move.scratch_size(model) for move in moves]
-    place = np.zeros((len(moves), 4), np.int64)
-    place[:, 1], place[:, 3] = np.cumsum([size.floats for size in sizes]), np.cumsum([size.ints for size in sizes])
-    place[1:, 0], place[1:, 2] = place[:-1, 1], place[:-1, 3]
     option = np.zeros((len(moves), layout.OPTIONS))
     for row, move in zip(option, moves, strict=True):
         values = move.options(model)
         row[: len(values)] = values
     work = np.zeros((len(moves), layout.WORK))
     work[:, layout.CALLS], work[:, layout.BY_WORK] = 1.0, float(cycle.share == "work")
+    learnt, tally = np.zeros((len(moves), layout.LEARNT)), np.zeros((len(moves), layout.KINDS * layout.TALLY))
+    floats, ints = np.zeros(sum(size.floats for size in sizes)), np.zeros(sum(size.ints for size in sizes), np.int64)
+    own_floats = np.split(floats, np.cumsum([size.floats for size in sizes])[:-1])
+    own_ints = np.split(ints, np.cumsum([size.ints for size in sizes])[:-1])
+    divided = [move.divided(model, *own) for move, *own in zip(moves, own_floats, own_ints, strict=True)]
+    each = zip(option, learnt, tally, own_floats, own_ints, [move.parts(model) for move in moves], divided, strict=True)
     return layout.Program(
-        address=np.array([move.entry.address for move in moves], np.int64), place=place, option=option,
-        learnt=np.zeros((len(moves), layout.LEARNT)), tally=np.zeros((len(moves), layout.KINDS * layout.TALLY)), work=work,
-        floats=np.zeros(int(place[-1, 1])), ints=np.zeros(int(place[-1, 3]), np.int64),
+        address=np.array([move.entry.address for move in moves], np.int64), option=option, learnt=learnt, tally=tally, work=work,
+        floats=floats, ints=ints, memory=tuple(layout.Memory(*one) for one in each),
     )
 
 
@@ -177,11 +178,10 @@ def _calls(move: Move) -> tuple[int, ...]:
     return layout.ENTRIES
 
 
-def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
-    """All that chains of the model, and verdicts on their curves, call.
+def seconds_to_compile(cycle: Cycle, model: Specification) -> float:
+    """About how long it takes to compile what chains of the model, and verdicts on their curves, call, and what is not on disk.
 
-    In the order in which others should compile it: what takes longest, or is needed last, first.  Seconds are those of a machine on which a
-    first Gibbs fit takes 9 in one process.
+    On a machine on which a first Gibbs fit takes 17.
     """
     with listed() as families:
         data_of(model, entries_of(cycle))
@@ -189,14 +189,11 @@ def kernels_of(cycle: Cycle, model: Specification) -> list[Needed]:
         program(cycle, model)
     with listed() as updates:
         update_addresses(model)
-    chains = [
-        *(Needed.of(entry.function, seconds=2.5) for entry in [*moves, gibbs.gibbs]), Needed.of(loop.run.py_func, RUN_T, 2.0),
-        Needed.of(gibbs.enter.py_func, ENTER_T, 0.5), Needed.of(loop.start.py_func, START_T, 2.0),
-    ]
-    verdict = [Needed.of(predictive.weights_at_rows.py_func, WEIGHTS_T), Needed.of(predictive.load_draw.py_func, LOAD_T)]
-    others = [*(Needed.of(entry.function, seconds=0.8) for entry in updates)]
-    rest = [*others, *(Needed.of(entry.function, seconds=0.3) for entry in reversed(families))]
-    return list(dict.fromkeys([*(verdict if model.is_regression else []), *chains, *rest]))
+    needed = dict.fromkeys([gibbs.gibbs, *moves], 3.5) | {loop.run: 3.5, gibbs.enter: 0.3, loop.start: 1.0}
+    needed |= dict.fromkeys(updates, 1.5) | dict.fromkeys(families, 0.5)
+    if model.is_regression:
+        needed |= {predictive.weights_at_rows: 1.0, predictive.load_draw: 0.5}
+    return sum(seconds for one, seconds in needed.items() if not one.is_ready)
 
 
 def update_addresses(model: Specification) -> np.ndarray:

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from nrmmix.common.compiling import announced, expect, expect_again, say_not_kept
+from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import Stop, stoppable
-from nrmmix.common.machine import available_cores
 from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import give_back, lent, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, compiled, new_chain, resumed_chain
-from nrmmix.inference.mcmc.cycle import Cycle, kernels_of
+from nrmmix.inference.mcmc.cycle import Cycle, seconds_to_compile
 from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
@@ -28,9 +27,7 @@ from nrmmix.inference.mcmc.start import initial_labels
 from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.compiler.ahead import helped
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.core.jit import is_kept, unsaved
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws
@@ -270,15 +267,9 @@ def _until_content(course: _Course, driver: Driver, began: float, limit: float) 
 
 @contextmanager
 def _compiling(model: Specification, cycle: Cycle) -> Iterator[None]:
-    """Within the block kernels may be compiled: that is said, and processes on other cores help."""
-    cores = available_cores()
-    if not is_kept():
-        cores = 1  # what another process compiles would not be found
-        expect_again()
-    with helped(partial(kernels_of, cycle, model), cores, expect), announced():
+    """Within the block kernels may be compiled, and that is said."""
+    with announced(partial(seconds_to_compile, cycle, model)):
         yield
-    for reason in unsaved()[:1]:
-        say_not_kept(reason)
 
 
 def _check(model: Specification, runs: list[Chain], at_end: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nrmmix.common.compiling import announced, expect
+from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
@@ -19,11 +19,10 @@ from nrmmix.inference.mcmc.start import check_rows
 from nrmmix.inference.search.grower import TreeGrower
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.tree import Tree
-from nrmmix.kernels.compiler.ahead import before_first
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.specification import Specification
 
-COMPILING = 6.0  # seconds that kernels of trees take, about
+COMPILING = 12.0  # seconds that kernels of trees take, about
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
     limit = seconds("time_limit", time_limit)
     seeds = seed_sequence(rng)
     random = lent(seeds.spawn(1)[0])
-    with before_first(lambda: expect(COMPILING)), announced(), interrupts_delayed():
+    with announced(lambda: COMPILING), interrupts_delayed():
         grower, updates = TreeGrower(model), update_addresses(model)
         check_rows(model, grower.data)
         grower.compile(updates)

@@ -17,7 +17,7 @@ from nrmmix.kernels.core.entry import (
     call_transfer,
     call_update,
 )
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.locations import rebuild_log_K, weigh_locations
 from nrmmix.kernels.core.state import (
     AFFINITY,
@@ -39,6 +39,7 @@ from nrmmix.kernels.core.state import (
 from nrmmix.kernels.measure.weights import has_locations, weigh_with
 
 
+@root
 @kernel
 def empty_column(data, stat, k):
     for b in range(data.block.shape[0]):

@@ -17,28 +17,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nrmmix.kernels.compiler.ahead import wait_for
-from nrmmix.kernels.compiler.structs import as_entries_take, given_to_entry
-from nrmmix.kernels.core.jit import FAST, JIT, callback, on_disk
+from nrmmix.kernels.compiling import disk
+from nrmmix.kernels.core.jit import FAST, JIT, callback
 from nrmmix.kernels.core.state import Data, Memory, Program, Rows, State
 
 _f8, _i8 = types.float64, types.int64
 _F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))
-_I1, _I2, _I3 = (types.Array(_i8, d, "C") for d in (1, 2, 3))
+_I1 = types.Array(_i8, 1, "C")
 _RNG = numba.typeof(np.random.default_rng(0))
-_U2 = types.Array(types.uint8, 2, "C")
 _S2 = types.Array(types.int32, 2, "C")
-_ROWS = types.NamedTuple((_F2, _U2, _I1, _I1, _F1, _F1), Rows)
-_DATA = types.NamedTuple((_ROWS, _I2, _F1, _I1, _F1, _F3, _F1, _F2, _I1, _I1, _I1, _F2, _I3, _F1), Data)
-_STATE = types.NamedTuple(
-    (
-        _I1, _I1, _F2, _F2, _F2, _I1, _F2, _F2, _F2, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F1, _F2, _F3, _F1, _I2, _F1, _I1,
-        _F1, _F1, _F2, _F2, _F2, _I1, _F2, _I1, _F2, _F1,
-    ),
-    State,
-)
-_MEMORY = types.NamedTuple((_F1, _F1, _F1, _F1, _I1), Memory)
-_PROGRAM = types.NamedTuple((_I1, _I2, _F2, _F2, _F2, _F2, _F1, _I1), Program)
+_ROWS, _DATA, _STATE, _MEMORY, _PROGRAM = Rows.type, Data.type, State.type, Memory.type, Program.type
 
 # (rows, stat, block, k): make column k the statistics of no observation; parameters held in it stay
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
@@ -96,10 +84,14 @@ JOIN_T = _i8(_STATE, _i8, _i8)
 WITHOUT_T = _f8(_DATA, _STATE, _F1, _F1, _i8, _i8)
 # (data, state, which, z): a log density at z
 SCALAR_T = _f8(_DATA, _STATE, _i8, _f8)
+# (data, state, i, k, rng): status of a redraw of row i, which is in cluster k or shares it
+ONE_T = _i8(_DATA, _STATE, _i8, _i8, _RNG)
 # (data, state, memory, rng): status
 MOVE_T = _i8(_DATA, _STATE, _MEMORY, _RNG)
 # (data, state, rng): status of an update of all else than the partition
 STEP_T = _i8(_DATA, _STATE, _RNG)
+
+CALLED_SELDOM = (ALL_T, ONE_T, MOVE_T, STEP_T)
 
 # What Python calls kernels of a chain with, so that they can be compiled ahead: `chain.start`, `chain.run`, `gibbs.enter`;
 START_T = (_DATA, _STATE, _I1)
@@ -133,8 +125,8 @@ class Entry:
             if _listed is not None:
                 _listed.append(self)
                 return 0
-            wait_for(self.function)
-            options: dict[str, Any] = {"forceinline": True, "_nrt": False}
+            # into what its address leads to, so that a call by address is one call; twice the machine code, and so not of long ones
+            options: dict[str, Any] = {"forceinline": self.signature not in CALLED_SELDOM, "_nrt": False}
             if self.fast:
                 options["fastmath"] = set(FAST)
             self._compiled = callback(self.signature, self.function, **options)
@@ -143,7 +135,7 @@ class Entry:
     @property
     def is_ready(self) -> bool:
         """Whether it is compiled, or on disk."""
-        return self._compiled is not None or on_disk(self.function, self.signature)
+        return self._compiled is not None or disk.is_ready(self.function)
 
 
 _listed: list[Entry] | None = None
@@ -173,10 +165,9 @@ def _caller(wanted: Any) -> Any:
     @intrinsic
     def call(typingctx, address, *args):
         def codegen(context, builder, signature, values):
-            function = ir.FunctionType(context.get_value_type(wanted.return_type), [as_entries_take(context, t) for t in wanted.args])
+            function = ir.FunctionType(context.get_value_type(wanted.return_type), [context.get_value_type(t) for t in wanted.args])
             pointer = builder.inttoptr(values[0], function.as_pointer())
-            given = cgutils.unpack_tuple(builder, values[1])
-            return builder.call(pointer, [given_to_entry(context, builder, *one) for one in zip(wanted.args, given, strict=True)])
+            return builder.call(pointer, cgutils.unpack_tuple(builder, values[1]))
 
         return wanted.return_type(types.int64, types.StarArgTuple(wanted.args)), codegen
 
@@ -209,3 +200,4 @@ call_without = _caller(WITHOUT_T)
 call_scalar = _caller(SCALAR_T)
 call_move = _caller(MOVE_T)
 call_step = _caller(STEP_T)
+call_one = _caller(ONE_T)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.jit import fast, inlined, kernel, root
 from nrmmix.kernels.core.special import asinh_any, between_nodes
 
 CLOSE, MOST_STEPS = 1e-9, 80  # of a probability; a bracket is halved at least every other step
@@ -27,6 +27,7 @@ def place_points(y, centre, spread, width, scale, at):
         at[j] = (asinh_any((y[j] - centre) / spread) + width) * scale
 
 
+@root
 @kernel
 def mix_t(y, centre, spread, df, values, slopes, width, weight, given, at, out):
     """out[c, j]: distribution function at y[i, j], i = given[c], of components with weight[c, k], t with df[k], centre[i, k], spread[i, k].
@@ -54,6 +55,7 @@ def t_at(z, df, values, slopes, width):
     return between_nodes(at, values, slopes) if 0.0 <= at < values.shape[0] - 1 else beyond_nodes(z, values, df, width)
 
 
+@root
 @kernel
 def solve_normal(q, of_normal, of_t, weight, mean, sd, rest, centre, spread, df, values, slopes, width, given, out):
     """out[c, t]: where the distribution function of row c is q[t]: normals with weight[c], mean[i], sd[i], i = given[c], and t with `rest`.
@@ -99,6 +101,7 @@ def solve_normal(q, of_normal, of_t, weight, mean, sd, rest, centre, spread, df,
             out[c, t] = x
 
 
+@root
 @kernel
 def find_crossings(q, cdf, grid, given, out):
     """out[c, t]: where straight lines through cdf[c] (J,) at the points grid[given[c]] reach q[t] of the last.

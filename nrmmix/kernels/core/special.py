@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nrmmix.kernels.core.jit import JIT, fast, inlined, kernel
+from nrmmix.kernels.core.jit import JIT, fast, inlined, kernel, root
 from nrmmix.kernels.core.lanes import (
     LANES,
     all_lanes,
@@ -405,6 +405,7 @@ def between_nodes(at, values, slopes):
     return values[m] + t * (rise + (1.0 - t) * ((1.0 - t) * a + t * b))
 
 
+@root
 @kernel
 def interpolate_columns(z, values, slopes, width, out):
     """out[j] = the function of column k at z[j], j = k modulo K, by `between_nodes` of values and slopes (K, M).

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nrmmix.kernels.compiling.handles import F1, F2, F3, I1, I2, U2, Anything, handle
+
 TINY = 1e-300
 LINE = 64  # bytes of a cache line
 OUT_OF_REACH = -1e6  # log K of K = 0: sums of it can be taken back
@@ -69,7 +71,8 @@ COMPONENTS = 9  # of a finite mixture
 # Entry points of what several kernels do, so that it is compiled once: of all models, and of density regression alone.
 REFRESH, GROWTH = 10, 11
 SET_KERNEL, REFRESH_LOCATIONS, REBUILD_LOG_K, ADD_LOG_K, LOCATION_SUM, JOIN, WITHOUT = 12, 13, 14, 15, 16, 17, 18
-COVARIATES = 19  # and following: entry point of each covariate's kernel; then where there are SCALES for each matrix the next two
+ALGORITHM8, REDRAW_CELLS = 19, 20  # and of models with held parameters, and with cells that are drawn
+COVARIATES = 21  # and following: entry point of each covariate's kernel; then where there are SCALES for each matrix the next two
 COLUMN, OF_DEGREE = 0, 1  # the covariate whose width scales it, -1 where none does; k: it is -d^k / k times width^-k
 LOGARITHM = -1  # in place of a degree: it is -d times -log width
 # The random measure.  CRM: completely random, normalised, of given mass; STABLE: of mass sigma and tau = 0.
@@ -79,12 +82,12 @@ CRM, PITMAN_YOR, FINITE, STABLE, GIBBS_TYPE = 0, 1, 2, 3, 4
 # Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
 # inputs; then where its part begins of means, stat, theta and constant.
 FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7
-# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last eight are 0 where a family does without.
+# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last nine are 0 where a family does without.
 EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
-COMBINE, AFFINITY, SCORE_FOUR, TRANSFER, BOUND = 19, 20, 21, 22, 23
-BLOCK = 24
+COMBINE, AFFINITY, SCORE_FOUR, TRANSFER, BOUND, SCORE_GAPS = 19, 20, 21, 22, 23, 24
+BLOCK = 25
 # What asks for them: every chain, search and prediction; Gibbs sweeps; moves that draw the parameters of atoms; trees; expected responses.
-OF_COLUMNS = (EMPTY, UPDATE, SCORE, MARGINAL, ALONE, IMPUTE, REDRAW)
+OF_COLUMNS = (EMPTY, UPDATE, SCORE, MARGINAL, ALONE, IMPUTE, REDRAW, SCORE_GAPS)
 OF_SWEEPS = (SCORE_FOUR, TRANSFER)
 OF_ATOMS = (SAMPLE, DENSITY)
 OF_UNIONS = (COMBINE, AFFINITY)
@@ -92,64 +95,70 @@ OF_MEANS = (MEAN, MEAN_THETA)
 ENTRIES = tuple(range(EMPTY, BLOCK))
 
 
+@handle
 class Rows(NamedTuple):
     """What component families read: the observations, and their own constants."""
 
-    y: np.ndarray  # (n, d + e): responses in the coordinates of the kernels, NaN where missing, then inputs
-    missing: np.ndarray  # (n, d + e) uint8, 1 in cells that the chain draws; (0, 0) where there are none
-    indptr: np.ndarray  # sparse counts by row; empty where there are none
-    indices: np.ndarray
-    counts: np.ndarray
-    constant: np.ndarray  # hyperparameters and tables of all blocks
+    y: F2  # (n, d + e): responses in the coordinates of the kernels, NaN where missing, then inputs
+    missing: U2  # (n, d + e) uint8, 1 in cells that the chain draws; (0, 0) where there are none
+    indptr: I1  # sparse counts by row; empty where there are none
+    indices: I1
+    counts: F1
+    constant: F1  # hyperparameters and tables of all blocks
 
 
+@handle
 class Data(NamedTuple):
     """Constant during a run."""
 
     rows: Rows
-    block: np.ndarray  # (blocks, BLOCK) int64
-    log_prior_predictive: np.ndarray  # (n,) log p(y_i)
-    group: np.ndarray  # (n,) covariate group
-    group_size: np.ndarray  # (G,) float64
-    distance: np.ndarray  # (D, G, P)
-    R0: np.ndarray  # (P,)
-    hyperprior: np.ndarray  # (3 + D, 3)
-    setup: np.ndarray  # (COVARIATES + D + 2 S,) int64; S = 0 where there are no SCALES
-    explicit: np.ndarray  # rows of stat that hold parameters; none where all families are conjugate
-    shared: np.ndarray  # places in rows.constant of parameters that all clusters share, drawn like the held ones
-    log_V: np.ndarray  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
-    guide: np.ndarray  # (2, blocks + 1, BLOCK) of `nrmmix.kernels.trees.guide_data`; (0, 0, BLOCK) where trees have no guide of their own
-    log_guide: np.ndarray  # (n,) log p(y_i, x_i) by the guide; likewise (0,)
+    complete: Rows  # the same with no cell marked that the chain draws: all count as observed
+    block: I2  # (blocks, BLOCK) int64
+    log_prior_predictive: F1  # (n,) log p(y_i)
+    group: I1  # (n,) covariate group
+    group_size: F1  # (G,) float64
+    distance: F3  # (D, G, P)
+    R0: F1  # (P,)
+    hyperprior: F2  # (3 + D, 3)
+    setup: I1  # (COVARIATES + D + 2 S,) int64; S = 0 where there are no SCALES
+    explicit: I1  # rows of stat that hold parameters; none where all families are conjugate
+    shared: I1  # places in rows.constant of parameters that all clusters share, drawn like the held ones
+    log_V: F2  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
+    views: tuple[Data, ...] = ()  # as tree-guided moves read it, see `nrmmix.kernels.trees.guide_data`; empty without such moves
 
 
 # Memory.tally: for each kind of proposal of a move so many columns, counted since the end of tuning.
 PROPOSED, ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, SKIPPED = 0, 1, 2, 3, 4, 5
 TALLY = 6
 KINDS = 2  # of proposals that one move may count apart
-OPTIONS, LEARNT = 12, 4
+OPTIONS, LEARNT = 16, 4
 
 
+@handle
 class Memory(NamedTuple):
     """What one move of a chain has to itself; `nrmmix.inference.mcmc.moves` says what each puts where."""
 
-    option: np.ndarray  # (OPTIONS,) constant
-    learnt: np.ndarray  # (LEARNT,) what it has learnt in tuning; saved with the chain
-    tally: np.ndarray  # (KINDS * TALLY,) counts; saved with the chain
-    floats: np.ndarray  # scratch, lost between calls unless a call returned NEED_ROOM
-    ints: np.ndarray  # int64 scratch; likewise
+    option: F1  # (OPTIONS,) constant
+    learnt: F1  # (LEARNT,) what it has learnt in tuning; saved with the chain
+    tally: F1  # (KINDS * TALLY,) counts; saved with the chain
+    floats: F1  # scratch, lost between calls unless a call returned NEED_ROOM
+    ints: I1  # int64 scratch; likewise
+    parts: tuple[Memory, ...] = ()  # memories of other moves that it calls
+    divided: Anything = ()  # the scratch as the move divides it, a tuple of its own
 
 
+@handle
 class Program(NamedTuple):
     """The list of moves of a chain, and their memories one after the other."""
 
-    address: np.ndarray  # (moves,) int64
-    place: np.ndarray  # (moves, 4) int64: where each one's part of `floats` and `ints` begins and ends
-    option: np.ndarray  # (moves, OPTIONS)
-    learnt: np.ndarray  # (moves, LEARNT)
-    tally: np.ndarray  # (moves, KINDS * TALLY)
-    work: np.ndarray  # (moves, WORK)
-    floats: np.ndarray
-    ints: np.ndarray
+    address: I1  # (moves,) int64
+    option: F2  # (moves, OPTIONS)
+    learnt: F2  # (moves, LEARNT)
+    tally: F2  # (moves, KINDS * TALLY)
+    work: F2  # (moves, WORK)
+    floats: F1
+    ints: I1
+    memory: tuple[Memory, ...]  # of each, parts of these arrays
 
 
 # Columns of Program.work: calls in each iteration; pairs scored by one call, averaged in tuning, and in this iteration; 1 where the
@@ -158,44 +167,45 @@ CALLS, EACH, SCORED, BY_WORK = 0, 1, 2, 3
 WORK = 4
 
 
+@handle
 class State(NamedTuple):
     """Changed by every move; invariants are in `nrmmix.kernels.core.clusters`."""
 
-    labels: np.ndarray  # (n,) cluster of each observation, -1 while unassigned
-    size: np.ndarray  # (cap,)
-    stat: np.ndarray  # (S, cap) sufficient statistics
-    side: np.ndarray  # (S, some) scratch columns of moves that try other clusters
-    theta: np.ndarray  # (T, cap) parameters of atoms, scratch of moves that draw them; T = 0 for others
-    location: np.ndarray  # (cap,) drawn after each sweep of moves
-    log_K_sum: np.ndarray  # (cap, P) sum_(i in c) log K(x_i, p) at the state's widths; P = 0 here in a mixture
-    location_probability: np.ndarray  # (cap, P) posterior of the location; likewise
-    probability_over_b: np.ndarray  # (cap, P) and the same over tau + A; likewise
-    log_weight: np.ndarray  # (cap,) log (n_c - sigma) - log (tau + A)
-    log_size: np.ndarray  # (n + 2,) log (m - sigma) by m
-    log_grown: np.ndarray  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
-    log_next: np.ndarray  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
-    v: np.ndarray  # (G,)
-    A: np.ndarray  # (P,) sum_g V_g K(x_g, p)
-    log_new: np.ndarray  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.weights.refresh_caches`
-    log_R0: np.ndarray  # (P,)
-    log_b: np.ndarray  # (P,) log (tau + A), as of the last `refresh_caches`
-    inverse_b: np.ndarray  # (P,) 1 / (tau + A)
-    K: np.ndarray  # (G, P)
-    log_K: np.ndarray  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains; no SCALES: S = 0, mixtures 1
-    ratio: np.ndarray  # (S,)
-    band: np.ndarray  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
-    hyper: np.ndarray  # (3 + D,)
-    num: np.ndarray  # (NUM,) int64
-    step: np.ndarray  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
-    score: np.ndarray  # (cap,) scratch
-    work: np.ndarray  # (W, cap) scratch of families, FOUR rows of scores, and one row more
-    plane: np.ndarray  # (PLANES, P) scratch of the measure's updates; LOG_ROW, FACTOR
-    part: np.ndarray  # (cap, P) scratch of levels of v: what each region has in A
-    region: np.ndarray  # (G,) int64 scratch of levels of v: the region of each group
-    carried: np.ndarray  # (4, G) scratch of moves of many V_g at once
-    four: np.ndarray  # (4 FOUR + 1,) int64 scratch of sweeps
-    series: np.ndarray  # (2, ORDER) scratch of the update of v
-    log_scale: np.ndarray  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
+    labels: I1  # (n,) cluster of each observation, -1 while unassigned
+    size: I1  # (cap,)
+    stat: F2  # (S, cap) sufficient statistics
+    side: F2  # (S, some) scratch columns of moves that try other clusters
+    theta: F2  # (T, cap) parameters of atoms, scratch of moves that draw them; T = 0 for others
+    location: I1  # (cap,) drawn after each sweep of moves
+    log_K_sum: F2  # (cap, P) sum_(i in c) log K(x_i, p) at the state's widths; P = 0 here in a mixture
+    location_probability: F2  # (cap, P) posterior of the location; likewise
+    probability_over_b: F2  # (cap, P) and the same over tau + A; likewise
+    log_weight: F1  # (cap,) log (n_c - sigma) - log (tau + A)
+    log_size: F1  # (n + 2,) log (m - sigma) by m
+    log_grown: F1  # (n + 2,) log Gamma(m - sigma)/Gamma(1 - sigma) by m
+    log_next: F1  # (n + 2,) by the number of other clusters: what log_new lacks where the mass is integrated out
+    v: F1  # (G,)
+    A: F1  # (P,) sum_g V_g K(x_g, p)
+    log_new: F1  # (G,) log sum_p R0 mass K (tau + A)^(sigma - 1); see `nrmmix.kernels.measure.weights.refresh_caches`
+    log_R0: F1  # (P,)
+    log_b: F1  # (P,) log (tau + A), as of the last `refresh_caches`
+    inverse_b: F1  # (P,) 1 / (tau + A)
+    K: F2  # (G, P)
+    log_K: F3  # (S, G, P): log K is sum_s ratio_s log_K_s, see `locations.log_row`; shared by chains; no SCALES: S = 0, mixtures 1
+    ratio: F1  # (S,)
+    band: I2  # (G, 2) int64: columns of K from the first that is not 0 to the last, which is excluded
+    hyper: F1  # (3 + D,)
+    num: I1  # (NUM,) int64
+    step: F1  # (3 + D,) how wide the slices of hyperparameters are tried first; those of widths are learnt in tuning
+    score: F1  # (cap,) scratch
+    work: F2  # (W, cap) scratch of families, FOUR rows of scores, and one row more
+    plane: F2  # (PLANES, P) scratch of the measure's updates; LOG_ROW, FACTOR
+    part: F2  # (cap, P) scratch of levels of v: what each region has in A
+    region: I1  # (G,) int64 scratch of levels of v: the region of each group
+    carried: F2  # (4, G) scratch of moves of many V_g at once
+    four: I1  # (4 FOUR + 1,) int64 scratch of sweeps
+    series: F2  # (2, ORDER) scratch of the update of v
+    log_scale: F1  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
 
 
 def drawn(rows: Rows) -> tuple[np.ndarray, ...]:

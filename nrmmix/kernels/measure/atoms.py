@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.special import draw_share, to_shares
 from nrmmix.kernels.core.state import COMPONENTS, CRM, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU
 from nrmmix.kernels.measure.crm import draw_jumps, expected_count, mass_below
@@ -126,6 +126,7 @@ def mean_jumps(data, state, mass, level):
     return expected
 
 
+@root
 @kernel
 def draw_atoms(data, state, most, level, weight, place, rest, jumps, rng):
     """Atoms of the unnormalised measure: weights and locations, those of the clusters first, and the rest by location (P,); how many.

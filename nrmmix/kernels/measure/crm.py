@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nrmmix.kernels.core.jit import allocating, kernel
+from nrmmix.kernels.core.jit import allocating, kernel, root
 from nrmmix.kernels.core.state import TINY
 
 
@@ -28,6 +28,7 @@ def expected_count(c, sigma, level):
     return low + high
 
 
+@root
 @kernel
 def most_jumps(mean):
     """A Poisson variable of this mean is smaller but with a probability below 1e-60."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import marginal_column
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.locations import log_K_at
 from nrmmix.kernels.core.state import (
     FINITE,
@@ -23,6 +23,7 @@ from nrmmix.kernels.core.state import (
 from nrmmix.kernels.measure.nrm import is_integrated, is_mixture, log_rising, mass_term, psi1_at, total_growth
 
 
+@root
 @kernel
 def log_joint(data, state):
     """log p(y, partition), with u or v where the prior's joint has them; see math of the random measure in the documentation."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import ALL_T, GROWTH_T, call_all, call_growth, entry
-from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.jit import fast, inlined, kernel, root
 from nrmmix.kernels.core.locations import add_row, log_row
 from nrmmix.kernels.core.special import exp_any, log_pos, take_exp
 from nrmmix.kernels.core.state import (
@@ -119,6 +119,7 @@ def power_sums(base, K_row, v, c, R0, sigma, tau):
     return logs, log_top + (total if sigma == 0.0 else math.log1p(sigma * total) / sigma)
 
 
+@root
 @kernel
 def log_hyperprior(row, x):
     """Log density of a hyperprior up to its constant; minus infinity outside its range."""
@@ -320,6 +321,7 @@ def exponents(state, c):
         c[state.location[k]] += state.size[k] - state.hyper[SIGMA]
 
 
+@root
 @kernel
 def total_psi1(data, state, sigma):
     total = 0.0

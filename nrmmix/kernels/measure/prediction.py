@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.jit import fast, inlined, kernel, root
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import CRM, FINITE, GIBBS_TYPE, LOG_V_MAX, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure import nrm
@@ -20,6 +20,7 @@ _S = FIRST + STEP * np.arange(64)
 LOG_GROWTH, GROWTH, SLOPE = _S - np.exp(-_S), np.exp(_S - np.exp(-_S)), 1.0 + np.exp(-_S)
 
 
+@root
 @kernel
 def mixture_weights(data, state, out):
     """W_c = (n_c - sigma) rho / n and W_new = 1 - (n - sigma K) rho / n with rho = E[u/(u + tau) | partition].

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from nrmmix.kernels.core.jit import allocating, fast, kernel
+from nrmmix.kernels.core.jit import allocating, fast, kernel, root
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import FIXED, GAMMA, TINY
 
@@ -22,6 +22,7 @@ def log1p_exp(x):
 # ---- the number of clusters: P(K = k) = S(n, k) / Gamma(n) * integral over u
 
 
+@root
 @fast
 def next_ratios(n, sigma, first, edge, ratio, e, f):
     """S(n, k) / S(n, k - 1) for columns k = first, first + 1, ... into `ratio`, by a recursion of positive terms over the rows.
@@ -98,6 +99,7 @@ def log_integrand(n, k, mass, sigma, y):
     return (n - 1.0) * share + (k - 1.0) * log_power + y + log_mass_moment(mass, k, y)
 
 
+@root
 @kernel
 def log_integral(n, k, mass, sigma, start):
     """log of the integral of u^(n-1) (u+1)^-(n - sigma k) mass^k exp(-psi(u)) over u and the mass; and its mode in y, found from `start`.
@@ -143,6 +145,7 @@ def log_integral(n, k, mass, sigma, start):
     return top + math.log(2.0 * width * total) + log_mass_constant(mass, k), mode
 
 
+@root
 @kernel
 def log_integrals(n, k, mass, sigma, start, out):
     """`log_integral` of each k, in increasing order, into out; the last mode."""
@@ -184,6 +187,7 @@ def grow(log_left, row, log_time, share):
         log_left[p] += log_pos(left if left > TINY else TINY)
 
 
+@root
 @allocating
 def seat(log_K, R0, group, mass, sigma, tau, rng):
     """A partition from the prior: labels (n,) and the clusters' locations (K,).  A mixture has one group and one location, log K = 0.
@@ -230,6 +234,7 @@ def seat(log_K, R0, group, mass, sigma, tau, rng):
     return labels, place[:K].copy()
 
 
+@root
 @kernel
 def seat_urn(labels, size, first, last, K, sigma, weight_of_new, rng):
     """Rows first, ..., last - 1 join the K clusters with weights size - sigma, or a new one with weight_of_new[K]; the new K."""
@@ -248,6 +253,7 @@ def seat_urn(labels, size, first, last, K, sigma, weight_of_new, rng):
     return K
 
 
+@root
 @allocating
 def seat_finite(log_K, group, place, log_size, rng, out):
     """The atom of each row, with probability in proportion to kernel times size, into out (n,)."""

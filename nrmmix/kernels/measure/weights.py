@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import ALL_T, call_all, entry
-from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.jit import inlined, kernel, root
 from nrmmix.kernels.core.locations import (
     add_log_K,
     location_weight,
@@ -69,6 +69,7 @@ def log_new_weight(state, g, others, log_p):
 # ---- whole clusters
 
 
+@root
 @kernel
 def log_cluster(state):
     """What every cluster of a mixture brings to the log prior at fixed u, its size apart: log of mass (tau + u)^sigma, or 0."""

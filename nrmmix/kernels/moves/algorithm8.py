@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import copy_column, empty_column, relocate, score_columns, score_without, update_column
-from nrmmix.kernels.core.entry import STEP_T, call_redraw, entry
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.entry import ONE_T, STEP_T, call_redraw, entry
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.special import draw_index
 from nrmmix.kernels.core.state import BAD_ROW, BROKEN, DONE, N_CLUSTERS, N_SCORED, REDRAW
 from nrmmix.kernels.measure.weights import log_new_weight
@@ -28,6 +28,7 @@ def redraw_column(data, state, k, rng):
             call_redraw(data.block[b, REDRAW], data.rows, state.stat, data.block[b], k, rng)
 
 
+@root
 @kernel
 def redraw(data, state, rng):
     """Held parameters of all clusters, then those that they share."""
@@ -43,7 +44,7 @@ def update_explicit(data, state, rng):
     return DONE
 
 
-@kernel
+@entry(ONE_T)
 def algorithm8_one(data, state, i, own, rng):
     """Redraw the cluster of observation i; state.score holds the prior weights, `own` is its cluster if it has other members (or -1)."""
     K = state.num[N_CLUSTERS]

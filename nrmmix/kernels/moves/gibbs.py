@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import copy_column, pass_on, relocate, score_columns, score_four, score_without
-from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
-from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.entry import MOVE_T, call_move, call_one, entry
+from nrmmix.kernels.core.jit import inlined, kernel, root
 from nrmmix.kernels.core.special import FAR, draw_index, draw_near, prefetch
 from nrmmix.kernels.core.state import (
     ACCEPTED,
+    ALGORITHM8,
     BAD_ROW,
     BROKEN,
     CHANGED,
@@ -38,7 +39,6 @@ from nrmmix.kernels.core.state import (
     TUNING,
 )
 from nrmmix.kernels.measure.weights import has_locations, log_join_weights, log_new_weight
-from nrmmix.kernels.moves.algorithm8 import algorithm8_one
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import random_subset
 
@@ -61,7 +61,7 @@ def gibbs_one(data, state, i, rng):
     own = own_cluster(state, i)
     log_join_weights(data, state, state.num[N_CLUSTERS], data.group[i], own)
     if data.explicit.shape[0] > 0:
-        return algorithm8_one(data, state, i, own, rng)
+        return call_one(data.setup[ALGORITHM8], data, state, i, own, rng)
     score_all(data, state, i, own)
     return draw_cluster(data, state, i, rng)
 
@@ -256,6 +256,7 @@ def gibbs(data, state, memory, rng):
     return status
 
 
+@root
 @kernel
 def enter(address, data, state, memory, rng):
     """Observations enter one by one, by the entry point `gibbs` at its address: its machine code serves sweeps too."""

@@ -7,17 +7,21 @@ its other cells and its cluster.  Together that is one Gibbs step for cluster an
 from __future__ import annotations
 
 from nrmmix.kernels.core.clusters import empty_column, fill_column, has_gaps, update_column
-from nrmmix.kernels.core.entry import call_impute
+from nrmmix.kernels.core.entry import ONE_T, call_impute, call_one, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import IMPUTE
+from nrmmix.kernels.core.state import DONE, IMPUTE, REDRAW_CELLS
 
 
 @kernel
 def redraw_cells(data, state, i, rng):
     """Draw the missing cells of row i, which has a cluster, given that cluster's other members."""
-    if not has_gaps(data.rows, i, 0, data.rows.missing.shape[1]):
-        return
-    k = state.labels[i]
+    if has_gaps(data.rows, i, 0, data.rows.missing.shape[1]):
+        call_one(data.setup[REDRAW_CELLS], data, state, i, state.labels[i], rng)
+
+
+@entry(ONE_T)
+def redraw_missing_cells(data, state, i, k, rng):
+    """The same of a row that has such cells, in cluster k."""
     if state.size[k] == 1:
         empty_column(data, state.stat, k)
     elif not update_column(data, state.stat, k, i, -1.0):
@@ -26,3 +30,4 @@ def redraw_cells(data, state, i, rng):
         if data.block[b, IMPUTE] != 0:
             call_impute(data.block[b, IMPUTE], data.rows, state.stat, state.work, data.block[b], k, i, rng)
     update_column(data, state.stat, k, i, 1.0)
+    return DONE

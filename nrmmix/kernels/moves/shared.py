@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import rebuild
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.special import draw_integer
 from nrmmix.kernels.core.state import ACCEPTED, FINITE_RATIOS, LOG_RATIO, LOG_RATIO_2, N_CLUSTERS, PROPOSED, TALLY
 from nrmmix.kernels.measure.weights import weigh
@@ -26,6 +26,7 @@ def exceeds(memory, kind, log_ratio, log_uniform):
     return accepted
 
 
+@root
 @kernel
 def set_partition(data, state, labels, n_clusters):
     """Make labels (n,) in 0..n_clusters-1, none of them empty, the partition; there must be room."""
@@ -67,8 +68,8 @@ def sift_down(key, index, sign, root, end):
 @kernel
 def sort_together(key, index, sign):
     """Heapsort of both by decreasing sign * key."""
-    for root in range(key.shape[0] // 2 - 1, -1, -1):
-        sift_down(key, index, sign, root, key.shape[0])
+    for top in range(key.shape[0] // 2 - 1, -1, -1):
+        sift_down(key, index, sign, top, key.shape[0])
     for end in range(key.shape[0] - 1, 0, -1):
         key[0], key[end] = key[end], key[0]
         index[0], index[end] = index[end], index[0]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.trees.forest import join, log_union
 
 
@@ -26,6 +26,7 @@ class Roots(NamedTuple):
     num: np.ndarray  # (1,) how many of them
 
 
+@root
 @kernel
 def gather(roots, number):
     """Places 0..number-1 hold trees; nothing is known of their dissimilarities."""
@@ -92,6 +93,7 @@ def join_places(data, side, forest, roots, j):
             roots.nearest[s] = a
 
 
+@root
 @kernel
 def agglomerate(data, side, forest, roots, unions):
     """Join trees until one is left, or about so many unions have been tried; then it is called again."""

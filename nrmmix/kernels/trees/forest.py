@@ -14,28 +14,28 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
+from nrmmix.kernels.compiling.handles import F1, F3, I1, handle
 from nrmmix.kernels.core.clusters import combine_columns, copy_column, empty_column, marginal_column, score_columns, update_column
-from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.jit import inlined, kernel, root
 
 SIDE = 3
 GUIDE = 2  # numbers of the guide
 
 
+@handle
 class Forest(NamedTuple):
     """Trees over n observations with room for m internal nodes, m = n being enough for all trees over distinct observations."""
 
-    left: np.ndarray  # (n + m,) int64 children and parents; -1 for none
-    right: np.ndarray
-    up: np.ndarray
-    count: np.ndarray  # (n + m,) int64 number of leaves
-    log_h: np.ndarray  # (n + m,) log phi of the node's leaves as one cluster
-    log_phi: np.ndarray  # (n + m,) log phi of the tree below
-    bank: np.ndarray  # (m, S, 1) statistics of internal nodes
-    free: np.ndarray  # (m + 1,) int64: internal nodes that no tree has, free[m] of them
-    log_grown: np.ndarray  # (n + 2,) log Gamma(c - sigma)/Gamma(1 - sigma) of the guide by the number c of leaves
-    guide: np.ndarray  # (GUIDE,) log of what every cluster brings at the guide's u, mass and sigma; the other is the owner's
+    left: I1  # (n + m,) int64 children and parents; -1 for none
+    right: I1
+    up: I1
+    count: I1  # (n + m,) int64 number of leaves
+    log_h: F1  # (n + m,) log phi of the node's leaves as one cluster
+    log_phi: F1  # (n + m,) log phi of the tree below
+    bank: F3  # (m, S, 1) statistics of internal nodes
+    free: I1  # (m + 1,) int64: internal nodes that no tree has, free[m] of them
+    log_grown: F1  # (n + 2,) log Gamma(c - sigma)/Gamma(1 - sigma) of the guide by the number c of leaves
+    guide: F1  # (GUIDE,) log of what every cluster brings at the guide's u, mass and sigma; the other is the owner's
 
 
 def scratch_size(n, m, n_stat):
@@ -43,7 +43,6 @@ def scratch_size(n, m, n_stat):
     return 2 * (n + m) + GUIDE + m * n_stat, 4 * (n + m) + m + 1
 
 
-@kernel
 def forest_of(floats, ints, log_grown, m, n_stat):
     """A forest within two arrays; what stands in them stays."""
     n = log_grown.shape[0] - 2
@@ -64,6 +63,7 @@ def log_add(a, b):
 # ---- nodes
 
 
+@root
 @kernel
 def clear_forest(forest):
     """No trees: every internal node is free, every leaf alone."""
@@ -131,6 +131,7 @@ def following(forest, v, root):
     return first_below(forest, forest.right[p]) if forest.left[p] == v else p
 
 
+@root
 @kernel
 def nodes_below(forest, v, internal, out):
     """The leaves of v's tree, from left to right, or its internal nodes, children before parents, into out; how many there are."""
@@ -148,6 +149,7 @@ def leaves(forest, v, out):
     return nodes_below(forest, v, False, out)
 
 
+@root
 @kernel
 def write_labels(forest, roots, out, members):
     """out[i] = the number of the tree that leaf i is in; members (n,) is scratch."""
@@ -238,6 +240,7 @@ def plant_leaf(data, side, forest, i):
     forest.log_phi[i] = forest.log_h[i]
 
 
+@root
 @kernel
 def plant_leaves(data, side, forest):
     """No trees but all leaves, alone."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, update_column
 from nrmmix.kernels.core.entry import MARGINAL_T, SCORE_T, call_empty, call_update, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import DONE, EMPTY, N_CLUSTERS, UPDATE, Data
+from nrmmix.kernels.core.state import DONE, EMPTY, N_CLUSTERS, UPDATE
 
-POSTERIOR, GUIDE = 0, 1  # rows of Data.guide: the last block is silent, or speaks
+# Data.views: as the posterior reads it, where the last block is silent; as the guide does, where it speaks; and as the guide tree is grown
+# from it, with 0 in the cells that the chain draws, on which the tree may not depend.
+POSTERIOR, GUIDE, PLANTED = 0, 1, 2
 
 
 @entry(SCORE_T)
@@ -28,21 +30,13 @@ def marginal_of_nothing(rows, stat, block, k):
 @kernel
 def is_guided(data):
     """Whether there is a guide beside the model: not in a mixture, where the families are the guide."""
-    return data.guide.shape[0] > 0
-
-
-@kernel
-def with_blocks(data, block, log_prior_predictive):
-    return Data(
-        data.rows, block, log_prior_predictive, data.group, data.group_size, data.distance, data.R0, data.hyperprior, data.setup,
-        data.explicit, data.shared, data.log_V, data.guide, data.log_guide,
-    )
+    return data.views[GUIDE].block.shape[0] > data.block.shape[0]
 
 
 @kernel
 def refresh_guide(data, state):
     """The guide's statistics of all clusters, which other moves do not keep."""
-    last = data.guide[POSTERIOR, data.block.shape[0]]
+    last = data.views[GUIDE].block[data.block.shape[0]]
     for k in range(state.num[N_CLUSTERS]):
         call_empty(last[EMPTY], data.rows, state.stat, last, k)
     for i in range(state.labels.shape[0]):
@@ -55,4 +49,13 @@ def fill_log_guide(wide, side):
     for i in range(wide.group.shape[0]):
         empty_column(wide, side, 0)
         update_column(wide, side, 0, i, 1.0)
-        wide.log_guide[i] = marginal_column(wide, side, 0)
+        wide.log_prior_predictive[i] = marginal_column(wide, side, 0)
+
+
+@kernel
+def copy_observed(data):
+    """The responses of the view PLANTED: those of now, with 0 in the cells that the chain draws."""
+    source, target, missing = data.rows.y, data.views[PLANTED].rows.y, data.rows.missing
+    for i in range(missing.shape[0]):
+        for j in range(missing.shape[1]):
+            target[i, j] = 0.0 if missing[i, j] != 0 else source[i, j]

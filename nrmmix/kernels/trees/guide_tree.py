@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nrmmix.kernels.compiling.handles import F1, I1, handle
 from nrmmix.kernels.core.clusters import update_column
 from nrmmix.kernels.core.jit import inlined, kernel
-from nrmmix.kernels.core.state import GIVE_UP, HALT, HEED_EVERY, Data, Rows
+from nrmmix.kernels.core.state import GIVE_UP, HALT, HEED_EVERY
 from nrmmix.kernels.trees.forest import grow_above, join, load_union, log_d, log_union_with, plant_leaves
 
 BALANCE = 1.0  # power of its size that a subtree's likelihood is divided by
@@ -23,16 +24,17 @@ ORDERS = 2**31 - 2  # so many numbers of orders there are
 FLOOR = 1e-3  # weight of a node whose members surely belong together, in SampleSub
 
 
+@handle
 class GuideTree(NamedTuple):
     """Scratch of a move; the first three describe the tree, the others are for walks through it and through a cluster's tree."""
 
-    order: np.ndarray  # (n,) observations as leaves from left to right
-    gap: np.ndarray  # (n,) depth of the last common ancestor of leaves p and p + 1
-    weight: np.ndarray  # (n,) of that ancestor in SampleSub
-    member: np.ndarray  # (n,) observations of a cluster, in that order
-    between: np.ndarray  # (n,) gaps between them
-    stack: np.ndarray  # (n + 1,)
-    pending: np.ndarray  # (n + 1,)
+    order: I1  # (n,) observations as leaves from left to right
+    gap: I1  # (n,) depth of the last common ancestor of leaves p and p + 1
+    weight: F1  # (n,) of that ancestor in SampleSub
+    member: I1  # (n,) observations of a cluster, in that order
+    between: I1  # (n,) gaps between them
+    stack: I1  # (n + 1,)
+    pending: I1  # (n + 1,)
 
 
 @kernel
@@ -129,22 +131,6 @@ def plant_guide_tree(data, state, forest, tree):
         p += 1
         v = forest.right[v]
         depth += 1
-
-
-@kernel
-def without_drawn_cells(data, y):
-    """The data with 0 in the cells that the chain draws: the tree may not depend on them.  y (n, d) is filled."""
-    for i in range(y.shape[0]):
-        for j in range(y.shape[1]):
-            y[i, j] = data.rows.y[i, j]
-            if data.rows.missing[i, j] != 0:
-                y[i, j] = 0.0
-    old = data.rows
-    rows = Rows(y, old.missing, old.indptr, old.indices, old.counts, old.constant)
-    return Data(
-        rows, data.block, data.log_prior_predictive, data.group, data.group_size, data.distance, data.R0, data.hyperprior, data.setup,
-        data.explicit, data.shared, data.log_V, data.guide, data.log_guide,
-    )
 
 
 @kernel

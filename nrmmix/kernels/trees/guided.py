@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import affinities, combine_columns, copy_column, log_union, marginal_column, update_column
-from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, log_sigmoid, with_factor
@@ -48,7 +48,7 @@ from nrmmix.kernels.moves.split_merge import (
 )
 from nrmmix.kernels.trees import splits
 from nrmmix.kernels.trees.forest import log_add
-from nrmmix.kernels.trees.guide_data import GUIDE, POSTERIOR, is_guided, with_blocks
+from nrmmix.kernels.trees.guide_data import GUIDE, POSTERIOR
 from nrmmix.kernels.trees.guide_tree import collect, induced_tree
 
 SPLIT, MERGE = 0, 1  # kinds of the tally
@@ -179,10 +179,12 @@ def weigh_unions(wide, state, guide, first, blocks):
             guide.wide_union[b] = marginal_column(wide, state.side, first + b)
 
 
-@kernel
-def into_blocks(data, wide, state, guide, memory, k, count, log_q, rng):
-    """Split cluster k, whose tree is grown, into blocks; log_q is the log probability of having picked it alone."""
-    side, K = state.side, state.num[N_CLUSTERS]
+@entry(MOVE_T)
+def into_blocks(data, state, memory, rng):
+    """Split the cluster that was picked into blocks, along its tree."""
+    guide, wide, data = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
+    k, log_q, side, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.side, state.num[N_CLUSTERS]
+    count = grow_chosen(wide, state, guide)
     log_uniform = -rng.standard_exponential()
     v, log_node = splits.sample_sub(guide, count, rng)
     blocks, log_path = splits.climb(wide, state.side, guide, v, count, guide.target[:0], rng)
@@ -195,11 +197,11 @@ def into_blocks(data, wide, state, guide, memory, k, count, log_q, rng):
         gain += log_weight_of(data, state, guide.size[b], guide.reach[REACH + b]) + guide.union[b]
     if gain - log_q + math.log(blocks) - math.log(K - 1 + blocks) <= log_uniform:  # the most that there can be
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
-        return
+        return DONE
     weigh_unions(wide, state, guide, splits.BLOCKS, blocks)
     log_back = log_merge_back(wide, state, guide, side, splits.BLOCKS, blocks, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
-        return
+        return DONE
     for b in range(blocks):
         place = k if b == 0 else K + b - 1
         copy_column(side, state.stat, splits.BLOCKS + b, place)
@@ -210,6 +212,7 @@ def into_blocks(data, wide, state, guide, memory, k, count, log_q, rng):
         if guide.part[t] > 0:
             state.labels[guide.tree.member[t]] = K + guide.part[t] - 1
             state.num[N_MOVED] += 1
+    return DONE
 
 
 @inlined
@@ -302,11 +305,12 @@ def run_scans(data, state, guide, count, a, b, forced, scans, rng):
     return log_q
 
 
-@kernel
-def by_scan(data, wide, state, guide, memory, k, count, log_q, rng):
-    """Split cluster k, whose members are collected, by a restricted Gibbs scan."""
-    side, K = state.side, state.num[N_CLUSTERS]
-    n = guide.part.shape[0]
+@entry(MOVE_T)
+def by_scan(data, state, memory, rng):
+    """Split the cluster that was picked by a restricted Gibbs scan."""
+    guide, wide, data = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
+    k, log_q, side, K = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q], state.side, state.num[N_CLUSTERS]
+    n, count = guide.part.shape[0], collect_chosen(state, guide)
     log_uniform = -rng.standard_exponential()
     a, b = set_out(data, state, guide, count, rng)
     log_q += run_scans(data, state, guide, count, a, b, False, int(memory.option[splits.SCANS]), rng)
@@ -314,46 +318,41 @@ def by_scan(data, wide, state, guide, memory, k, count, log_q, rng):
     gain = log_split_ratio(data, state, side, guide.reach, FIRST_PART, SECOND_PART, guide.size[0], guide.size[1], K)
     if gain - log_q + math.log(2.0) - math.log(K + 1.0) <= log_uniform:
         memory.tally[SPLIT * TALLY + PROPOSED] += 1.0
-        return
+        return DONE
     for part in range(2):
         guide.union[part] = marginal_column(data, side, FIRST_PART + part)
     weigh_unions(wide, state, guide, FIRST_PART, 2)
     log_back = log_merge_back(wide, state, guide, side, FIRST_PART, 2, K)
     if not exceeds(memory, SPLIT, gain + log_back - log_q, log_uniform):
-        return
+        return DONE
     state.num[N_MOVED] += guide.size[1]
     part_clusters(data, state, guide.reach, guide.owner[: count - 2], guide.owner[n : n + count - 2], guide.size, k, guide.tree.member[b])
     guide.marginal[k], guide.marginal[K] = guide.union[0], guide.union[1]
     guide.wide[k], guide.wide[K] = guide.wide_union[0], guide.wide_union[1]
+    return DONE
 
 
-@kernel
-def log_split_back(data, wide, state, guide, scan, scans, rng):
-    """log probability that the clusters that are chosen come from their union by a split of the kind at hand."""
-    if not scan:
+@entry(MOVE_T)
+def split_back(data, state, memory, rng):
+    """LOG_BACK: log probability that the clusters that are chosen come from their union by a split of the kind at hand."""
+    guide, wide, data = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
+    if memory.ints[splits.BY_SCAN] == 0:
         count = grow_chosen(wide, state, guide)
         block_of = guide.target[: state.num[N_CLUSTERS]]
         for m in range(block_of.shape[0]):
             block_of[m] = -1
-        return splits.split_probability(wide, state.side, guide, state.labels, count, block_of, rng)
+        memory.floats[splits.LOG_BACK] = splits.split_probability(wide, state.side, guide, state.labels, count, block_of, rng)
+        return DONE
     count, member = collect_chosen(state, guide), guide.tree.member
     a, b = set_out(data, state, guide, count, rng)
     if state.labels[member[a]] == state.labels[member[b]]:
-        return -math.inf
-    return run_scans(data, state, guide, count, a, b, True, scans, rng)
+        memory.floats[splits.LOG_BACK] = -math.inf
+    else:
+        memory.floats[splits.LOG_BACK] = run_scans(data, state, guide, count, a, b, True, int(memory.option[splits.SCANS]), rng)
+    return DONE
 
 
 # ---- proposals
-
-
-@kernel
-def split(data, wide, state, guide, memory, rng):
-    """Split the cluster that was picked."""
-    k, log_q = memory.ints[splits.PICKED], memory.floats[splits.LOG_Q]
-    if memory.ints[splits.BY_SCAN] != 0:
-        by_scan(data, wide, state, guide, memory, k, collect_chosen(state, guide), log_q, rng)
-    else:
-        into_blocks(data, wide, state, guide, memory, k, grow_chosen(wide, state, guide), log_q, rng)
 
 
 @kernel
@@ -372,12 +371,13 @@ def join_chosen(data, state, guide, marginal, wide_marginal):
     guide.marginal[kept], guide.wide[kept] = marginal, wide_marginal
 
 
-@kernel
-def merge(data, wide, state, guide, memory, rng):
+@entry(MOVE_T)
+def merge(data, state, memory, rng):
     """Merge the cluster that was picked with those that are chosen to join it.
 
     Refused as soon as it is clear that it will be: a probability is at most 1.
     """
+    guide, wide, posterior = splits.guide_in(memory.divided), data.views[GUIDE], data.views[POSTERIOR]
     k, blocks, scan = memory.ints[splits.PICKED], memory.ints[splits.JOINED] + 1, memory.ints[splits.BY_SCAN] != 0
     log_q = memory.floats[splits.LOG_Q]
     side, K, chosen = state.side, state.num[N_CLUSTERS], guide.chosen
@@ -390,13 +390,15 @@ def merge(data, wide, state, guide, memory, rng):
         for m in range(K):
             if chosen[m] != 0:
                 if m != k:
-                    combine_columns(data, state.stat, side, m, WHOLE)
+                    combine_columns(posterior, state.stat, side, m, WHOLE)
                 size += state.size[m]
-                gain -= log_weight_of(data, state, state.size[m], state.log_K_sum[m]) + marginal_of(data, state, guide.marginal, m)
+                gain -= (
+                    log_weight_of(posterior, state, state.size[m], state.log_K_sum[m]) + marginal_of(posterior, state, guide.marginal, m)
+                )
                 add_row(guide.reach[splits.OF_UNION], state.log_K_sum[m], 1.0)
-        marginal = marginal_column(data, side, WHOLE)
+        marginal = marginal_column(posterior, side, WHOLE)
         wide_marginal = marginal_column(wide, side, WHOLE) if has_locations(state) else marginal
-        gain += log_weight_of(data, state, size, guide.reach[splits.OF_UNION]) + marginal - math.log(K + 1.0 - blocks)
+        gain += log_weight_of(posterior, state, size, guide.reach[splits.OF_UNION]) + marginal - math.log(K + 1.0 - blocks)
         possible = gain - log_q > log_uniform
     if possible:
         for m in range(K):
@@ -407,10 +409,11 @@ def merge(data, wide, state, guide, memory, rng):
         possible = gain - log_q > log_uniform
     if not possible:
         memory.tally[MERGE * TALLY + PROPOSED] += 1.0
-        return
-    log_back = log_split_back(data, wide, state, guide, scan, int(memory.option[splits.SCANS]), rng)
-    if exceeds(memory, MERGE, gain + log_back - log_q, log_uniform):
-        join_chosen(data, state, guide, marginal, wide_marginal)
+        return DONE
+    call_move(int(memory.option[splits.BACK]), data, state, memory, rng)
+    if exceeds(memory, MERGE, gain + memory.floats[splits.LOG_BACK] - log_q, log_uniform):
+        join_chosen(posterior, state, guide, marginal, wide_marginal)
+    return DONE
 
 
 @kernel
@@ -451,25 +454,17 @@ def adapt(state, memory, guide, joined):
         memory.learnt[splits.LOG_RHO] = guide.pull[1]
 
 
-@kernel
-def split_or_merge(data, wide, state, guide, memory, rng):
-    # the move's part in the next tree
-    state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[splits.LEVELS] / memory.option[splits.REFRESH])
-    joined = pick(wide, state, guide, memory, rng)
-    adapt(state, memory, guide, joined)
-    if joined > 0:
-        merge(data, wide, state, guide, memory, rng)
-    elif state.size[memory.ints[splits.PICKED]] > 1:
-        split(data, wide, state, guide, memory, rng)
-
-
 @entry(MOVE_T)
 def global_move(data, state, memory, rng):
     """Part of an iteration: a cluster is drawn, and split, or merged with those that join it."""
-    guide = splits.guide_of(memory, state)
-    if is_guided(data):
-        posterior = with_blocks(data, data.guide[POSTERIOR], data.log_prior_predictive)
-        split_or_merge(posterior, with_blocks(data, data.guide[GUIDE], data.log_guide), state, guide, memory, rng)
-    else:
-        split_or_merge(data, data, state, guide, memory, rng)
+    # its part in the next tree
+    state.num[N_SCORED] += int(WORK_OF_LEVEL * memory.ints[splits.LEVELS] / memory.option[splits.REFRESH])
+    guide = splits.guide_in(memory.divided)
+    joined = pick(data.views[GUIDE], state, guide, memory, rng)
+    adapt(state, memory, guide, joined)
+    if joined > 0:
+        return call_move(int(memory.option[splits.MERGE]), data, state, memory, rng)
+    if state.size[memory.ints[splits.PICKED]] > 1:
+        way = splits.SCAN if memory.ints[splits.BY_SCAN] != 0 else splits.BLOCK
+        return call_move(int(memory.option[way]), data, state, memory, rng)
     return DONE

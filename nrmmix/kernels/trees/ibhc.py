@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nrmmix.kernels.core.clusters import attach, copy_column, score_columns, update_column
-from nrmmix.kernels.core.jit import kernel
+from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, NEED_ROOM
 from nrmmix.kernels.trees.bhc import log_distance
 from nrmmix.kernels.trees.forest import cut_path, insert_leaf, insert_tree, load, log_add, log_d, plant_leaf
@@ -97,6 +97,7 @@ def split_tree(state, forest, scratch, k, v):
         note_root(state, forest, scratch, k, scratch.root[K])
 
 
+@root
 @kernel
 def grow(data, state, forest, scratch, order, until, most):
     """Steps 1 to 3 for the observations in order[:until] that are not in yet, into at most so many trees.
@@ -147,6 +148,7 @@ def grow(data, state, forest, scratch, order, until, most):
     return DONE
 
 
+@root
 @kernel
 def heap_up(data, state, scratch, log_cluster, order, most):
     """The noisy start of section 4.1: each observation goes on top of the tree that step 1 chooses; nothing is split.

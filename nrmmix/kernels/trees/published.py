@@ -49,8 +49,7 @@ from nrmmix.kernels.trees.published_trees import (
     log_d_between,
     sample_node,
     scatter,
-    scratch_of,
-    trees_of,
+    scratch_in,
     weigh_inside,
 )
 
@@ -306,8 +305,10 @@ def visit(data, state, forest, scratch, i, rng):
 @entry(MOVE_T)
 def published(data, state, memory, rng):
     """option[0] global moves, then local moves in subtrees of depth option[1]; options[2:5] repairs; option[5] 1 for no local moves."""
-    forest, scratch = trees_of(data, state, memory), scratch_of(data, memory)
-    n, most = data.group.shape[0], state.size.shape[0] - 3
+    scratch = scratch_in(memory.divided)
+    forest, n, most = scratch.forest, data.group.shape[0], state.size.shape[0] - 3
+    for c in range(n + 2):
+        forest.log_grown[c] = state.log_grown[c]
     forest.guide[0] = log_cluster(state)
     if state.num[CURSOR] == GLOBAL:
         by_rows = memory.option[TREE] == 1.0

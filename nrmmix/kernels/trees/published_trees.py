@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
+from nrmmix.kernels.compiling.handles import F1, I1, handle, reader
 from nrmmix.kernels.core.clusters import copy_column
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import exp_any
 from nrmmix.kernels.core.state import N_CLUSTERS, N_SCORED
 from nrmmix.kernels.measure.weights import weigh
 from nrmmix.kernels.trees.forest import (
+    Forest,
     adopt,
     first_below,
     following,
@@ -39,41 +39,42 @@ BUILT, TREES, CHANGED = 0, 1, 2  # in PublishedScratch.head: whether there are t
 HEAD = 3
 
 
+@handle
 class PublishedScratch(NamedTuple):
-    """Views of the move's memory beside its forest, of n observations and m = 2 n internal nodes."""
+    """Views of the move's memory, of n observations and m = 2 n internal nodes."""
 
-    head: np.ndarray  # (HEAD,)
-    root: np.ndarray  # (n,) of each cluster's tree
-    inside: np.ndarray  # (n,) roots of the trees that a proposal joins, or that it parts one into
-    outside: np.ndarray  # (n,) roots of the others
-    hung: np.ndarray  # (n,) what `cut_path` leaves
-    old: np.ndarray  # (n,) internal nodes of the tree that a split began with
-    mark: np.ndarray  # (n,) 1 for clusters that are joined, or for observations that a local move visits
-    block: np.ndarray  # (n,) tags of the trees inside, where a split is forced
-    label: np.ndarray  # (n,) clusters of observations, where trees are made from them
-    node: np.ndarray  # (2 n,) nodes of a tree
-    tag: np.ndarray  # (n + m,) what a node stands for elsewhere
-    weight: np.ndarray  # (2 n,) of nodes, or log weights of blocks
+    forest: Forest
+    head: I1  # (HEAD,)
+    root: I1  # (n,) of each cluster's tree
+    inside: I1  # (n,) roots of the trees that a proposal joins, or that it parts one into
+    outside: I1  # (n,) roots of the others
+    hung: I1  # (n,) what `cut_path` leaves
+    old: I1  # (n,) internal nodes of the tree that a split began with
+    mark: I1  # (n,) 1 for clusters that are joined, or for observations that a local move visits
+    block: I1  # (n,) tags of the trees inside, where a split is forced
+    label: I1  # (n,) clusters of observations, where trees are made from them
+    node: I1  # (2 n,) nodes of a tree
+    tag: I1  # (n + m,) what a node stands for elsewhere
+    weight: F1  # (2 n,) of nodes, or log weights of blocks
+
+
+scratch_in = reader(PublishedScratch)
 
 
 def scratch_size(n, n_stat):
     floats, integers = scratch_size_of_forest(n, 2 * n, n_stat)
-    return floats + 2 * n, integers + HEAD + 13 * n
+    return floats + 3 * n + 2, integers + HEAD + 13 * n
 
 
-@kernel
-def trees_of(data, state, memory):
-    return forest_of(memory.floats, memory.ints, state.log_grown, 2 * data.group.shape[0], state.side.shape[0])
-
-
-@kernel
-def scratch_of(data, memory):
-    n = data.group.shape[0]
-    head = memory.ints.shape[0] - HEAD - 13 * n
-    w = memory.ints[head + HEAD :]
+def scratch_of(floats, ints, n, n_stat):
+    """The move's scratch, divided."""
+    m = floats.shape[0] - 3 * n - 2
+    head = ints.shape[0] - HEAD - 13 * n
+    w = ints[head + HEAD :]
     return PublishedScratch(
-        memory.ints[head : head + HEAD], w[:n], w[n : 2 * n], w[2 * n : 3 * n], w[3 * n : 4 * n], w[4 * n : 5 * n], w[5 * n : 6 * n],
-        w[6 * n : 7 * n], w[7 * n : 8 * n], w[8 * n : 10 * n], w[10 * n :], memory.floats[memory.floats.shape[0] - 2 * n :],
+        forest_of(floats[:m], ints[:head], floats[m : m + n + 2], 2 * n, n_stat),
+        ints[head : head + HEAD], w[:n], w[n : 2 * n], w[2 * n : 3 * n], w[3 * n : 4 * n], w[4 * n : 5 * n], w[5 * n : 6 * n],
+        w[6 * n : 7 * n], w[7 * n : 8 * n], w[8 * n : 10 * n], w[10 * n :], floats[m + n + 2 :],
     )
 
 

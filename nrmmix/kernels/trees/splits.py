@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numpy as np
-
+from nrmmix.kernels.compiling.handles import F1, F2, I1, handle, reader
 from nrmmix.kernels.core.clusters import combine_columns, copy_column
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import TALLY
 from nrmmix.kernels.measure.weights import REACH
 from nrmmix.kernels.trees.forest import Forest, first_below, forest_of, load, log_add, log_h_of
 from nrmmix.kernels.trees.forest import scratch_size as scratch_size_of_forest
@@ -27,47 +25,49 @@ OF_UNION = REACH + MOST_BLOCKS  # rows of Guide.reach; that of block b is REACH 
 REACHES = OF_UNION + 1
 
 
+@handle
 class Guide(NamedTuple):
     """Scratch of the move."""
 
     forest: Forest  # of the cluster at hand; its log_grown and guide[0] are the guide's constants
     tree: GuideTree
-    marginal: np.ndarray  # (n + 1,) log p(y_c) of every cluster; NaN until it is asked for
-    wide: np.ndarray  # (n + 1,) log p(y_c, x_c) by the guide; in a mixture the same numbers in the same place, as of the two unions
-    odds: np.ndarray  # (n + 1,) log odds that a cluster joins the one at hand
-    chosen: np.ndarray  # (n + 1,) int64, 1 for clusters that join, and the one at hand
-    part: np.ndarray  # (n,) int64, block of each member
-    target: np.ndarray  # (n,) int64
-    owner: np.ndarray  # (2 n,) int64, by node: the cluster that all leaves belong to, or -1
-    size: np.ndarray  # (MOST_BLOCKS,) int64, of the blocks
-    phi: np.ndarray  # (MOST_BLOCKS,) their running log potentials
-    union: np.ndarray  # (MOST_BLOCKS,) log h of each with the subtree that is inserted, or their log p(y_c)
-    wide_union: np.ndarray  # (MOST_BLOCKS,) log p(y_c, x_c)
-    weight: np.ndarray  # (MOST_BLOCKS + 1,)
-    pull: np.ndarray  # (2,) eta and log rho
-    fixed: np.ndarray  # (n * width,), see `scratch_size`
-    reach: np.ndarray  # (REACHES, P): rows of `nrmmix.kernels.measure.weights`, those of blocks, and of a union
+    marginal: F1  # (n + 1,) log p(y_c) of every cluster; NaN until it is asked for
+    wide: F1  # (n + 1,) log p(y_c, x_c) by the guide; in a mixture the same numbers in the same place, as of the two unions
+    odds: F1  # (n + 1,) log odds that a cluster joins the one at hand
+    chosen: I1  # (n + 1,) int64, 1 for clusters that join, and the one at hand
+    part: I1  # (n,) int64, block of each member
+    target: I1  # (n,) int64
+    owner: I1  # (2 n,) int64, by node: the cluster that all leaves belong to, or -1
+    size: I1  # (MOST_BLOCKS,) int64, of the blocks
+    phi: F1  # (MOST_BLOCKS,) their running log potentials
+    union: F1  # (MOST_BLOCKS,) log h of each with the subtree that is inserted, or their log p(y_c)
+    wide_union: F1  # (MOST_BLOCKS,) log p(y_c, x_c)
+    weight: F1  # (MOST_BLOCKS + 1,)
+    pull: F1  # (2,) eta and log rho
+    reach: F2  # (REACHES, P): rows of `nrmmix.kernels.measure.weights`, those of blocks, and of a union
 
+
+guide_in = reader(Guide)
 
 # option
 GLOBAL_MOVES, DEPTH, SCANS, REFRESH, ETA, START_CLUSTER, START_SIGMA = 0, 1, 2, 3, 4, 5, 6
 SHARE = 7  # of the global moves that split by a scan
-PLANT, GLOBAL, LOCAL = 8, 9, 10  # addresses of the entry points of its parts: each is compiled alone
+# addresses of the entry points of its parts, each compiled alone
+PLANT, GLOBAL, LOCAL, SCAN, BLOCK, MERGE, BACK = 8, 9, 10, 11, 12, 13, 14
 # learnt: the guide's constants, log rho, and the guide tree's number and age
 GUIDE_CLUSTER, GUIDE_SIGMA, LOG_RHO, TREE = 0, 1, 2, 3
 # Memory.ints begins with the number of the tree in the scratch; the leaves that local moves visit, and whether they are on the way; the
 # cluster that a global move picked, how many join it, and the way of a split; the sum of the depths of the tree's leaves.  Memory.floats
-# begins with the log probability of the pick.
+# begins with the log probabilities of the pick and, in a merge, of the split that leads back.
 PLANTED, FIRST_LEAF, LAST_LEAF, IS_LOCAL, PICKED, JOINED, BY_SCAN, LEVELS, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 8
-LOG_Q, ETA_AND_RHO, LOCAL_OPTION, LOCAL_TALLY, NUMBERS = 0, 1, 3, 5, 5 + TALLY
+LOG_Q, LOG_BACK, ETA_AND_RHO, NUMBERS = 0, 1, 2, 4
 
 
-def scratch_size(n, n_stat, width, P):
-    """Floats and integers of scratch for n observations, P locations (0 in a mixture), and `width` responses where cells are drawn, else 0.
-    """
+def scratch_size(n, n_stat, P):
+    """Floats and integers of scratch for n observations and P locations, 0 in a mixture."""
     floats, ints = scratch_size_of_forest(n, n, n_stat)
     located = n + 1 + MOST_BLOCKS + REACHES * P if P else 0
-    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + located + n * width, WORDS + ints + 11 * n + 3 + MOST_BLOCKS
+    return NUMBERS + n + 2 + floats + 3 * n + 2 + 3 * MOST_BLOCKS + 1 + located, WORDS + ints + 11 * n + 3 + MOST_BLOCKS
 
 
 @kernel
@@ -76,14 +76,13 @@ def place_of_order(n):
     return WORDS + 9 * n + 1
 
 
-@kernel
-def guide_of(memory, state):
-    """The move's scratch, divided."""
-    n, n_stat, P = state.labels.shape[0], state.stat.shape[0], state.log_K_sum.shape[1]
-    m, t = 4 * n + 2 + n * n_stat, place_of_order(n)  # of the forest
+def guide_of(floats, ints, n, n_stat, P):
+    """The move's scratch, divided; `n_stat` with the guide's own statistics, P locations, 0 in a mixture."""
+    whole, whole_ints = floats, ints
+    m, t = 4 * n + 2 + n * n_stat, WORDS + 9 * n + 1  # of the forest; `place_of_order`
     grown = NUMBERS + n + 2
-    floats, ints = memory.floats[grown + m :], memory.ints[t:]
-    forest = forest_of(memory.floats[grown : grown + m], memory.ints[WORDS:t], memory.floats[NUMBERS:grown], n, n_stat)
+    floats, ints = whole[grown + m :], whole_ints[t:]
+    forest = forest_of(whole[grown : grown + m], whole_ints[WORDS:t], whole[NUMBERS:grown], n, n_stat)
     tree = GuideTree(
         ints[:n], ints[n : 2 * n], floats[:n], ints[2 * n : 3 * n], ints[3 * n : 4 * n], ints[4 * n : 5 * n + 1],
         ints[5 * n + 1 : 6 * n + 2],
@@ -99,7 +98,7 @@ def guide_of(memory, state):
         ints[n + 1 : 2 * n + 1], ints[2 * n + 1 : 3 * n + 1],
         ints[3 * n + 1 : 5 * n + 1], ints[5 * n + 1 : 5 * n + 1 + MOST_BLOCKS], floats[b : b + MOST_BLOCKS],
         floats[b + MOST_BLOCKS : b + 2 * MOST_BLOCKS], wide_union, floats[b + 2 * MOST_BLOCKS : b + 3 * MOST_BLOCKS + 1],
-        memory.floats[ETA_AND_RHO:LOCAL_OPTION], floats[e + REACHES * P :], floats[e : e + REACHES * P].reshape((REACHES, P)),
+        whole[ETA_AND_RHO:NUMBERS], floats[e : e + REACHES * P].reshape((REACHES, P)),
     )
 
 

@@ -22,12 +22,11 @@ from nrmmix.kernels.core.state import (
     NEED_ROOM,
     SIGMA,
     TUNING,
-    Memory,
 )
 from nrmmix.kernels.measure.weights import typical_log_weight
 from nrmmix.kernels.trees import splits
-from nrmmix.kernels.trees.guide_data import GUIDE, fill_log_guide, is_guided, refresh_guide, with_blocks
-from nrmmix.kernels.trees.guide_tree import ORDERS, plant_guide_tree, sample_range, shuffle, without_drawn_cells
+from nrmmix.kernels.trees.guide_data import GUIDE, PLANTED, copy_observed, fill_log_guide, is_guided, refresh_guide
+from nrmmix.kernels.trees.guide_tree import ORDERS, plant_guide_tree, sample_range, shuffle
 from nrmmix.kernels.trees.splits import GUIDE_CLUSTER, GUIDE_SIGMA, LOG_RHO, TREE
 
 AGES = 2**16  # learnt[TREE] = number * AGES + age, in iterations
@@ -49,7 +48,7 @@ def number_of_tree(memory):
 
 
 @kernel
-def plant_by_number(wide, state, memory, guide):
+def plant_by_number(data, state, memory, guide):
     """The guide tree that belongs to the kept number, and the guide at the kept constants."""
     sigma, forest = memory.learnt[GUIDE_SIGMA], guide.forest
     forest.guide[0] = memory.learnt[GUIDE_CLUSTER]
@@ -57,22 +56,18 @@ def plant_by_number(wide, state, memory, guide):
     for m in range(2, forest.log_grown.shape[0]):
         forest.log_grown[m] = forest.log_grown[m - 1] + log_pos(m - 1.0 - sigma)
     shuffle(guide.tree.order, number_of_tree(memory))
-    if is_guided(wide):
-        fill_log_guide(wide, state.side)
-    if wide.rows.missing.shape[0] > 0:
-        fixed = without_drawn_cells(wide, guide.fixed.reshape(wide.rows.y.shape))
-        memory.ints[splits.LEVELS] = plant_guide_tree(fixed, state, forest, guide.tree)
-    else:
-        memory.ints[splits.LEVELS] = plant_guide_tree(wide, state, forest, guide.tree)
+    if is_guided(data):
+        fill_log_guide(data.views[GUIDE], state.side)
+    copy_observed(data)
+    memory.ints[splits.LEVELS] = plant_guide_tree(data.views[PLANTED], state, forest, guide.tree)
     memory.ints[splits.PLANTED] = number_of_tree(memory)
 
 
 @entry(MOVE_T)
 def begin(data, state, memory, rng):
     """Part of an iteration: the guide tree is one iteration older, or new; the leaves that local moves will visit."""
-    learnt, guide, wide = memory.learnt, splits.guide_of(memory, state), data
+    learnt, guide = memory.learnt, splits.guide_in(memory.divided)
     if is_guided(data):
-        wide = with_blocks(data, data.guide[GUIDE], data.log_guide)
         refresh_guide(data, state)
     if learnt[TREE] == 0.0:
         learnt[GUIDE_CLUSTER], learnt[GUIDE_SIGMA] = memory.option[splits.START_CLUSTER], memory.option[splits.START_SIGMA]
@@ -83,7 +78,7 @@ def begin(data, state, memory, rng):
         learnt[TREE] = float((1 + draw_integer(ORDERS, rng)) * AGES)
     learnt[TREE] += 1.0
     if memory.ints[splits.PLANTED] != number_of_tree(memory):
-        plant_by_number(wide, state, memory, guide)
+        plant_by_number(data, state, memory, guide)
         if state.num[HALT] == GIVE_UP:
             return GIVEN_UP
     first, last = 0, guide.tree.order.shape[0]
@@ -118,10 +113,9 @@ def tree_guided(data, state, memory, rng):
         if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
             return NEED_ROOM
         memory.ints[splits.IS_LOCAL], state.num[CURSOR] = 1, 0
-        memory.floats[splits.LOCAL_OPTION] = memory.ints[splits.LAST_LEAF] - memory.ints[splits.FIRST_LEAF]
-        memory.floats[splits.LOCAL_OPTION + 1] = 1.0
-    option, tally = memory.floats[splits.LOCAL_OPTION : splits.LOCAL_TALLY], memory.floats[splits.LOCAL_TALLY : splits.NUMBERS]
-    order = splits.place_of_order(n)
-    visited = memory.ints[order + memory.ints[splits.FIRST_LEAF] : order + memory.ints[splits.LAST_LEAF]]
-    local = Memory(option, memory.learnt, tally, memory.floats, visited)
+        memory.parts[0].option[0] = memory.ints[splits.LAST_LEAF] - memory.ints[splits.FIRST_LEAF]
+        memory.parts[0].option[1] = 1.0
+    local, first = memory.parts[0], splits.place_of_order(n) + memory.ints[splits.FIRST_LEAF]
+    for t in range(int(local.option[0])):
+        local.ints[t] = memory.ints[first + t]
     return call_move(int(memory.option[splits.LOCAL]), data, state, local, rng)

@@ -47,6 +47,7 @@ class Entries(NamedTuple):
     score_four: Any = None  # of four rows at once, where that is faster than one after the other
     transfer: Any = None  # from one column to another, where that is faster than two updates
     bound: Any = None  # above the log predictives of all rows of a few that are near one another, for sweeps of very many clusters
+    score_gaps: Any = None  # what `score` calls for rows of which cells are missing, where that is a long function of its own
 
     @classmethod
     def named(cls, kernels: Any, prefix: str, *further: str) -> Entries:

@@ -115,6 +115,8 @@ class KernelState:
             raise ValueError(f"the point {y[far][0]} lies more than {TOO_FAR:g} prior standard deviations out; correct it.")
         block = self.data.block.copy()
         block[:, : layout.EMPTY] = table
+        if rows.missing.size:
+            provide(model, block, (layout.SCORE_GAPS,))
         return self.data._replace(rows=rows._replace(constant=self.data.rows.constant), block=block)
 
     def adopted(self, points: layout.Data) -> layout.Data:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -45,6 +45,14 @@ class Move:
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         return ScratchSize()
+
+    def parts(self, model: Specification) -> tuple[layout.Memory, ...]:
+        """Memories of the moves that its kernel calls."""
+        return ()
+
+    def divided(self, model: Specification, floats: np.ndarray, ints: np.ndarray) -> tuple[Any, ...]:
+        """The scratch as its kernel reads it, a tuple under `@handle`; () where the kernel takes it as it is."""
+        return ()
 
     def refusal(self, model: Specification) -> str:
         """Why the move cannot run on a model; empty where it can."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.registry import plugin
 from nrmmix.inference.mcmc.moves.base import MOST, Move, ScratchSize, only_with_unions
@@ -99,6 +101,9 @@ class PublishedTreeGuided(Move):
     def scratch_size(self, model: Specification) -> ScratchSize:
         floats, ints = published_trees.scratch_size(model.n_obs, model.packed.n_stat)
         return ScratchSize(floats, ints, SIDE)
+
+    def divided(self, model: Specification, floats: np.ndarray, ints: np.ndarray) -> published_trees.PublishedScratch:
+        return published_trees.scratch_of(floats, ints, model.n_obs, model.packed.n_stat)
 
     def refusal(self, model: Specification) -> str:
         if why := only_with_unions(model):

@@ -15,7 +15,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.moves import gibbs
 from nrmmix.kernels.trees import guide_tree, guided, splits, sweep
-from nrmmix.model.guide import guide_of, size_of
+from nrmmix.model.guide import size_of
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 
@@ -90,18 +90,25 @@ class TreeGuided(Move):
         mass, sigma, tau = (float(start.hyper[place]) for place in (layout.MASS, layout.SIGMA, layout.TAU))
         # the guide's constants without tuning: u is about n
         log_cluster = math.log(max(mass, 1e-3)) + max(sigma, 0.0) * math.log(tau + model.n_obs)
-        parts = (sweep.begin, guided.global_move, gibbs.gibbs)
+        parts = (sweep.begin, guided.global_move, gibbs.gibbs, guided.by_scan, guided.into_blocks, guided.merge, guided.split_back)
         return (
             float(self.global_moves), float(self.depth), float(self.scans), float(self.refresh or max(LEAST_REFRESH, model.n_obs)),
             self.eta, log_cluster, sigma, self.scan_share, *(float(part.address) for part in parts),
         )
 
     def scratch_size(self, model: Specification) -> ScratchSize:
-        rows = model.packed.rows
         n_stat, _ = size_of(model, True)
-        P, q = (len(model.grid.locations), guide_of(model)[1].shape[1]) if model.grid is not None else (0, 0)
-        width = rows.y.shape[1] + q if rows.missing.shape[0] else 0
-        return ScratchSize(*splits.scratch_size(model.n_obs, n_stat, width, P), side=splits.SIDE, guide=True)
+        P = 0 if model.grid is None else len(model.grid.locations)
+        return ScratchSize(*splits.scratch_size(model.n_obs, n_stat, P), side=splits.SIDE, guide=True)
+
+    def parts(self, model: Specification) -> tuple[layout.Memory, ...]:
+        """Of the Gibbs sweep over the leaves of a subtree."""
+        return (layout.Memory(
+            np.zeros(2), np.zeros(layout.LEARNT), np.zeros(layout.TALLY), np.zeros(0), np.zeros(max(model.n_obs, 1), np.int64)),)
+
+    def divided(self, model: Specification, floats: np.ndarray, ints: np.ndarray) -> splits.Guide:
+        P = 0 if model.grid is None else len(model.grid.locations)
+        return splits.guide_of(floats, ints, model.n_obs, size_of(model, True)[0], P)
 
     def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
         tree = learnt[splits.TREE]

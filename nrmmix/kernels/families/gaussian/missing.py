@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 
+from nrmmix.kernels.core.entry import SCORE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import FIRST, LAST, STAT, THETA
+from nrmmix.kernels.core.state import DONE, FIRST, LAST, STAT, THETA
 from nrmmix.kernels.families.shared import LOG_TWO_PI, places
 
 MEAN, R, NU, LENGTH, TABLES = 4, 0, 1, 3, 4  # as in `gaussian`
@@ -119,6 +120,15 @@ def score_missing(rows, stat, work, out, block, K, i):
         r_n = rows.constant[o + R] + stat[s, k]
         out[k] += constant + math.lgamma(0.5 * (df + size)) - math.lgamma(0.5 * df) + 0.5 * size * math.log(r_n / (r_n + 1.0))
         out[k] -= 0.5 * (df + size) * log_pos(1.0 + f * work[d, k])
+
+
+@entry(SCORE_T)
+def score_gaps(rows, stat, work, out, block, K, i, own):
+    """What a score calls for a row that misses some cells."""
+    score_missing(rows, stat, work, out, block, K, i)
+    if own >= 0:
+        out[own] = math.nan  # the column has the cells that were drawn: they go with the row
+    return DONE
 
 
 @kernel

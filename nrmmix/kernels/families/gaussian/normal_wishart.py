@@ -31,13 +31,14 @@ from nrmmix.kernels.core.entry import (
     SCORE_T,
     TRANSFER_T,
     UPDATE_T,
+    call_score,
     entry,
 )
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.lanes import LANES, number_at, put_number
 from nrmmix.kernels.core.special import local_numbers, log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
-from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing, score_missing
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, SCORE_GAPS, STAT, THETA
+from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing
 from nrmmix.kernels.families.gaussian.pooling import pool, rotate
 from nrmmix.kernels.families.gaussian.tiles import fits, squares, squares_of_four
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, means_at, padded, places
@@ -386,10 +387,7 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
     if math.isnan(rows.y[i, block[FIRST]]):
         return DONE
     if has_gaps(rows, i, block[FIRST], block[LAST]):
-        score_missing(rows, stat, work, out, block, K, i)
-        if own >= 0:
-            out[own] = math.nan  # the column has the cells that were drawn: they go with the row
-        return DONE
+        return call_score(block[SCORE_GAPS], rows, stat, work, out, block, K, i, own)
     if own < 0:
         _score(rows.y, stat, work, out, block[STAT], block[FIRST], block[LAST] - block[FIRST], K, i)
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import empty_column, relocate
 from nrmmix.kernels.core.entry import call_density, call_sample, call_score
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import ACCEPTED, DENSITY, N_CLUSTERS, N_MOVED, REDRAW, SAMPLE, SCORE, Rows
+from nrmmix.kernels.core.state import ACCEPTED, DENSITY, N_CLUSTERS, N_MOVED, REDRAW, SAMPLE, SCORE
 from nrmmix.kernels.moves.algorithm8 import redraw_column
 from nrmmix.kernels.moves.imputation import redraw_cells
 from nrmmix.kernels.moves.shared import set_partition
@@ -90,8 +90,7 @@ def relocate_all(data, state, labels, origin, M):
 @kernel
 def add_densities(data, state, p, count, i):
     """Add to p[:count] the log densities of observation i under the parameters of the first atoms, cells that are drawn among it."""
-    r = data.rows
-    rows = Rows(r.y, r.missing[:0], r.indptr, r.indices, r.counts, r.constant)  # no cell is missing that has been drawn
+    rows = data.complete  # no cell is missing that has been drawn
     for b in range(data.block.shape[0]):
         block = data.block[b]
         if block[REDRAW] == 0:

@@ -12,7 +12,7 @@ from scipy.special import gammaln, multigammaln
 from nrmmix.kernels.families.gaussian import bounds, tiles
 from nrmmix.kernels.families.gaussian import normal_wishart as kernels
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
-from nrmmix.kernels.families.gaussian.missing import n_work
+from nrmmix.kernels.families.gaussian.missing import n_work, score_gaps
 from nrmmix.kernels.moves import nearby
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
@@ -65,6 +65,7 @@ class NormalWishart(ConjugatePrior):
         )
         entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
         entries = entries._replace(
+            score_gaps=score_gaps,
             affinity=gaussian_affinity if d <= kernels.MOST else None,
             transfer=kernels.gaussian_transfer if d <= kernels.FEW else None,
             score_four=kernels.gaussian_score_four if kernels.LEAST_AT_ONCE <= d <= tiles.MOST else None,
