@@ -13,6 +13,8 @@ from support.gaussian_forms import CLOSED, FORMS, LEAST_P, RUN, data_set, densit
 
 import nrmmix as nm
 from nrmmix.kernels.core import clusters
+from nrmmix.kernels.core import state as layout
+from nrmmix.model.pack import provide
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
 
@@ -37,6 +39,7 @@ def test_scores_of_new_rows_with_gaps(name, d):
     rows, table = model.blocks.to_kernel_arrays(new, np.zeros((3, 0)), model.packed.table)
     block = data.block.copy()
     block[:, : table.shape[1]] = table
+    provide(model, block, (layout.SCORE_GAPS,))
     points = data._replace(rows=rows._replace(constant=data.rows.constant), block=block)
     clusters.empty_column(data, state.stat, 2)
     for i in range(3):

@@ -109,11 +109,16 @@ class Pair(NamedTuple):
     mask: U2
     order: I1
 
+    @property
+    def doubled(self) -> Memory:
+        """What follows from a field."""
+        return memory(2.0 * self.inner.option[0])
+
 
 @jit.kernel
 def all_of(pair, more):
     """Elements, lengths, rows and parts."""
-    found = total(pair.inner) + 10.0 * pair.inner.ints[1] + more
+    found = total(pair.inner) + 1e7 * total(pair.doubled) + 10.0 * pair.inner.ints[1] + more
     for i in range(pair.line.shape[0]):
         found += 100.0 * (i + 1) * pair.line[i]
     for i in range(pair.box.shape[0]):
@@ -138,6 +143,14 @@ def pair(**other):
 def test_what_python_gives_is_taken_as_it_is(other):
     given = pair(**other)
     assert all_of(given, 0.5) == pytest.approx(plain(all_of)(given, 0.5), rel=1e-14)
+
+
+def test_what_follows_from_fields_follows_when_they_are_replaced():
+    given = pair()
+    before = all_of(given, 0.5)
+    other = given._replace(inner=memory(3.0))
+    assert all_of(other, 0.5) - before == pytest.approx(2e7 * 20.0 + 20.0) and given.doubled is given.doubled
+    assert all_of(given, 0.5) == before
 
 
 WRONG = {

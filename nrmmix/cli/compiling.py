@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import pickle
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ def warmup(_options: argparse.Namespace) -> int:
     if not disk.is_kept():
         raise OSError("no folder for what is compiled can be written; NUMBA_CACHE_DIR can name one.")
     with TemporaryDirectory(prefix="nrmmix-", ignore_cleanup_errors=True) as folder, Progress(None) as line:
-        helpers = _helpers(processes_for(available_cores()) - 1, (folder, os.getpid()))
+        helpers = _helpers(processes_for(available_cores()) - 1, folder)
         claims = Claims(folder)
         before = disk.share(claims)
 
@@ -51,7 +51,7 @@ def warmup(_options: argparse.Namespace) -> int:
         try:
             with announced(lambda: left() / (1 + GAIN * len(helpers))), event.install_listener("numba:compile", _Ended(show)):
                 _work(claims)
-                while any(helper.poll() is None for helper in helpers):
+                while any(helper.is_alive() for helper in helpers):
                     time.sleep(PAUSE)
                 for job in JOBS:  # a process may have died
                     if not claims.is_finished(_claim(job)):
@@ -62,7 +62,7 @@ def warmup(_options: argparse.Namespace) -> int:
             for helper in helpers:
                 helper.terminate()
             for helper in helpers:
-                helper.wait()
+                helper.join()
     for reason in disk.unsaved[:1]:
         raise OSError(f"what was compiled cannot be kept: {reason.strerror or reason}") from reason
     say(f"compiled in {time.perf_counter() - started:.0f} s")
@@ -72,23 +72,18 @@ def warmup(_options: argparse.Namespace) -> int:
 def processes_for(cores: int) -> int:
     """How many compile at once, this one among them."""
     asked = os.environ.get(PROCESSES, "")
-    return max(int(asked) if asked.isdigit() else min(cores, MOST), 1) if sys.executable else 1
+    return max(int(asked) if asked.isdigit() else min(cores, MOST), 1)
 
 
-def _helpers(many: int, told: Any) -> list[subprocess.Popen[bytes]]:
-    """So many processes, or as many as can be had, that run `help_out` and read what they are told."""
-    root = str(Path(__file__).parents[2])
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])}
-    command = [sys.executable, "-P", "-c", f"from {__name__} import help_out; help_out()"]
-    made = []
+def _helpers(many: int, folder: str) -> list[BaseProcess]:
+    """So many processes that run `_help`, or as many as can be had."""
+    made: list[BaseProcess] = []
     try:
         for _ in range(many):
-            made.append(subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
-            ))
-            with made[-1].stdin as to:  # type: ignore[union-attr]
-                pickle.dump(told, to)
-    except OSError:  # no memory, no processes; or the last one has ended
+            helper = get_context("spawn").Process(target=_help, args=(folder, os.getpid()), daemon=True)
+            helper.start()
+            made.append(helper)
+    except OSError:  # no memory, or no processes
         pass
     return made
 
@@ -106,10 +101,10 @@ class _Ended(event.Listener):
         self.then()
 
 
-def help_out() -> None:
-    """What another process does for this one."""
+def _help(folder: str, parent: int) -> None:
+    """What another process does for this one, and says nothing."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the process that it helps
-    folder, parent = pickle.load(sys.stdin.buffer)
+    sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")
     claims = Claims(folder)
     disk.share(claims)
     _work(claims, lambda: os.getppid() == parent)

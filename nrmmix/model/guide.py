@@ -40,21 +40,8 @@ def size_of(model: Specification, with_guide: bool) -> tuple[int, int]:
     return packed.n_stat + own.n_stat, max(packed.n_work, own.n_work)
 
 
-def with_views(model: Specification, data: layout.Data, entries: Collection[int]) -> layout.Data:
-    """The data with views for tree-guided moves: in a mixture the posterior is the guide."""
-    data, (silent, speaking) = guided(model, data, entries) if model.is_regression else (data, (data.block, data.block))
-    posterior = data._replace(block=silent)
-    guide = data._replace(block=speaking)
-    if model.is_regression:
-        guide = guide._replace(log_prior_predictive=np.zeros(model.n_obs))
-    y = np.zeros_like(data.rows.y) if data.rows.missing.size else data.rows.y
-    return data._replace(views=(posterior, guide, guide._replace(rows=data.rows._replace(y=y))))
-
-
-def guided(model: Specification, data: layout.Data, entries: Collection[int]) -> tuple[layout.Data, tuple[np.ndarray, np.ndarray]]:
-    """The data of a density regression with covariates beside the responses; and blocks with one for these, with these entry points, which
-    is silent, or speaks.
-    """
+def guided(model: Specification, data: layout.Data, entries: Collection[int]) -> layout.Data:
+    """The data of a density regression with covariates beside the responses, and the blocks that read them, with these entry points."""
     own, x = guide_of(model)
     rows, packed = data.rows, model.packed
     first = rows.y.shape[1]
@@ -70,5 +57,5 @@ def guided(model: Specification, data: layout.Data, entries: Collection[int]) ->
         missing = np.ascontiguousarray(np.hstack([missing, np.zeros(x.shape, np.uint8)]))
     rows = rows._replace(
         y=np.ascontiguousarray(np.hstack([rows.y, x])), missing=missing, constant=np.concatenate([rows.constant, own.constant]))
-    data = data._replace(rows=rows, complete=rows._replace(missing=rows.missing[:0]))
-    return data, (np.vstack([data.block, silent]), np.vstack([data.block, block]))
+    guide = np.stack([np.vstack([data.block, silent]), np.vstack([data.block, block])])
+    return data._replace(rows=rows, guide=guide, log_guide=np.zeros(model.n_obs))

@@ -11,7 +11,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.slicing import STEP
 from nrmmix.kernels.measure import auxiliary, hyper, nrm, weights
 from nrmmix.kernels.moves import algorithm8, imputation
-from nrmmix.model.guide import size_of, with_views
+from nrmmix.model.guide import guided, size_of
 from nrmmix.model.priors.hyperpriors import hyper_row
 from nrmmix.model.specification import Specification
 
@@ -29,10 +29,8 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
     else:
         group, distance = grid.group, grid.distance
     G = distance.shape[1]
-    rows = packed.own_rows()
     return layout.Data(
-        rows=rows,
-        complete=rows._replace(missing=rows.missing[:0]),
+        rows=packed.own_rows(),
         block=_block_table(model, entries),
         log_prior_predictive=np.zeros(n),
         group=group,
@@ -44,6 +42,8 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
         explicit=packed.explicit,
         shared=packed.shared,
         log_V=model.log_V,
+        guide=np.zeros((0, 0, layout.BLOCK), np.int64),
+        log_guide=np.zeros(0),
     )
 
 
@@ -161,6 +161,6 @@ def arrays_of(
 ) -> tuple[layout.Data, layout.State]:
     """Both at once."""
     data = data_of(model, entries, moves)
-    if with_guide:
-        data = with_views(model, data, entries)
+    if with_guide and model.is_regression:
+        data = guided(model, data, entries)
     return data, state_of(model, data, n_clusters, n_side, with_theta, with_guide)

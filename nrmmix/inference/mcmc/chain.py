@@ -167,9 +167,8 @@ class Chain:
     def checkpoint(self, ahead: Record) -> Checkpoint:
         K = int(self.state.num[layout.N_CLUSTERS])
         kept = {name: getattr(self.state, name)[..., :K].copy() for name in BY_CLUSTER}
-        for view in self.data.views[:1]:
-            if len(view.block) > len(self.data.block):  # the guide's statistics, the last block's, are made anew
-                kept["stat"] = kept["stat"][: view.block[-1, layout.STAT]].copy()
+        if self.data.guide.size:  # the guide's statistics, the last block's, are made anew
+            kept["stat"] = kept["stat"][: self.data.guide[0, -1, layout.STAT]].copy()
         kept |= {name: getattr(self.state, name).copy() for name in WHOLE}
         kept["shared"] = self.data.rows.constant[self.data.shared]
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]

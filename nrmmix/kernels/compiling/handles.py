@@ -9,6 +9,7 @@ cannot change while a kernel runs, and LLVM is told so.
 from __future__ import annotations
 
 import operator
+from functools import cached_property
 from hashlib import sha256
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -36,6 +37,7 @@ F2 = Annotated[np.ndarray, types.Array(types.float64, 2, "C")]
 F3 = Annotated[np.ndarray, types.Array(types.float64, 3, "C")]
 I1 = Annotated[np.ndarray, types.Array(types.int64, 1, "C")]
 I2 = Annotated[np.ndarray, types.Array(types.int64, 2, "C")]
+I3 = Annotated[np.ndarray, types.Array(types.int64, 3, "C")]
 U2 = Annotated[np.ndarray, types.Array(types.uint8, 2, "C")]
 
 CONVENTION = "address of a table of words: data and lengths"  # part of the names of types: a change of it must change them
@@ -101,12 +103,15 @@ class ByAddress:
             tables = self.__dict__.setdefault("_tables", self._made())
         return int(tables[0].ctypes.data)
 
-    def _made(self) -> list[np.ndarray]:
-        """The table, and those of fields that are several tuples."""
+    def _made(self) -> list[Any]:
+        """The table, those of fields that are several tuples, and tuples that follow from this one, which have tables too."""
         words: list[int] = []
-        others = []
-        for value, (name, (kind, _)) in zip(self, type(self).fields.items(), strict=True):  # type: ignore[call-overload]
+        others: list[Any] = []
+        for name, (kind, _) in type(self).fields.items():
+            value = getattr(self, name)
             found = _words(f"{type(self).__name__}.{name}", value, kind)
+            if name not in self._fields:  # type: ignore[attr-defined]
+                others.append(value)
             if isinstance(kind, Handles):
                 others.append(np.array(found, np.int64))
                 found = [others[-1].ctypes.data]
@@ -141,11 +146,18 @@ def _words(name: str, value: Any, kind: Any) -> list[int]:
 
 
 def handle(cls: Cls) -> Cls:
-    """Decorator: kernels get instances of a named tuple by address.  Its fields are arrays F1 to U2, or such tuples, one or several."""
-    named = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
-    made: Any = type(cls.__name__, (ByAddress, cls), named)
+    """Decorator: kernels get instances of a named tuple by address.
+
+    Its fields are arrays F1 to U2, or such tuples, one or several.  Properties that give such tuples are fields for kernels: what they give
+    is kept, and follows from the others whatever has been replaced.
+    """
+    named: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__doc__": cls.__doc__}
+    given = {name: one.fget for name, one in vars(cls).items() if isinstance(one, property)}
+    made: Any = type(cls.__name__, (ByAddress, cls), named | {name: cached_property(get) for name, get in given.items()})
     made.fields, place = {}, 0
-    for name, declared in get_type_hints(cls, localns={cls.__name__: made}, include_extras=True).items():
+    hints = get_type_hints(cls, localns={cls.__name__: made}, include_extras=True)
+    hints |= {name: get_type_hints(get, localns={cls.__name__: made})["return"] for name, get in given.items()}
+    for name, declared in hints.items():
         if get_origin(declared) is Annotated:
             kind = get_args(declared)[1]
         elif get_origin(declared) is tuple:

@@ -19,14 +19,13 @@ from numba.extending import intrinsic
 
 from nrmmix.kernels.compiling import disk
 from nrmmix.kernels.core.jit import FAST, JIT, callback
-from nrmmix.kernels.core.state import Data, Memory, Program, Rows, State
+from nrmmix.kernels.core.state import Data, Memory, Rows, State
 
 _f8, _i8 = types.float64, types.int64
 _F1, _F2, _F3 = (types.Array(_f8, d, "C") for d in (1, 2, 3))
 _I1 = types.Array(_i8, 1, "C")
 _RNG = numba.typeof(np.random.default_rng(0))
-_S2 = types.Array(types.int32, 2, "C")
-_ROWS, _DATA, _STATE, _MEMORY, _PROGRAM = Rows.type, Data.type, State.type, Memory.type, Program.type
+_ROWS, _DATA, _STATE, _MEMORY = Rows.type, Data.type, State.type, Memory.type
 
 # (rows, stat, block, k): make column k the statistics of no observation; parameters held in it stay
 EMPTY_T = _i8(_ROWS, _F2, _I1, _i8)
@@ -92,15 +91,6 @@ MOVE_T = _i8(_DATA, _STATE, _MEMORY, _RNG)
 STEP_T = _i8(_DATA, _STATE, _RNG)
 
 CALLED_SELDOM = (ALL_T, ONE_T, MOVE_T, STEP_T)
-
-# What Python calls kernels of a chain with, so that they can be compiled ahead: `chain.start`, `chain.run`, `gibbs.enter`;
-START_T = (_DATA, _STATE, _I1)
-RUN_T = (_DATA, _STATE, _RNG, _PROGRAM, _I1, _i8, _i8, _S2, _S2, _F2, _F2, _F3, _F2, _F2, _I1)
-ENTER_T = (_i8, _DATA, _STATE, _MEMORY, _RNG)
-# and those of verdicts on curves: `predictive.load_draw`, `predictive.weights_at_rows`
-_SHORT = types.Array(types.int32, 1, "C")
-LOAD_T = (_DATA, _STATE, _SHORT, _SHORT, _F1, _F1)
-WEIGHTS_T = (_DATA, _STATE, _F2, _F2, _F2)
 
 _python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, when nothing is compiled
 

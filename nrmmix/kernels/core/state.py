@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nrmmix.kernels.compiling.handles import F1, F2, F3, I1, I2, U2, Anything, handle
+from nrmmix.kernels.compiling.handles import F1, F2, F3, I1, I2, I3, U2, Anything, handle
 
 TINY = 1e-300
 LINE = 64  # bytes of a cache line
@@ -112,7 +112,6 @@ class Data(NamedTuple):
     """Constant during a run."""
 
     rows: Rows
-    complete: Rows  # the same with no cell marked that the chain draws: all count as observed
     block: I2  # (blocks, BLOCK) int64
     log_prior_predictive: F1  # (n,) log p(y_i)
     group: I1  # (n,) covariate group
@@ -124,7 +123,24 @@ class Data(NamedTuple):
     explicit: I1  # rows of stat that hold parameters; none where all families are conjugate
     shared: I1  # places in rows.constant of parameters that all clusters share, drawn like the held ones
     log_V: F2  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
-    views: tuple[Data, ...] = ()  # as tree-guided moves read it, see `nrmmix.kernels.trees.guide_data`; empty without such moves
+    guide: I3  # (2, blocks + 1, BLOCK) of `nrmmix.kernels.trees.guide_data`; (0, 0, BLOCK) where trees have no guide of their own
+    log_guide: F1  # (n,) log p(y_i, x_i) by the guide; likewise (0,)
+
+    @property
+    def complete(self) -> Rows:
+        """The rows with no cell marked that the chain draws: all count as observed."""
+        return self.rows._replace(missing=self.rows.missing[:0])
+
+    @property
+    def views(self) -> tuple[Data, ...]:
+        """The data as tree-guided moves read them, by the numbers of `nrmmix.kernels.trees.guide_data`."""
+        silent, speaking = self.guide if len(self.guide) else (self.block, self.block)
+        guide = self._replace(block=speaking, log_prior_predictive=self.log_guide if len(self.guide) else self.log_prior_predictive)
+        y = np.zeros_like(self.rows.y) if self.rows.missing.size else self.rows.y
+        made = self._replace(block=silent), guide, guide._replace(rows=self.rows._replace(y=y))
+        for one in made:
+            vars(one)["views"] = ()
+        return made
 
 
 # Memory.tally: for each kind of proposal of a move so many columns, counted since the end of tuning.

@@ -30,7 +30,7 @@ def marginal_of_nothing(rows, stat, block, k):
 @kernel
 def is_guided(data):
     """Whether there is a guide beside the model: not in a mixture, where the families are the guide."""
-    return data.views[GUIDE].block.shape[0] > data.block.shape[0]
+    return data.guide.shape[0] > 0
 
 
 @kernel

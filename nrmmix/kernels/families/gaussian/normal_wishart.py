@@ -37,7 +37,7 @@ from nrmmix.kernels.core.entry import (
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.lanes import LANES, number_at, put_number
 from nrmmix.kernels.core.special import local_numbers, log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, SCORE_GAPS, STAT, THETA
+from nrmmix.kernels.core.state import BROKEN, CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, SCORE_GAPS, STAT, THETA
 from nrmmix.kernels.families.gaussian.missing import density_missing, impute_missing
 from nrmmix.kernels.families.gaussian.pooling import pool, rotate
 from nrmmix.kernels.families.gaussian.tiles import fits, squares, squares_of_four
@@ -387,6 +387,8 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
     if math.isnan(rows.y[i, block[FIRST]]):
         return DONE
     if has_gaps(rows, i, block[FIRST], block[LAST]):
+        if block[SCORE_GAPS] == 0:  # data without gaps, and who gave it other rows did not fill it in
+            return BROKEN
         return call_score(block[SCORE_GAPS], rows, stat, work, out, block, K, i, own)
     if own < 0:
         _score(rows.y, stat, work, out, block[STAT], block[FIRST], block[LAST] - block[FIRST], K, i)
