@@ -5,7 +5,7 @@ STAMP := $(VENV)/.installed
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-external nightly soak bench docs site vignettes matrix calibration lint dist clean
+.PHONY: demo test test-external test-lowest nightly soak bench docs site vignettes matrix calibration lint dist clean
 
 # The install is editable: only a change of the packaging files asks for a new one.
 $(STAMP): setup.cfg pyproject.toml
@@ -31,6 +31,10 @@ test: lint
 test-external: $(STAMP)
 	test -d "$$NRMMIX_DATA_DIR" || { echo "NRMMIX_DATA_DIR must name the folder of the files; it is '$$NRMMIX_DATA_DIR'." >&2; exit 1; }
 	$(PYTEST) -m external
+
+# A few of each kind with the lowest versions that setup.cfg allows, in an environment of their own: .venv-lowest.
+test-lowest:
+	PYTHON="$(PYTHON)" .ci/lowest
 
 # What takes hours: the whole enumeration matrix, the tests that are left out by day, long joint distribution tests, more of what fuzzing
 # makes up, and simulation-based calibration.  Each command is printed; the first that fails ends it.
@@ -89,5 +93,5 @@ dist: $(STAMP)
 	$(BIN)/twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV) build dist demo site *.egg-info .numba_cache .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) .venv-lowest build dist demo site *.egg-info .numba_cache .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -195,7 +195,7 @@ def fits(n, draws, tune):
 SIGNATURES = '''
 import importlib, json, pkgutil
 import nrmmix.kernels
-from numba.core.dispatcher import Dispatcher
+from nrmmix.kernels.core.jit import Kernel
 
 # other layouts and types of the same data, one to seven dimensions, both kernels, every kind of prior
 rng = np.random.default_rng(0)
@@ -220,7 +220,7 @@ for method in (
 found = {}
 for module in pkgutil.walk_packages(nrmmix.kernels.__path__, "nrmmix.kernels."):
     for name, value in vars(importlib.import_module(module.name)).items():
-        if isinstance(value, Dispatcher) and value.py_func.__module__ == module.name:
+        if isinstance(value, Kernel) and value.py_func.__module__ == module.name:
             found[module.name + "." + name] = [str(s) for s in value.signatures]
 '''
 

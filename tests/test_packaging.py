@@ -32,6 +32,12 @@ def version():
     raise AssertionError("no literal __version__ in nrmmix/__init__.py")
 
 
+def test_the_lowest_versions_are_those_that_are_tested(setup):
+    required = dict(re.findall(r"^([a-z]+)>=([\d.]+)", setup["options"]["install_requires"].strip(), re.MULTILINE))
+    pinned = dict(re.findall(r"^([a-z]+)==([\d.]+)", (ROOT / ".ci" / "lowest.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    assert required and {name: pinned[name].removesuffix(".0") for name in required} == required
+
+
 def test_only_known_tables_are_in_data():
     assert {path.name for path in (ROOT / "data").glob("*.csv")} == TABLES
     others = {path.name for path in (ROOT / "data").iterdir() if path.suffix in {".npz", ".npy", ".gz", ".zip"}}
