@@ -156,7 +156,9 @@ def test_what_python_calls_is_a_root_and_nothing_else_is():
     assert {where: value.__name__ for value, where in found.items() if not value.is_root} == {}
     everything = {value for module in list(sys.modules.values()) for value in vars(module).values() if isinstance(value, jit.Kernel)}
     own = {value for value in everything if value.__module__.startswith("nrmmix.") and value.is_root}
-    assert {value.__name__ for value in own - set(found)} == set(), "Python does not call these"
+    others = "".join(file.read_text() for file in (ROOT / "nrmmix").rglob("*.py") if "kernels" not in file.parts)
+    unused = {value.__name__ for value in own - set(found) if not re.search(rf"\b{value.__name__}\(", others)}
+    assert unused == set(), "Python does not call these"
 
 
 KERNELS = """
