@@ -133,6 +133,11 @@ def fast(function: Callable[..., Any]) -> Any:
     return _decorated(function, fastmath=set(FAST), forceinline=False, _nrt=False)
 
 
+def woven(kernel: Any) -> Any:
+    """Say of a kernel, as the outermost decorator, that it is compiled into its callers: what each row goes through in few places."""
+    return Kernel(kernel.py_func, **kernel.options | {"forceinline": True}) if JIT else kernel
+
+
 def root(kernel: Any) -> Any:
     """Say of a kernel, as the outermost decorator, that Python calls it."""
     if JIT:
@@ -140,4 +145,4 @@ def root(kernel: Any) -> Any:
     return kernel
 
 
-__all__ = ["FAST", "JIT", "Kernel", "allocating", "callback", "fast", "inlined", "kernel", "root", "untested"]
+__all__ = ["FAST", "JIT", "Kernel", "allocating", "callback", "fast", "inlined", "kernel", "root", "untested", "woven"]

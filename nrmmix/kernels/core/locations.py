@@ -32,7 +32,7 @@ from nrmmix.kernels.core.entry import (
     call_without,
     entry,
 )
-from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.jit import fast, inlined, kernel, woven
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import draw_index, log_pos, prefetch, take_exp, top_of
 from nrmmix.kernels.core.state import (
@@ -288,6 +288,7 @@ def location_weights_entry(state, K, g):
     return DONE
 
 
+@woven
 @kernel
 def location_weights(data, state, K, g):
     """score[k] = log (n_k - sigma) sum_p location_probability_p K(x_g, p)/(tau + A_p), k < K: the prior weight of joining cluster k.

@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from nrmmix.kernels.core.jit import JIT, fast, inlined, kernel, root
+from nrmmix.kernels.core.jit import JIT, fast, inlined, kernel, root, woven
 from nrmmix.kernels.core.lanes import (
     LANES,
     all_lanes,
@@ -261,6 +261,7 @@ def to_shares(weight, m):
     return top, total
 
 
+@woven
 @fast
 def draw_index(weight, m, r):
     """Index with probability proportional to exp(weight[:m]), by one uniform r; -1 if a weight is not a number, or all are 0.
@@ -329,6 +330,7 @@ def add_exp(out, x, ratio, shift):
         out[p] += exp_any(shift + ratio * x[p])
 
 
+@woven
 @kernel
 def to_shares_near(weight, blocks, near):
     """weight = exp(weight - near) in so many blocks of eight; the sum, which is not a number where one of them is not."""
@@ -340,6 +342,7 @@ def to_shares_near(weight, blocks, near):
     return sum_of_lanes(total)
 
 
+@woven
 @kernel
 def draw_near(weight, m, near, r):
     """As `draw_index`, in one pass, which a number near the largest weight allows; up to the next multiple of 8 there has to be room.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import ALL_T, call_all, entry
-from nrmmix.kernels.core.jit import inlined, kernel, root
+from nrmmix.kernels.core.jit import inlined, kernel, root, woven
 from nrmmix.kernels.core.locations import (
     add_log_K,
     location_weight,
@@ -44,6 +44,7 @@ def has_locations(state):
 # ---- one observation
 
 
+@woven
 @kernel
 def log_join_weights(data, state, K, g, own):
     """state.score[:K] = log weight(c + i) - log weight(c) of each cluster c for an observation i of group g, which is in `own` (or -1)."""

@@ -12,7 +12,7 @@ import math
 
 from nrmmix.kernels.core.clusters import copy_column, pass_on, relocate, score_columns, score_four, score_without
 from nrmmix.kernels.core.entry import MOVE_T, call_move, call_one, entry
-from nrmmix.kernels.core.jit import inlined, kernel, root
+from nrmmix.kernels.core.jit import inlined, kernel, root, woven
 from nrmmix.kernels.core.special import FAR, draw_index, draw_near, prefetch
 from nrmmix.kernels.core.state import (
     ACCEPTED,
@@ -55,6 +55,7 @@ def own_cluster(state, i):
     return k if k >= 0 and state.size[k] > 1 else -1
 
 
+@woven
 @kernel
 def gibbs_one(data, state, i, rng):
     """Redraw the cluster of observation i, which may be unassigned (-1)."""
@@ -66,6 +67,7 @@ def gibbs_one(data, state, i, rng):
     return draw_cluster(data, state, i, rng)
 
 
+@woven
 @kernel
 def score_all(data, state, i, own):
     """Add to state.score, which holds log weights, the log predictives of observation i, without itself in `own` (or -1)."""
@@ -76,6 +78,7 @@ def score_all(data, state, i, own):
         p[own] = weight + score_without(data, state, i, own)
 
 
+@woven
 @kernel
 def draw_cluster(data, state, i, rng):
     """Observation i goes to a cluster that is drawn by the log weights of all, in state.score, or to a new one."""
@@ -146,6 +149,7 @@ def add_changed(four, k):
         four[CHANGED] += 1
 
 
+@woven
 @kernel
 def score_one_of_four(data, state, r, own):
     """Add to state.score the log predictives of the r-th of the four in all clusters, without itself in `own` (or -1)."""
@@ -174,6 +178,7 @@ def score_one_of_four(data, state, r, own):
         p[own] = weight + score_without(data, state, i, own)
 
 
+@woven
 @kernel
 def gibbs_one_of_four(data, state, i, r, rng):
     """The same of the r-th of the observations that `score_next_four` has scored."""

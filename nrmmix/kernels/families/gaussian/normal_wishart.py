@@ -34,7 +34,7 @@ from nrmmix.kernels.core.entry import (
     call_score,
     entry,
 )
-from nrmmix.kernels.core.jit import fast, inlined, kernel
+from nrmmix.kernels.core.jit import fast, inlined, kernel, woven
 from nrmmix.kernels.core.lanes import LANES, number_at, put_number
 from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import BROKEN, CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, SCORE_GAPS, STAT, THETA
@@ -296,6 +296,7 @@ def gaussian_combine(rows, source, target, block, k, m):
     return DONE
 
 
+@woven
 @fast
 def _score(y, stat, work, out, s, first, d, K, i):
     """out[:K] += c - h log(1 + f q), the loops over clusters innermost; work[d, :K] holds the q."""
@@ -341,6 +342,7 @@ def _score(y, stat, work, out, s, first, d, K, i):
         out[k] += stat[c, k] - stat[h, k] * log_pos(1.0 + stat[f, k] * work[d, k])
 
 
+@woven
 @fast
 def _score_four(y, stat, work, out, s, first, d, K, i):
     """out[r, :K] += the same of row i[r]; work[:4, :K] holds the q."""
@@ -387,9 +389,7 @@ def gaussian_score(rows, stat, work, out, block, K, i, own):
     if math.isnan(rows.y[i, block[FIRST]]):
         return DONE
     if has_gaps(rows, i, block[FIRST], block[LAST]):
-        if block[SCORE_GAPS] == 0:  # data without gaps, and who gave it other rows did not fill it in
-            return BROKEN
-        return call_score(block[SCORE_GAPS], rows, stat, work, out, block, K, i, own)
+        return call_score(block[SCORE_GAPS], rows, stat, work, out, block, K, i, own) if block[SCORE_GAPS] != 0 else BROKEN
     if own < 0:
         _score(rows.y, stat, work, out, block[STAT], block[FIRST], block[LAST] - block[FIRST], K, i)
     else:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.jit import inlined, kernel, woven
 from nrmmix.kernels.families.shared import LOST
 
 
@@ -25,6 +25,7 @@ def pool(r, n_1, n_2):
     return r_1 / n_1, n_1 / r_12, n_1 * (r_2 / r_12), n_1 * (r / r_1)
 
 
+@woven
 @kernel
 def rotate(stat, L, row, d, k, sign, begin):
     """L L' +- x x' for a factor L, packed by rows, its diagonal as reciprocals; x (d) in the rows from `row` on is lost.

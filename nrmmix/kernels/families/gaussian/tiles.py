@@ -7,7 +7,7 @@ columns.
 
 from __future__ import annotations
 
-from nrmmix.kernels.core.jit import inlined, kernel
+from nrmmix.kernels.core.jit import inlined, kernel, woven
 from nrmmix.kernels.core.lanes import LANES, all_lanes, lanes_at, less, less_product, plus_product, put_lanes, times
 from nrmmix.kernels.core.special import local_numbers
 
@@ -23,6 +23,7 @@ def fits(d, K):
     return LEAST <= d <= MOST and K % LANES == 0
 
 
+@woven
 @kernel
 def squares(y, stat, work, mean, first, d, K, i):
     """work[d, k] = q of row i in columns k < K, a multiple of LANES."""
@@ -43,6 +44,7 @@ def squares(y, stat, work, mean, first, d, K, i):
         put_lanes(work, d * width + k, q)
 
 
+@woven
 @kernel
 def squares_of_four(y, stat, work, mean, first, d, K, i):
     """work[r, k] = q of row i[r] in columns k < K, a multiple of LANES; at most MOST responses."""
