@@ -181,7 +181,7 @@ def _calls(move: Move) -> tuple[int, ...]:
 def seconds_to_compile(cycle: Cycle, model: Specification) -> float:
     """About how long it takes to compile what chains of the model, and verdicts on their curves, call, and what is not on disk.
 
-    On a machine on which a first Gibbs fit takes 17.
+    On a machine on which a first Gibbs fit takes 16.
     """
     with listed() as families:
         data_of(model, entries_of(cycle))
@@ -189,8 +189,8 @@ def seconds_to_compile(cycle: Cycle, model: Specification) -> float:
         program(cycle, model)
     with listed() as updates:
         update_addresses(model)
-    needed = dict.fromkeys([gibbs.gibbs, *moves], 3.5) | {loop.run: 3.5, gibbs.enter: 0.3, loop.start: 1.0}
-    needed |= dict.fromkeys(updates, 1.5) | dict.fromkeys(families, 0.5)
+    needed = dict.fromkeys([gibbs.gibbs, *moves], 2.8) | {loop.run: 3.5, gibbs.enter: 0.3, loop.start: 1.0}
+    needed |= dict.fromkeys(updates, 1.5) | dict.fromkeys(families, 0.6)
     if model.is_regression:
         needed |= {predictive.weights_at_rows: 1.0, predictive.load_draw: 0.5}
     return sum(seconds for one, seconds in needed.items() if not one.is_ready)
