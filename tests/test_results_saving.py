@@ -5,7 +5,6 @@ import os
 import pickle
 import warnings
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,7 +15,6 @@ from nrmmix.common import files
 from nrmmix.kernels.core import entry
 from nrmmix.posterior.draws import Draws
 from nrmmix.results import saving
-from tests.golden import digest
 
 RUN = {"draws": 12, "tune": 9, "thin": 2, "chains": 2, "rng": 5, "cores": 1}
 
@@ -266,35 +264,7 @@ def test_files_of_another_kind(tmp_path):
         nm.load(path)
 
 
-FORMAT_3 = Path(__file__).parent / "files" / "format3"  # as a version wrote them that knew no registry
-DIGESTS = {"mixture": "396f53ef79c5ac6d", "regression": "44f1853132c69e37", "held": "ca6e46324a6bd269"}
-
-
-@pytest.mark.parametrize("name", DIGESTS)
-def test_files_of_format_3_hold_the_same_draws_and_go_on(name):
-    fit = nm.load(FORMAT_3 / f"{name}.npz")
-    computed = {"A", "log_joint"} if name == "regression" else set()  # from v, which it holds: last digits are the processor's
-    assert digest({key: values for key, values in fit.draws.items() if key not in computed}) == DIGESTS[name]
-    if computed:
-        with np.load(FORMAT_3 / "regression.npz") as held:
-            v, x, last = held["draws/v"], fit.model.grid, [held[f"chain{chain}/A"] for chain in range(2)]
-            log_joint = held["draws/log_joint"] + np.log(v).sum(axis=-1)
-        K = np.exp(-0.5 * (x.distance[0] / fit.draws["width"][..., None, None]) ** 2)
-        np.testing.assert_allclose(fit.draws["A"], np.einsum("...g,...gp->...p", v, K), rtol=1e-12)
-        np.testing.assert_allclose(fit.draws["A"][:, -1], last, rtol=1e-12)
-        np.testing.assert_allclose(fit.draws["log_joint"], log_joint, rtol=1e-12)
-    longer = fit.extend(3)
-    assert longer.draws.n_draws == fit.draws.n_draws + 3 and np.isfinite(longer.draws["log_joint"]).all()
-    np.testing.assert_array_equal(longer.draws["labels"][:, : fit.draws.n_draws], fit.draws["labels"])
-
-
-def test_an_option_that_format_3_did_not_save_is_not_made_up():
-    """The file was written of `PublishedTreeGuided(moves="global")`; without the option it would go on as another sampler."""
-    with pytest.raises(ValueError, match=r"cannot be read: it holds a PublishedTreeGuided without the option 'moves', which was not saved"):
-        nm.load(FORMAT_3 / "published.npz")
-
-
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 5])
 def test_formats_that_are_too_old(saved, tmp_path, version):
     path = rewritten(saved, tmp_path / "old.npz", lambda header, held: header.update(version=version, nrmmix="0.0.3"))
     with pytest.raises(ValueError, match=rf"written by nrmmix 0\.0\.3 in format {version}; .*from {saving.OLDEST} on: fit the model again"):

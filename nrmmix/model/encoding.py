@@ -90,9 +90,9 @@ def encode_model(model: Any, put: Callable[[np.ndarray], str]) -> dict[str, Any]
     return {"model": {"formula": model.formula} | parts, "data": encode_source(model.frame, put)}
 
 
-def decode_model(made: type, spec: dict[str, Any], get: Callable[[str], np.ndarray], by_level: bool = True) -> Any:
+def decode_model(made: type, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> Any:
     """The specification of `encode_model`, as an object of the class `made`."""
-    parts, frame = spec["model"], decode_source(spec["model"]["formula"], spec["data"], get, by_level)
+    parts, frame = spec["model"], decode_source(spec["model"]["formula"], spec["data"], get)
     used = frame.used
     if not (used.dtype == bool and used.ndim == 1 and int(used.sum()) == frame.response.shape[0]):
         raise ValueError("its mask of used rows cannot be right")
@@ -143,7 +143,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
     return common | encode_table(frame.source, put) | {"reads": list(frame.reads)}
 
 
-def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str], np.ndarray], by_level: bool = True) -> ModelFrame:
+def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> ModelFrame:
     """The data of `encode_source`."""
     if "sparse" in spec:
         from scipy.sparse import csr_array
@@ -156,7 +156,7 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
             source = pd.DataFrame.sparse.from_spmatrix(source, decode_table(spec, get).index, spec["names"])
     else:
         source, reads = decode_table(spec, get), spec["reads"]
-    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"], by_level
+    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"]
     if "stream" not in spec:
         return restored_frame(*few)
     own = spec["stream"]

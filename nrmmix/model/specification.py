@@ -69,7 +69,7 @@ class Specification:
                 from nrmmix.model.frame.streaming import streamed_frame
 
                 return streamed_frame(formula, source, missing, reads, designs(family))
-            return model_frame(formula, data, missing, reads, designs(family), by_level=True)
+            return model_frame(formula, data, missing, reads, designs(family))
 
         self.frame = data if isinstance(data, ModelFrame) else framed()
         if by_default and isinstance(family, Regression) and _spans_constant(self.frame.inputs):

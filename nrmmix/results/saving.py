@@ -38,15 +38,12 @@ from nrmmix.results import variational_file as variational
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.variational import VariationalResult
 
-FORMAT, VERSION, OLDEST = "nrmmix fit", 5, 3  # format 3 may lack options of moves, which is found where they are read
-PLAN = {"goal": 0, "time_limit": None, "store": "all", "most": 0, "stopped": ""}  # of a run that may go on, and what files without it mean
+FORMAT, VERSION, OLDEST = "nrmmix fit", 6, 6
+PLAN = ("goal", "time_limit", "store", "most", "stopped")  # of a run that may go on
 LABELS = ("labels", "locations")
 OF_COLUMN, OF_ROW = 500, 100  # bytes, about, that a model takes for each column of sparse counts and each row beyond the data themselves
-WRITTEN = {"explicit": "held"}  # names in files that differ from those of fields
-LATER = ("step",)  # of the state of a chain, what earlier files do not have: as it is in a chain that has learnt nothing
 MOST_BITS = 4096  # of a seed
 LONGEST = 300  # characters of a reason
-OF_A = 5  # the format from which on draws hold A, by location
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
 
@@ -130,9 +127,7 @@ def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
                 "order": put(checkpoint.order, f"chain{c}/order"),
                 "state": {name: put(values, f"chain{c}/{name}") for name, values in checkpoint.state.items()},
                 "spare": {
-                    WRITTEN.get(name, name): put(
-                        _narrow(values) if name in ("labels", "location") else values, f"chain{c}/spare_{WRITTEN.get(name, name)}"
-                    )
+                    name: put(_narrow(values) if name in ("labels", "location") else values, f"chain{c}/spare_{name}")
                     for name, values in checkpoint.ahead._asdict().items()
                 },
             }
@@ -250,37 +245,30 @@ def _besides(header: dict[str, Any], claims: dict[str, tuple[tuple[int, ...], np
 
 def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult | VariationalResult:
     get = held.__getitem__
-    of_v = header["version"] < OF_A
     from nrmmix.api import Model
 
-    if of_v:
-        header = header | {"model": header["model"] | {"kernel": with_all_options(header["model"]["kernel"])}}
     with warnings.catch_warnings():  # what was dropped then is marked so, and nothing else can be dropped now
         warnings.filterwarnings("error", r".*rows? dropped", UserWarning)
         try:
-            model = decode_model(Model, header, get, by_level=not of_v)
+            model = decode_model(Model, header, get)
         except UserWarning as warning:
             raise ValueError(f"its mask of used rows cannot be right: {warning}") from None
     if "factors" in header:
         return variational.restored(header, get, model, _insist)
     draws = {name: get(key) for name, key in header["draws"].items()}
     draws |= {name: _labels(draws[name], name) for name in LABELS if name in draws}
-    if of_v and model.is_regression:
-        widths = np.stack([draws[name] for name in model.width_names], axis=-1)
-        draws["A"], draws["log_joint"] = A_and_log_joint(model, draws.pop("v"), draws["log_joint"], widths)
-    run = {name: header["run"][name] for name in RUN} | PLAN | {name: header["run"][name] for name in PLAN if name in header["run"]}
+    run = {name: header["run"][name] for name in (*RUN, *PLAN)}
     cycle = decode(header["run"]["cycle"])
     _check_run(model, run, cycle)
     _check_draws(model, draws, run["store"])
     shape = draws["n_clusters"].shape
     run["label_changes"] = run.pop("moved")
-    checkpoints = tuple(_checkpoint(model, cycle, chain, get, run["store"], of_v) for chain in header["chains"])
+    checkpoints = tuple(_checkpoint(model, cycle, chain, get, run["store"]) for chain in header["chains"])
     _insist(len(checkpoints) == shape[0], "chains")
     for checkpoint in checkpoints:
         drawn = (checkpoint.iteration - run["tune"]) // run["thin"]
         _insist(drawn >= shape[1] if shape[1] else checkpoint.iteration >= 0, "iterations")
-        _insist("goal" not in header["run"] or len(checkpoint.ahead.scalars) == max(drawn, 0) - shape[1], "spare draws")
-    run["goal"] = run["goal"] or shape[1]
+        _insist(len(checkpoint.ahead.scalars) == max(drawn, 0) - shape[1], "spare draws")
     return MCMCResult(model, Run(Draws(draws), **run, cycle=cycle, checkpoints=checkpoints))
 
 
@@ -361,35 +349,25 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
     _insist(bool(((locations >= 0) & (locations < P)).all()) and one_location_each(labels, locations), "locations")
 
 
-def _checkpoint(
-    model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], store: str, of_v: bool = False
-) -> Checkpoint:
+def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], store: str) -> Checkpoint:
     """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
     ahead = {name: get(key) for name, key in spec["spare"].items()}
-    if of_v:
-        ahead["A"] = ahead.pop("v")
-        if model.is_regression:
-            scalars = ahead["scalars"].copy()
-            widths = scalars[:, [loop.R_WIDTH + j for j in model.width_columns.values()]]
-            ahead["A"], scalars[:, loop.R_JOINT] = A_and_log_joint(model, ahead["A"], scalars[:, loop.R_JOINT], widths)
-            ahead["scalars"] = scalars
     left_out = tuple(name for name in KINDS[store] if name != "A" or model.is_regression)
-    spare = Record(*(_spare(name, ahead[WRITTEN.get(name, name)], empty, left_out) for name, empty in room._asdict().items()))
+    spare = Record(*(_spare(name, ahead[name], empty, left_out) for name, empty in room._asdict().items()))
     _insist(len({len(values) for values in spare}) == 1, "spare draws")
     if len(spare.labels) and spare.labels.shape[1]:
         _check_labels(spare.labels)
         if spare.location.shape[1] and model.grid is not None:
             _check_locations(spare.labels, spare.location, model.grid.distance.shape[2])
     names = (*BY_CLUSTER, *WHOLE, "shared", "imputed")
-    state = {name: get(spec["state"][name]) for name in names if name not in LATER or name in spec["state"]}
+    state = {name: get(spec["state"][name]) for name in names}
     K = state["size"].shape[0]
     _insist(K <= model.n_obs, "chain's clusters")
     within, order, way = _within(spec, get, state["labels"], cycle)
     midway = any(within) or len(order) > 0
     state |= {name: get(spec["state"][name]) for name in IN_STEPS if midway or (name == SUMS and name in spec["state"])}
     _, like = arrays_of(model, K, entries=())
-    state |= {name: getattr(like, name) for name in LATER if name not in state}
     beside = {"shared": model.packed.shared * 1.0, "imputed": np.zeros(room.imputed.shape[1])}
     for name, values in state.items():
         wanted = beside[name] if name in beside else getattr(like, name)
@@ -453,20 +431,3 @@ def _spare(name: str, values: np.ndarray, empty: np.ndarray, left_out: tuple[str
         shape = (min(max(values.shape[1], 1), shape[0]), shape[1])  # room for as many clusters as there have been
     _insist(values.ndim == empty.ndim and values.shape[1:] == shape and values.dtype == empty.dtype, f"spare {name}")
     return values
-
-
-# ---- files of formats before 5: draws of density regression held v, by group, the log joint density was one in v, categories were columns
-
-def with_all_options(kernel: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Of the options that kernels have got since."""
-    return None if kernel is None else {"weights": None, "groups": None} | kernel
-
-
-def A_and_log_joint(model: Specification, v: np.ndarray, log_joint: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A (..., P) of draws of v (..., G) and widths (..., W), and the density in log v of that in v."""
-    assert model.grid is not None, "density regression alone has v by group"
-    shape, P = v.shape[:-1], len(model.grid.locations)
-    A, each = np.empty((int(np.prod(shape)), P)), v.reshape(-1, v.shape[-1])
-    for t, row in enumerate(widths.reshape(len(A), widths.shape[-1])):
-        A[t] = each[t] @ np.exp(model.log_kernel(model.grid.distance, model.widths_of(row)))
-    return A.reshape(*shape, P), log_joint + np.log(v).sum(axis=-1)

@@ -90,8 +90,6 @@ MOVE_T = _i8(_DATA, _STATE, _MEMORY, _RNG)
 # (data, state, rng): status of an update of all else than the partition
 STEP_T = _i8(_DATA, _STATE, _RNG)
 
-CALLED_SELDOM = (ALL_T, ONE_T, MOVE_T, STEP_T)
-
 _python_functions: dict[int, Callable[..., Any]] = {}  # by stand-in address, when nothing is compiled
 
 
@@ -115,11 +113,8 @@ class Entry:
             if _listed is not None:
                 _listed.append(self)
                 return 0
-            # into what its address leads to, so that a call by address is one call; twice the machine code, and so not of long ones
-            options: dict[str, Any] = {"forceinline": self.signature not in CALLED_SELDOM, "_nrt": False}
-            if self.fast:
-                options["fastmath"] = set(FAST)
-            self._compiled = callback(self.signature, self.function, **options)
+            options = {"fastmath": set(FAST)} if self.fast else {}
+            self._compiled = callback(self.signature, self.function, _nrt=False, **options)
         return self._compiled.address
 
     @property

@@ -202,7 +202,6 @@ class ModelFrame:
     _covariates: list[_Part] = field(repr=False)  # one of all numbers, then the categories
     _inputs: list[_Part] = field(repr=False)  # one for each design
     from_array: bool = field(repr=False)
-    by_level: bool = field(default=False, repr=False)  # whether categories among covariates are one column each
     is_streamed: ClassVar[bool] = False  # whether rows stay where they are, see `nrmmix.model.frame.streaming`
 
     @property
@@ -327,21 +326,20 @@ class ModelFrame:
         return frame
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
-        return restored_frame, (self.formula, self.source, self.used, self.from_array, self.reads, self.designs, self.by_level)
+        return restored_frame, (self.formula, self.source, self.used, self.from_array, self.reads, self.designs)
 
 
 def restored_frame(
     formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = (),
-    by_level: bool = False,
 ) -> ModelFrame:
     """The frame whose `source`, `used` and so on these are."""
     kinds = None if reads is None else lambda names: reads
-    return replace(model_frame(formula, source, "marginalize", kinds, designs, by_level), used=used, from_array=from_array)
+    return replace(model_frame(formula, source, "marginalize", kinds, designs), used=used, from_array=from_array)
 
 
 def model_frame(
     formula: str | None, data: Any, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    designs: Sequence[str] = (), by_level: bool = False,
+    designs: Sequence[str] = (),
 ) -> ModelFrame:
     """Read responses and covariates from a table.
 
@@ -355,8 +353,6 @@ def model_frame(
         the total of the row, which may be sparse), "binary" or "categories".
     designs : sequence of str
         Right sides of formulas whose columns are inputs of component families.
-    by_level : bool, default False
-        Whether covariates that are categories as they stand are one column each, the numbers of their levels, after those of numbers.
 
     Raises
     ------
@@ -402,7 +398,7 @@ def model_frame(
     else:
         responses, covariates = parse(formula, known)
         left = [_Part.of("response", [term], known) for term in responses]
-        right = _covariate_parts(covariates, frame, by_level)
+        right = _covariate_parts(covariates, frame)
     for part in left:
         for name in spoken_for.intersection(part.columns):
             raise ValueError(f"The column {name!r} is a response and stands in the design of a family; keep it in one place.")
@@ -423,17 +419,15 @@ def model_frame(
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
     return ModelFrame(
-        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array, by_level
+        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array
     )
 
 
-def _covariate_parts(terms: list[Term], frame: pd.DataFrame, by_level: bool) -> list[_Part]:
-    """All covariates in one part; or all numbers, and categories that stand as they are each in a part of its own."""
+def _covariate_parts(terms: list[Term], frame: pd.DataFrame) -> list[_Part]:
+    """All numbers in one part, and categories that stand as they are each in a part of its own."""
     known = list(frame.columns)
     if not any(term.factors for term in terms):
         return []
-    if not by_level:
-        return [_Part.of("covariate", terms, known)]
     alone = [_Part.of("covariate", [term], known) if term.factors else None for term in terms]
     own = [part is not None and part.is_plain and len(part.terms[0].factors) == 1 and _is_text(frame, part.columns) for part in alone]
     together = [term for term, is_own in zip(terms, own, strict=True) if not is_own]

@@ -220,7 +220,7 @@ def streamed_frame(
         source = source.select([*of_responses, *(name for name in of_inputs if name not in of_responses)])
     stamp = source.fingerprint()
     gathered = _Gathered(source, of_responses, of_inputs, missing)
-    few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, by_level=True)
+    few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs)
     few = replace(few, from_array=from_array)
     return streamed(few, source, index_of(few, source, missing), missing, stamp)
 
