@@ -23,6 +23,7 @@ _NAMES = {  # by the modules that hold them
     "model.priors.gibbs_type": "GibbsType",
     "model.families": "Gaussian Multinomial Poisson Bernoulli Categorical lee_choi_base Regression SemiconjugateGaussian",
     "model.priors.covariate_kernels": "SquaredExponential Box Epanechnikov Triangular Laplace Matching Product",
+    "model.priors.sparse_product": "SparseProduct",
     "model.priors.widths": "PerAtom",
     "inference.mcmc.moves": "Gibbs SplitMerge Slice Permutation TreeGuided PublishedTreeGuided Blocked SNGP",
     "inference.mcmc.cycle": "Cycle",

@@ -85,7 +85,7 @@ def resume(data, state, log_K_sum):
 
 
 @kernel
-def record(data, state, t, labels, location, A, scalars, explicit, shared, imputed):
+def record(data, state, t, labels, location, A, scalars, explicit, shared, imputed, codes, inclusion):
     """Draw t, clusters numbered by first appearance."""
     n = state.labels.shape[0]
     number = state.score
@@ -113,6 +113,11 @@ def record(data, state, t, labels, location, A, scalars, explicit, shared, imput
                 cell += 1
     for p in range(A.shape[1]):
         A[t, p] = state.A[p]
+    for p in range(codes.shape[1]):
+        for j in range(codes.shape[2]):
+            codes[t, p, j] = state.codes[p, j]
+    for j in range(inclusion.shape[1]):
+        inclusion[t, j] = state.inclusion[j]
     scalars[t, R_CLUSTERS] = seen
     scalars[t, R_JOINT] = log_joint(data, state)
     scalars[t, R_MASS] = state.hyper[MASS]
@@ -161,7 +166,9 @@ def adapt(program, iteration):
 
 @root
 @kernel
-def run(data, state, rng, program, updates, tune, thin, labels, location, A, scalars, explicit, shared, imputed, control):
+def run(
+    data, state, rng, program, updates, tune, thin, labels, location, A, scalars, explicit, shared, imputed, codes, inclusion, control
+):
     """Moves on the partition, then updates of all else, again and again.
 
     Until all draws are recorded, a move needs room, something breaks, or the main thread says stop, which is heard before every call.
@@ -189,7 +196,7 @@ def run(data, state, rng, program, updates, tune, thin, labels, location, A, sca
         if (it + 1) % REBUILD_EVERY == 0:
             rebuild(data, state)
         if it >= tune and (it - tune + 1) % thin == 0:
-            record(data, state, (it - tune) // thin, labels, location, A, scalars, explicit, shared, imputed)
+            record(data, state, (it - tune) // thin, labels, location, A, scalars, explicit, shared, imputed, codes, inclusion)
         control[ITERATION] = it + 1
     return 0
 

@@ -23,7 +23,8 @@ def guide_of(model: Specification) -> tuple[Packed, np.ndarray]:
     """The Gaussian, and the covariates (n, q) in its coordinates; one for each level of a category."""
     grid = model.grid
     x = grid.scales.coordinates(grid.values)[grid.group]
-    widths = np.where(np.isnan(grid.width), model.start_widths(), grid.width)[:, ~grid.scales.category]
+    widths = grid.width if model.slots is not None else np.where(np.isnan(grid.width), model.start_widths(), grid.width)
+    widths = widths[:, ~grid.scales.category]
     spread = np.full(x.shape[1], OF_CATEGORIES)
     span = np.maximum(np.ptp(x, axis=0), np.finfo(float).tiny)
     spread[: widths.shape[1]] = np.clip(np.exp(np.log(widths).mean(axis=0)), NARROWEST * span[: widths.shape[1]], span[: widths.shape[1]])

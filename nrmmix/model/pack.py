@@ -28,7 +28,7 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
         group, distance = np.zeros(n, np.int64), np.zeros((0, 1, 1))
     else:
         group, distance = grid.group, grid.distance
-    G = distance.shape[1]
+    G, slots = int(group.max(initial=0)) + 1, model.slots
     return layout.Data(
         rows=packed.own_rows(),
         block=_block_table(model, entries),
@@ -44,6 +44,10 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
         log_V=model.log_V,
         guide=np.zeros((0, 0, layout.BLOCK), np.int64),
         log_guide=np.zeros(0),
+        code_log_K=np.zeros((0, 0, 0)) if slots is None else slots.code_log_K,
+        code_K=np.zeros((0, 0, 0)) if slots is None else slots.code_K,
+        n_codes=np.zeros(0, np.int64) if slots is None else slots.n_codes,
+        inclusion_prior=np.zeros((0, 2)) if slots is None else slots.inclusion_prior,
     )
 
 
@@ -73,12 +77,13 @@ def _hyperpriors(model: Specification) -> np.ndarray:
 def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
     entries = model.covariate_entries
     scales = np.array(model.scales, np.int64).ravel()
-    setup = np.zeros(layout.COVARIATES + len(entries) + len(scales), np.int64)
+    D = 0 if model.grid is None else len(model.grid.distance)
+    setup = np.zeros(layout.COVARIATES + D + len(scales), np.int64)
     setup[layout.JOINT_WITH_V] = int(model.has_v)
     setup[layout.SHARED_WIDTH] = int(model.kernel is not None and model.kernel.shared_width)
     setup[layout.SCALES] = int(len(scales) > 0)
     setup[layout.COVARIATES : layout.COVARIATES + len(entries)] = [entry.address if is_called else 0 for entry in entries]
-    setup[layout.COVARIATES + len(entries) :] = scales
+    setup[layout.COVARIATES + D :] = scales
     setup[layout.MEASURE], setup[layout.COMPONENTS] = model.measure, model.prior.components
     located, conjugate = moves and model.is_regression, model.has_v and model.has_gamma_mass
     entry_points = {
@@ -113,7 +118,8 @@ def state_of(
     """
     n, packed = model.n_held, model.packed
     n_stat, n_work = size_of(model, with_guide)
-    G, P = data.distance.shape[1:]
+    G, P, slots = len(data.group_size), data.distance.shape[2], model.slots
+    codes, tried = (0, 0) if slots is None else (P, len(slots.n_codes)), 0 if slots is None else slots.n_tried
     cap = layout.capacity(n_clusters)
     start = [*model.prior.start(), model.prior.tau, *model.start_widths()]
     return layout.State(
@@ -137,7 +143,7 @@ def state_of(
         log_b=np.zeros(P),
         inverse_b=np.zeros(P),
         K=np.ones((G, P)),
-        log_K=model.log_kernels if model.scales else np.zeros((1 - int(model.is_regression), G, P)),
+        log_K=np.zeros((1, G, P)) if slots is not None else model.log_kernels if model.scales else np.zeros((1 - int(model.is_regression), G, P)),
         ratio=np.ones(len(model.scales) or 1 - int(model.is_regression)),
         band=np.tile([0, P], (G, 1)),
         hyper=np.array(start, dtype=float),
@@ -151,6 +157,12 @@ def state_of(
         carried=np.zeros((4, G)),
         four=np.zeros(4 * layout.FOUR + 1, np.int64),
         series=np.zeros((2, layout.ORDER)),
+        codes=np.zeros(codes, np.int64),
+        inclusion=np.zeros(0) if slots is None else slots.start_inclusion(),
+        proposed=np.zeros(codes, np.int64),
+        kept=np.zeros(codes[0], np.int64),
+        members=np.zeros(0 if slots is None else n, np.int64),
+        tried=np.zeros((6, tried)),
         log_scale=np.zeros(1),
     )
 

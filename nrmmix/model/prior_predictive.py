@@ -213,6 +213,9 @@ def _reaches(model: Specification, rng: np.random.Generator) -> Iterator[np.ndar
     """log K (G, P) of the covariate kernel at widths from their priors, without end."""
     if not model.is_regression:
         yield from repeat(np.zeros((1, 1)))
+    if (slots := model.slots) is not None:
+        while True:
+            yield slots.log_K_of(slots.code_log_K, slots.draw_codes(slots.draw_inclusion(rng), rng))
     distance = model.grid.distance
     if not any(name in model.sampled for name in model.width_names):
         yield from repeat(model.log_kernel(distance, model.start_widths()))

@@ -26,6 +26,7 @@ from nrmmix.model.priors.covariate_kernels import CovariateKernel, Matching, Pro
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
 from nrmmix.model.priors.measures import DirichletProcess, Prior
+from nrmmix.model.priors.sparse_product import SlotGrid
 from nrmmix.model.priors.widths import PerAtom
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ class Specification:
             self.kernel = kernel.resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
             self.grid = self.kernel.grid(self.frame.covariates, names, category)
-            self._check_reach(self.frame.covariates, self.frame.index)
+            if self.slots is None:  # the kernel of a slot is nowhere 0
+                self._check_reach(self.frame.covariates, self.frame.index)
         elif kernel is not None:
             raise ValueError("kernel is given but the formula has no covariates; write `response ~ covariate`.")
 
@@ -141,6 +143,11 @@ class Specification:
         return self.grid is not None
 
     @property
+    def slots(self) -> SlotGrid | None:
+        """Slots of a sparse product, the codes of which are part of the state; None for other kernels."""
+        return self.grid if isinstance(self.grid, SlotGrid) else None
+
+    @property
     def has_gamma_mass(self) -> bool:
         """Whether the mass has a gamma prior, which is conjugate given u, and is that of a completely random measure."""
         return isinstance(self.prior.mass, Gamma) and self.prior.has_given_mass(self.is_regression)
@@ -163,6 +170,8 @@ class Specification:
         """
         if self.kernel is None:
             return ()
+        if self.slots is not None:  # one matrix, as it stands
+            return ((-1, 0),)
         entries, degrees = self.covariate_entries, [DEGREES.get(entry) for entry in self.covariate_entries]
         if degrees[0] is not None and (len(entries) == 1 or (self.kernel.shared_width and len({*entries}) == 1)):
             return ((0, degrees[0]),)
@@ -220,7 +229,9 @@ class Specification:
         return widths
 
     def log_kernel(self, distance: np.ndarray, widths: np.ndarray) -> np.ndarray:
-        """log K (m, P) from distances (q, m, P) at widths (q,)."""
+        """log K (m, P) from distances (q, m, P) at widths (q,), or of a sparse product from its tables at codes (P, q)."""
+        if self.slots is not None:
+            return self.slots.log_K_of(distance, widths)
         return sum(part.kernel.log_kernel(distance[j : j + 1], widths[j : j + 1]) for j, part in enumerate(self._by_covariate))
 
     @property
@@ -256,12 +267,16 @@ class Specification:
 
     def describe_groups(self) -> str:
         """How many groups and locations there are."""
+        if self.slots is not None:
+            return f"{len(self.grid.values)} distinct values, {len(self.grid.weights)} slots"
         values = "bins at quantiles of the rows, within which they are taken for equal" if self.grid.binned else "distinct values"
         P, pairs = len(self.grid.locations), len(np.unique(np.nan_to_num(self.grid.width), axis=0))
         of = f"{P // pairs} locations x {pairs} widths" if pairs > 1 else f"{P} locations"
         return f"{len(self.grid.values)} {values}, {of}"
 
     def describe_scale(self) -> str:
+        if self.slots is not None:
+            return "scaled to [0, 1], half by range and half by rank"
         return "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
 
     def start_widths(self) -> np.ndarray:

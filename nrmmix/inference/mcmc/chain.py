@@ -24,7 +24,7 @@ from nrmmix.model.specification import Specification
 # Of Program, what moves have learnt and counted: names in checkpoints and files, and fields.
 PROGRAM = {"kept": "learnt", "tally": "tally", "work": "work"}
 # Of State, all that is not scratch and does not follow from the rest: over clusters, and the others.
-BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num", "step")
+BY_CLUSTER, WHOLE = ("size", "stat", "location"), ("labels", "v", "A", "hyper", "num", "step", "codes", "inclusion")
 # What is kept up to date in steps, whose last bits are not those of sums made anew; within an iteration those too that follow from it.
 SUMS, WITHIN = "log_K_sum", ("log_weight", "location_probability")
 IN_STEPS = (SUMS, *WITHIN)  # (clusters, ...)
@@ -41,10 +41,12 @@ class Record(NamedTuple):
     explicit: np.ndarray  # (draws, n, H) parameters held by cluster, the first n_clusters rows of each draw; n = 0 where none are
     shared: np.ndarray  # (draws, S) parameters that all clusters share
     imputed: np.ndarray  # (draws, cells) missing cells that are drawn, in the kernels' coordinates and order
+    codes: np.ndarray  # (draws, P, q) int16 of the slots of sparse products; (draws, 0, 0) for other kernels
+    inclusion: np.ndarray  # (draws, q), likewise
 
     @classmethod
     def room(cls, model: Specification, chains: int, draws: int) -> Record:
-        data, _ = arrays_of(model, 1, entries=())
+        data, state = arrays_of(model, 1, entries=())
         n, P = model.n_obs, data.distance.shape[2]
         return cls(
             np.zeros((chains, draws, n), np.int32),
@@ -54,6 +56,8 @@ class Record(NamedTuple):
             np.zeros((chains, draws, n if len(data.explicit) else 0, len(data.explicit))),
             np.zeros((chains, draws, len(data.shared))),
             np.zeros((chains, draws, np.count_nonzero(data.rows.missing))),
+            np.zeros((chains, draws, *state.codes.shape), np.int16),
+            np.zeros((chains, draws, *state.inclusion.shape)),
         )
 
     def part(self, which: Any) -> Record:
@@ -194,6 +198,8 @@ def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.ra
     n_clusters = int(labels.max(initial=-1)) + 1
     data, state = arrays_of(model, max(n_clusters, 8), *scratch(cycle, model), entries=entries_of(cycle))
     check_start(model, data, labels, state.hyper[layout.WIDTH :])
+    if model.slots is not None:
+        state.codes[:] = model.slots.draw_codes(state.inclusion, rng)
     loop.start(data, state, labels)
     check_rows(model, data)
     if n_clusters and len(data.explicit):

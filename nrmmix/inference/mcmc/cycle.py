@@ -17,7 +17,7 @@ from nrmmix.kernels import predictive
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import listed
-from nrmmix.kernels.measure import auxiliary, hyper
+from nrmmix.kernels.measure import auxiliary, codes, hyper
 from nrmmix.kernels.moves import algorithm8, gibbs
 from nrmmix.model.pack import data_of
 
@@ -204,8 +204,10 @@ def update_addresses(model: Specification) -> np.ndarray:
         (algorithm8.update_explicit, len(model.packed.explicit) > 0),
         (hyper.update_widths, any(name in sampled for name in model.width_names)),  # with the locations integrated out
         (locations.update_locations, regression),
-        (auxiliary.update_v, regression or model.has_u),
+        (auxiliary.update_v, model.has_u or (regression and model.slots is None)),
+        (codes.update_v_by_masses, model.slots is not None),
         (auxiliary.update_levels, regression),
+        (codes.update_unoccupied_slots, model.slots is not None),
         (hyper.update_sigma, "sigma" in sampled),
         (hyper.update_mass, "mass" in sampled),  # last: where it has a gamma prior the others do without it
     )

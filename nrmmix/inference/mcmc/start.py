@@ -41,7 +41,7 @@ def check_start(model: Specification, data: layout.Data, labels: np.ndarray, wid
             f"init has {n_clusters} clusters, but {model.prior} has {model.prior.components} components; "
             'use init="sequential" or "one", or labels of at most so many clusters.'
         )
-    if not model.is_regression or n_clusters == 0:
+    if not model.is_regression or model.slots is not None or n_clusters == 0:
         return
     log_K = model.log_kernel(data.distance, width)
     total = np.zeros((n_clusters, log_K.shape[1]))

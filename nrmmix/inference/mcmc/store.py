@@ -18,8 +18,8 @@ from nrmmix.posterior.draws import as_labels, label_type
 
 KINDS = {  # by what is kept: the arrays of a record that are not
     "all": (),
-    "partition": ("location", "A", "explicit", "shared", "imputed"),
-    "scalars": ("labels", "location", "A", "explicit", "shared", "imputed"),
+    "partition": ("location", "A", "explicit", "shared", "imputed", "codes", "inclusion"),
+    "scalars": ("labels", "location", "A", "explicit", "shared", "imputed", "codes", "inclusion"),
 }
 FEW = 16  # clusters with parameters of their own that there is room for at first
 
@@ -137,6 +137,8 @@ class Store:
             values["theta"] = np.where(np.arange(most) < K[..., None], 0.0, np.nan)[..., None] + record.explicit[:, :, :most]
         if record.shared.shape[-1]:
             values["precision"] = record.shared
+        if record.codes.shape[-1]:
+            values |= {"codes": record.codes, "inclusion": record.inclusion}
         if record.imputed.shape[-1]:
             values["imputed"] = model.blocks.in_units(record.imputed, model.packed)
         return values

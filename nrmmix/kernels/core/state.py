@@ -125,6 +125,10 @@ class Data(NamedTuple):
     log_V: F2  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
     guide: I3  # (2, blocks + 1, BLOCK) of `nrmmix.kernels.trees.guide_data`; (0, 0, BLOCK) where trees have no guide of their own
     log_guide: F1  # (n,) log p(y_i, x_i) by the guide; likewise (0,)
+    code_log_K: F3  # (q, 1 + N, G) log kernels of the codes of sparse products, 0 of code 0; (0, 0, 0) for other kernels
+    code_K: F3  # and their exponentials
+    n_codes: I1  # (q,) codes of each covariate beside 0
+    inclusion_prior: F2  # (q, 2) parameters of the beta prior of `State.inclusion`, 0 where it is fixed
 
     @property
     def complete(self) -> Rows:
@@ -221,6 +225,12 @@ class State(NamedTuple):
     carried: F2  # (4, G) scratch of moves of many V_g at once
     four: I1  # (4 FOUR + 1,) int64 scratch of sweeps
     series: F2  # (2, ORDER) scratch of the update of v
+    codes: I2  # (P, q) codes of the slots of sparse products, see `nrmmix.kernels.measure.codes`; (0, 0) for other kernels
+    inclusion: F1  # (q,) chances with which slots use covariates; likewise (0,), and so on
+    proposed: I2  # (P, q) scratch of their updates
+    kept: I1  # (P,) scratch
+    members: I1  # (n,) int64 scratch
+    tried: F2  # (6, 2 + N or q) scratch
     log_scale: F1  # (1,) log mass, or what takes its place, see `nrmmix.kernels.measure.weights.refresh_caches`
 
 

@@ -20,6 +20,7 @@ import math
 from nrmmix.kernels.core.entry import ALL_T, GROWTH_T, call_all, call_growth, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel, root
 from nrmmix.kernels.core.locations import add_row, log_row
+from nrmmix.kernels.core.slots import fill_slots, has_codes
 from nrmmix.kernels.core.special import exp_any, log_pos, take_exp
 from nrmmix.kernels.core.state import (
     BETA,
@@ -272,6 +273,10 @@ def set_log_kernel(data, state):
         row, _ = log_row(data, state, g)
         for p in range(state.K.shape[1]):
             state.K[g, p] = row[p]
+    if has_codes(state):
+        for p in range(state.kept.shape[0]):
+            state.kept[p] = 0
+        fill_slots(data, state, state.kept)
 
 
 @fast

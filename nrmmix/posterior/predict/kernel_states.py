@@ -37,7 +37,7 @@ class DrawnMeasure:
     """A draw of the unnormalised measure, as of `nrmmix.kernels.predictive.draw_measure`; a `states.Measure`."""
 
     model: Specification
-    widths: np.ndarray  # of the covariate kernel
+    widths: np.ndarray  # of the covariate kernel, or codes of its slots
     weight: np.ndarray  # (M,)
     place: np.ndarray  # (M,) location of each atom
     theta: np.ndarray  # (T, M)
@@ -95,7 +95,8 @@ class KernelState:
 
     @property
     def widths(self) -> np.ndarray:
-        return self.state.hyper[layout.WIDTH :].copy()
+        """Of the covariate kernel; of a sparse product the codes of its slots."""
+        return (self.state.hyper[layout.WIDTH :] if self.model.slots is None else self.state.codes).copy()
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
         weights = predictive.predictive_weights(self.data, self.state, covariates.at(self.widths))
@@ -234,6 +235,8 @@ class RecordedDraws:
         if "theta" in flat:
             K = flat["n_clusters"][t]
             state.stat[data.explicit, :K] = flat["theta"][t, :K].T
+        if "codes" in flat:
+            state.codes[:], state.inclusion[:] = flat["codes"][t], flat["inclusion"][t]
         if "precision" in flat:
             data.rows.constant[data.shared] = flat["precision"][t]
         if "imputed" in flat:

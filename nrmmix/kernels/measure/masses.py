@@ -1,0 +1,131 @@
+"""The mass of the random measure at each location, given the partition, v and the locations.
+
+Atoms of clusters have sizes Gamma(n_m - sigma, tau + A).  What unseen atoms have at p is Gamma(a R0(p), tau + A_p) where sigma = 0, and else
+a tempered stable variable with the Laplace transform exp(-c ((b + s)^sigma - b^sigma)), c = a R0(p) / sigma and b = tau + A_p.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nrmmix.kernels.core.jit import kernel, root
+from nrmmix.kernels.core.special import draw_share
+from nrmmix.kernels.core.state import COMPONENTS, FINITE, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.measure.atoms import given_mass, shares_of_locations
+
+FEW = 2.0  # c b^sigma up to which a stable variable is drawn until one is accepted
+
+
+@kernel
+def draw_masses(data, state, occupied, unseen, shares, rng):
+    """Masses (P,) of the clusters' atoms and of all others by location; `shares` (P,) is scratch."""
+    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    for p in range(occupied.shape[0]):
+        occupied[p], unseen[p] = 0.0, 0.0
+    for k in range(state.num[N_CLUSTERS]):
+        p = state.location[k]
+        occupied[p] += rng.standard_gamma(state.size[k] - sigma) / max(tau + state.A[p], TINY)
+    if data.setup[MEASURE] == FINITE:
+        total = shares_of_locations(data, state, shares)
+        for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
+            p = draw_share(shares, shares.shape[0], rng.random() * total)
+            unseen[p] += rng.standard_gamma(-sigma) / max(tau + state.A[p], TINY)
+        return
+    mass = given_mass(data, state, rng)
+    for p in range(unseen.shape[0]):
+        b = max(tau + state.A[p], TINY)
+        if sigma == 0.0:
+            unseen[p] = rng.standard_gamma(mass * data.R0[p]) / b
+        else:
+            unseen[p] = draw_tempered_stable(mass * data.R0[p] / sigma * b**sigma, sigma, rng) / b
+
+
+@kernel
+def draw_stable(sigma, rng):
+    """A positive stable variable, E exp(-s S) = exp(-s^sigma) (Kanter 1975)."""
+    u, e = math.pi * (1.0 - rng.random()), rng.standard_exponential()
+    u = min(u, math.pi * (1.0 - 1e-15))
+    log_s = math.log(math.sin(sigma * u)) - math.log(math.sin(u)) / sigma
+    log_s += (1.0 - sigma) / sigma * (math.log(math.sin((1.0 - sigma) * u)) - math.log(max(e, TINY)))
+    return math.exp(min(log_s, 700.0))
+
+
+@root
+@kernel
+def draw_tempered_stable(c, sigma, rng):
+    """A variable with the Laplace transform exp(-c ((1 + s)^sigma - 1)).
+
+    For small c by rejection from the stable law, for others by the double rejection of Devroye (2009), whose work does not grow with c.
+    """
+    if c <= FEW:
+        scale = math.exp(math.log(max(c, TINY)) / sigma)
+        while True:
+            s = scale * draw_stable(sigma, rng)
+            if rng.standard_exponential() >= s:
+                return s
+    return draw_by_double_rejection(c, sigma, rng)
+
+
+@kernel
+def sinc(x):
+    return math.sin(x) / x if abs(x) > 1e-4 else 1.0 - x * x / 6.0
+
+
+@kernel
+def draw_by_double_rejection(c, sigma, rng):
+    """The same for c sigma (1 - sigma) of any size; letters are Devroye's (ACM Transactions on Modeling and Computer Simulation 19, 18)."""
+    rest = 1.0 - sigma
+    b = rest / sigma
+    gamma = c * sigma * rest
+    root_gamma = math.sqrt(gamma)
+    c1 = math.sqrt(0.5 * math.pi)
+    c3 = (2.0 + c1) * root_gamma
+    xi = (1.0 + math.sqrt(2.0) * c3) / math.pi
+    psi = c3 * math.exp(-gamma * math.pi * math.pi / 8.0) / math.sqrt(math.pi)
+    w1, w2, w3 = c1 * xi / root_gamma, 2.0 * math.sqrt(math.pi) * psi, xi * math.pi
+    while True:
+        while True:
+            v = rng.random()
+            if gamma >= 1.0:
+                if v < w1 / (w1 + w2):
+                    u = abs(rng.standard_normal()) / root_gamma
+                else:
+                    u = math.pi * (1.0 - rng.random() ** 2)
+            elif v < w3 / (w2 + w3):
+                u = math.pi * rng.random()
+            else:
+                u = math.pi * (1.0 - rng.random() ** 2)
+            w = 1.0 - rng.random()
+            if not u < math.pi:
+                continue
+            zeta = math.sqrt(sinc(u) / (sinc(sigma * u) ** sigma * sinc(rest * u) ** rest))
+            z = 1.0 / (1.0 - (1.0 + sigma * zeta / root_gamma) ** (-1.0 / sigma))
+            rho = math.pi * math.exp(-c * (1.0 - 1.0 / (zeta * zeta))) / ((1.0 + c1) * root_gamma / zeta + z)
+            density = psi / math.sqrt(math.pi - u)
+            density += xi * math.exp(-0.5 * gamma * u * u) if gamma >= 1.0 else xi
+            ratio = w * rho * density
+            if ratio <= 1.0:
+                break
+        a = ((rest * sinc(rest * u)) ** rest * (sigma * sinc(sigma * u)) ** sigma / sinc(u)) ** (1.0 / rest)
+        m = (b / a) ** sigma * c
+        delta = math.sqrt(m * sigma / a)
+        a1, a3 = delta * c1, z / a
+        total, v = a1 + delta + a3, rng.random()
+        normal, exponential = 0.0, 0.0
+        if v < a1 / total:
+            normal = rng.standard_normal()
+            x = m - delta * abs(normal)
+        elif v < (a1 + delta) / total:
+            x = m + delta * rng.random()
+        else:
+            exponential = rng.standard_exponential()
+            x = m + delta + exponential * a3
+        if x <= 0.0:
+            continue
+        excess = a * (x - m) + math.exp(math.log(c) / sigma - b * math.log(m)) * ((m / x) ** b - 1.0)
+        if x < m:
+            excess -= 0.5 * normal * normal
+        elif x > m + delta:
+            excess -= exponential
+        if excess <= -math.log(max(ratio, TINY)):
+            return math.exp(math.log(c) / sigma - b * math.log(x))
