@@ -109,12 +109,14 @@ class SparseProduct(CovariateKernel):
             self.kernel_of(name, is_category).by_covariate([name], np.array([is_category]))
         return ()
 
-    def kernel_of(self, name: str, is_category: bool) -> CovariateKernel:
+    def kernel_of(self, name: str, is_category: bool, has_two_values: bool = False) -> CovariateKernel:
         """The kernel of one covariate, with its widths."""
         kernel = (self.kernels or {}).get(name)
-        if kernel is None:
-            return Matching(PerAtom(RHO)) if is_category else SquaredExponential(PerAtom(self.widths))
-        return SquaredExponential(PerAtom(self.widths)) if kernel.width is None else kernel
+        if kernel is None and is_category:
+            return Matching(PerAtom(RHO))
+        if kernel is None or kernel.width is None:
+            return SquaredExponential(PerAtom(OF_TWO if has_two_values else self.widths))
+        return kernel
 
     def grid(self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None) -> SlotGrid:
         """Groups and tables of codes for covariates x (n, q), of which those are categories that `category` (q,) says.
@@ -130,7 +132,8 @@ class SparseProduct(CovariateKernel):
         scales = Scales.of(x, category, np.ones(q, bool))
         values, group, _ = grouped(x, scales, None)
         tables = tuple(
-            CodeTable.of(x[:, j], self.kernel_of(name, category[j]), bool(category[j]), self.places) for j, name in enumerate(names)
+            CodeTable.of(x[:, j], self.kernel_of(name, category[j], len(np.unique(x[:, j])) == 2), bool(category[j]), self.places)
+            for j, name in enumerate(names)
         )
         size = 16.0 * len(values) * (q * (1 + max(table.n_codes for table in tables)) + 2 * self.slots)
         if size > machine.available() / 2:
@@ -175,8 +178,6 @@ class CodeTable:
                 scaled = 0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * (values - values[0]) / (values[-1] - values[0])
             knots = np.stack([values, scaled])
             at = scaled if len(values) <= places else np.linspace(scaled[0], scaled[-1], places)
-            if len(values) == 2 and kernel.scale == "unit":
-                widths = np.array(OF_TWO)
         if len(values) == 1:  # it cannot matter
             at = at[:0]
         return cls(kernel, is_category, knots, np.tile(at, len(widths)), np.repeat(widths, len(at)))
