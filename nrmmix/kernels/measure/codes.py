@@ -127,9 +127,9 @@ def log_sum(weights):
 @kernel
 def draw_from(weights, rng):
     """An index with probability in proportion to the exponentials."""
-    left = math.exp(log_sum(weights) - weights[0]) * rng.random()
+    total, left = log_sum(weights), rng.random()
     for x in range(weights.shape[0] - 1):
-        left -= math.exp(weights[x] - weights[0])
+        left -= math.exp(weights[x] - total)
         if left < 0.0:
             return x
     return weights.shape[0] - 1
