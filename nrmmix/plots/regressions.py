@@ -97,6 +97,8 @@ def reached(fit: MCMCResult, newdata: pd.DataFrame) -> np.ndarray:
     """Rows that a location reaches at the smallest width among the draws."""
     model = fit.model
     assert model.kernel is not None and model.grid is not None
+    if model.slots is not None:  # whose kernels are nowhere 0
+        return np.ones(len(newdata), bool)
     widths = model.widths_of([fit.draws[name].min() for name in model.width_names])
     values, _, _ = model.frame.new_covariates(newdata)
     return np.exp(model.log_kernel(model.grid.distances(values), widths)).max(axis=1) > 0

@@ -312,6 +312,8 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
     per_row: dict[str, tuple[int, ...]] = {"labels": (n,)}
     if model.is_regression:
         per_row |= {"locations": (n,), "A": (P,)}
+    if (slots := model.slots) is not None:
+        per_row |= {"codes": (P, len(slots.n_codes)), "inclusion": slots.n_codes.shape}
     scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
     packed = model.packed
     per_row |= {"theta": (int(draws["n_clusters"].max(initial=0)), len(packed.explicit))} if len(packed.explicit) else {}
@@ -326,6 +328,8 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
         if name == "theta":
             there = np.arange(values.shape[2]) < draws["n_clusters"][..., None]
             _insist(values.dtype.kind == "f" and np.array_equal(np.isfinite(values).all(axis=3), there), "draws of theta")
+        elif name == "codes":
+            _insist(values.dtype == np.int16 and _are_codes(model, values), "draws of codes")
         elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
         _insist(name != "A" or bool((values >= 0).all()), "draws of A")
@@ -338,6 +342,10 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
     _check_labels(draws["labels"].reshape(-1, n), draws["n_clusters"].reshape(-1))
     if model.is_regression and store == "all":
         _check_locations(draws["labels"].reshape(-1, n), draws["locations"].reshape(-1, n), P)
+
+
+def _are_codes(model: Specification, codes: np.ndarray) -> bool:
+    return model.slots is None or bool(((codes >= 0) & (codes <= model.slots.n_codes)).all())
 
 
 def _check_labels(labels: np.ndarray, n_clusters: np.ndarray | None = None) -> None:
@@ -375,6 +383,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
         _insist(values.shape == shape and values.dtype == wanted.dtype, f"chain's {name}")
         sound = not np.isnan(values).any() if name in IN_STEPS else np.isfinite(values).all()  # logarithms of 0 are -inf
         _insist(bool(sound), f"chain's {name}")
+    _insist(_are_codes(model, spare.codes) and _are_codes(model, state["codes"]), "chain's codes")
     labels, hyper = state["labels"], state["hyper"]
     entered = labels[labels >= 0]
     _insist(labels.min(initial=0) >= -1 and labels.max(initial=-1) < K, "chain's labels")

@@ -296,9 +296,9 @@ def set_kernel_from_log(data, state):
             row, ratio = log_row(data, state, g)
             exp_of(row, ratio, state.K[g])
         first, last = 0, state.K.shape[1]
-        while first < last and state.K[g, first] == 0.0:
+        while not has_codes(state) and first < last and state.K[g, first] == 0.0:
             first += 1
-        while last > first and state.K[g, last - 1] == 0.0:
+        while not has_codes(state) and last > first and state.K[g, last - 1] == 0.0:
             last -= 1
         state.band[g, 0], state.band[g, 1] = first, last
 
