@@ -315,7 +315,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
     scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
     packed = model.packed
     per_row |= {"theta": (int(draws["n_clusters"].max(initial=0)), len(packed.explicit))} if len(packed.explicit) else {}
-    per_row |= {"precision": (len(packed.shared),)} if len(packed.shared) else {}
+    per_row |= {name: (len(those),) for name, those in packed.shared_names.items()}
     per_row |= {"imputed": (int(np.count_nonzero(packed.rows.missing)),)} if packed.rows.missing.any() else {}
     per_row = {name: shape for name, shape in per_row.items() if store == "all" or (store == "partition" and name == "labels")}
     _insist(set(draws) == {*per_row, *scalars}, "list of draws")
@@ -329,7 +329,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
         elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
         _insist(name != "A" or bool((values >= 0).all()), "draws of A")
-        if name in ("u", "precision", *model.width_names):
+        if name in ("u", *packed.shared_names, *model.width_names):
             _insist(bool((values > 0).all()), f"draws of {name}")
     _insist(bool(np.all(model.prior.permits(draws["mass"], draws["sigma"]))), "draws of mass or draws of sigma")
     _insist(model.prior.components == 0 or draws["n_clusters"].max(initial=0) <= model.prior.components, "numbers of clusters")
