@@ -265,9 +265,10 @@ def _form(
 
 def _standardised(y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, columns: tuple[str, ...], nu: float) -> Linear:
     """The form with shrinkage: responses in standard deviations from their means, and so the columns beside an intercept, the first."""
+    variances = np.array([_variance(column, name) for column, name in zip(y.T, names, strict=True)])
     q, mean = inputs.shape[1], inputs.mean(axis=0)
     with np.errstate(over="ignore"):
-        spread = inputs.std(axis=0)
+        spread = inputs.std(axis=0, ddof=1)
     intercept = q > 0 and mean[0] != 0.0 and spread[0] <= COLLINEAR * abs(mean[0])
     if intercept:
         unit = np.where(spread > COLLINEAR * np.abs(mean), spread, np.abs(mean))  # of a column that is constant, its value
@@ -278,7 +279,6 @@ def _standardised(y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, col
     if intercept:
         factor[0, 1:] = mean[1:]
     constant = np.eye(q)[0] / mean[0] if intercept else _constant(inputs)
-    variances = np.array([_variance(column, name) for column, name in zip(y.T, names, strict=True)])
     start = np.full(q, R), np.full(len(names), SPREAD * nu)  # as far as a component's line is from constant without shrinkage
     scale = float(variances[0]) if len(names) == 1 else np.diag(variances)
     return _form(names, columns, inputs, _of_means(y, constant), nu, scale, constant, factor, start)
