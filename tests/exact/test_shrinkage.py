@@ -121,7 +121,7 @@ def test_partitions_shrinkage_and_noise_scale(method):
 
 
 WRONG = {
-    "shape of shrinkage": ("standard_gamma(0.5 * (1.0 + K))", "standard_gamma(0.5 * (0.01 + K))"),
+    "shape of shrinkage": ("standard_gamma(0.5 * (1.0 + K))", "standard_gamma(0.5 * K)"),
     "shape of the noise scale": ("standard_gamma(0.5 * (1.0 + nu * K))", "standard_gamma(0.5 * (1.0 + K))"),
     "statistics stay": ("return STALE", "return DONE"),
 }
@@ -134,8 +134,9 @@ def test_wrong_draws_are_found(monkeypatch, wrong):
     space = dict(vars(regression))
     exec(source.replace(right, instead), space)
     monkeypatch.setattr(regression, "regression_redraw_shared", space["regression_redraw_shared"])
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError) as found:
         check(run("gibbs", "DP", init="one"), "DP")
+    assert "too few" not in str(found.value)
 
 
 @pytest.mark.parametrize("sigma", [0.0, 0.3])
