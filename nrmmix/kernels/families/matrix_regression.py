@@ -6,9 +6,9 @@ S_0 = diag(scale).  Shrinkage and scale are 1 or drawn, as in `regression`, whic
 responses are NaN and count for nothing.
 
 Rows of stat: n; c of the predictive; the mean G_n (q x d) by rows; the Cholesky factor of P_n = D + sum z z' and that of S_n, packed by
-rows, their diagonals as reciprocals; 2q + d of scratch; where shrinkage and scale are drawn room for rows of theta.  With Q = z' P_n^-1 z and e = y - G_n'z the predictive is a multivariate t with
-nu + n - d + 1 degrees of freedom: c - (d/2) log(1 + Q) - (nu + n + 1)/2 log(1 + e' S_n^-1 e / (1 + Q)), c = marginal[n + 1] - marginal[n]
-- log|S_n|/2.
+rows, their diagonals as reciprocals; 2q + d of scratch; where shrinkage and scale are drawn room for rows of theta.
+With Q = z' P_n^-1 z and e = y - G_n'z the predictive is a multivariate t with nu + n - d + 1 degrees of freedom:
+c - (d/2) log(1 + Q) - (nu + n + 1)/2 log(1 + e' S_n^-1 e / (1 + Q)), c = marginal[n + 1] - marginal[n] - log|S_n|/2.
 
 Constants: nu, log |dy/dy_user|, G_0 (q x d), shrinkage (q), scale (d), then marginal[0..]: what of log p(y_c) depends on n alone.
 Rows of theta: log |W|, G (q x d), W (d x d) with Lambda = W'W.
@@ -343,7 +343,8 @@ def matrix_regression_marginal(rows, stat, block, k):
 
 @kernel
 def _sample(rows, stat, theta, t, block, k, m, rng):
-    """Into theta[t:, m]: Lambda = L^-T A A' L^-1 by Bartlett's decomposition, W = A' L^-1, S_n = L L'; G = G_n + M^-T Z W^-T, P_n = M M'."""
+    """Lambda = L^-T A A' L^-1 by Bartlett's decomposition, W = A' L^-1, S_n = L L'; G = G_n + M^-T Z W^-T, P_n = M M'; into theta[t:, m].
+    """
     q, d = _sizes(block)
     P, S, _, _, _ = _places(block)
     s = block[STAT]

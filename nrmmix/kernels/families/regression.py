@@ -5,7 +5,8 @@ D = diag(shrinkage), and 1/s2 ~ Gamma(nu/2, rate scale/2).  Shrinkage and scale 
 are drawn: those of all clusters from Gamma(1/2, rate 1/2) each and Gamma(1/2, rate 1).  Rows that miss the response count for nothing.
 
 Rows of stat: n; c of the predictive; S_n; the mean g_n (q); the Cholesky factor of P_n = D + sum z z' packed by rows, its diagonal as
-reciprocals; q of scratch; where shrinkage and scale are drawn room for rows of theta.  With Q = z' P_n^-1 z and e = y - z'g_n the predictive is Student's t with nu + n degrees of freedom:
+reciprocals; q of scratch; where shrinkage and scale are drawn room for rows of theta.
+With Q = z' P_n^-1 z and e = y - z'g_n the predictive is Student's t with nu + n degrees of freedom:
 c - log(1 + Q)/2 - (nu + n + 1)/2 log(1 + e^2 / (S_n (1 + Q))), c = marginal[n + 1] - marginal[n] - log(S_n)/2.
 
 Constants: nu, log |dy/dy_user|, g0 (q), shrinkage (q), scale, then marginal[0..]: what of log p(y_c) depends on n alone.

@@ -13,7 +13,19 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import ALONE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_SHARED_T, REDRAW_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import (
+    ALONE_T,
+    DENSITY_T,
+    EMPTY_T,
+    MARGINAL_T,
+    MEAN_T,
+    REDRAW_SHARED_T,
+    REDRAW_T,
+    SAMPLE_T,
+    SCORE_T,
+    UPDATE_T,
+    entry,
+)
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA, TINY

@@ -175,9 +175,8 @@ class Blocks:
             at[layout.THETA] += part.n_theta
             at[layout.CONSTANT] += len(part.constant)
         rows, table = self.to_kernel_arrays(response, inputs, table)
-        shared = [
-            (name, start + places) for part, start in zip(parts, table[:, layout.CONSTANT], strict=True) for name, places in part.shared.items()
-        ]
+        begin = table[:, layout.CONSTANT]
+        shared = [(name, first + places) for part, first in zip(parts, begin, strict=True) for name, places in part.shared.items()]
         names = np.repeat([name for name, _ in shared], [len(places) for _, places in shared])
         return PackedBlocks(
             rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,

@@ -2,7 +2,7 @@
 
 `factor` is upper triangular with factor'factor = precision, `constant` (q,) the coefficients of 1, `level` one of each response.  In the
 kernels y = F^-1 (y - level), F F' = scale, z = factor'^-1 x and G = factor (B - constant level') F^-T: then y = G'z + e again.  Where the
-prior is learnt precision is factor' D factor and scale F S F', with D and S diagonal, shrinkage and noise scale, in the constants of kernels.
+prior is learnt precision is factor' D factor and scale F S F', D and S diagonal: shrinkage and noise scale, in the constants of kernels.
 """
 
 from __future__ import annotations

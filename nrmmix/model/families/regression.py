@@ -27,7 +27,7 @@ COLLINEAR = 1e-10  # share of a column's length that is left outside the span of
 @plugin
 @dataclass(frozen=True, eq=False)
 class Regression(Family):
-    """Linear regression in every component, given the components' common scales with a conjugate prior.
+    """Linear regression in every component: a conjugate prior, the scales of which are learnt from all components.
 
     One response y with inputs x, the q columns of the design: y = x'beta + e, e ~ N(0, s2), with beta | s2 ~ N(b, s2 precision^-1) and
     1/s2 ~ Gamma(nu/2, rate scale/2).  Of d responses, all on the same inputs, each has a column of the coefficients B (q, d):
@@ -38,6 +38,8 @@ class Regression(Family):
     By default how far coefficients are from 0, column by column, and how large residuals are is learnt from all components: the responses
     and the columns but the intercept are centred and divided by their standard deviations, b = 0, precision = diag(shrinkage) and
     scale = diag(noise_scale), with shrinkage_j ~ Gamma(1/2, rate 1/2) and noise_scale_k ~ Gamma(1/2, rate 1), of all components.
+
+    The conjugate prior is normal-inverse-gamma, of several responses matrix-normal-Wishart.
 
     Parameters
     ----------
@@ -78,9 +80,9 @@ class Regression(Family):
     that proposals are made by, take shrinkage and noise scale as chains begin with them, 0.01 and 0.01 nu.
 
     With `shrinkage=None` and its defaults nothing depends on the units of the responses, or on which linear combinations of them are
-    taken, nor on how the inputs are coded: designs that span the same functions give the same fit.  The residual standard deviation of a component is typically
-    sqrt(0.01) = 0.1 of the sample's, and its regression function spreads over sqrt(0.01 / r) = 1 sample standard deviation.  Among 30
-    candidates the mean regret of held-out log density, over seven problems from galaxy, faithful, iris, mcycle and simulated lines, was
+    taken, nor on how the inputs are coded: designs that span the same functions give the same fit.  The residual standard deviation of a
+    component is typically sqrt(0.01) = 0.1 of the sample's, and its regression function spreads over sqrt(0.01 / r) = 1 sample standard
+    deviation.  Among 30 candidates the mean regret of held-out log density, over seven problems from galaxy, faithful, iris, mcycle and simulated lines, was
     0.03 nats an observation; the least, at the edge of the candidates, was 0.02 (benchmarks/default_regression.py).  Those problems have
     one response; several keep the numbers, so that one response has one default.
 
