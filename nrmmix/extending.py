@@ -87,7 +87,8 @@ from nrmmix.plots.kinds import kind, suits_all
 __all__ = [
     "AFFINITY_T", "ALONE_T", "BOUND_T", "BROKEN", "COMBINE_T", "CONSTANT", "COVARIATE_T", "CURSOR", "DENSITY_T", "DONE", "EMPTY_T", "FIRST",
     "IMPUTE_T", "INPUT", "INPUT_LAST", "LAST", "LOST_DIGITS", "MARGINAL_T", "MEANS", "MEAN_T", "MOVE_T", "NEED_ROOM", "N_CLUSTERS",
-    "REDRAW_SHARED_T", "REDRAW_T", "SAMPLE_T", "SCORE_FOUR_T", "SCORE_T", "STALE", "STAT", "THETA", "TRANSFER_T", "UPDATE_T",
-    "Counts", "CovariateKernel", "Distribution", "Entries", "Family", "GibbsType", "Move", "Observed", "Packed", "Parameter", "RowError",
-    "ScratchSize", "entry", "gibbs_one", "kind", "only_conjugate", "only_conjugate_mixtures", "only_with_unions", "redraw_cells", "register", "suits_all",
+    "REDRAW_SHARED_T", "REDRAW_T", "SAMPLE_T", "SCORE_FOUR_T", "SCORE_T", "STALE", "STAT", "THETA", "TRANSFER_T", "UPDATE_T", "Counts",
+    "CovariateKernel", "Distribution", "Entries", "Family", "GibbsType", "Move", "Observed", "Packed", "Parameter", "RowError",
+    "ScratchSize", "entry", "gibbs_one", "kind", "only_conjugate", "only_conjugate_mixtures", "only_with_unions", "redraw_cells",
+    "register", "suits_all",
 ]

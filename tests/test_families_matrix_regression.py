@@ -353,7 +353,8 @@ def test_recoding_and_mixing_change_nothing_but_the_jacobian(d):
     other = data.assign(x=data["x"] * 60 + 2000, **dict(zip(names(d), (data[names(d)].to_numpy() @ A).T + 7e4, strict=True)))
     assert joint(other, d) == pytest.approx(wanted - N * np.linalg.slogdet(A)[1], abs=1e-7)
     run = {"draws": 40, "tune": 20, "chains": 1, "rng": 4}
-    one, two = (nm.fit(formula(d), rows, family=nm.Regression("1 + x + w", shrinkage=None), **run).draws["labels"] for rows in (data, other))
+    family = nm.Regression("1 + x + w", shrinkage=None)
+    one, two = (nm.fit(formula(d), rows, family=family, **run).draws["labels"] for rows in (data, other))
     assert np.array_equal(one, two)
 
 

@@ -310,7 +310,8 @@ def test_densities_of_new_rows_are_at_their_inputs():
 BAD = {
     "matrix": (lambda d: nm.Model("y ~ 1", d, family=nm.Regression("1 + x", scale=np.eye(2))), "scale must have shape (1, 1)"),
     "collinear": (
-        lambda d: nm.Model("y ~ 1", d.assign(v=2 * d["x"] - d["w"] + 3), family=nm.Regression("1 + x + w + v", shrinkage=None)), "linear combination"
+        lambda d: nm.Model("y ~ 1", d.assign(v=2 * d["x"] - d["w"] + 3), family=nm.Regression("1 + x + w + v", shrinkage=None)),
+        "linear combination",
     ),
     "zero column": (
         lambda d: nm.Model("y ~ 1", d.assign(v=0.0 * d["x"]), family=nm.Regression("1 + v:x", shrinkage=None)), "'v:x' is 0 in every row"

@@ -43,7 +43,6 @@ class Reference:
         self.log_shrinkage, self.log_noise = logs[:2], logs[2:]
         self.log_prior = sum(0.5 * v - 0.5 * np.exp(v) for v in logs[:2]) + sum(0.5 * v - np.exp(v) for v in logs[2:])
 
-    @cache
     def of_block(self, rows):
         """Log marginal likelihood of a cluster by the matrix t distribution, up to what depends on nothing but n."""
         Z, Y, d, nu, n = self.Z[list(rows)], self.Y[list(rows)], self.d, self.nu, len(rows)

@@ -82,9 +82,9 @@ class Regression(Family):
     With `shrinkage=None` and its defaults nothing depends on the units of the responses, or on which linear combinations of them are
     taken, nor on how the inputs are coded: designs that span the same functions give the same fit.  The residual standard deviation of a
     component is typically sqrt(0.01) = 0.1 of the sample's, and its regression function spreads over sqrt(0.01 / r) = 1 sample standard
-    deviation.  Among 30 candidates the mean regret of held-out log density, over seven problems from galaxy, faithful, iris, mcycle and simulated lines, was
-    0.03 nats an observation; the least, at the edge of the candidates, was 0.02 (benchmarks/default_regression.py).  Those problems have
-    one response; several keep the numbers, so that one response has one default.
+    deviation. Among 30 candidates the mean regret of held-out log density, over seven problems from galaxy, faithful, iris, mcycle and
+    simulated lines, was 0.03 nats an observation; the least, at the edge of the candidates, was 0.02 (benchmarks/default_regression.py).
+    Those problems have one response; several keep the numbers, so that one response has one default.
 
     A row whose responses are all missing counts for nothing (`missing="marginalize"`).  One that misses some of several is refused;
     families of their own, `family={"y1": nm.Regression("1 + x"), "y2": nm.Regression("1 + x")}`, take such rows, their responses then
