@@ -375,6 +375,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
         _insist(values.shape == shape and values.dtype == wanted.dtype, f"chain's {name}")
         sound = not np.isnan(values).any() if name in IN_STEPS else np.isfinite(values).all()  # logarithms of 0 are -inf
         _insist(bool(sound), f"chain's {name}")
+    _insist(bool((state["shared"] > 0).all()), "chain's shared")
     labels, hyper = state["labels"], state["hyper"]
     entered = labels[labels >= 0]
     _insist(labels.min(initial=0) >= -1 and labels.max(initial=-1) < K, "chain's labels")
