@@ -16,8 +16,8 @@ from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.families.semiconjugate import log_normal_gamma
+from nrmmix.kernels.families.shared_parameters import redraw_shared
 from nrmmix.kernels.moves.algorithm8 import redraw, redraw_column
-from nrmmix.kernels.moves.shared_parameters import redraw_shared
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_components, predictive_scores
 from nrmmix.model.families.distributions import NormalGamma
 from nrmmix.model.pack import arrays_of

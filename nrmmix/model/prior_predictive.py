@@ -18,8 +18,8 @@ from nrmmix.common.seeds import seed_sequence
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.kernels.core.state import TINY
+from nrmmix.kernels.families.shared_parameters import redraw_shared
 from nrmmix.kernels.measure.prior import seat, seat_finite
-from nrmmix.kernels.moves.shared_parameters import redraw_shared
 from nrmmix.kernels.predictive import draw_components
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of

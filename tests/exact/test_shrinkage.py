@@ -17,7 +17,7 @@ import nrmmix as nm
 from nrmmix.kernels import chain
 from nrmmix.kernels.core.clusters import fill_columns, fill_log_prior_predictive
 from nrmmix.kernels.families import regression
-from nrmmix.kernels.moves.shared_parameters import redraw_shared
+from nrmmix.kernels.families.shared_parameters import redraw_shared
 from nrmmix.model.pack import arrays_of
 
 DATA = pd.DataFrame({

@@ -16,9 +16,9 @@ from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_
 from nrmmix.inference.search.grower import first_labels, too_large
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.families.shared_parameters import redraw_shared
 from nrmmix.kernels.moves import gibbs
 from nrmmix.kernels.moves.algorithm8 import redraw
-from nrmmix.kernels.moves.shared_parameters import redraw_shared
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 

@@ -17,8 +17,9 @@ from nrmmix.kernels import predictive
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import listed
+from nrmmix.kernels.families import shared_parameters
 from nrmmix.kernels.measure import auxiliary, hyper
-from nrmmix.kernels.moves import algorithm8, gibbs, shared_parameters
+from nrmmix.kernels.moves import algorithm8, gibbs
 from nrmmix.model.pack import data_of
 
 if TYPE_CHECKING:
