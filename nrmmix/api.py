@@ -233,7 +233,7 @@ class Model(Specification):
 
     def log_joint(
         self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None, theta: Any = None,
-        precision: Any = None, **hyper_values: float,
+        precision: Any = None, shrinkage: Any = None, noise_scale: Any = None, **hyper_values: float,
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
@@ -260,6 +260,8 @@ class Model(Specification):
             Parameters of each cluster that fits do not integrate out, as in `fit.draws["theta"]`, clusters in the same order.
         precision : array_like, (d,)
             Precisions that all clusters share, as in `fit.draws["precision"]`.
+        shrinkage, noise_scale : array_like, (q,) and (d,)
+            Of regression components that learn them, as in `fit.draws["shrinkage"]` and `fit.draws["noise_scale"]`.
         **hyper_values : float
             `mass`, `sigma`, `width`; those that the model fixes may be left out.
 
@@ -282,7 +284,8 @@ class Model(Specification):
         """
         from nrmmix.model.log_joint import log_joint
 
-        return log_joint(self, labels, u, v, locations, imputed, theta, precision, hyper_values=hyper_values)
+        shared = {"precision": precision, "shrinkage": shrinkage, "noise_scale": noise_scale}
+        return log_joint(self, labels, u, v, locations, imputed, theta, shared, hyper_values=hyper_values)
 
 
 @guided

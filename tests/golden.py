@@ -66,6 +66,7 @@ def fits() -> dict[str, Callable[[], Any]]:
     galaxy, faithful, iris, mcycle = data.load_galaxy(), data.load_faithful().iloc[:90], data.load_iris().iloc[::3], data.load_mcycle()
     own = _tables()
     one, two, y_x = "velocity_km_s ~ 1", "eruptions_min + waiting_min ~ 1", "accel_g ~ times_ms"
+    fixed = nm.Regression("1 + times_ms", shrinkage=None)
     flowers = " + ".join(iris.columns[:4]) + " ~ 1"
     mixed = {"x": nm.Gaussian(), "count": nm.Poisson(exposure="days"), "yes": nm.Bernoulli(), "colour": nm.Categorical()}
 
@@ -93,7 +94,7 @@ def fits() -> dict[str, Callable[[], Any]]:
         "cycle by work": fit(
             two, faithful, nm.Cycle([nm.SplitMerge(proposal="sequential", proposals=2), nm.Gibbs(subset=20), nm.Gibbs()], share="work")),
         "regression, DP": fit(y_x, mcycle, "gibbs", family=nm.Gaussian(), kernel=nm.SquaredExponential(0.05)),
-        "regression, widths of atoms, lines": fit(y_x, mcycle, "gibbs"),
+        "regression, widths of atoms, lines": fit(y_x, mcycle, "gibbs", family=fixed),
         "regression, NGGP, sampled width": fit(
             y_x, mcycle, "gibbs", family=nm.Gaussian(), prior=nm.NGGP(), kernel=nm.SquaredExponential(nm.LogNormal(-3, 1))),
         "regression, Pitman-Yor, box": fit(
@@ -105,16 +106,19 @@ def fits() -> dict[str, Callable[[], Any]]:
             one, galaxy, "gibbs", family=nm.SemiconjugateGaussian(precision=nm.Gamma(1, 1e6), shared_precision=True)),
         "semiconjugate, slice": fit(two, faithful, "slice", family=nm.SemiconjugateGaussian()),
         "regression, slice, NGGP": fit(y_x, mcycle, "slice", prior=nm.NGGP(), family=nm.Gaussian(), kernel=nm.Box(0.2)),
-        "regression, split_merge, Pitman-Yor": fit(y_x, mcycle, "split_merge", prior=nm.PitmanYor()),
-        "regression, sngp": fit(y_x, mcycle, "sngp"),
-        "regression, blocked": fit(y_x, mcycle, "blocked", prior=nm.FiniteMixture(50)),
+        "regression, split_merge, Pitman-Yor": fit(y_x, mcycle, "split_merge", prior=nm.PitmanYor(), family=fixed),
+        "regression, sngp": fit(y_x, mcycle, "sngp", family=fixed),
+        "regression, blocked": fit(y_x, mcycle, "blocked", prior=nm.FiniteMixture(50), family=fixed),
         "blocked, two": fit(two, faithful, "blocked", prior=nm.FiniteMixture(12)),
         "gaps, drawn": fit("a + b + c ~ 1", own["gaps"], "gibbs", missing="marginalize"),
         "gaps, integrated out": fit(
             "a + b + c ~ 1", own["gaps"], "tree", missing="marginalize", family=nm.Gaussian(known_covariance=np.eye(3) + 0.5)),
         "mixed blocks": fit("x + count + yes + colour ~ 1", own["mixed"], "tree", family=mixed, prior=nm.NGGP()),
         "multinomial": fit("p + q + r + s ~ 1", own["words"], "split_merge", family=nm.Multinomial()),
-        "regression components": fit("x ~ 1", own["mixed"], "tree", family=nm.Regression("1 + t"), prior=nm.NormalizedStable(0.3)),
+        "regression components": fit(
+            "x ~ 1", own["mixed"], "tree", family=nm.Regression("1 + t", shrinkage=None), prior=nm.NormalizedStable(0.3)),
+        "regression, sampled shrinkage": fit(y_x, mcycle, "gibbs"),
+        "regression components, sampled shrinkage": fit("x + s ~ 1", own["mixed"], "tree", family=nm.Regression("1 + t"), prior=nm.NGGP()),
         "bhc": fit(one, galaxy, "bhc", prior=nm.PitmanYor()),
         "ibhc": fit(two, faithful, "ibhc", prior=nm.NGGP()),
     }

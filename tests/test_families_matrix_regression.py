@@ -340,7 +340,7 @@ LABELS = np.repeat([0, 1, 2], [5, 4, 3])
 
 
 def joint(data, d, right="1 + x + w"):
-    return nm.Model(formula(d), data, prior=nm.DirichletProcess(1.0), family=nm.Regression(right)).log_joint(LABELS)
+    return nm.Model(formula(d), data, prior=nm.DirichletProcess(1.0), family=nm.Regression(right, shrinkage=None)).log_joint(LABELS)
 
 
 @pytest.mark.parametrize("d", DIMENSIONS)
@@ -353,7 +353,8 @@ def test_recoding_and_mixing_change_nothing_but_the_jacobian(d):
     other = data.assign(x=data["x"] * 60 + 2000, **dict(zip(names(d), (data[names(d)].to_numpy() @ A).T + 7e4, strict=True)))
     assert joint(other, d) == pytest.approx(wanted - N * np.linalg.slogdet(A)[1], abs=1e-7)
     run = {"draws": 40, "tune": 20, "chains": 1, "rng": 4}
-    one, two = (nm.fit(formula(d), rows, family=nm.Regression("1 + x + w"), **run).draws["labels"] for rows in (data, other))
+    family = nm.Regression("1 + x + w", shrinkage=None)
+    one, two = (nm.fit(formula(d), rows, family=family, **run).draws["labels"] for rows in (data, other))
     assert np.array_equal(one, two)
 
 
@@ -365,7 +366,7 @@ def test_far_from_zero():
 
 def test_defaults_are_what_the_documentation_says():
     data = table(3)
-    family = model_of(data, 3, nu=None).family
+    family = model_of(data, 3, shrinkage=None).family
     X, Y = design(data), data[names(3)].to_numpy()
     assert family.b == pytest.approx(np.outer([1, 0, 0], Y.mean(axis=0)), abs=1e-12)
     assert family.factor.T @ family.factor == pytest.approx(family.r * X.T @ X / N)
@@ -373,7 +374,7 @@ def test_defaults_are_what_the_documentation_says():
     assert family.scale == pytest.approx(regression.SPREAD * family.nu * np.cov(Y.T))
     twin = data.assign(y3=2 * data["y1"] - data["y2"])
     variances = twin[names(3)].var().to_numpy()
-    assert model_of(twin, 3, nu=None).family.scale == pytest.approx(regression.SPREAD * family.nu * np.diag(variances))
+    assert model_of(twin, 3, shrinkage=None).family.scale == pytest.approx(regression.SPREAD * family.nu * np.diag(variances))
 
 
 def test_given_numbers_are_in_the_units_of_the_data():
@@ -459,7 +460,7 @@ def test_density_regression_of_several_responses():
     data, _ = crossing(60)
     fit = nm.fit("y1 + y2 ~ x", data, draws=20, tune=40, chains=2, rng=1)
     assert isinstance(fit.model.family, nm.Regression) and fit.model.family.design == "1 + x"
-    assert fit.model.family.b.shape == (2, 2)
+    assert fit.draws["shrinkage"].shape == (2, 20, 2) and fit.draws["noise_scale"].shape == (2, 20, 2)
     new = pd.DataFrame({"x": [2.0, 8.0]})
     mean = fit.predict(new)
     assert mean.shape == (4, 3) and (mean["lower"] <= mean["upper"]).all()

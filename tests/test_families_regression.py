@@ -215,7 +215,7 @@ LABELS = np.repeat([0, 1, 2], [5, 4, 3])
 
 
 def joint(data, formula):
-    return nm.Model("y ~ 1", data, prior=nm.DirichletProcess(1.0), family=nm.Regression(formula)).log_joint(LABELS)
+    return nm.Model("y ~ 1", data, prior=nm.DirichletProcess(1.0), family=nm.Regression(formula, shrinkage=None)).log_joint(LABELS)
 
 
 @pytest.mark.parametrize("formula", ["1 + x + w", "x + w", "1 + I(3 - 2 * x) + I(x + w)", "1 + center(x) + I(5 * w - 7)"])
@@ -229,7 +229,7 @@ def test_units_of_the_data_change_nothing_but_the_jacobian():
     other = data.assign(y=1e3 * data["y"] + 7e4, x=data["x"] * 60 + 2000, w=-data["w"] / 1e4)
     assert joint(other, "1 + x + w") == pytest.approx(joint(data, "1 + x + w") - N * math.log(1e3), abs=1e-8)
     rng = {"draws": 40, "tune": 20, "chains": 1, "rng": 4}
-    one, two = (nm.fit("y ~ 1", d, family=nm.Regression("1 + x + w"), **rng).draws["labels"] for d in (data, other))
+    one, two = (nm.fit("y ~ 1", d, family=nm.Regression("1 + x + w", shrinkage=None), **rng).draws["labels"] for d in (data, other))
     assert np.array_equal(one, two)
 
 
@@ -241,7 +241,7 @@ def test_far_from_zero():
 
 def test_defaults_are_what_the_documentation_says():
     data = table()
-    family = model_of(data, nu=None).family
+    family = model_of(data, shrinkage=None).family
     X, y = design(data), data["y"].to_numpy()
     assert family.b == pytest.approx([y.mean(), 0, 0], abs=1e-12)
     assert family.factor.T @ family.factor == pytest.approx(family.r * X.T @ X / N)
@@ -310,10 +310,15 @@ def test_densities_of_new_rows_are_at_their_inputs():
 BAD = {
     "matrix": (lambda d: nm.Model("y ~ 1", d, family=nm.Regression("1 + x", scale=np.eye(2))), "scale must have shape (1, 1)"),
     "collinear": (
-        lambda d: nm.Model("y ~ 1", d.assign(v=2 * d["x"] - d["w"] + 3), family=nm.Regression("1 + x + w + v")), "linear combination"
+        lambda d: nm.Model("y ~ 1", d.assign(v=2 * d["x"] - d["w"] + 3), family=nm.Regression("1 + x + w + v", shrinkage=None)),
+        "linear combination",
     ),
-    "zero column": (lambda d: nm.Model("y ~ 1", d.assign(v=0.0 * d["x"]), family=nm.Regression("1 + v:x")), "'v:x' is 0 in every row"),
-    "few rows": (lambda d: nm.Model("y ~ 1", d[:2], family=nm.Regression("1 + x + w")), "3 columns but there are 2 rows"),
+    "zero column": (
+        lambda d: nm.Model("y ~ 1", d.assign(v=0.0 * d["x"]), family=nm.Regression("1 + v:x", shrinkage=None)), "'v:x' is 0 in every row"
+    ),
+    "few rows": (
+        lambda d: nm.Model("y ~ 1", d[:2], family=nm.Regression("1 + x + w", shrinkage=None)), "3 columns but there are 2 rows"
+    ),
     "both": (lambda d: nm.Regression("1", r=1.0, precision=1.0), "not both"),
     "no design": (lambda d: nm.Regression(3), "right side of a formula"),
     "nu": (lambda d: nm.Regression("1", nu=-1.0), "nu must be"),

@@ -16,6 +16,7 @@ from nrmmix.kernels import chain
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, score_columns, update_column
 from nrmmix.kernels.families.semiconjugate import log_normal_gamma
+from nrmmix.kernels.families.shared_parameters import redraw_shared
 from nrmmix.kernels.moves.algorithm8 import redraw, redraw_column
 from nrmmix.kernels.predictive import cluster_means, component_densities, component_means, draw_components, predictive_scores
 from nrmmix.model.families.distributions import NormalGamma
@@ -42,7 +43,9 @@ def started(kind, seed=0):
     model = nm.Model(data=responses(seed), prior=nm.NGGP(0.8, 0.3), family=KINDS[kind], missing="marginalize")
     data, state = arrays_of(model, 8)
     chain.start(data, state, LABELS.astype(np.int64))
-    redraw(data, state, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    redraw(data, state, rng)
+    redraw_shared(data, state, rng)
     empty_column(data, state.stat, 3)
     return model, data, state
 
@@ -126,10 +129,10 @@ def test_redraw_has_the_full_conditionals(kind, k):
 
 
 @numba.njit
-def _redrawn_shared(data, state, k, times, rng):
+def _redrawn_shared(data, state, times, rng):
     out = np.empty((times, data.shared.shape[0]))
     for t in range(times):
-        redraw_column(data, state, k, rng)
+        redraw_shared(data, state, rng)
         for j in range(out.shape[1]):
             out[t, j] = data.rows.constant[data.shared[j]]
     return out
@@ -139,7 +142,8 @@ def _redrawn_shared(data, state, k, times, rng):
 def test_shared_precision_has_its_full_conditional(n_clusters):
     _, data, state = started("shared", 3)
     y, mu = responses(3), state.stat[:2, :3].copy()
-    drawn = _redrawn_shared(data, state, -1 - n_clusters, 20_000, np.random.default_rng(6))
+    state.num[layout.N_CLUSTERS] = n_clusters
+    drawn = _redrawn_shared(data, state, 20_000, np.random.default_rng(6))
     for j, g in enumerate(GAMMAS):
         e = (y[:, j] - mu[j, LABELS])[~np.isnan(y[:, j])] if n_clusters else np.zeros(0)
         law = stats.gamma(g.shape + len(e) / 2, scale=1 / (g.rate + 0.5 * (e**2).sum()))
@@ -203,6 +207,7 @@ def test_posterior_moments_of_a_partition():
         draws, rng = np.empty((40_000, 4, 3)), np.random.default_rng(8)
         for one in draws:
             redraw(data, state, rng)
+            redraw_shared(data, state, rng)
             one[:] = state.stat[:4, :3]
         draws[:, 2:] = 1 / np.sqrt(draws[:, 2:])
         for j, name in enumerate(("mean y1", "mean y2", "sd y1", "sd y2")):

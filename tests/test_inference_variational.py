@@ -168,7 +168,8 @@ def test_every_kind_of_family_predicts(case):
         "counts": {"data": {"v": rng.poisson(2 + 9 * z), "t": rng.random(n) + 0.5}, "formula": "v ~ 1", "family": nm.Poisson(exposure="t")},
         "sparse": {"data": csr_array(rng.multinomial(30, [0.5, 0.3, 0.1, 0.1], n) * (z[:, None] == [0, 0, 1, 1]) + 1),
                    "family": nm.Multinomial()},
-        "regression": {"data": {"y": 5 * z + rng.normal(size=n), "x": rng.random(n)}, "formula": "y ~ 1", "family": nm.Regression("1 + x")},
+        "regression": {"data": {"y": 5 * z + rng.normal(size=n), "x": rng.random(n)}, "formula": "y ~ 1",
+                       "family": nm.Regression("1 + x", shrinkage=None)},
         "binary": {"data": {f"q{j}": (rng.random(n) < 0.1 + 0.8 * z).astype(int) for j in range(8)}, "family": nm.Bernoulli()},
     }[case]
     model = nm.Model(**options)

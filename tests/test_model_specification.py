@@ -239,7 +239,7 @@ def test_log_joint_arguments(small, formula, prior, arguments, message):
 
 
 def test_log_joint_is_minus_infinity_out_of_reach(small):
-    model = nm.Model("y ~ x", small, prior=nm.DirichletProcess(1.0), kernel=nm.Box(0.5))
+    model = nm.Model("y ~ x", small, prior=nm.DirichletProcess(1.0), kernel=nm.Box(0.5), family=nm.Regression("1 + x", shrinkage=None))
     assert model.log_joint([0, 0, 0], v=[1.0, 1.0], locations=[0]) == -np.inf
     assert np.isfinite(model.log_joint([0, 0, 1], v=[1.0, 1.0], locations=[0, 1]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.clusters import attach, empty_column, open_cluster, rebuild, score_columns_and_new
+from nrmmix.kernels.core.clusters import attach, fill_log_prior_predictive, open_cluster, rebuild
 from nrmmix.kernels.core.entry import call_covariate, call_move, call_step
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.locations import rebuild_log_K
@@ -42,16 +42,6 @@ MOST_CALLS = 1000.0  # of one move in an iteration
 R_CLUSTERS, R_JOINT, R_MASS, R_SIGMA, R_WIDTH = 0, 1, 2, 3, 4
 
 
-@kernel
-def fill_log_prior_predictive(data, state):
-    """data.log_prior_predictive[i] = log p(y_i)."""
-    empty_column(data, state.stat, 0)
-    for i in range(data.group.shape[0]):
-        state.score[0] = 0.0
-        score_columns_and_new(data, state.stat, state.work, state.score, 0, i)
-        data.log_prior_predictive[i] = state.score[0]
-
-
 @root
 @kernel
 def start(data, state, labels):
@@ -59,8 +49,8 @@ def start(data, state, labels):
     set_kernel(data, state)
     recompute_A(state)
     refresh_caches(data, state)
-    fill_log_prior_predictive(data, state)
     state.num[N_CLUSTERS] = 0
+    fill_log_prior_predictive(data, state)
     for i in range(labels.shape[0]):
         while state.num[N_CLUSTERS] <= labels[i]:
             open_cluster(data, state)
@@ -81,6 +71,8 @@ def resume(data, state, log_K_sum):
                 state.log_K_sum[k, p] = log_K_sum[k, p]
     elif has_locations(state):
         rebuild_log_K(data, state)
+    if data.shared.shape[0] > 0:
+        fill_log_prior_predictive(data, state)
     refresh_caches(data, state)
 
 

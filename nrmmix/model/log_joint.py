@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from nrmmix.model.specification import Specification
 
 def log_joint(
     model: Specification, labels: Any, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None,
-    theta: Any = None, precision: Any = None, *, hyper_values: dict[str, float],
+    theta: Any = None, shared: Mapping[str, Any] = MappingProxyType({}), *, hyper_values: dict[str, float],
 ) -> float:
     """See `Model.log_joint`."""
     n = model.n_obs
@@ -49,9 +51,11 @@ def log_joint(
     if 0 < model.prior.components < n_clusters:
         return -math.inf
     explicit = _parameters("theta", theta, (n_clusters, len(model.packed.explicit)))
-    shared = _parameters("precision", precision, (len(model.packed.shared),))
+    names = model.packed.shared_names
     data, state = arrays_of(model, n_clusters, entries=layout.OF_COLUMNS)
-    data.rows.constant[data.shared] = shared
+    for name in {**names, **shared}:
+        those = names.get(name, np.zeros(0, np.int64))
+        data.rows.constant[data.shared[those]] = _parameters(name, shared.get(name), (len(those),), positive=True)
     _impute(model, data, imputed)
     state.hyper[:] = state_hyper
     state.v[:] = at
@@ -86,7 +90,7 @@ def _impute(model: Specification, data: layout.Data, imputed: Any) -> None:
     data.rows.y[:] = model.blocks.completed(model.frame.response, values, model.frame.inputs, model.packed)
 
 
-def _parameters(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _parameters(name: str, given: Any, shape: tuple[int, ...], positive: bool = False) -> np.ndarray:
     """Checked parameters that are not integrated out; none where the model has none."""
     if 0 in shape:
         if given is not None:
@@ -95,8 +99,8 @@ def _parameters(name: str, given: Any, shape: tuple[int, ...]) -> np.ndarray:
     if given is None:
         raise ValueError(f"{name} is not integrated out in this model; give it, an array of shape {shape}.")
     values = arrays.reals(given, name)
-    if values.shape != shape or not np.isfinite(values).all() or (name == "precision" and not (values > 0).all()):
-        raise ValueError(f"{name} must hold finite numbers of shape {shape}, precisions greater than 0; not {given!r}.")
+    if values.shape != shape or not np.isfinite(values).all() or (positive and not (values > 0).all()):
+        raise ValueError(f"{name} must hold finite numbers{' greater than 0' if positive else ''}, of shape {shape}; not {given!r}.")
     return values
 
 

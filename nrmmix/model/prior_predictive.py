@@ -18,8 +18,8 @@ from nrmmix.common.seeds import seed_sequence
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.kernels.core.state import TINY
+from nrmmix.kernels.families.shared_parameters import redraw_shared
 from nrmmix.kernels.measure.prior import seat, seat_finite
-from nrmmix.kernels.moves.algorithm8 import redraw
 from nrmmix.kernels.predictive import draw_components
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
@@ -145,7 +145,7 @@ def simulate(model: Specification, draws: int = 100, rng: Any = None) -> pd.Data
     with announced():
         for draw, (labels, locations, generator) in enumerate(_partitions(model, size, seed)):
             if len(data.shared):
-                redraw(data, state, generator)  # without clusters: from the prior
+                redraw_shared(data, state, generator)  # without clusters: from the prior
             empty_column(data, state.stat, 0)
             theta = draw_components(data, state, model.packed.n_theta, 0, len(locations), generator)
             for part in parts(len(ok), 8 * (2 * model.packed.n_theta + model.n_dim)):

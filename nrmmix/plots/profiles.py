@@ -14,6 +14,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.clustering import Clustering
 from nrmmix.plots.kinds import SHARE, check, kind, shapes, typical_inputs, values_of
+from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.kernel_states import clusters_of
 from nrmmix.results.mcmc import MCMCResult
 
@@ -28,7 +29,7 @@ POINTS = 100  # along a line
 
 def means(fit: MCMCResult, labels: np.ndarray, inputs: np.ndarray) -> np.ndarray:
     """Means (I, K, W) of the responses in the clusters of a partition at rows of inputs (I, e), or (1, e)."""
-    clusters = clusters_of(fit.model, labels)
+    clusters = clusters_of(fit.model, labels, fit.posterior.draws if isinstance(fit.posterior, Posterior) else None)
     with announced():
         values = clusters.means(clusters.points(None, inputs))
     return fit.model.blocks.means(values[:, :-1], fit.model.packed)

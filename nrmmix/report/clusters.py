@@ -8,6 +8,7 @@ import numpy as np
 
 from nrmmix.model.families import Parameter
 from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Draws
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.posterior.predict.kernel_states import clusters_of
@@ -86,7 +87,7 @@ def clusters(fit: MCMCResult) -> Clusters:
     posterior = fit.posterior
     shared = isinstance(posterior, FactorPosterior)
     stability = together_by_shares(posterior, labels) if shared else together(posterior.draws.flat("labels"), labels)
-    of_families, words, n_left_out = parameters(fit.model, found)
+    of_families, words, n_left_out = parameters(fit.model, found, None if shared else posterior.draws)
     columns = [*of_families, *_covariates(fit.model, labels, size)]
     order = np.argsort(-size, kind="stable")
     return Clusters(
@@ -126,10 +127,10 @@ def together_by_shares(posterior: FactorPosterior, labels: np.ndarray) -> np.nda
     return np.where(size > 1, ((total**2).sum(axis=1) - alone) / np.maximum(size * (size - 1.0), 1.0), np.nan)
 
 
-def parameters(model: Specification, partition: Partition) -> tuple[list[Column], list[Words], int]:
+def parameters(model: Specification, partition: Partition, draws: Draws | None) -> tuple[list[Column], list[Words], int]:
     """Parameters of the clusters of a partition as columns, shares as leading words where they are many, and how many were left out."""
     columns, words, left_out = [], [], 0
-    for own in clusters_of(model, partition.labels).parameters():
+    for own in clusters_of(model, partition.labels, draws).parameters():
         shown = own
         if len(own) > FEW_PARAMETERS:
             if own[0].name.startswith(SHARE):

@@ -76,7 +76,7 @@ class MCMCResult(Saved, Result):
         """Names of the draws that predictions need and that `store=` has left out."""
         model = self.model
         needed = ["labels", *(("locations", "A") if model.is_regression else ()), *(("theta",) if len(model.packed.explicit) else ())]
-        needed += ["precision"] if len(model.packed.shared) else []
+        needed += model.packed.shared_names
         return tuple(name for name in needed if name not in self.draws)
 
     # ---- convergence

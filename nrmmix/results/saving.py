@@ -317,7 +317,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
     scalars = ("n_clusters", "log_joint", "mass", "sigma", *model.width_names, *(("u",) if model.has_u else ()))
     packed = model.packed
     per_row |= {"theta": (int(draws["n_clusters"].max(initial=0)), len(packed.explicit))} if len(packed.explicit) else {}
-    per_row |= {"precision": (len(packed.shared),)} if len(packed.shared) else {}
+    per_row |= {name: (len(those),) for name, those in packed.shared_names.items()}
     per_row |= {"imputed": (int(np.count_nonzero(packed.rows.missing)),)} if packed.rows.missing.any() else {}
     per_row = {name: shape for name, shape in per_row.items() if store == "all" or (store == "partition" and name == "labels")}
     _insist(set(draws) == {*per_row, *scalars}, "list of draws")
@@ -333,7 +333,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
         elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
         _insist(name != "A" or bool((values >= 0).all()), "draws of A")
-        if name in ("u", "precision", *model.width_names):
+        if name in ("u", *packed.shared_names, *model.width_names):
             _insist(bool((values > 0).all()), f"draws of {name}")
     _insist(bool(np.all(model.prior.permits(draws["mass"], draws["sigma"]))), "draws of mass or draws of sigma")
     _insist(model.prior.components == 0 or draws["n_clusters"].max(initial=0) <= model.prior.components, "numbers of clusters")
@@ -384,6 +384,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
         sound = not np.isnan(values).any() if name in IN_STEPS else np.isfinite(values).all()  # logarithms of 0 are -inf
         _insist(bool(sound), f"chain's {name}")
     _insist(_are_codes(model, spare.codes) and _are_codes(model, state["codes"]), "chain's codes")
+    _insist(bool((state["shared"] > 0).all()), "chain's shared")
     labels, hyper = state["labels"], state["hyper"]
     entered = labels[labels >= 0]
     _insist(labels.min(initial=0) >= -1 and labels.max(initial=-1) < K, "chain's labels")

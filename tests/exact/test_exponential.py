@@ -27,7 +27,8 @@ def model_of(name):
     data["d"] = [1.0, 0.5, 2.0, np.nan, 0.0, 1.0]
     data["a"][2] = data["b"][2] = np.nan
     family = {
-        "a + b": nm.Gaussian(m=[0.1, 0.2], r=0.3, nu=4, scale=[[1, 0.2], [0.2, 2]]), "c": nm.Bernoulli(1, 2), "d": nm.Regression("1 + x"),
+        "a + b": nm.Gaussian(m=[0.1, 0.2], r=0.3, nu=4, scale=[[1, 0.2], [0.2, 2]]), "c": nm.Bernoulli(1, 2),
+        "d": nm.Regression("1 + x", shrinkage=None),
     }
     return nm.Model("a + b + c + d ~ 1", data, family=family, prior=nm.DirichletProcess(MASS), missing="marginalize")
 

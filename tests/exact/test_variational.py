@@ -109,7 +109,7 @@ def table(scale=1.0):
     }
 
 
-FAMILY = {"a + b": nm.Gaussian(), "visits": nm.Poisson(), "kind": nm.Categorical(), "y": nm.Regression("1 + t")}
+FAMILY = {"a + b": nm.Gaussian(), "visits": nm.Poisson(), "kind": nm.Categorical(), "y": nm.Regression("1 + t", shrinkage=None)}
 FORMULA = "a + b + visits + kind + y ~ 1"
 
 

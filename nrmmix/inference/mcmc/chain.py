@@ -16,6 +16,7 @@ from nrmmix.inference.mcmc.start import BY_TREES, UNASSIGNED, check_rows, check_
 from nrmmix.inference.search.grower import first_labels, too_large
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.families.shared_parameters import redraw_shared
 from nrmmix.kernels.moves import gibbs
 from nrmmix.kernels.moves.algorithm8 import redraw
 from nrmmix.model.pack import arrays_of
@@ -204,6 +205,8 @@ def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.ra
     check_rows(model, data)
     if n_clusters and len(data.explicit):
         redraw(data, state, rng)
+    if n_clusters and len(data.shared):
+        redraw_shared(data, state, rng)
     trees = [way for way, label in BY_TREES.items() if labels.min(initial=UNASSIGNED) == label]
     control = np.zeros(loop.CONTROL, np.int64)
     control[loop.LIMIT] = np.iinfo(np.int64).max

@@ -17,6 +17,7 @@ from nrmmix.kernels import predictive
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import listed
+from nrmmix.kernels.families import shared_parameters
 from nrmmix.kernels.measure import auxiliary, codes, hyper
 from nrmmix.kernels.moves import algorithm8, gibbs
 from nrmmix.model.pack import data_of
@@ -202,6 +203,7 @@ def update_addresses(model: Specification) -> np.ndarray:
     regression = model.is_regression
     updates = (
         (algorithm8.update_explicit, len(model.packed.explicit) > 0),
+        (shared_parameters.update_shared, len(model.packed.shared) > 0),
         (hyper.update_widths, any(name in sampled for name in model.width_names)),  # with the locations integrated out
         (locations.update_locations, regression),
         (auxiliary.update_v, model.has_u or (regression and model.slots is None)),

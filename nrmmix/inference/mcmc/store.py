@@ -136,7 +136,7 @@ class Store:
             most = int(K.max(initial=0))
             values["theta"] = np.where(np.arange(most) < K[..., None], 0.0, np.nan)[..., None] + record.explicit[:, :, :most]
         if record.shared.shape[-1]:
-            values["precision"] = record.shared
+            values |= {name: record.shared[..., those] for name, those in model.packed.shared_names.items()}
         if record.codes.shape[-1]:
             values |= {"codes": record.codes, "inclusion": record.inclusion}
         if record.imputed.shape[-1]:

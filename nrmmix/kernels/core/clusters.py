@@ -106,6 +106,20 @@ def score_columns_and_new(data, stat, work, out, K, i):
 
 
 @kernel
+def fill_log_prior_predictive(data, state):
+    """data.log_prior_predictive[i] = log p(y_i); the column after the last cluster is lost."""
+    K = state.num[N_CLUSTERS]
+    copy_column(state.stat, state.stat, 0, K)  # scores are those of the first columns
+    empty_column(data, state.stat, 0)
+    for i in range(data.group.shape[0]):
+        state.score[0] = 0.0
+        score_columns_and_new(data, state.stat, state.work, state.score, 0, i)
+        data.log_prior_predictive[i] = state.score[0]
+    if K > 0:
+        copy_column(state.stat, state.stat, K, 0)
+
+
+@kernel
 def marginal_column(data, stat, k):
     total = 0.0
     for b in range(data.block.shape[0]):
@@ -160,13 +174,19 @@ def fill_column(data, state, column, k, without):
 
 
 @kernel
-def rebuild(data, state):
-    """All statistics and sums from the observations: rounding does not accumulate over a long run."""
+def fill_columns(data, state):
+    """All statistics of clusters from the observations."""
     for k in range(state.num[N_CLUSTERS]):
         empty_column(data, state.stat, k)
     for i in range(state.labels.shape[0]):
         if state.labels[i] >= 0:
             update_column(data, state.stat, state.labels[i], i, 1.0)
+
+
+@kernel
+def rebuild(data, state):
+    """All statistics and sums from the observations: rounding does not accumulate over a long run."""
+    fill_columns(data, state)
     if has_locations(state):
         rebuild_log_K(data, state)
         for k in range(state.num[N_CLUSTERS]):

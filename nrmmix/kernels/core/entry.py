@@ -46,9 +46,11 @@ MEAN_T = _i8(_ROWS, _F2, _F1, _I1, _i8, _i8)
 ALONE_T = _f8(_ROWS, _I1, _i8)
 # (rows, stat, work, block, k, i, rng): draw the missing cells of i, which is not in column k, from that column's predictive
 IMPUTE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8, _RNG)
-# (rows, stat, block, k, rng): draw the parameters held in column k given its members, from the prior where it has none; k < 0: those
-# that columns 0..-k-2 share, given all of them
+# (rows, stat, block, k, rng): draw the parameters held in column k given its members, from the prior where it has none
 REDRAW_T = _i8(_ROWS, _F2, _I1, _i8, _RNG)
+# (rows, stat, block, K, rng): draw the parameters that all columns share given the first K, from the prior where K = 0; STALE where
+# statistics depend on them, which then have to be made anew
+REDRAW_SHARED_T = _i8(_ROWS, _F2, _I1, _i8, _RNG)
 # (rows, source, target, block, k, m): add the observations in column k of `source` to those in column m of `target`, two columns
 # that may belong to one array
 COMBINE_T = _i8(_ROWS, _F2, _F2, _I1, _i8, _i8)
@@ -169,6 +171,7 @@ call_mean = _caller(MEAN_T)
 call_alone = _caller(ALONE_T)
 call_impute = _caller(IMPUTE_T)
 call_redraw = _caller(REDRAW_T)
+call_redraw_shared = _caller(REDRAW_SHARED_T)
 call_combine = _caller(COMBINE_T)
 call_affinity = _caller(AFFINITY_T)
 call_score_four = _caller(SCORE_FOUR_T)

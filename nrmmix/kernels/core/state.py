@@ -25,6 +25,7 @@ BROKEN = 3  # a score was not a number
 LOST_DIGITS = 4  # of families' updates: build the statistics anew
 HALTED = 5  # it was told to halt, and goes on at CURSOR when it is called again
 GIVEN_UP = 6  # it was told to give up: its work is lost, and the chain goes back to where it stood before
+STALE = 7  # of redraws of shared parameters: build the statistics anew
 
 # State.num
 N_CLUSTERS = 0
@@ -82,12 +83,12 @@ CRM, PITMAN_YOR, FINITE, STABLE, GIBBS_TYPE = 0, 1, 2, 3, 4
 # Columns of Data.block: y[:, FIRST:LAST] are its responses, or indptr[FIRST:LAST] its row pointers; y[:, INPUT:INPUT_LAST] its
 # inputs; then where its part begins of means, stat, theta and constant.
 FIRST, LAST, INPUT, INPUT_LAST, MEANS, STAT, THETA, CONSTANT = 0, 1, 2, 3, 4, 5, 6, 7
-# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last nine are 0 where a family does without.
+# Entry points, in the order of `nrmmix.model.families.base.Entries`; the last ten are 0 where a family does without.
 EMPTY, UPDATE, SCORE, MARGINAL, SAMPLE, DENSITY, MEAN, MEAN_THETA, ALONE, IMPUTE, REDRAW = 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
-COMBINE, AFFINITY, SCORE_FOUR, TRANSFER, BOUND, SCORE_GAPS = 19, 20, 21, 22, 23, 24
-BLOCK = 25
+COMBINE, AFFINITY, SCORE_FOUR, TRANSFER, BOUND, SCORE_GAPS, REDRAW_SHARED = 19, 20, 21, 22, 23, 24, 25
+BLOCK = 26
 # What asks for them: every chain, search and prediction; Gibbs sweeps; moves that draw the parameters of atoms; trees; expected responses.
-OF_COLUMNS = (EMPTY, UPDATE, SCORE, MARGINAL, ALONE, IMPUTE, REDRAW, SCORE_GAPS)
+OF_COLUMNS = (EMPTY, UPDATE, SCORE, MARGINAL, ALONE, IMPUTE, REDRAW, SCORE_GAPS, REDRAW_SHARED)
 OF_SWEEPS = (SCORE_FOUR, TRANSFER)
 OF_ATOMS = (SAMPLE, DENSITY)
 OF_UNIONS = (COMBINE, AFFINITY)
@@ -121,7 +122,7 @@ class Data(NamedTuple):
     hyperprior: F2  # (3 + D, 3)
     setup: I1  # (COVARIATES + D + 2 S,) int64; S = 0 where there are no SCALES
     explicit: I1  # rows of stat that hold parameters; none where all families are conjugate
-    shared: I1  # places in rows.constant of parameters that all clusters share, drawn like the held ones
+    shared: I1  # places in rows.constant of parameters that all clusters share, drawn given all of them
     log_V: F2  # (2, n + 2) log V_n(k) and log V_(n + 1)(k) of a Gibbs-type prior; (0, 0) for others
     guide: I3  # (2, blocks + 1, BLOCK) of `nrmmix.kernels.trees.guide_data`; (0, 0, BLOCK) where trees have no guide of their own
     log_guide: F1  # (n,) log p(y_i, x_i) by the guide; likewise (0,)
@@ -141,7 +142,8 @@ class Data(NamedTuple):
         silent, speaking = self.guide if len(self.guide) else (self.block, self.block)
         guide = self._replace(block=speaking, log_prior_predictive=self.log_guide if len(self.guide) else self.log_prior_predictive)
         y = np.zeros_like(self.rows.y) if self.rows.missing.size else self.rows.y
-        made = self._replace(block=silent), guide, guide._replace(rows=self.rows._replace(y=y))
+        constant = self.rows.constant.copy() if len(self.shared) else self.rows.constant  # shared parameters as they start
+        made = self._replace(block=silent), guide, guide._replace(rows=self.rows._replace(y=y, constant=constant))
         for one in made:
             vars(one)["views"] = ()
         return made

@@ -1,15 +1,16 @@
 """Regression components: several responses, linear in their inputs, matrix-normal-inverse-Wishart prior.
 
 Responses and inputs come whitened by the prior (`nrmmix.model.families.linear`): y = G'z + e, e ~ N(0, Lambda^-1), with Lambda ~
-Wishart(nu, I) and G | Lambda ~ MN(G_0, I, Lambda^-1), a row for each input and a column for each response.  Rows that miss the responses
-are NaN and count for nothing.  `regression` is the same law of one response.
+Wishart(nu, S_0^-1) and G | Lambda ~ MN(G_0, D^-1, Lambda^-1), a row for each input and a column for each response, D = diag(shrinkage) and
+S_0 = diag(scale).  Shrinkage and scale are 1 or drawn, as in `regression`, which is the same law of one response.  Rows that miss the
+responses are NaN and count for nothing.
 
-Rows of stat: n; c of the predictive; the mean G_n (q x d) by rows; the Cholesky factor of P_n = I + sum z z' and that of S_n, packed by
-rows, their diagonals as reciprocals; 2q + d of scratch.  With Q = z' P_n^-1 z and e = y - G_n'z the predictive is a multivariate t with
-nu + n - d + 1 degrees of freedom: c - (d/2) log(1 + Q) - (nu + n + 1)/2 log(1 + e' S_n^-1 e / (1 + Q)), c = marginal[n + 1] - marginal[n]
-- log|S_n|/2.
+Rows of stat: n; c of the predictive; the mean G_n (q x d) by rows; the Cholesky factor of P_n = D + sum z z' and that of S_n, packed by
+rows, their diagonals as reciprocals; 2q + d of scratch; where shrinkage and scale are drawn room for rows of theta.
+With Q = z' P_n^-1 z and e = y - G_n'z the predictive is a multivariate t with nu + n - d + 1 degrees of freedom:
+c - (d/2) log(1 + Q) - (nu + n + 1)/2 log(1 + e' S_n^-1 e / (1 + Q)), c = marginal[n + 1] - marginal[n] - log|S_n|/2.
 
-Constants: nu, log |dy/dy_user|, G_0 (q x d), then marginal[0..]: what of log p(y_c) depends on n alone.
+Constants: nu, log |dy/dy_user|, G_0 (q x d), shrinkage (q), scale (d), then marginal[0..]: what of log p(y_c) depends on n alone.
 Rows of theta: log |W|, G (q x d), W (d x d) with Lambda = W'W.
 """
 
@@ -17,19 +18,20 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_SHARED_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STALE, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
+from nrmmix.kernels.families.regression import LEAST
 
 MEAN = 2  # first row of the mean
 NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of G_0
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
-def n_stat(q, d):
-    return MEAN + q * d + q * (q + 1) // 2 + d * (d + 1) // 2 + 2 * q + d
+def n_stat(q, d, redrawn=False):
+    return MEAN + q * d + q * (q + 1) // 2 + d * (d + 1) // 2 + 2 * q + d + (n_theta(q, d) if redrawn else 0)
 
 
 def n_theta(q, d):
@@ -56,6 +58,14 @@ def _places(block):
     return P, S, z, z + q, z + 2 * q
 
 
+@inlined
+def _prior(block):
+    """Places in the constants of shrinkage, scale and marginal."""
+    q, d = _sizes(block)
+    shrinkage = block[CONSTANT] + START + q * d
+    return shrinkage, shrinkage + q, shrinkage + q + d
+
+
 @kernel
 def _log_diagonal(stat, p, d, k):
     """Sum of the logs of the diagonal of a factor from row p on: of reciprocals, so that it is minus half the log determinant."""
@@ -72,20 +82,21 @@ def _log_diagonal(stat, p, d, k):
 
 @kernel
 def _refresh(rows, stat, block, k):
-    q, d = _sizes(block)
+    _, d = _sizes(block)
     _, S, _, _, _ = _places(block)
     s = block[STAT]
-    marginal = block[CONSTANT] + START + q * d + int(stat[s, k])
+    marginal = _prior(block)[2] + int(stat[s, k])
     stat[s + 1, k] = rows.constant[marginal + 1] - rows.constant[marginal] + _log_diagonal(stat, S, d, k)
 
 
 @kernel
-def _identity(stat, p, d, k):
+def _diagonal(rows, first, stat, p, d, k):
+    """The factor of the diagonal matrix that stands in the constants."""
     for a in range(d):
         for _ in range(a):
             stat[p, k] = 0.0
             p += 1
-        stat[p, k] = 1.0
+        stat[p, k] = 1.0 / math.sqrt(rows.constant[first + a])
         p += 1
 
 
@@ -97,8 +108,9 @@ def matrix_regression_empty(rows, stat, block, k):
     stat[s, k] = 0.0
     for a in range(q * d):
         stat[s + MEAN + a, k] = rows.constant[block[CONSTANT] + START + a]
-    _identity(stat, P, q, k)
-    _identity(stat, S, d, k)
+    shrinkage, scale, _ = _prior(block)
+    _diagonal(rows, shrinkage, stat, P, q, k)
+    _diagonal(rows, scale, stat, S, d, k)
     _refresh(rows, stat, block, k)
     return DONE
 
@@ -192,15 +204,17 @@ def matrix_regression_combine(rows, source, target, block, k, m):
             for j in range(d):
                 target[e + j, m] += x * (source[G + a * d + j, k] - target[G + a * d + j, m])
         _gain(target, block, m, 1.0, c)
+    shrinkage, scale, _ = _prior(block)
     for c in range(q):
+        root = math.sqrt(rows.constant[shrinkage + c])
         for a in range(q):
-            target[z + a, m] = 1.0 if a == c else 0.0
+            target[z + a, m] = root if a == c else 0.0
         for j in range(d):
-            target[e + j, m] = rows.constant[block[CONSTANT] + START + c * d + j] - target[G + c * d + j, m]
+            target[e + j, m] = root * (rows.constant[block[CONSTANT] + START + c * d + j] - target[G + c * d + j, m])
         _gain(target, block, m, -1.0, c)
     for j in range(d):
         for a in range(j, d):
-            target[e + a, m] = 1.0 if a == j else 0.0
+            target[e + a, m] = math.sqrt(rows.constant[scale + j]) if a == j else 0.0
         rotate(target, S, e, d, m, -1.0, j)
     _refresh(rows, target, block, m)
     return DONE
@@ -289,7 +303,7 @@ def _without(rows, stat, work, block, k, i):
     if not t >= LOST:
         return math.nan
     n = int(stat[s, k])
-    marginal = block[CONSTANT] + START + q * d + n
+    marginal = _prior(block)[2] + n
     constant = rows.constant[marginal] - rows.constant[marginal - 1] + _log_diagonal(stat, S, d, k)
     nu = rows.constant[block[CONSTANT] + NU]
     return constant + 0.5 * (d * math.log(left) + (nu + n - 1.0) * math.log(t))
@@ -310,21 +324,30 @@ def matrix_regression_score(rows, stat, work, out, block, K, i, own):
 
 @entry(MARGINAL_T)
 def matrix_regression_marginal(rows, stat, block, k):
-    """marginal[n] - (d/2) log|P_n| - (nu + n)/2 log|S_n|."""
+    """marginal[n] + (d/2) (log|D| - log|P_n|) + (nu/2) log|S_0| - (nu + n)/2 log|S_n|."""
     q, d = _sizes(block)
     P, S, _, _, _ = _places(block)
-    n = int(stat[block[STAT], k])
-    value = rows.constant[block[CONSTANT] + START + q * d + n]
+    n, nu = int(stat[block[STAT], k]), rows.constant[block[CONSTANT] + NU]
+    shrinkage, scale, marginal = _prior(block)
+    value = rows.constant[marginal + n]
     value += d * _log_diagonal(stat, P, q, k)
-    return value + (rows.constant[block[CONSTANT] + NU] + n) * _log_diagonal(stat, S, d, k)
+    value += (nu + n) * _log_diagonal(stat, S, d, k)
+    for a in range(q):
+        if rows.constant[shrinkage + a] != 1.0:
+            value += 0.5 * d * math.log(rows.constant[shrinkage + a])
+    for j in range(d):
+        if rows.constant[scale + j] != 1.0:
+            value += 0.5 * nu * math.log(rows.constant[scale + j])
+    return value
 
 
-@entry(SAMPLE_T)
-def matrix_regression_sample(rows, stat, theta, block, k, m, rng):
-    """Lambda = L^-T A A' L^-1 by Bartlett's decomposition, W = A' L^-1, S_n = L L'; G = G_n + M^-T Z W^-T, P_n = M M'."""
+@kernel
+def _sample(rows, stat, theta, t, block, k, m, rng):
+    """Lambda = L^-T A A' L^-1 by Bartlett's decomposition, W = A' L^-1, S_n = L L'; G = G_n + M^-T Z W^-T, P_n = M M'; into theta[t:, m].
+    """
     q, d = _sizes(block)
     P, S, _, _, _ = _places(block)
-    s, t = block[STAT], block[THETA]
+    s = block[STAT]
     nu_n = rows.constant[block[CONSTANT] + NU] + stat[s, k]
     G, W = t + 1, t + 1 + q * d
     log_det = 0.0
@@ -363,7 +386,41 @@ def matrix_regression_sample(rows, stat, theta, block, k, m, rng):
             for i in range(j + 1, d):
                 w -= theta[W + a * d + i, m] * stat[S + i * (i + 1) // 2 + j, k]
             theta[W + a * d + j, m] = w * stat[S + j * (j + 1) // 2 + j, k]
+
+
+@entry(SAMPLE_T)
+def matrix_regression_sample(rows, stat, theta, block, k, m, rng):
+    _sample(rows, stat, theta, block[THETA], block, k, m, rng)
     return DONE
+
+
+@entry(REDRAW_SHARED_T)
+def matrix_regression_redraw_shared(rows, stat, block, K, rng):
+    """G and Lambda of the columns, then shrinkage and scale given these."""
+    q, d = _sizes(block)
+    _, _, _, _, e = _places(block)
+    shrinkage, scale, _ = _prior(block)
+    t = e + d
+    G, W = t + 1, t + 1 + q * d
+    for k in range(K):
+        _sample(rows, stat, stat, t, block, k, k, rng)
+    nu = rows.constant[block[CONSTANT] + NU]
+    for j in range(d):
+        total = 0.0
+        for k in range(K):
+            for r in range(d):
+                total += stat[W + r * d + j, k] * stat[W + r * d + j, k]
+        rows.constant[scale + j] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), LEAST * LEAST)
+    for a in range(q):
+        total = 0.0
+        for k in range(K):
+            for r in range(d):
+                x = 0.0
+                for j in range(d):
+                    x += stat[W + r * d + j, k] * (stat[G + a * d + j, k] - rows.constant[block[CONSTANT] + START + a * d + j])
+                total += x * x
+        rows.constant[shrinkage + a] = max(rng.standard_gamma(0.5 * (1.0 + d * K)) / (0.5 * (1.0 + total)), LEAST)
+    return STALE
 
 
 @fast

@@ -1,13 +1,15 @@
 """Regression components: one response, linear in its inputs, normal-inverse-gamma prior.
 
-Responses and inputs come whitened by the prior (`nrmmix.model.families.Regression`): y = z'g + e with g | s2 ~ N(g0, s2 I) and
-1/s2 ~ Gamma(nu/2, rate 1/2).  Rows that miss the response count for nothing.
+Responses and inputs come whitened by the prior (`nrmmix.model.families.Regression`): y = z'g + e with g | s2 ~ N(g0, s2 D^-1),
+D = diag(shrinkage), and 1/s2 ~ Gamma(nu/2, rate scale/2).  Shrinkage and scale are 1, or come with standardised responses and inputs and
+are drawn: those of all clusters from Gamma(1/2, rate 1/2) each and Gamma(1/2, rate 1).  Rows that miss the response count for nothing.
 
-Rows of stat: n; c of the predictive; S_n; the mean g_n (q); the Cholesky factor of P_n = I + sum z z' packed by rows, its diagonal as
-reciprocals; q of scratch.  With Q = z' P_n^-1 z and e = y - z'g_n the predictive is Student's t with nu + n degrees of freedom:
+Rows of stat: n; c of the predictive; S_n; the mean g_n (q); the Cholesky factor of P_n = D + sum z z' packed by rows, its diagonal as
+reciprocals; q of scratch; where shrinkage and scale are drawn room for rows of theta.
+With Q = z' P_n^-1 z and e = y - z'g_n the predictive is Student's t with nu + n degrees of freedom:
 c - log(1 + Q)/2 - (nu + n + 1)/2 log(1 + e^2 / (S_n (1 + Q))), c = marginal[n + 1] - marginal[n] - log(S_n)/2.
 
-Constants: nu, log |dy/dy_user|, g0 (q), then marginal[0..]: what of log p(y_c) depends on n alone.
+Constants: nu, log |dy/dy_user|, g0 (q), shrinkage (q), scale, then marginal[0..]: what of log p(y_c) depends on n alone.
 Rows of theta: log w, w, g (q) with s2 = 1/w^2.
 """
 
@@ -15,20 +17,21 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_SHARED_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_DIGITS, MEANS, STAT, THETA
+from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LOST_DIGITS, MEANS, STALE, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
 from nrmmix.kernels.families.shared import padded
 
 MEAN = 3  # first row of the mean
 NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of g0
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+LEAST = 1e-14  # shrinkage, and squared scale, below which digits are lost
 
 
-def n_stat(q):
-    return MEAN + 2 * q + q * (q + 1) // 2
+def n_stat(q, redrawn=False):
+    return MEAN + 2 * q + q * (q + 1) // 2 + (n_theta(q) if redrawn else 0)
 
 
 def n_theta(q):
@@ -39,10 +42,18 @@ def n_work(q):
     return q + 2
 
 
+@inlined
+def _prior(block):
+    """Places in the constants of shrinkage, scale and marginal."""
+    q = block[INPUT_LAST] - block[INPUT]
+    shrinkage = block[CONSTANT] + START + q
+    return shrinkage, shrinkage + q, shrinkage + q + 1
+
+
 @kernel
 def _refresh(rows, stat, block, k):
     s = block[STAT]
-    marginal = block[CONSTANT] + START + block[INPUT_LAST] - block[INPUT] + int(stat[s, k])
+    marginal = _prior(block)[2] + int(stat[s, k])
     stat[s + 1, k] = rows.constant[marginal + 1] - rows.constant[marginal] - 0.5 * math.log(stat[s + 2, k])
 
 
@@ -50,15 +61,16 @@ def _refresh(rows, stat, block, k):
 def regression_empty(rows, stat, block, k):
     s = block[STAT]
     q = block[INPUT_LAST] - block[INPUT]
+    shrinkage, scale, _ = _prior(block)
     stat[s, k] = 0.0
-    stat[s + 2, k] = 1.0
+    stat[s + 2, k] = rows.constant[scale]
     p = s + MEAN + q
     for a in range(q):
         stat[s + MEAN + a, k] = rows.constant[block[CONSTANT] + START + a]
         for _ in range(a):
             stat[p, k] = 0.0
             p += 1
-        stat[p, k] = 1.0
+        stat[p, k] = 1.0 / math.sqrt(rows.constant[shrinkage + a])
         p += 1
     _refresh(rows, stat, block, k)
     return DONE
@@ -154,7 +166,8 @@ def regression_combine(rows, source, target, block, k, m):
     if source[s, k] == 0.0:
         return DONE
     target[s, m] += source[s, k]
-    target[s + 2, m] += source[s + 2, k] - 1.0
+    shrinkage, scale, _ = _prior(block)
+    target[s + 2, m] += source[s + 2, k] - rows.constant[scale]
     for j in range(q):
         for step in range(2):
             e = 0.0
@@ -167,11 +180,12 @@ def regression_combine(rows, source, target, block, k, m):
                 _gain(target, block, m, e, 1.0)
         rotate(target, L, row, q, m, 1.0, j)
     for j in range(q):
+        root = math.sqrt(rows.constant[shrinkage + j])
         for step in range(2):
             for a in range(q):
-                target[row + a, m] = 1.0 if a == j else 0.0
+                target[row + a, m] = root if a == j else 0.0
             if step == 0:
-                _gain(target, block, m, rows.constant[block[CONSTANT] + START + j] - target[g + j, m], -1.0)
+                _gain(target, block, m, root * (rows.constant[block[CONSTANT] + START + j] - target[g + j, m]), -1.0)
         rotate(target, L, row, q, m, -1.0, j)
     _refresh(rows, target, block, m)
     return DONE
@@ -213,7 +227,6 @@ def _without(rows, stat, work, block, k, i):
     """Log predictive of member i given the other members; NaN when too few digits are left."""
     s = block[STAT]
     n = int(stat[s, k])
-    q = block[INPUT_LAST] - block[INPUT]
     left = 1.0 - _solve(rows, stat, work, block, k, i)
     if not left >= LOST:
         return math.nan
@@ -222,7 +235,7 @@ def _without(rows, stat, work, block, k, i):
     before = S - e * e / left
     if not before >= LOST * S:
         return math.nan
-    marginal = block[CONSTANT] + START + q + n
+    marginal = _prior(block)[2] + n
     constant = rows.constant[marginal] - rows.constant[marginal - 1]
     nu = rows.constant[block[CONSTANT] + NU]
     return constant + 0.5 * (math.log(left) - math.log(before)) - 0.5 * (nu + n) * math.log(S / before)
@@ -243,12 +256,18 @@ def regression_score(rows, stat, work, out, block, K, i, own):
 
 @entry(MARGINAL_T)
 def regression_marginal(rows, stat, block, k):
-    """marginal[n] - log|P_n|/2 - (nu + n)/2 log S_n."""
+    """marginal[n] + (log|D| + nu log scale - log|P_n| - (nu + n) log S_n)/2."""
     s = block[STAT]
     q = block[INPUT_LAST] - block[INPUT]
-    n = int(stat[s, k])
-    value = rows.constant[block[CONSTANT] + START + q + n]
-    value -= 0.5 * (rows.constant[block[CONSTANT] + NU] + n) * math.log(stat[s + 2, k])
+    n, nu = int(stat[s, k]), rows.constant[block[CONSTANT] + NU]
+    shrinkage, scale, marginal = _prior(block)
+    value = rows.constant[marginal + n]
+    value -= 0.5 * (nu + n) * math.log(stat[s + 2, k])
+    if rows.constant[scale] != 1.0:
+        value += 0.5 * nu * math.log(rows.constant[scale])
+    for a in range(q):
+        if rows.constant[shrinkage + a] != 1.0:
+            value += 0.5 * math.log(rows.constant[shrinkage + a])
     p = s + MEAN + q - 1
     for a in range(q):
         p += a + 1
@@ -256,10 +275,10 @@ def regression_marginal(rows, stat, block, k):
     return value
 
 
-@entry(SAMPLE_T)
-def regression_sample(rows, stat, theta, block, k, m, rng):
-    """1/s2 ~ Gamma((nu + n)/2, rate S_n/2), g = g_n + s L^-T x."""
-    s, t = block[STAT], block[THETA]
+@kernel
+def _sample(rows, stat, theta, t, block, k, m, rng):
+    """1/s2 ~ Gamma((nu + n)/2, rate S_n/2), g = g_n + s L^-T x, into theta[t:, m]."""
+    s = block[STAT]
     q = block[INPUT_LAST] - block[INPUT]
     L = s + MEAN + q
     w = math.sqrt(2.0 * rng.standard_gamma(0.5 * (rows.constant[block[CONSTANT] + NU] + stat[s, k])) / stat[s + 2, k])
@@ -272,7 +291,33 @@ def regression_sample(rows, stat, theta, block, k, m, rng):
         theta[t + 2 + a, m] = x * stat[L + a * (a + 1) // 2 + a, k]
     for a in range(q):
         theta[t + 2 + a, m] = stat[s + MEAN + a, k] + theta[t + 2 + a, m] / w
+
+
+@entry(SAMPLE_T)
+def regression_sample(rows, stat, theta, block, k, m, rng):
+    _sample(rows, stat, theta, block[THETA], block, k, m, rng)
     return DONE
+
+
+@entry(REDRAW_SHARED_T)
+def regression_redraw_shared(rows, stat, block, K, rng):
+    """g and s2 of the columns, then shrinkage and scale given these."""
+    q = block[INPUT_LAST] - block[INPUT]
+    t = _scratch(block) + q
+    shrinkage, scale, _ = _prior(block)
+    total = 0.0
+    for k in range(K):
+        _sample(rows, stat, stat, t, block, k, k, rng)
+        total += stat[t + 1, k] * stat[t + 1, k]
+    nu = rows.constant[block[CONSTANT] + NU]
+    rows.constant[scale] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), LEAST * LEAST)
+    for a in range(q):
+        total = 0.0
+        for k in range(K):
+            e = stat[t + 1, k] * (stat[t + 2 + a, k] - rows.constant[block[CONSTANT] + START + a])
+            total += e * e
+        rows.constant[shrinkage + a] = max(rng.standard_gamma(0.5 * (1.0 + K)) / (0.5 * (1.0 + total)), LEAST)
+    return STALE
 
 
 @entry(DENSITY_T, fast=True)

@@ -13,7 +13,19 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import ALONE_T, DENSITY_T, EMPTY_T, MARGINAL_T, MEAN_T, REDRAW_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
+from nrmmix.kernels.core.entry import (
+    ALONE_T,
+    DENSITY_T,
+    EMPTY_T,
+    MARGINAL_T,
+    MEAN_T,
+    REDRAW_SHARED_T,
+    REDRAW_T,
+    SAMPLE_T,
+    SCORE_T,
+    UPDATE_T,
+    entry,
+)
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, MEANS, STAT, THETA, TINY
@@ -152,19 +164,6 @@ def semiconjugate_redraw(rows, stat, block, k, rng):
     s, members = block[STAT], _members(block)
     d = block[LAST] - block[FIRST]
     kind = _kind(rows, block)
-    if k < 0:
-        if kind == SHARED:
-            for j in range(d):
-                n, square = 0.0, 0.0
-                for c in range(-1 - k):
-                    e = stat[members + 1 + d + j, c] - stat[s + j, c]
-                    n += stat[members + 1 + j, c]
-                    square += stat[members + 1 + 2 * d + j, c] + stat[members + 1 + j, c] * e * e
-                a, b = _prior(rows, block, 2, j) + 0.5 * n, _prior(rows, block, 3, j) + 0.5 * square
-                rows.constant[block[CONSTANT] + j] = max(rng.standard_gamma(a) / b, TINY)
-            for c in range(-1 - k):
-                _refresh(rows, stat, block, c)
-        return DONE
     for j in range(d):
         n, mean, square = stat[members + 1 + j, k], stat[members + 1 + d + j, k], stat[members + 1 + 2 * d + j, k]
         a, b = _prior(rows, block, 2, j) + 0.5 * n, _prior(rows, block, 3, j) + 0.5 * square
@@ -178,6 +177,24 @@ def semiconjugate_redraw(rows, stat, block, k, rng):
         if kind == OWN:
             stat[s + d + j, k] = max(rng.standard_gamma(a) / (b + 0.5 * n * (mean - mu) ** 2), TINY)
     _refresh(rows, stat, block, k)
+    return DONE
+
+
+@entry(REDRAW_SHARED_T)
+def semiconjugate_redraw_shared(rows, stat, block, K, rng):
+    """lambda of all clusters, given theirs of mu."""
+    s, members = block[STAT], _members(block)
+    d = block[LAST] - block[FIRST]
+    for j in range(d):
+        n, square = 0.0, 0.0
+        for c in range(K):
+            e = stat[members + 1 + d + j, c] - stat[s + j, c]
+            n += stat[members + 1 + j, c]
+            square += stat[members + 1 + 2 * d + j, c] + stat[members + 1 + j, c] * e * e
+        a, b = _prior(rows, block, 2, j) + 0.5 * n, _prior(rows, block, 3, j) + 0.5 * square
+        rows.constant[block[CONSTANT] + j] = max(rng.standard_gamma(a) / b, TINY)
+    for c in range(K):
+        _refresh(rows, stat, block, c)
     return DONE
 
 

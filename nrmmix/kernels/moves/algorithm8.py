@@ -22,7 +22,7 @@ AUXILIARY = 2  # columns K and K + 1: there is room for no more
 
 @kernel
 def redraw_column(data, state, k, rng):
-    """Held parameters of column k given its members, from the prior where it has none; k < 0 as in `entry.REDRAW_T`."""
+    """Held parameters of column k given its members, from the prior where it has none."""
     for b in range(data.block.shape[0]):
         if data.block[b, REDRAW] != 0:
             call_redraw(data.block[b, REDRAW], data.rows, state.stat, data.block[b], k, rng)
@@ -31,11 +31,9 @@ def redraw_column(data, state, k, rng):
 @root
 @kernel
 def redraw(data, state, rng):
-    """Held parameters of all clusters, then those that they share."""
-    K = state.num[N_CLUSTERS]
-    for k in range(K):
+    """Held parameters of all clusters."""
+    for k in range(state.num[N_CLUSTERS]):
         redraw_column(data, state, k, rng)
-    redraw_column(data, state, -1 - K, rng)
 
 
 @entry(STEP_T)

@@ -232,9 +232,9 @@ def plant_leaf(data, side, forest, i):
     """Potentials of leaf i, alone."""
     forest.left[i] = forest.right[i] = forest.up[i] = -1
     forest.count[i] = 1
-    if data.rows.missing.shape[0] == 0:
+    if data.rows.missing.shape[0] == 0 and data.shared.shape[0] == 0:
         forest.log_h[i] = forest.guide[0] + forest.log_grown[1] + data.log_prior_predictive[i]
-    else:  # cells that are drawn count in marginals, not in scores
+    else:  # cells that are drawn count in marginals, not in scores; and predictives are at the shared parameters of now
         load(data, side, forest, i, 0)
         forest.log_h[i] = log_h_of(data, side, forest, 1, 0)
     forest.log_phi[i] = forest.log_h[i]

@@ -13,7 +13,8 @@ from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.state import DONE, EMPTY, N_CLUSTERS, UPDATE
 
 # Data.views: as the posterior reads it, where the last block is silent; as the guide does, where it speaks; and as the guide tree is grown
-# from it, with 0 in the cells that the chain draws, on which the tree may not depend.
+# from it, with 0 in the cells that the chain draws and
+# shared parameters as they start, on neither of which the tree may depend.
 POSTERIOR, GUIDE, PLANTED = 0, 1, 2
 
 

@@ -8,9 +8,10 @@ A new family, from outside the package too, is a class derived from `Family`; no
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ class Entries(NamedTuple):
     transfer: Any = None  # from one column to another, where that is faster than two updates
     bound: Any = None  # above the log predictives of all rows of a few that are near one another, for sweeps of very many clusters
     score_gaps: Any = None  # what `score` calls for rows of which cells are missing, where that is a long function of its own
+    redraw_shared: Any = None  # parameters of all clusters stand in the constants and are drawn given all of them
 
     @classmethod
     def named(cls, kernels: Any, prefix: str, *further: str) -> Entries:
@@ -86,7 +88,7 @@ class Packed(NamedTuple):
     n_mean: int  # numbers that the entries `mean` and `mean_theta` write
     entries: Entries
     n_explicit: int = 0  # first rows of stat, parameters drawn by the entry `redraw`
-    n_shared: int = 0  # first of the constants, parameters of all clusters, drawn by it too
+    shared: Mapping[str, np.ndarray] = MappingProxyType({})  # places in `constant` of parameters of all clusters, by what draws call them
 
 
 class Parameter(NamedTuple):

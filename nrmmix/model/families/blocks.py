@@ -115,6 +115,11 @@ class PackedBlocks:
     n_mean: int
     explicit: np.ndarray  # rows of stat that hold parameters
     shared: np.ndarray  # places in the constants of parameters that all clusters share
+    shared_names: dict[str, np.ndarray]  # which of them, by number, are of each name
+
+    def shared_at_start(self) -> dict[str, np.ndarray]:
+        """By name the parameters that all clusters share, as chains begin with them and searches hold them."""
+        return {name: self.rows.constant[self.shared[those]] for name, those in self.shared_names.items()}
 
     def own_rows(self) -> layout.Rows:
         """The rows, with copies of what a chain changes."""
@@ -170,11 +175,14 @@ class Blocks:
             at[layout.THETA] += part.n_theta
             at[layout.CONSTANT] += len(part.constant)
         rows, table = self.to_kernel_arrays(response, inputs, table)
+        begin = table[:, layout.CONSTANT]
+        shared = [(name, first + places) for part, first in zip(parts, begin, strict=True) for name, places in part.shared.items()]
+        names = np.repeat([name for name, _ in shared], [len(places) for _, places in shared])
         return PackedBlocks(
             rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,
             tuple(part.entries for part in parts), at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
             _first(table[:, layout.STAT], [part.n_explicit for part in parts]),
-            _first(table[:, layout.CONSTANT], [part.n_shared for part in parts]),
+            _joined([places for _, places in shared], np.int64), {name: np.flatnonzero(names == name) for name, _ in shared},
         )
 
     def observe_inputs(self, inputs: np.ndarray) -> list[np.ndarray]:

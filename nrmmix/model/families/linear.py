@@ -1,7 +1,8 @@
 """The forms of the regression family: one response, or several; all hyperparameters are numbers.
 
 `factor` is upper triangular with factor'factor = precision, `constant` (q,) the coefficients of 1, `level` one of each response.  In the
-kernels y = F^-1 (y - level), F F' = scale, z = factor'^-1 x and G = factor (B - constant level') F^-T: then y = G'z + e again.
+kernels y = F^-1 (y - level), F F' = scale, z = factor'^-1 x and G = factor (B - constant level') F^-T: then y = G'z + e again.  Where the
+prior is learnt precision is factor' D factor and scale F S F', D and S diagonal: shrinkage and noise scale, in the constants of kernels.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
 from nrmmix.model.families.exponential import Exponential, RegressionSide
 from nrmmix.model.families.exponential.base import whole_if_missing
 
+LEARNT = "of all components: shrinkage ~ Gamma(1/2, rate 1/2) for each column, noise_scale ~ Gamma(1/2, rate 1) for each response"
+
 
 @dataclass(frozen=True)
 class Linear:
@@ -32,6 +35,26 @@ class Linear:
     level: Any  # a number, of several responses (d,)
     constant: np.ndarray  # (q,)
     factor: np.ndarray  # (q, q)
+    start: tuple[np.ndarray, np.ndarray] | None = None  # shrinkage (q,) and noise scale (d,) that chains begin with; None: both are 1
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether shrinkage and noise scale are drawn."""
+        return self.start is not None
+
+    def _constants(self, log_unit: float, g: np.ndarray, marginal: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """What kernels read, and where in it parameters of all clusters are."""
+        q, d = len(g), g.shape[1]
+        shrinkage, noise = (np.ones(q), np.ones(d)) if self.start is None else self.start
+        ends = np.cumsum([2 + g.size, q, d])
+        places = {"shrinkage": np.arange(ends[0], ends[1]), "noise_scale": np.arange(ends[1], ends[2])}
+        constants = np.concatenate([[self.nu, -log_unit], g.ravel(), shrinkage, noise, marginal])
+        return constants, places if self.is_learnt else {}
+
+    @property
+    def _further(self) -> tuple[str, ...]:
+        """Names of the entry points that not every family has."""
+        return ("combine", "redraw_shared") if self.is_learnt else ("combine",)
 
     def observe(self, y: Any) -> Observed:
         raise NotImplementedError
@@ -121,9 +144,10 @@ class OneResponse(Linear):
         size = np.arange(n + 2.0)
         marginal = gammaln((self.nu + size) / 2) - gammaln(self.nu / 2) - size * (0.5 * math.log(math.pi) + math.log(self._unit))
         g = self.factor @ (self.b - self.level * self.constant) / self._unit
-        entries = Entries.named(regression, "regression", "combine")
-        constants = np.concatenate([[self.nu, -math.log(self._unit)], g, marginal])
-        return Packed(constants, regression.n_stat(q), regression.n_theta(q), regression.n_work(q), 1, entries)
+        entries = Entries.named(regression, "regression", *self._further)
+        constants, shared = self._constants(math.log(self._unit), g[:, None], marginal)
+        n_stat = regression.n_stat(q, self.is_learnt)
+        return Packed(constants, n_stat, regression.n_theta(q), regression.n_work(q), 1, entries, shared=shared)
 
     def exponential(self, y: np.ndarray) -> Exponential:
         g = self.factor @ (self.b - self.level * self.constant) / self._unit
@@ -165,6 +189,13 @@ class OneResponse(Linear):
         return self.means(mean + rng.standard_normal(theta.shape[1]) / theta[1])[:, None]
 
     def describe(self, precision: str) -> list[str]:
+        if self.is_learnt:
+            return [
+                f"Regression on {', '.join(self.input_names)}, standardised: 1/s2 ~ Gamma(nu/2, rate noise_scale/2), "
+                "beta | s2 ~ N(0, s2 diag(shrinkage)^-1)",
+                f"nu = {self.nu:g}; {LEARNT}",
+                f"standardised response: ({self.names[0]} - {self.level:.5g}) / {self._unit:.5g}",
+            ]
         return [
             f"Regression on {', '.join(self.input_names)}: 1/s2 ~ Gamma(nu/2, rate scale/2), beta | s2 ~ N(b, s2 precision^-1)",
             f"b = {numbers(self.b)}, nu = {self.nu:g}, scale = {self.scale:.5g}",
@@ -202,9 +233,9 @@ class SeveralResponses(Linear):
             marginal += gammaln((self.nu + size - j) / 2) - gammaln((self.nu - j) / 2)
         G = np.linalg.solve(self._root, (self.factor @ (self.b - np.outer(self.constant, self.level))).T).T
         k = matrix_regression
-        entries = Entries.named(k, "matrix_regression", "combine")
-        constants = np.concatenate([[self.nu, -log_unit], G.ravel(), marginal])
-        return Packed(constants, k.n_stat(q, d), k.n_theta(q, d), k.n_work(q, d), d, entries)
+        entries = Entries.named(k, "matrix_regression", *self._further)
+        constants, shared = self._constants(log_unit, G, marginal)
+        return Packed(constants, k.n_stat(q, d, self.is_learnt), k.n_theta(q, d), k.n_work(q, d), d, entries, shared=shared)
 
     def exponential(self, y: np.ndarray) -> Exponential:
         G = np.linalg.solve(self._root, (self.factor @ (self.b - np.outer(self.constant, self.level))).T).T
@@ -274,6 +305,14 @@ class SeveralResponses(Linear):
         return mean + (root @ rng.standard_normal((theta.shape[1], len(self.names), 1)))[..., 0]
 
     def describe(self, precision: str) -> list[str]:
+        if self.is_learnt:
+            units = zip(self.names, self.level, np.sqrt(np.diag(self.scale)), strict=True)
+            return [
+                f"Regression of {len(self.names)} responses on {', '.join(self.input_names)}, standardised: "
+                "Lambda ~ Wishart(nu, diag(noise_scale)^-1), B | Lambda ~ MN(0, diag(shrinkage)^-1, Lambda^-1)",
+                f"nu = {self.nu:g}; {LEARNT}",
+                f"standardised responses: {', '.join(f'({name} - {level:.5g}) / {unit:.5g}' for name, level, unit in units)}",
+            ]
         diagonal = np.diag(self.scale)
         scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
         return [

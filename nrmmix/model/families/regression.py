@@ -12,7 +12,7 @@ import numpy as np
 from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, RowError, none_or_positive, numbers, shaped
 from nrmmix.model.families.distributions import Distribution, Elliptical
-from nrmmix.model.families.exponential import Exponential
+from nrmmix.model.families.exponential import Exponential, NotExponential
 from nrmmix.model.families.linear import Linear, OneResponse, SeveralResponses
 from nrmmix.model.frame.tables import Levels, Totals
 
@@ -27,7 +27,7 @@ COLLINEAR = 1e-10  # share of a column's length that is left outside the span of
 @plugin
 @dataclass(frozen=True, eq=False)
 class Regression(Family):
-    """Linear regression in every component, with a conjugate prior: normal-inverse-gamma, of several responses matrix-normal-Wishart.
+    """Linear regression in every component: a conjugate prior, the scales of which are learnt from all components.
 
     One response y with inputs x, the q columns of the design: y = x'beta + e, e ~ N(0, s2), with beta | s2 ~ N(b, s2 precision^-1) and
     1/s2 ~ Gamma(nu/2, rate scale/2).  Of d responses, all on the same inputs, each has a column of the coefficients B (q, d):
@@ -35,10 +35,19 @@ class Regression(Family):
     d = 1 is the same law.  In a mixture this is clusterwise regression; with a covariate kernel it is density regression by locally
     linear components.
 
+    By default how far coefficients are from 0, column by column, and how large residuals are is learnt from all components: the responses
+    and the columns but the intercept are centred and divided by their standard deviations, b = 0, precision = diag(shrinkage) and
+    scale = diag(noise_scale), with shrinkage_j ~ Gamma(1/2, rate 1/2) and noise_scale_k ~ Gamma(1/2, rate 1), of all components.
+
+    The conjugate prior is normal-inverse-gamma, of several responses matrix-normal-Wishart.
+
     Parameters
     ----------
     design : str
         Right side of a formula, such as "1 + x"; it has an intercept unless it says "0 + ".
+    shrinkage : {"auto", "sampled", None}, default "auto"
+        "sampled": shrinkage and noise scale are drawn; `nu` is the one hyperparameter.  None: `b`, `r` or `precision`, `nu` and `scale`
+        are fixed, with the defaults below.  "auto": None where one of these is given, otherwise "sampled".
     b : array_like, (q,), of several responses (q, d), optional
         Prior mean of the coefficients; default the least-squares representation of the constant mean(y) in the columns of the design:
         with an intercept, mean(y) there and 0 elsewhere.
@@ -55,17 +64,27 @@ class Regression(Family):
     Raises
     ------
     ValueError
-        If a hyperparameter is out of range or has the wrong shape, here or when the family meets the data; if a row misses
-        some of several responses, or columns of the design are linearly dependent and `precision` is not given.
+        If a hyperparameter is out of range, has the wrong shape or does not go with `shrinkage`, here or when the family meets the data;
+        if a row misses some of several responses; without shrinkage, if columns of the design are linearly dependent and `precision` is
+        not given.
 
     Notes
     -----
-    With the defaults nothing depends on the units of the responses, or on which linear combinations of them are taken, nor on how the
-    inputs are coded: designs that span the same functions give the same fit.  The residual standard deviation of a component is typically
-    sqrt(0.01) = 0.1 of the sample's, and its regression function spreads over sqrt(0.01 / r) = 1 sample standard deviation.  Among 30
-    candidates the mean regret of held-out log density, over seven problems from galaxy, faithful, iris, mcycle and simulated lines, was
-    0.03 nats an observation; the least, at the edge of the candidates, was 0.02 (benchmarks/default_regression.py).  Those problems have
-    one response; several keep the numbers, so that one response has one default.
+    With `shrinkage="sampled"` coefficients and residual variances are integrated out of all moves, as without; once a sweep they are
+    drawn given the partition, shrinkage and noise scale given them, and they are dropped.  `fit.draws["shrinkage"]` (chain, draw, q) and
+    `fit.draws["noise_scale"]` (chain, draw, d) are in standardised units: 1/shrinkage_j is the prior variance of coefficient j over that of
+    the residuals.  Fits do not depend on the units of responses and columns, nor on their zeros where the design has an intercept.
+    Columns that are constant or linearly dependent are harmless, for the prior is proper.  Without an intercept columns are divided by
+    their root mean squares and not centred; where constants are linear combinations of them, as of the levels of a factor, responses
+    are centred all the same.  `method="tree_published"` and variational inference need `shrinkage=None`; searches, and trees
+    that proposals are made by, take shrinkage and noise scale as chains begin with them, 0.01 and 0.01 nu.
+
+    With `shrinkage=None` and its defaults nothing depends on the units of the responses, or on which linear combinations of them are
+    taken, nor on how the inputs are coded: designs that span the same functions give the same fit.  The residual standard deviation of a
+    component is typically sqrt(0.01) = 0.1 of the sample's, and its regression function spreads over sqrt(0.01 / r) = 1 sample standard
+    deviation. Among 30 candidates the mean regret of held-out log density, over seven problems from galaxy, faithful, iris, mcycle and
+    simulated lines, was 0.03 nats an observation; the least, at the edge of the candidates, was 0.02 (benchmarks/default_regression.py).
+    Those problems have one response; several keep the numbers, so that one response has one default.
 
     A row whose responses are all missing counts for nothing (`missing="marginalize"`).  One that misses some of several is refused;
     families of their own, `family={"y1": nm.Regression("1 + x"), "y2": nm.Regression("1 + x")}`, take such rows, their responses then
@@ -91,11 +110,12 @@ class Regression(Family):
     precision: Any = None
     nu: float | None = None
     scale: Any = None
+    shrinkage: str | None = "auto"
     form: Linear | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
 
     def __init__(self, design: str, *, b: Any = None, r: float | None = None, precision: Any = None, nu: float | None = None,
-                 scale: Any = None) -> None:
+                 scale: Any = None, shrinkage: str | None = "auto") -> None:
         if not isinstance(design, str):
             raise ValueError(f"Regression: design must be the right side of a formula, such as '1 + x', not {design!r}.")
         if r is not None and precision is not None:
@@ -103,7 +123,14 @@ class Regression(Family):
         values = {"r": none_or_positive("Regression", "r", r), "nu": none_or_positive("Regression", "nu", nu)}
         matrix = isinstance(scale, list | tuple) or getattr(scale, "ndim", 0) > 0  # checked when the responses are known
         values["scale"] = scale if matrix else none_or_positive("Regression", "scale", scale)
-        for name, value in (values | {"design": design, "b": b, "precision": precision}).items():
+        if not (shrinkage is None or (isinstance(shrinkage, str) and shrinkage in ("auto", "sampled"))):
+            raise ValueError(f'Regression: shrinkage must be "sampled", None or "auto", not {shrinkage!r}.')
+        given = [name for name, value in (("b", b), ("r", r), ("precision", precision), ("scale", scale)) if value is not None]
+        if shrinkage == "sampled" and given:
+            raise ValueError(f"Regression: {given[0]} is a hyperparameter of shrinkage=None; with shrinkage=\"sampled\" only nu is one.")
+        if shrinkage == "auto":
+            shrinkage = None if given or nu is not None else "sampled"
+        for name, value in (values | {"design": design, "b": b, "precision": precision, "shrinkage": shrinkage}).items():
             object.__setattr__(self, name, value)
 
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Regression:
@@ -114,6 +141,9 @@ class Regression(Family):
         (n, q), d, y = inputs.shape, y.shape[1], y[~np.isnan(y[:, 0])]
         columns = self.input_names or tuple(f"x{a + 1}" for a in range(q))
         nu = self._degrees(d)
+        if self.shrinkage == "sampled":
+            form = _standardised(y, names, inputs, columns, nu)
+            return self.with_values(names=names, input_names=columns, nu=nu, form=form)
         scale = self._scale(y, names, nu)
         r, precision = self.r, None
         if self.precision is None:
@@ -123,19 +153,9 @@ class Regression(Family):
         else:
             precision, lower = _positive_definite("precision", self.precision, q, "this design")
             factor = lower.T
-        length = np.maximum(np.linalg.norm(inputs, axis=0), 1e-300)
-        share = np.linalg.lstsq(inputs / length, np.ones(n), rcond=None)[0]
-        constant = np.where(np.abs(share) > COLLINEAR * np.abs(share).max(), share, 0.0) / length
-        if self.b is None:
-            mean = [column.mean() for column in y.T]
-            b = mean[0] * constant if d == 1 else np.outer(constant, mean)
-        else:
-            b = _shaped("b", self.b, (q,) if d == 1 else (q, d))
-        # Where the design has constants, responses are kept as differences from one: their digits are not spent on it.
-        spanned = np.allclose(inputs @ constant, 1.0, rtol=0, atol=1e-8)
-        level = (inputs @ b).mean(axis=0) if spanned else np.zeros(b.shape[1:])
-        kind = OneResponse if d == 1 else SeveralResponses
-        form = kind(names, columns, b, nu, scale, float(level) if d == 1 else level, constant, factor)
+        constant = _constant(inputs)
+        b = _of_means(y, constant) if self.b is None else _shaped("b", self.b, (q,) if d == 1 else (q, d))
+        form = _form(names, columns, inputs, b, nu, scale, constant, factor)
         return self.with_values(names=names, input_names=columns, b=b, r=r, precision=precision, nu=nu, scale=scale, form=form)
 
     def _degrees(self, d: int) -> float:
@@ -183,6 +203,8 @@ class Regression(Family):
         return self.resolved.coefficients(g)
 
     def exponential(self, y: Any) -> Exponential:
+        if self.resolved.is_learnt:
+            raise NotExponential("the shrinkage of Regression is drawn, not integrated out; use nm.Regression(..., shrinkage=None)")
         return self.resolved.exponential(y)
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
@@ -212,8 +234,56 @@ class Regression(Family):
     def describe(self) -> list[str]:
         if self.form is None:
             return [f"Regression on {self.design}"]
+        if self.form.is_learnt:
+            return self.form.describe("")
         weight = f"r = {self.r:g}: precision = r X'X / n" if self.precision is None else "precision"
         return self.form.describe(f"{weight} = {numbers(self.factor.T @ self.factor)}")
+
+
+def _constant(inputs: np.ndarray) -> np.ndarray:
+    """Coefficients of the least-squares representation of 1 in the columns of a design."""
+    length = np.maximum(np.linalg.norm(inputs, axis=0), 1e-300)
+    share = np.linalg.lstsq(inputs / length, np.ones(len(inputs)), rcond=None)[0]
+    return np.where(np.abs(share) > COLLINEAR * np.abs(share).max(), share, 0.0) / length
+
+
+def _of_means(y: np.ndarray, constant: np.ndarray) -> np.ndarray:
+    """Coefficients of the means of the responses, (q,), of several (q, d)."""
+    mean = [column.mean() for column in y.T]
+    return mean[0] * constant if len(mean) == 1 else np.outer(constant, mean)
+
+
+def _form(
+    names: tuple[str, ...], columns: tuple[str, ...], inputs: np.ndarray, b: np.ndarray, nu: float, scale: Any, constant: np.ndarray,
+    factor: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Linear:
+    """Where the design has constants, responses are kept as differences from one: their digits are not spent on it."""
+    spanned = np.allclose(inputs @ constant, 1.0, rtol=0, atol=1e-8)
+    level = (inputs @ b).mean(axis=0) if spanned else np.zeros(b.shape[1:])
+    one = len(names) == 1
+    kind = OneResponse if one else SeveralResponses
+    return kind(names, columns, b, nu, scale, float(level) if one else level, constant, factor, start)
+
+
+def _standardised(y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, columns: tuple[str, ...], nu: float) -> Linear:
+    """The form with shrinkage: responses in standard deviations from their means, and so the columns beside an intercept, the first."""
+    variances = np.array([_variance(column, name) for column, name in zip(y.T, names, strict=True)])
+    q, mean = inputs.shape[1], inputs.mean(axis=0)
+    with np.errstate(over="ignore"):
+        spread = inputs.std(axis=0, ddof=1)
+    intercept = q > 0 and mean[0] != 0.0 and spread[0] <= COLLINEAR * abs(mean[0])
+    if intercept:
+        unit = np.where(spread > COLLINEAR * np.abs(mean), spread, np.abs(mean))  # of a column that is constant, its value
+        unit[0] = mean[0]
+    else:
+        unit = np.hypot(mean, spread)
+    factor = np.diag(np.where(unit == 0.0, 1.0, unit))
+    if intercept:
+        factor[0, 1:] = mean[1:]
+    constant = np.eye(q)[0] / mean[0] if intercept else _constant(inputs)
+    start = np.full(q, R), np.full(len(names), SPREAD * nu)  # as far as a component's line is from constant without shrinkage
+    scale = float(variances[0]) if len(names) == 1 else np.diag(variances)
+    return _form(names, columns, inputs, _of_means(y, constant), nu, scale, constant, factor, start)
 
 
 def _check_whole_rows(y: np.ndarray, names: tuple[str, ...], design: str) -> None:

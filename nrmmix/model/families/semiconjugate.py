@@ -149,11 +149,11 @@ class SemiconjugateGaussian(Family):
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:
         d, kind = self.dim, self._kind
         start = np.array([one.mean if isinstance(one, Gamma) else one for one in self.precision], float)
-        entries = Entries.named(semiconjugate, "semiconjugate", "alone", "redraw")
+        entries = Entries.named(semiconjugate, "semiconjugate", "alone", "redraw", *(("redraw_shared",) if kind == SHARED else ()))
         constant = np.concatenate([start, [float(kind)], *self.mean, *self._gamma])
         return Packed(
             constant, semiconjugate.n_stat(d), semiconjugate.n_theta(d), 1, d, entries, n_explicit=2 * d if kind == OWN else d,
-            n_shared=d if kind == SHARED else 0,
+            shared={"precision": np.arange(d)} if kind == SHARED else {},
         )
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:

@@ -22,7 +22,7 @@ from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.pack import arrays_of, provide
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.predict.rows import CovariateWeights
 
 OUT_OF_REACH = (
@@ -237,17 +237,25 @@ class RecordedDraws:
             state.stat[data.explicit, :K] = flat["theta"][t, :K].T
         if "codes" in flat:
             state.codes[:], state.inclusion[:] = flat["codes"][t], flat["inclusion"][t]
-        if "precision" in flat:
-            data.rows.constant[data.shared] = flat["precision"][t]
+        for name, those in model.packed.shared_names.items():
+            if name in flat:
+                data.rows.constant[data.shared[those]] = flat[name][t]
         if "imputed" in flat:
             frame = model.frame
             data.rows.y[:] = model.blocks.completed(frame.response, flat["imputed"][t], frame.inputs, model.packed)
         predictive.load_draw(data, state, flat["labels"][t].astype(np.int32), location, A, hyper)
 
 
-def clusters_of(model: Specification, labels: np.ndarray) -> KernelState:
-    """The clusters 0, ..., K - 1 of a partition of the fitted rows; hyperparameters, on which they do not depend, are at their starts."""
+def clusters_of(model: Specification, labels: np.ndarray, draws: Draws | None = None) -> KernelState:
+    """The clusters 0, ..., K - 1 of a partition of the fitted rows.
+
+    Parameters that they share are at the medians of their draws; hyperparameters, on which they do not depend, at their starts.
+    """
     found = KernelState(model, int(labels.max()) + 1, starts=True)
+    data = found.data
+    for name, those in model.packed.shared_names.items():
+        if draws is not None and name in draws:
+            data.rows.constant[data.shared[those]] = np.median(draws.flat(name), axis=0)
     with announced():
         start(found.data, found.state, labels)
     return found

@@ -108,6 +108,8 @@ class PublishedTreeGuided(Move):
     def refusal(self, model: Specification) -> str:
         if why := only_with_unions(model):
             return why
+        if "shrinkage" in model.packed.shared_names:
+            return "its trees do not follow shrinkage that is drawn; use nm.Regression(..., shrinkage=None)"
         if model.packed.rows.missing.size:
             return "its trees do not follow missing cells that are drawn; a diagonal covariance integrates them out"
         if model.prior.integrates_mass:

@@ -1,0 +1,29 @@
+"""Parameters that all clusters share, which stand in the constants of their family, drawn given the partition."""
+
+from __future__ import annotations
+
+from nrmmix.kernels.core.clusters import fill_columns, fill_log_prior_predictive
+from nrmmix.kernels.core.entry import STEP_T, call_redraw_shared, entry
+from nrmmix.kernels.core.jit import kernel, root
+from nrmmix.kernels.core.state import DONE, N_CLUSTERS, REDRAW_SHARED, STALE
+
+
+@root
+@kernel
+def redraw_shared(data, state, rng):
+    """Those of all families, from the prior where there are no clusters; and what follows from them."""
+    stale = False
+    for b in range(data.block.shape[0]):
+        block = data.block[b]
+        if block[REDRAW_SHARED] != 0:
+            status = call_redraw_shared(block[REDRAW_SHARED], data.rows, state.stat, block, state.num[N_CLUSTERS], rng)
+            stale = stale or status == STALE
+    if stale:
+        fill_log_prior_predictive(data, state)
+        fill_columns(data, state)
+
+
+@entry(STEP_T)
+def update_shared(data, state, rng):
+    redraw_shared(data, state, rng)
+    return DONE

@@ -1,0 +1,210 @@
+"""Regression components that learn shrinkage and noise scale, against sums over partitions and quadrature over the logs of both."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from functools import cache
+
+import numba
+import numpy as np
+import pandas as pd
+import pytest
+from exact.enumeration import nrm_log_eppf, partitions, total_variation, z_score
+from scipy.special import multigammaln
+
+import nrmmix as nm
+from nrmmix.kernels import chain
+from nrmmix.kernels.core.clusters import fill_columns, fill_log_prior_predictive
+from nrmmix.kernels.families import regression
+from nrmmix.kernels.families.shared_parameters import redraw_shared
+from nrmmix.model.pack import arrays_of
+
+DATA = pd.DataFrame({
+    "x": [3.0, 3.5, 4.1, 5.2, 6.0], "y": [110.0, 114.0, 122.0, 109.0, 131.0], "z": [-0.3, 0.6, 0.1, 0.4, -0.9],
+    "w": [1.0, 0.2, 0.9, -0.4, 0.5],
+})
+N, NU = len(DATA), 2.0
+PRIORS = {"DP": (nm.DirichletProcess(1.0), 1.0, 0.0), "NGGP": (nm.NGGP(0.8, 0.4), 0.8, 0.4)}
+CHAINS, DRAWS = 16, 4_000
+
+
+class Reference:
+    """Joint of a block of rows with log shrinkage of two columns and log noise scale of d responses, on a grid of all of these."""
+
+    def __init__(self, responses, step=0.5, lo=-16.0, hi=4.5):
+        standard = (DATA - DATA.mean()) / DATA.std(ddof=1)
+        self.Z = np.column_stack([np.ones(N), standard["x"]])
+        self.Y = standard[responses].to_numpy()
+        d = self.d = len(responses)
+        self.nu = NU + d - 1
+        axis = np.arange(lo, hi, step)
+        logs = np.meshgrid(*([axis] * (2 + d)), indexing="ij", sparse=True)
+        self.log_shrinkage, self.log_noise = logs[:2], logs[2:]
+        self.log_prior = sum(0.5 * v - 0.5 * np.exp(v) for v in logs[:2]) + sum(0.5 * v - np.exp(v) for v in logs[2:])
+
+    def of_block(self, rows):
+        """Log marginal likelihood of a cluster by the matrix t distribution, up to what depends on nothing but n."""
+        Z, Y, d, nu, n = self.Z[list(rows)], self.Y[list(rows)], self.d, self.nu, len(rows)
+        a, b = (np.exp(v) for v in self.log_shrinkage)
+        (p, r), (_, s) = Z.T @ Z
+        det = (a + p) * (b + s) - r * r
+        inverse = ((b + s) / det, -r / det, (a + p) / det)
+        ZY = Z.T @ Y
+
+        def of(i, j):
+            u, v = ZY[:, i], ZY[:, j]
+            fitted = inverse[0] * u[0] * v[0] + inverse[1] * (u[0] * v[1] + u[1] * v[0]) + inverse[2] * u[1] * v[1]
+            return Y[:, i] @ Y[:, j] - fitted + (np.exp(self.log_noise[i]) if i == j else 0.0)
+
+        S = of(0, 0) if d == 1 else of(0, 0) * of(1, 1) - of(0, 1) ** 2
+        value = multigammaln((nu + n) / 2, d) - multigammaln(nu / 2, d) + 0.5 * d * (sum(self.log_shrinkage) - np.log(det))
+        return value + 0.5 * nu * sum(self.log_noise) - 0.5 * (nu + n) * np.log(S)
+
+    def means(self, log_joint):
+        """Posterior means of shrinkages and noise scales, then of their logs."""
+        weight = np.exp(log_joint - log_joint.max())
+        weight /= weight.sum()
+        edges = [weight.sum(axis=tuple(b for b in range(weight.ndim) if b != a)) for a in range(weight.ndim)]
+        assert all(max(edge[0], edge[-1]) < 1e-4 for edge in edges), "the grid is too short"
+        logs = [v.ravel() for v in (*self.log_shrinkage, *self.log_noise)]
+        return np.array([edge @ np.exp(v) for edge, v in zip(edges, logs, strict=True)]), np.array(
+            [edge @ v for edge, v in zip(edges, logs, strict=True)])
+
+
+def blocks_of(labels):
+    return [tuple(i for i in range(N) if labels[i] == c) for c in range(max(labels) + 1)]
+
+
+@cache
+def posterior(prior):
+    """Partitions, and the means of shrinkage and noise scale and of their logs over all of them."""
+    reference, (_, mass, sigma) = Reference(["y"]), PRIORS[prior]
+    states, logs = list(partitions(N)), []
+    whole = 0.0
+    for labels in states:
+        blocks = blocks_of(labels)
+        log_joint = reference.log_prior + sum(map(reference.of_block, blocks)) + nrm_log_eppf([len(b) for b in blocks], mass, sigma)
+        logs.append(np.exp(log_joint).sum())
+        whole = whole + np.exp(log_joint)
+    law = dict(zip(states, np.array(logs) / np.sum(logs), strict=True))
+    return law, *reference.means(np.log(whole))
+
+
+def check(fit, prior):
+    law, means, of_logs = posterior(prior)
+    distance, limit = total_variation(law, fit.draws["labels"])
+    assert limit < 0.06, "too few draws to tell"
+    assert distance < limit
+    drawn = np.concatenate([fit.draws["shrinkage"], fit.draws["noise_scale"]], axis=-1)
+    for j in range(3):
+        assert abs(z_score(np.log(drawn[..., j]), of_logs[j])) < 4
+        assert abs(z_score(drawn[..., j], means[j])) < 4
+        assert drawn[..., j].mean(axis=1).std() < 0.2 * means[j], "too few draws to tell"
+
+
+def run(method, prior, rng=1, **options):
+    model = nm.Model("y ~ 1", DATA, prior=PRIORS[prior][0], family=nm.Regression("1 + x", shrinkage="sampled"))
+    return model.fit(method, **({"draws": DRAWS, "tune": 200, "chains": CHAINS, "rng": rng} | options))
+
+
+METHODS = {
+    "gibbs": ("gibbs", "DP"), "gibbs, one start": ("gibbs", "NGGP"), "split_merge": ("split_merge", "NGGP"), "slice": ("slice", "DP"),
+    "permutation": ("permutation", "DP"), "tree": ([nm.TreeGuided(global_moves=2, refresh=4), nm.Gibbs(subset=2)], "DP"),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_partitions_shrinkage_and_noise_scale(method):
+    check(run(*METHODS[method], init="one" if "one" in method else "sequential"), METHODS[method][1])
+
+
+WRONG = {
+    "shape of shrinkage": ("standard_gamma(0.5 * (1.0 + K))", "standard_gamma(0.5 * K)"),
+    "shape of the noise scale": ("standard_gamma(0.5 * (1.0 + nu * K))", "standard_gamma(0.5 * (1.0 + K))"),
+    "statistics stay": ("return STALE", "return DONE"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_draws_are_found(monkeypatch, wrong):
+    source, (right, instead) = inspect.getsource(regression.regression_redraw_shared.function), WRONG[wrong]
+    assert source.count(right) == 1
+    space = dict(vars(regression))
+    exec(source.replace(right, instead), space)
+    monkeypatch.setattr(regression, "regression_redraw_shared", space["regression_redraw_shared"])
+    with pytest.raises(AssertionError) as found:
+        check(run("gibbs", "DP", init="one"), "DP")
+    assert "too few" not in str(found.value)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+def test_with_a_covariate_kernel(sigma):
+    """Chains by moves that have little in common agree: of a kernel model the sums would be over locations too."""
+    prior = nm.NGGP(0.9, sigma) if sigma else nm.DirichletProcess(0.9)
+    kernel = nm.SquaredExponential(0.4, locations=[3.0, 4.5, 6.0])
+    model = nm.Model("y ~ x", DATA, prior=prior, kernel=kernel, family=nm.Regression("1 + x"))
+    settings = {"draws": DRAWS, "tune": 200, "chains": CHAINS, "rng": 3}
+    one = model.fit("gibbs", **settings)
+    tree = [nm.TreeGuided(global_moves=2, refresh=4), nm.Gibbs(subset=2)]
+    for method in ("split_merge", "slice", tree):
+        other = model.fit(method, **settings)
+        for name in ("n_clusters", "log_joint", "shrinkage", "noise_scale"):
+            first, second = (fit.draws[name].reshape(CHAINS, DRAWS, -1) for fit in (one, other))
+            first, second = ((np.log(v) if name in ("shrinkage", "noise_scale") else v).mean(axis=1) for v in (first, second))
+            error = np.sqrt((first.var(axis=0, ddof=1) + second.var(axis=0, ddof=1)) / CHAINS)
+            assert (np.abs(first.mean(axis=0) - second.mean(axis=0)) < 4 * error).all(), (method, name)
+
+
+@numba.njit
+def _redrawn(data, state, times, rng):
+    out = np.empty((times, data.shared.shape[0]))
+    for t in range(times):
+        redraw_shared(data, state, rng)
+        for j in range(out.shape[1]):
+            out[t, j] = data.rows.constant[data.shared[j]]
+    return out
+
+
+@pytest.mark.parametrize("responses", [["y"], ["z", "w"]])
+@pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0), (0, 1, 0, 1, 1)])
+def test_conditional_law_given_the_partition(responses, labels):
+    model = nm.Model(f"{' + '.join(responses)} ~ 1", DATA, family=nm.Regression("1 + x"))
+    drawn = []
+    for rng in np.random.default_rng(4).spawn(CHAINS):
+        data, state = arrays_of(model, 8)
+        chain.start(data, state, np.array(labels))
+        drawn.append(_redrawn(data, state, 20_000, rng)[200:])
+        kept, predictive = state.stat[:, :3].copy(), data.log_prior_predictive.copy()
+        fill_columns(data, state)
+        fill_log_prior_predictive(data, state)
+        np.testing.assert_array_equal(predictive, data.log_prior_predictive)
+        np.testing.assert_array_equal(kept[:8, : max(labels) + 1], state.stat[:8, : max(labels) + 1])
+    reference = Reference(responses, 0.5 if len(responses) == 1 else 0.75)
+    means, of_logs = reference.means(reference.log_prior + sum(map(reference.of_block, blocks_of(labels))))
+    drawn = np.array(drawn)
+    for j in range(drawn.shape[2]):
+        assert abs(z_score(np.log(drawn[..., j]), of_logs[j])) < 4
+        assert abs(z_score(drawn[..., j], means[j])) < 4
+        assert abs(np.log(drawn[..., j]).mean(axis=1).std()) < 0.2, "too few draws to tell"
+
+
+def test_joint_density():
+    """log p(X, partition) at given shrinkage and noise scale, with the units of the data."""
+    model = nm.Model("z + w ~ 1", DATA, prior=nm.DirichletProcess(1.0), family=nm.Regression("1 + x"))
+    shrinkage, noise = np.array([0.3, 2.0]), np.array([0.05, 0.4])
+    standard = (DATA - DATA.mean()) / DATA.std(ddof=1)
+    Z, Y = np.column_stack([np.ones(N), standard["x"]]), standard[["z", "w"]].to_numpy()
+    from exact.marginals import matrix_regression_log_marginal
+
+    labels = np.array([0, 1, 0, 0, 1])
+    wanted = sum(
+        matrix_regression_log_marginal(Z[labels == c], Y[labels == c], np.zeros((2, 2)), np.diag(shrinkage), NU + 1, np.diag(noise))
+        for c in range(2)
+    ) - N * np.log(DATA[["z", "w"]].std(ddof=1)).sum() + nrm_log_eppf([3, 2], 1.0, 0.0)
+    assert model.log_joint(labels, shrinkage=shrinkage, noise_scale=noise) == pytest.approx(wanted, abs=1e-10)
+    with pytest.raises(ValueError, match="shrinkage is not integrated out"):
+        model.log_joint(labels, noise_scale=noise)
+    with pytest.raises(ValueError, match="noise_scale must hold finite numbers greater than 0"):
+        model.log_joint(labels, shrinkage=shrinkage, noise_scale=-noise)
+    assert math.isfinite(wanted)
