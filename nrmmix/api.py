@@ -233,7 +233,8 @@ class Model(Specification):
 
     def log_joint(
         self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None, theta: Any = None,
-        precision: Any = None, shrinkage: Any = None, noise_scale: Any = None, **hyper_values: float,
+        precision: Any = None, shrinkage: Any = None, noise_scale: Any = None, codes: Any = None,
+        **hyper_values: float,
     ) -> float:
         """Log joint density of data and partition at given hyperparameters.
 
@@ -262,6 +263,8 @@ class Model(Specification):
             Precisions that all clusters share, as in `fit.draws["precision"]`.
         shrinkage, noise_scale : array_like, (q,) and (d,)
             Of regression components that learn them, as in `fit.draws["shrinkage"]` and `fit.draws["noise_scale"]`.
+        codes : array_like of int, (slots, q)
+            Codes of the slots of `nm.SparseProduct`, as in `fit.draws["codes"]`; the density is given them.
         **hyper_values : float
             `mass`, `sigma`, `width`; those that the model fixes may be left out.
 
@@ -285,7 +288,7 @@ class Model(Specification):
         from nrmmix.model.log_joint import log_joint
 
         shared = {"precision": precision, "shrinkage": shrinkage, "noise_scale": noise_scale}
-        return log_joint(self, labels, u, v, locations, imputed, theta, shared, hyper_values=hyper_values)
+        return log_joint(self, labels, u, v, locations, imputed, theta, shared, codes, hyper_values=hyper_values)
 
 
 @guided

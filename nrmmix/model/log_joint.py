@@ -22,7 +22,7 @@ from nrmmix.model.specification import Specification
 
 def log_joint(
     model: Specification, labels: Any, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None,
-    theta: Any = None, shared: Mapping[str, Any] = MappingProxyType({}), *, hyper_values: dict[str, float],
+    theta: Any = None, shared: Mapping[str, Any] = MappingProxyType({}), codes: Any = None, *, hyper_values: dict[str, float],
 ) -> float:
     """See `Model.log_joint`."""
     n = model.n_obs
@@ -57,6 +57,7 @@ def log_joint(
         those = names.get(name, np.zeros(0, np.int64))
         data.rows.constant[data.shared[those]] = _parameters(name, shared.get(name), (len(those),), positive=True)
     _impute(model, data, imputed)
+    state.codes[:] = _codes(model, codes)
     state.hyper[:] = state_hyper
     state.v[:] = at
     with announced():
@@ -88,6 +89,21 @@ def _impute(model: Specification, data: layout.Data, imputed: Any) -> None:
     if values.shape != (size,) or not np.isfinite(values).all():
         raise ValueError(f"imputed must hold {size} finite numbers, one for each missing cell, row by row.")
     data.rows.y[:] = model.blocks.completed(model.frame.response, values, model.frame.inputs, model.packed)
+
+
+def _codes(model: Specification, given: Any) -> np.ndarray:
+    """Checked codes of the slots; none where the model has none."""
+    if (slots := model.slots) is None:
+        if given is not None:
+            raise ValueError("codes are those of nm.SparseProduct, and this model has another kernel; leave them out.")
+        return np.zeros((0, 0), np.int64)
+    shape = len(slots.weights), len(slots.n_codes)
+    if given is None:
+        raise ValueError(f"codes of the slots are part of the state of this model; give them, integers of shape {shape}.")
+    codes = np.asarray(given)
+    if codes.shape != shape or codes.dtype.kind not in "iu" or not ((codes >= 0) & (codes <= slots.n_codes)).all():
+        raise ValueError(f"codes must hold integers of shape {shape}, in each column from 0 to {slots.n_codes.tolist()}.")
+    return codes
 
 
 def _parameters(name: str, given: Any, shape: tuple[int, ...], positive: bool = False) -> np.ndarray:

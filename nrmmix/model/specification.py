@@ -22,17 +22,16 @@ from nrmmix.model.families.blocks import PackedBlocks
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.formula import ModelFrame, model_frame, numeric_design
 from nrmmix.model.frame.sources import source_of
-from nrmmix.model.priors.covariate_kernels import CovariateKernel, Matching, Product, SquaredExponential
+from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
 from nrmmix.model.priors.measures import DirichletProcess, Prior
-from nrmmix.model.priors.sparse_product import SlotGrid
+from nrmmix.model.priors.sparse_product import SlotGrid, SparseProduct
 from nrmmix.model.priors.widths import PerAtom
 
 if TYPE_CHECKING:
     from nrmmix.model.families.exponential.streamed import StreamedRows
 
-RHO = 0.1  # share of an atom's weight that other categories see, by default
 FEW = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
 UNLIKE = 100.0  # ratio of ranges that no one width suits
 
@@ -276,7 +275,7 @@ class Specification:
 
     def describe_scale(self) -> str:
         if self.slots is not None:
-            return "scaled to [0, 1], half by range and half by rank"
+            return "by level" if self.frame.is_category.all() else "scaled to [0, 1], half by range and half by rank"
         return "scaled to [0, 1]" if self.kernel.scale == "unit" else "in their own units"
 
     def start_widths(self) -> np.ndarray:
@@ -366,10 +365,8 @@ def _spans_constant(inputs: np.ndarray) -> bool:
 
 
 def _default_kernel(names: Sequence[str], category: np.ndarray) -> CovariateKernel:
-    """Distances of numbers, and whether categories are the same."""
-    if not category.any():
-        return SquaredExponential()
-    return Product({name: Matching(RHO) if one else SquaredExponential() for name, one in zip(names, category, strict=True)})
+    """Distances in one number; of several covariates, and of categories, products over those that an atom uses."""
+    return SquaredExponential() if len(names) == 1 and not category.any() else SparseProduct()
 
 
 def _check_type(name: str, value: Any, wanted: type, example: str) -> None:
