@@ -1,0 +1,19 @@
+"""Masses of the random measure: tempered stable variables by their Laplace transform."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nrmmix.kernels.measure import masses
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("c", [0.01, 1.0, 2.5, 30.0, 3000.0])
+def test_tempered_stable_variables_have_their_laplace_transform(sigma, c):
+    rng = np.random.default_rng(1)
+    x = np.array([masses.draw_tempered_stable(c, sigma, rng) for _ in range(10_000)])
+    for s in np.array([0.3, 1.0, 5.0]) / max(1.0, c):
+        value = np.exp(-s * x)
+        error = value.std() / np.sqrt(len(x))
+        assert abs(value.mean() - np.exp(-c * ((1 + s) ** sigma - 1))) < 4.5 * error
