@@ -31,7 +31,7 @@ from nrmmix.posterior.predict.states import states_of
 
 VALUES = 9  # that a number is moved to
 TAILS = (0.05, 0.95)  # quantiles whose spread is reported
-TAIL_ROWS, TAIL_DRAWS = 12, 50  # of their spread, which takes longer than that of means
+TAIL_ROWS, TAIL_DRAWS = 12, 100  # of their spread, which takes longer than that of means
 BOUNDS = ("", "_lower", "_upper")
 
 
