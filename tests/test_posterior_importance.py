@@ -20,7 +20,8 @@ COLUMNS = [f"{name}{bound}" for name in ("use", "inclusion", "effect") for bound
 def table():
     """y depends on a strongly, and on g; not on b."""
     rng = np.random.default_rng(3)
-    data = pd.DataFrame({"a": rng.uniform(0, 10, 150), "b": rng.uniform(size=150), "g": rng.choice(["u", "v", "w"], 150, p=[0.5, 0.3, 0.2])})
+    g = rng.choice(["u", "v", "w"], 150, p=[0.5, 0.3, 0.2])
+    data = pd.DataFrame({"a": rng.uniform(0, 10, 150), "b": rng.uniform(size=150), "g": g})
     y = 3 * np.sin(data["a"]) + 2 * (data["g"] == "u") + rng.normal(0, 0.3, 150)
     return data.assign(y=y, z=y > 0, c=np.where(y > 1, "high", np.where(y < -1, "low", "middle")))
 

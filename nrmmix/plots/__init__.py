@@ -10,7 +10,15 @@ from typing import Any, Unpack
 
 from nrmmix.common.messages import known_name
 from nrmmix.plots import (  # noqa: F401  they enter KINDS
-    chains, clustering, effects, importance, mixtures, predictive, profiles, regressions, style,
+    chains,
+    clustering,
+    effects,
+    importance,
+    mixtures,
+    predictive,
+    profiles,
+    regressions,
+    style,
 )
 from nrmmix.plots.kinds import KINDS, available, check, table
 from nrmmix.results.base import Result
