@@ -65,7 +65,7 @@ def importance(fit: MCMCResult, ax: Any = None, *, response: str | None = None, 
     total, table = len(table), table.iloc[:MOST]
     interval = f"{bands.get('interval', 0.9):.0%} credible interval"
     places = np.arange(len(table))
-    with style.panels(ax, ["use", "effect"], size=(4.2, max(2.4, 0.32 * len(table) + 1.3))) as axes:
+    with style.panels(ax, ["use", "effect"], size=(4.2, max(2.4, 0.32 * len(table) + 1.5))) as axes:
         of_use, of_effect = axes
         for one, column in ((of_use, "use"), (of_effect, "effect")):
             _intervals(one, table[[column, f"{column}_lower", f"{column}_upper"]].to_numpy(), interval)
@@ -76,8 +76,9 @@ def importance(fit: MCMCResult, ax: Any = None, *, response: str | None = None, 
                     label=f"effect on the {q.lstrip('0')}% quantile",
                 )
         category = shapes(fit.model)[name] == kinds.LEVELS
-        style.dress(of_use, "share of rows whose cluster depends on the covariate", "")
-        style.dress(of_effect, f"sd of {'a probability' if category else f'E[{name} | x]'} over values of the covariate", "")
+        moved = "a probability" if category else f"E[{name} | x]"
+        style.dress(of_use, ("share of rows whose cluster", "depends on the covariate"), "")
+        style.dress(of_effect, (f"sd of {moved}", "over values of the covariate"), "")
         of_use.set_xlim(0.0, 1.02)
         of_effect.set_xlim(0.0, None)
         for one in axes:
@@ -89,6 +90,6 @@ def importance(fit: MCMCResult, ax: Any = None, *, response: str | None = None, 
 def _intervals(ax: Axes, table: np.ndarray, interval: str) -> None:
     """Strokes from 0 to means, which are dots, and intervals around them."""
     places = np.arange(len(table))
-    ax.hlines(places, 0.0, table[:, 0], color=style.GREY, linewidth=0.8)
+    ax.hlines(places, 0.0, table[:, 0], color=style.GREY, linewidth=0.8, zorder=1)
     ax.hlines(places, table[:, 1], table[:, 2], color=style.BLUE, linewidth=5, alpha=0.4, label=interval)
     ax.plot(table[:, 0], places, color=style.BLUE, linestyle="", marker="o", markersize=5, label="posterior mean")

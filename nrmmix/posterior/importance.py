@@ -86,8 +86,8 @@ def use(model: Specification, draws: Draws, interval: float = 0.9) -> pd.DataFra
     for name, values in found.items():
         of_all = _summarised(values.reshape(-1, len(index)), interval)
         columns |= dict(zip([f"{name}{bound}" for bound in BOUNDS], of_all, strict=True))
-    each = [[rhat(values[..., j]) for values in found.values()] for j in range(len(index))]
-    return pd.DataFrame(columns | {"rhat": [np.fmax(*pair) for pair in each]}, index=index)
+    each = np.array([[rhat(values[..., j]) for j in range(len(index))] for values in found.values()])
+    return pd.DataFrame(columns | {"rhat": np.fmax.reduce(each)}, index=index)
 
 
 def shares_of_rows(draws: Draws) -> np.ndarray:
@@ -160,6 +160,7 @@ def _in_reach(posterior: Posterior, newdata: pd.DataFrame) -> np.ndarray:
     model = posterior.specification
     if model.slots is not None:
         return np.ones(len(newdata), bool)
+    assert model.grid is not None
     x, _, _ = model.frame.new_covariates(newdata)
     widths = model.widths_of([posterior.draws[name].min() for name in model.width_names])
     step = parts(len(x), 8 * (x.shape[1] + 2) * len(model.grid.weights))
