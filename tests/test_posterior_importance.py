@@ -148,7 +148,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="importance is of covariates, and this model is a mixture"):
         fitted("y ~ 1").importance()
     little = nm.fit("y ~ a + b", table(), store="partition", **RUN | {"draws": 5, "tune": 5})
-    with pytest.raises(ValueError, match="has no draws of .*codes.*left out by store="):
+    with pytest.raises(ValueError, match=r"has no draws of .*codes.*left out by store="):
         little.importance()
     assert "Inclusion" not in little.summary().as_text()
     with pytest.raises(TypeError, match="importance"):

@@ -82,7 +82,7 @@ def use(model: Specification, draws: Draws, interval: float = 0.9) -> pd.DataFra
         table = pd.DataFrame(1.0, index=index, columns=[f"{name}{bound}" for name in ("use", "inclusion") for bound in BOUNDS])
         return table.assign(rhat=np.nan)
     found = {"use": shares_of_rows(draws), "inclusion": draws["inclusion"]}
-    columns = {}
+    columns: dict[str, np.ndarray] = {}
     for name, values in found.items():
         of_all = _summarised(values.reshape(-1, len(index)), interval)
         columns |= dict(zip([f"{name}{bound}" for bound in BOUNDS], of_all, strict=True))
