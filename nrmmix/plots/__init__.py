@@ -9,7 +9,17 @@ from textwrap import indent
 from typing import Any, Unpack
 
 from nrmmix.common.messages import known_name
-from nrmmix.plots import chains, clustering, effects, mixtures, predictive, profiles, regressions, style  # noqa: F401  they enter KINDS
+from nrmmix.plots import (  # noqa: F401  they enter KINDS
+    chains,
+    clustering,
+    effects,
+    importance,
+    mixtures,
+    predictive,
+    profiles,
+    regressions,
+    style,
+)
 from nrmmix.plots.kinds import KINDS, available, check, table
 from nrmmix.results.base import Result
 from nrmmix.results.shown import PlotKind, PlotOptions

@@ -15,6 +15,7 @@ import pandas as pd
 from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.posterior.convergence import format_rhat, verdict
+from nrmmix.posterior.importance import use
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
@@ -27,7 +28,12 @@ WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
 LONGEST = 700  # characters of one text
 MOST_COMPONENTS = 50  # in the table of those of a source
+MOST_COVARIATES = 30  # with a row of their own, those of which most rows make use
 
+OF_COVARIATES = (
+    "Covariates. Use by rows: share of the rows whose cluster depends on the covariate by the kernel. Inclusion: chance with which an atom "
+    "does. Effects on the response: fit.importance()."
+)
 COLUMNS = {"mean": "mean", "sd": "sd", "q5": "5%", "q95": "95%", "ess": "ESS bulk", "ess_tail": "ESS tail", "rhat": "R-hat", "mcse": "MCSE"}
 Rows = list[tuple[str, str]]
 
@@ -53,9 +59,10 @@ def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
     computed before, for it takes longest.
     """
     numbers, said = Checked.of(fit) if checked is None else checked
-    width = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index)))
+    width, covariates = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index))), fit.model.slots is not None and not fit.lacking
     tables = [
         _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
+        *([_covariate_table(fit, width)] if covariates else []),
         *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0] != Gibbs() else []), _count_table(fit, width),
     ]
     if lacking := fit.lacking:
@@ -73,7 +80,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
             note += f" {found.n_left_out} parameters more are not shown."
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
-    return Report(tables, [note, said], width)
+    return Report(tables, [*([OF_COVARIATES] if covariates else []), note, said], width)
 
 
 def search_summary(fit: SearchResult) -> Report:
@@ -235,6 +242,19 @@ def _parameter_table(numbers: pd.DataFrame, width: int) -> Table:
     rest = (width - max(map(len, numbers.index))) // len(COLUMNS) - 1
     widths = [width - (rest + 1) * len(COLUMNS)] + [rest] * len(COLUMNS)
     return Table(cells, widths, "l" + "r" * len(COLUMNS), headers=["", *COLUMNS.values()])
+
+
+def _covariate_table(fit: MCMCResult, width: int) -> Table:
+    """Of each covariate how many rows are in clusters that depend on it, and the chance that an atom does."""
+    found = use(fit.model, fit.draws)
+    if others := max(len(found) - MOST_COVARIATES, 0):
+        found = found.nlargest(MOST_COVARIATES, "use")
+    numbers = found.drop(columns="rhat").to_numpy()
+    cells = [[name, *_shares(row), format_rhat(rhat)] for name, row, rhat in zip(found.index, numbers, found["rhat"], strict=True)]
+    if others:
+        cells.append([f"others ({others})"] + [""] * 7)
+    headers = ["Covariate", "Use by rows", "5%", "95%", "Inclusion", "5%", "95%", "R-hat"]
+    return Table(cells, [0] * len(headers), "l" + "r" * 7, headers=headers, total=width, colsep="  ")
 
 
 def _parameter_row(row: pd.Series) -> list[str]:

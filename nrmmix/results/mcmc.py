@@ -76,7 +76,7 @@ class MCMCResult(Saved, Result):
         """Names of the draws that predictions need and that `store=` has left out."""
         model = self.model
         needed = ["labels", *(("locations", "A") if model.is_regression else ()), *(("theta",) if len(model.packed.explicit) else ())]
-        needed += model.packed.shared_names
+        needed += [*model.packed.shared_names, *(("codes", "inclusion") if model.slots is not None else ())]
         return tuple(name for name in needed if name not in self.draws)
 
     # ---- convergence
@@ -200,6 +200,69 @@ class MCMCResult(Saved, Result):
         return pd.DataFrame(
             values.T, index=pd.RangeIndex(values.shape[1], name="lag"), columns=pd.RangeIndex(values.shape[0], name="chain"),
         )
+
+    # ---- covariates
+
+    @guided
+    def importance(
+        self, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None
+    ) -> pd.DataFrame:
+        """What each covariate of a density regression matters: how many rows use it, and how far it moves the response.
+
+        Parameters
+        ----------
+        interval : float, default 0.9
+            Probability of the intervals from lower to upper.
+        draws : int, default 200
+            Number of posterior draws behind the effects, spread over the chains; `use` and `inclusion` are of all draws.
+        rows : int, default 50
+            Number of rows that are moved along each covariate, evenly spaced among the fitted ones.
+        rng : int, SeedSequence, Generator or None
+            Seed by which these rows are drawn instead.
+        response : str, optional
+            The response that effects are on; default the first.
+
+        Returns
+        -------
+        DataFrame
+            One row a covariate, with columns
+
+            - use, use_lower, use_upper: share of the rows whose cluster's kernel depends on the covariate;
+            - inclusion, inclusion_lower, inclusion_upper: chance with which an atom, whether it has rows or not, depends on it;
+            - effect, effect_lower, effect_upper: how far it moves the mean, in units of the response.  A row is moved along the column
+              behind the covariate, to nine quantiles of a number or all levels of a category by their frequency, the other columns as they
+              are, and the standard deviation of E[y | x] over these values taken; the effect is the root mean square of that over rows;
+            - effect_q05, effect_q95: the same of the 5% and the 95% quantile of y given x, without an interval and of fewer rows and draws;
+            - rhat: the larger of the R-hats of use and inclusion.
+
+        Raises
+        ------
+        ValueError
+            If the model is a mixture, an argument is out of range, or draws have not been kept (fit with `store="all"`).
+
+        Notes
+        -----
+        Atoms choose their covariates with `nm.SparseProduct`.  With other kernels all atoms depend on all covariates: use and inclusion are
+        1, and rhat NaN.  Components that are lines in a covariate can have an effect of it without its use by kernels.  An effect
+        is never negative, and that of a covariate without any is not quite 0: compare it with others.  Covariates that are computed from
+        one column share its effect; for one of several columns these are moved together, to their values in nine rows.  Of a response of
+        categories the effect is that on the probability that moves most, and it has no quantiles.  `attrs["units"]` has the units.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> iris = nm.datasets.load_iris()
+        >>> fit = nm.fit("petal_width_cm ~ petal_length_cm + species", iris, draws=50, tune=50, chains=2, rng=1)
+        >>> found = fit.importance(draws=20, rows=10)
+        >>> found.index.tolist(), bool((found["effect"] > 0).all())
+        (['petal_length_cm', 'species'], True)
+        """
+        from nrmmix.posterior.importance import importance, insist_on_covariates
+
+        insist_on_covariates(self.model)
+        self._insist_on_draws(*self.lacking)
+        posterior = Posterior(self.model, self.draws, self.seed)
+        return importance(posterior, interval=interval, draws=draws, rows=rows, rng=rng, response=response)
 
     # ---- reports
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from statsmodels.iolib.summary import Summary
 
 PlotKind = Literal[
-    "components", "density", "mean", "effects", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles", "ppc", "clusters",
-    "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation", "dendrogram", "responsibilities", "elbo",
+    "components", "density", "mean", "effects", "importance", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles",
+    "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation", "dendrogram", "responsibilities", "elbo",
 ]
 
 

@@ -80,6 +80,15 @@ class _Part:
         """Of a response, before it is fitted."""
         return self.columns[0] if self.is_plain else self.terms[0].name()
 
+    @property
+    def columns_of_names(self) -> list[tuple[str, ...]]:
+        """Of each of its names the columns that it is computed from, once it is fitted."""
+        if self.design is None:
+            return [self.columns] * len(self.names)
+        terms = np.repeat(np.array(self.design.terms, dtype=object), [part.stop - part.start for part in self.design.term_slices.values()])
+        found = ([name for factor in terms[j].factors for name in self.checks[factor.code].columns] for j in self.kept)
+        return [tuple(dict.fromkeys(names)) for names in found]
+
     def named(self, role: str) -> set[str]:
         """The columns that any factor uses as `role` says: see :class:`Syntax`."""
         return {name for check in self.checks.values() for name in getattr(check, role)}
@@ -257,6 +266,11 @@ class ModelFrame:
     def covariate_columns(self) -> dict[str, tuple[Any, ...] | None]:
         """Columns of the data behind the covariates, each with its levels, None where it is numeric."""
         return {name: part.levels.get(name) for part in self._covariates for name in part.columns}
+
+    @property
+    def columns_of_covariates(self) -> dict[str, tuple[str, ...]]:
+        """Of each covariate the columns of the data that it is computed from."""
+        return {name: columns for part in self._covariates for name, columns in zip(part.names, part.columns_of_names, strict=True)}
 
     @property
     def parts_of_responses(self) -> tuple[_Part, ...]:

@@ -291,6 +291,23 @@ def over_groups(
     return np.stack([estimates[groups].mean(axis=1), *_band(averaged, interval)], axis=-1)
 
 
+def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows) -> np.ndarray:
+    """(states, cases, W): the functional of what each state expects, by its predictive weights, with no draw of the random measure."""
+    found = np.zeros((len(states), rows.n_cases, W))
+    locations = 0 if states.model.grid is None else len(states.model.grid.weights)
+    for cases, functional, given in _pieces(make, rows):
+        each = 8 * (functional.J * (3 + MANY) + locations * (2 if rows.covariates is None else 2 + rows.covariates.shape[1]))
+        for part in parts(len(cases), each):
+            own = _Cases(states.model, rows, cases[part], given[part])
+
+            def work(state: PosteriorState, functional: Functional, t: int, _: Any, own=own, those=cases[part], given=given[part]) -> float:
+                found[t, those] = functional.finish(own.expected(state, functional.values(state)), given)
+                return 0.0
+
+            _mean_over(states, functional, np.random.SeedSequence(0), work)
+    return found
+
+
 def _over_parts(
     make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows, seed: np.random.SeedSequence
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, Any]]:
