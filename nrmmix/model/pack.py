@@ -122,6 +122,10 @@ def state_of(
     codes, tried = (0, 0) if slots is None else (P, len(slots.n_codes)), 0 if slots is None else slots.n_tried
     cap = layout.capacity(n_clusters)
     start = [*model.prior.start(), model.prior.tau, *model.start_widths()]
+    if slots is not None:
+        log_K = np.zeros((1, G, P))  # each chain's own
+    else:
+        log_K = model.log_kernels if model.scales else np.zeros((1 - int(model.is_regression), G, P))
     return layout.State(
         labels=np.full(n, -1, np.int64),
         size=np.zeros(cap, np.int64),
@@ -143,7 +147,7 @@ def state_of(
         log_b=np.zeros(P),
         inverse_b=np.zeros(P),
         K=np.ones((G, P)),
-        log_K=np.zeros((1, G, P)) if slots is not None else model.log_kernels if model.scales else np.zeros((1 - int(model.is_regression), G, P)),
+        log_K=log_K,
         ratio=np.ones(len(model.scales) or 1 - int(model.is_regression)),
         band=np.tile([0, P], (G, 1)),
         hyper=np.array(start, dtype=float),
@@ -156,7 +160,6 @@ def state_of(
         region=np.zeros(G, np.int64),
         carried=np.zeros((4, G)),
         four=np.zeros(4 * layout.FOUR + 1, np.int64),
-        series=np.zeros((2, layout.ORDER)),
         codes=np.zeros(codes, np.int64),
         inclusion=np.zeros(0) if slots is None else slots.start_inclusion(),
         proposed=np.zeros(codes, np.int64),

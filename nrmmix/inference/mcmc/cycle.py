@@ -14,11 +14,10 @@ from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.inference.method import Method
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels import predictive
-from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import listed
 from nrmmix.kernels.families import shared_parameters
-from nrmmix.kernels.measure import auxiliary, codes, hyper
+from nrmmix.kernels.measure import auxiliary, codes, hyper, masses
 from nrmmix.kernels.moves import algorithm8, gibbs
 from nrmmix.model.pack import data_of
 
@@ -201,15 +200,16 @@ def update_addresses(model: Specification) -> np.ndarray:
     """Entry points of the updates of all else than the partition that the model needs, in their order."""
     sampled = model.sampled
     regression = model.is_regression
+    located = codes.update_codes_and_v if model.slots is not None else masses.update_locations_and_v
     updates = (
         (algorithm8.update_explicit, len(model.packed.explicit) > 0),
         (shared_parameters.update_shared, len(model.packed.shared) > 0),
         (hyper.update_widths, any(name in sampled for name in model.width_names)),  # with the locations integrated out
-        (locations.update_locations, regression),
-        (auxiliary.update_v, model.has_u or (regression and model.slots is None)),
-        (codes.update_v_by_masses, model.slots is not None),
+        (auxiliary.update_u, model.has_u),
+        (located, regression),
         (auxiliary.update_levels, regression),
         (codes.update_unoccupied_slots, model.slots is not None),
+        (masses.update_locations_and_v, regression),  # cheap beside a sweep over the rows
         (hyper.update_sigma, "sigma" in sampled),
         (hyper.update_mass, "mass" in sampled),  # last: where it has a gamma prior the others do without it
     )

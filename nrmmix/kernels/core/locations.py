@@ -20,7 +20,6 @@ from nrmmix.kernels.core.entry import (
     ALL_T,
     JOIN_T,
     ROW_T,
-    STEP_T,
     SUM_T,
     WITHOUT_T,
     call_add,
@@ -349,9 +348,3 @@ def draw_locations(state, rng):
         power = state.size[k] - state.hyper[SIGMA]
         log_terms(state.log_K_sum[k], state.log_K_sum[k], 0.0, state.log_R0, state.log_b, power, terms)
         state.location[k] = draw_index(terms, P, rng.random())
-
-
-@entry(STEP_T)
-def update_locations(data, state, rng):
-    draw_locations(state, rng)
-    return DONE

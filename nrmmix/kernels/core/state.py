@@ -44,10 +44,6 @@ FOUR = 4  # observations that a sweep scores at once
 ROWS_OF_FOUR, OWN_OF_FOUR = 0, FOUR  # which, and the clusters that they are in with others, or -1
 CHANGED = 2 * FOUR  # how many clusters have changed since; behind it which
 
-# State.series: coefficients of a series of so many powers, of two sums
-ORDER = 12
-OF_LOGS, OF_GROWTH = 0, 1
-
 # State.plane
 LOG_ROW, FACTOR = 4, 5  # a row of log K, and of one of its factors
 PLANES = 6
@@ -226,7 +222,6 @@ class State(NamedTuple):
     region: I1  # (G,) int64 scratch of levels of v: the region of each group
     carried: F2  # (4, G) scratch of moves of many V_g at once
     four: I1  # (4 FOUR + 1,) int64 scratch of sweeps
-    series: F2  # (2, ORDER) scratch of the update of v
     codes: I2  # (P, q) codes of the slots of sparse products, see `nrmmix.kernels.measure.codes`; (0, 0) for other kernels
     inclusion: F1  # (q,) chances with which slots use covariates; likewise (0,), and so on
     proposed: I2  # (P, q) scratch of their updates

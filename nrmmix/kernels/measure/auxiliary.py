@@ -1,6 +1,7 @@
 """The auxiliary variables v given the partition, the locations and the hyperparameters.
 
-The mixture is the case G = P = 1, where V = A = u.  In density regression single V_g are followed by moves of many of them at once.
+The mixture is the case G = P = 1, where V = A = u.  In density regression all V_g are drawn at once, see `nrmmix.kernels.measure.masses`,
+followed by moves of many of them together.
 """
 
 from __future__ import annotations
@@ -19,61 +20,47 @@ from nrmmix.kernels.core.state import (
     MASS,
     MEASURE,
     N_CLUSTERS,
-    OF_GROWTH,
-    OF_LOGS,
     SIGMA,
     STABLE,
     STRETCH_DENSITY,
     TAU,
     TINY,
 )
-from nrmmix.kernels.measure.increments import fill_series, fill_weights, increments, relative_to_rest
 from nrmmix.kernels.measure.nrm import (
     draw_stable_u,
     exponents,
     growth_sums,
-    is_integrated,
-    is_mixture,
-    mass_slope,
     mass_term,
     recompute_A,
-    total_growth,
     total_psi1,
 )
 
 ALL = -1
-FORGET = 1e-6  # a difference of sums that keeps less than this share of them is summed anew
-MANY_GROUPS = 256  # from so many on the part that one V_g has in A is mostly small
-MANY_LOCATIONS = 2  # for each cluster: sums over clusters are then shorter than those over locations
-SMALL = 0.02  # of tau + A, below which a part of it is so: V_g is then nearly a gamma variable
 
 
 @kernel
-def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside):
+def log_density_v(data, state, count, x, floor, ceiling, base, K_row, c):
     if x > ceiling or x < floor:
         return -math.inf
-    logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c, R0)
-    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth + outside)
+    logs, growth = growth_sums(data, state, base, K_row, math.exp(x), c, data.R0)
+    return count * x - logs + mass_term(data, state, state.hyper[SIGMA], growth)
 
 
 @kernel
-def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside, rng):
-    """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term).
-
-    Where the arrays are of some of the locations, `outside` is what the others add to T.
-    """
+def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, rng):
+    """One slice step for x = log v in [floor, ceiling] of count x - sum_p c_p log(base_p + v K_p) + (mass term)."""
     start = max(floor, min(start, ceiling))
-    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outside) - rng.standard_exponential()
+    level = log_density_v(data, state, count, start, floor, ceiling, base, K_row, c) - rng.standard_exponential()
     width = 1.0 + 2.0 / math.sqrt(count)
     lo = start - width * rng.random()
     hi = lo + width
-    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c, R0, outside) > level:
+    while log_density_v(data, state, count, lo, floor, ceiling, base, K_row, c) > level:
         lo -= width
-    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c, R0, outside) > level:
+    while log_density_v(data, state, count, hi, floor, ceiling, base, K_row, c) > level:
         hi += width
     while True:
         x = lo + (hi - lo) * rng.random()
-        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c, R0, outside) >= level or not hi - lo > 1e-13:
+        if log_density_v(data, state, count, x, floor, ceiling, base, K_row, c) >= level or not hi - lo > 1e-13:
             return x
         if x < start:
             lo = x
@@ -82,108 +69,18 @@ def slice_v(data, state, count, start, floor, ceiling, base, K_row, c, R0, outsi
 
 
 @entry(STEP_T)
-def update_v(data, state, rng):
-    """One update of each V_g: a slice step for its logarithm, or where it is nearly a gamma variable a proposal of that law."""
-    if data.setup[MEASURE] == STABLE and is_mixture(data):
+def update_u(data, state, rng):
+    """One slice step for log u of a mixture; of one by a stable process u is drawn."""
+    if data.setup[MEASURE] == STABLE:
         draw_stable_u(state, rng)
         return DONE
-    G, P = state.K.shape
-    exponents(state, state.plane[1])
-    recompute_A(state)
-    # T is a sum over the locations where the mass is not integrated out: what one group has no part in is then left out of its step
-    by_parts = not is_integrated(data) and (G >= MANY_GROUPS or is_banded(state))
-    growth, first, last = 0.0, 0, P
-    if by_parts:
-        growth = total_growth(data, state, state.hyper[SIGMA])
-    for g in range(G):
-        if by_parts:
-            first, last = state.band[g, 0], state.band[g, 1]
-            largest = share_if_small(data, state, g, first, last)
-            if largest >= 0.0:
-                growth = update_nearly_gamma(data, state, g, first, last, growth, largest, rng)
-                continue
-        growth = update_any_v(data, state, g, first, last, growth, by_parts, rng)
+    base, c = state.plane[0], state.plane[1]
+    exponents(state, c)
+    base[0] = state.hyper[TAU]
+    x = slice_v(data, state, data.group_size[0], math.log(state.v[0]), -LOG_V_MAX, LOG_V_MAX, base, state.K[0], c, rng)
+    state.v[0] = math.exp(x)
     recompute_A(state)
     return DONE
-
-
-@kernel
-def share_if_small(data, state, g, first, last):
-    """The largest K(x_g, p) over tau + A without the part of V_g, or -1 where that part may well be large at some location.
-
-    Which of both does not depend on V_g itself.  plane[2] has the quotients, plane[0] A without that part.
-    """
-    base, relative = state.plane[0, first:last], state.plane[2, first:last]
-    largest, slope = relative_to_rest(
-        relative, base, state.K[g, first:last], state.A[first:last], state.v[g], state.plane[1, first:last], state.hyper[TAU]
-    )
-    return largest if data.group_size[g] * largest < SMALL * slope else -1.0
-
-
-@kernel
-def at_clusters(state, relative, first, sizes, near):
-    """n_k - sigma of each cluster, and the quotient at its location, which is 0 where the kernel is: sums over these are those over c."""
-    for k in range(sizes.shape[0]):
-        p = state.location[k] - first
-        sizes[k] = state.size[k] - state.hyper[SIGMA]
-        near[k] = relative[p] if 0 <= p < relative.shape[0] else 0.0
-
-
-@kernel
-def update_nearly_gamma(data, state, g, first, last, growth, largest, rng):
-    """A proposal from Gamma(n_g, rate), where exp(-rate V_g) is to first order what multiplies V_g^(n_g - 1) in its density; T after it."""
-    v, sigma, K_row = state.v[g], state.hyper[SIGMA], state.K[g, first:last]
-    base, c, relative, weights = state.plane[0, first:last], state.plane[1, first:last], state.plane[2, first:last], data.R0[first:last]
-    if sigma != 0.0:
-        weights = state.plane[3, first:last]
-        fill_weights(weights, data.R0[first:last], base, sigma, state.hyper[TAU])
-    K = state.num[N_CLUSTERS]
-    if MANY_LOCATIONS * K <= last - first:
-        sizes, near = state.score[:K], state.work[0, :K]
-        at_clusters(state, relative, first, sizes, near)
-        fill_series(state.series, sizes, near, weights, relative, sigma)
-    else:
-        fill_series(state.series, c, relative, weights, relative, sigma)
-    logs, part = increments(state.series, relative, c, weights, v, largest, sigma)
-    rate = state.series[OF_LOGS, 0] + mass_slope(data, state, sigma, growth - part) * state.series[OF_GROWTH, 0]
-    proposed = rng.standard_gamma(data.group_size[g]) / rate
-    more_logs, other = increments(state.series, relative, c, weights, proposed, largest, sigma)
-    proposed_growth = growth - part + other
-    log_ratio = logs - more_logs + rate * (proposed - v)
-    log_ratio += mass_term(data, state, sigma, proposed_growth) - mass_term(data, state, sigma, growth)
-    if proposed > 0.0 and rng.standard_exponential() > -log_ratio:
-        state.v[g] = proposed
-        add_row(state.A[first:last], K_row, proposed - v)
-        return proposed_growth
-    return growth
-
-
-@kernel
-def update_any_v(data, state, g, first, last, growth, by_parts, rng):
-    """Slice step for log V_g by sums from first to last, and T after it where these are parts of it."""
-    K_row, A, tau = state.K[g, first:last], state.A[first:last], state.hyper[TAU]
-    base, c, R0 = state.plane[0, first:last], state.plane[1, first:last], data.R0[first:last]
-    lost = False
-    for p in range(base.shape[0]):
-        rest = A[p] - state.v[g] * K_row[p]
-        lost = lost or rest < FORGET * A[p]
-        base[p] = tau + rest
-    if lost:
-        for p in range(base.shape[0]):
-            if A[p] - state.v[g] * K_row[p] < FORGET * A[p]:
-                rest = 0.0
-                for h in range(state.v.shape[0]):
-                    if h != g:
-                        rest += state.v[h] * state.K[h, first + p]
-                base[p] = tau + rest
-    outside = 0.0
-    if by_parts:
-        outside = growth - growth_sums(data, state, base, K_row, state.v[g], c, R0)[1]
-    x = slice_v(data, state, data.group_size[g], math.log(state.v[g]), -LOG_V_MAX, LOG_V_MAX, base, K_row, c, R0, outside, rng)
-    state.v[g] = math.exp(x)
-    for p in range(base.shape[0]):
-        A[p] = (base[p] - tau) + state.v[g] * K_row[p]
-    return outside + growth_sums(data, state, base, K_row, state.v[g], c, R0)[1] if by_parts else growth
 
 
 @kernel
@@ -193,16 +90,6 @@ def draw_v_given_rates(data, state, rate, rng):
         x = draw_log_gamma(data.group_size[g], rng) - math.log(max(rate[g], TINY))
         state.v[g] = math.exp(max(-LOG_V_MAX, min(LOG_V_MAX, x)))
     recompute_A(state)
-
-
-@kernel
-def is_banded(state):
-    """Whether most of K is 0 outside its bands, so that sums over them are worth what they take to prepare."""
-    G, P = state.K.shape
-    within = 0
-    for g in range(G):
-        within += state.band[g, 1] - state.band[g, 0]
-    return 2 * within < G * P
 
 
 @kernel
@@ -285,7 +172,7 @@ def rescale(data, state, regions, which, rng):
         else:
             add_row(base, part[r], 1.0)
     floor, ceiling = min(-LOG_V_MAX - smallest, 0.0), max(LOG_V_MAX - largest, 0.0)
-    x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, data.R0, 0.0, rng)
+    x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, rng)
     scale = math.exp(x)
     for g in range(state.region.shape[0]):
         if which == ALL or which == state.region[g]:

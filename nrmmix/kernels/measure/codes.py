@@ -16,11 +16,11 @@ import math
 from nrmmix.kernels.core.entry import STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import rebuild_log_K
-from nrmmix.kernels.core.slots import fill_slots, has_codes
+from nrmmix.kernels.core.slots import fill_slots
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
-from nrmmix.kernels.measure.masses import draw_masses
+from nrmmix.kernels.measure.masses import OCCUPIED, UNSEEN, draw_locations_and_masses
 from nrmmix.kernels.measure.nrm import mass_term, recompute_A, total_growth
 
 SUBSET = 8  # codes of a covariate that are tried at once
@@ -29,20 +29,8 @@ LEAST = 1e-12  # of a chance, and of its complement
 LOST = 1e-6  # what is left of a sum, below which it is summed anew
 # State.carried: rates of all slots, of all but one; log K of that one without the covariates in question, and its exponential
 RATE, OTHERS, BASE, REST = 0, 1, 2, 3
-# State.plane: masses by slot
-OCCUPIED, UNSEEN, SHARES = 0, 1, 2
 # State.tried: of two subsets of codes the codes, their log weights and the masses of clusters with them
 CODE, WEIGHT, SHIFTED, SECOND = 0, 1, 2, 3
-
-
-@fast
-def add_products(rate, K, mass):
-    """rate[g] = sum_p K(x_g, p) mass_p"""
-    for g in range(rate.shape[0]):
-        row, total = K[g], 0.0
-        for p in range(mass.shape[0]):
-            total += row[p] * mass[p]
-        rate[g] = total
 
 
 @kernel
@@ -239,17 +227,12 @@ def redraw_codes_of(data, state, l, rng):
 
 
 @entry(STEP_T)
-def update_v_by_masses(data, state, rng):
-    """All V_g at once from exponentials, masses drawn for it; before that, where they are part of the state, codes of occupied slots."""
-    occupied, unseen = state.plane[OCCUPIED], state.plane[UNSEEN]
-    draw_masses(data, state, occupied, unseen, state.plane[SHARES], rng)
-    for p in range(occupied.shape[0]):
-        state.plane[SHARES, p] = occupied[p] + unseen[p]
-    add_products(state.carried[RATE], state.K, state.plane[SHARES])
-    if has_codes(state):
-        for l in range(occupied.shape[0]):
-            if occupied[l] > 0.0:
-                redraw_codes_of(data, state, l, rng)
+def update_codes_and_v(data, state, rng):
+    """Locations, codes of occupied slots and all V_g; masses are drawn for it, and integrated out again."""
+    draw_locations_and_masses(data, state, rng)
+    for l in range(state.codes.shape[0]):
+        if state.plane[OCCUPIED, l] > 0.0:
+            redraw_codes_of(data, state, l, rng)
     draw_v_given_rates(data, state, state.carried[RATE], rng)
     return DONE
 

@@ -1,18 +1,23 @@
-"""The mass of the random measure at each location, given the partition, v and the locations.
+"""The mass of the random measure at each location, given the partition, v and the locations; and v given the masses.
 
-Atoms of clusters have sizes Gamma(n_m - sigma, tau + A).  What unseen atoms have at p is Gamma(a R0(p), tau + A_p) where sigma = 0, and else
-a tempered stable variable with the Laplace transform exp(-c ((b + s)^sigma - b^sigma)), c = a R0(p) / sigma and b = tau + A_p.
+Atoms of clusters have sizes Gamma(n_m - sigma, tau + A).  What unseen atoms have at p is Gamma(a R0(p), tau + A_p) where sigma = 0, and
+else a tempered stable variable with the Laplace transform exp(-c ((b + s)^sigma - b^sigma)), c = a R0(p) / sigma and b = tau + A_p.
 """
 
 from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.jit import kernel, root
-from nrmmix.kernels.core.special import draw_share
-from nrmmix.kernels.core.state import COMPONENTS, FINITE, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.core.entry import STEP_T, entry
+from nrmmix.kernels.core.jit import fast, kernel, root
+from nrmmix.kernels.core.locations import draw_locations
+from nrmmix.kernels.core.special import draw_share, log_pos
+from nrmmix.kernels.core.state import COMPONENTS, DONE, FINITE, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.atoms import given_mass, shares_of_locations
+from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 
+# State.plane: masses by location
+OCCUPIED, UNSEEN, TOTAL = 0, 1, 2
 FEW = 2.0  # c b^sigma up to which a stable variable is drawn until one is accepted
 
 
@@ -33,11 +38,44 @@ def draw_masses(data, state, occupied, unseen, shares, rng):
         return
     mass = given_mass(data, state, rng)
     for p in range(unseen.shape[0]):
-        b = max(tau + state.A[p], TINY)
-        if sigma == 0.0:
+        b = tau + state.A[p]
+        if b == 0.0:  # of a stable process where no row is in reach: no V_g depends on it
+            unseen[p] = 0.0
+        elif sigma == 0.0:
             unseen[p] = rng.standard_gamma(mass * data.R0[p]) / b
         else:
             unseen[p] = draw_tempered_stable(mass * data.R0[p] / sigma * b**sigma, sigma, rng) / b
+
+
+@fast
+def fill_rates(rate, K, mass):
+    """rate[g] = sum_p K(x_g, p) mass_p"""
+    for g in range(rate.shape[0]):
+        row, total = K[g], 0.0
+        for p in range(mass.shape[0]):
+            total += row[p] * mass[p]
+        rate[g] = total
+
+
+@kernel
+def draw_locations_and_masses(data, state, rng):
+    """Locations of the clusters, then masses into State.plane, and the rates of the V_g into carried[0]."""
+    occupied, unseen, total = state.plane[OCCUPIED], state.plane[UNSEEN], state.plane[TOTAL]
+    for p in range(total.shape[0]):
+        state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
+    draw_locations(state, rng)
+    draw_masses(data, state, occupied, unseen, total, rng)
+    for p in range(total.shape[0]):
+        total[p] = occupied[p] + unseen[p]
+    fill_rates(state.carried[0], state.K, total)
+
+
+@entry(STEP_T)
+def update_locations_and_v(data, state, rng):
+    """V_g ~ Gamma(n_g, sum_p K(x_g, p) M_p) given masses M_p, which are drawn for it and integrated out again; locations before it."""
+    draw_locations_and_masses(data, state, rng)
+    draw_v_given_rates(data, state, state.carried[0], rng)
+    return DONE
 
 
 @kernel

@@ -219,17 +219,6 @@ def mass_term(data, state, sigma, growth):
     return -state.hyper[MASS] * growth
 
 
-@inlined
-def mass_slope(data, state, sigma, growth):
-    """How fast `mass_term` falls as T grows, where the mass is not integrated out of all moves."""
-    if data.setup[MEASURE] == STABLE:
-        return sigma
-    prior = data.hyperprior[MASS]
-    if prior[0] == GAMMA:
-        return (prior[1] + state.num[N_CLUSTERS]) / (prior[2] + growth)
-    return state.hyper[MASS]
-
-
 @kernel
 def draw_stable_u(state, rng):
     """u of a mixture by a stable process, u^sigma ~ Gamma(K): recorded, while no move depends on it."""
