@@ -131,7 +131,7 @@ def mutant(monkeypatch, before, after):
     assert text.count(before) == 1
     made = types.ModuleType("mutant_codes")
     exec(compile(text.replace(before, after), "<mutant>", "exec"), vars(made))
-    right, wrong, original = codes.update_v_by_masses.address, made.update_v_by_masses.address, cycle.update_addresses
+    right, wrong, original = codes.update_codes_and_v.address, made.update_codes_and_v.address, cycle.update_addresses
 
     def addresses(model):
         return np.where(original(model) == right, wrong, original(model))
