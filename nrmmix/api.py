@@ -45,13 +45,13 @@ class Model(Specification):
         of a .csv or a .npy file, a `numpy.memmap`, a list of tables, a function that begins anew with tables whenever it is called, or an
         object with `n_batches` and `load(b)`.  Fits of sources are variational.
     family : Family or dict, optional
-        Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these.  A dict has families by the
+        Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these, shrinkage learnt.  A dict has families by the
         names of their responses, as in `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are
         independent.
     prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
         Random measure; default `DirichletProcess()`.
-    kernel : SquaredExponential, Laplace, Epanechnikov, Triangular, Box, Matching or Product, optional
-        Covariate kernel; default `SquaredExponential()` when there are covariates, with `Matching(0.1)` for those that are categories.
+    kernel : SquaredExponential, Laplace, Epanechnikov, Triangular, Box, Matching, Product or SparseProduct, optional
+        Covariate kernel; default `SquaredExponential()` of one covariate that is a number, `SparseProduct()` of several, or of categories.
     missing : "drop", "raise" or "marginalize", default "drop"
         Rows with a missing value in a variable of the formula are dropped with a warning that counts them, or refused.  "marginalize"
         keeps rows that miss some of their responses: of these only the others count.  Rows that miss a covariate are dropped then too.
