@@ -40,7 +40,7 @@ KNOW_STATE = (
 )
 # Of what reads states of the posterior, who may call kernels at all.
 CALL_KERNELS = {"nrmmix.posterior.predict.kernel_states", "nrmmix.posterior.predict.factor_states", "nrmmix.results.saving"}
-LONGEST, ENTRIES = 500, 10  # lines of a module, entries of a folder
+LONGEST, ENTRIES = 600, 15  # lines of a module, entries of a folder
 
 
 def name_of(path: Path) -> str:
