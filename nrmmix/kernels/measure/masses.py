@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.jit import kernel, root
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.special import draw_share
 from nrmmix.kernels.core.state import COMPONENTS, FINITE, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.atoms import given_mass, shares_of_locations
@@ -50,7 +50,6 @@ def draw_stable(sigma, rng):
     return math.exp(min(log_s, 700.0))
 
 
-@root
 @kernel
 def draw_tempered_stable(c, sigma, rng):
     """A variable with the Laplace transform exp(-c ((1 + s)^sigma - 1)).
