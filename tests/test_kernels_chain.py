@@ -185,6 +185,8 @@ def fits(n, draws, tune):
     models = {
         "mixture": nm.Model("y + z ~ 1", table, prior=nm.NGGP(), family=nm.Gaussian(m=[0, 0], r=0.3, nu=4, scale=np.eye(2))),
         "regression": nm.Model("y ~ x", table, prior=nm.NGGP(), family=nm.Gaussian(m=0, r=0.3, nu=3, scale=1)),
+        "sparse": nm.Model(
+            "y ~ x + z", table, prior=nm.NGGP(), family=nm.Gaussian(m=0, r=0.3, nu=3, scale=1), kernel=nm.SparseProduct(slots=6)),
     }
     out = {}
     for name, model in models.items():
@@ -241,6 +243,7 @@ def test_plain_python_gives_the_same_draws(tmp_path):
                 np.testing.assert_allclose(plain[name], values, rtol=1e-9, err_msg=name)
     assert len(np.unique(compiled["mixture-labels"][0], axis=0)) > 1
     assert len(np.unique(compiled["regression-labels"][0], axis=0)) > 1
+    assert len(np.unique(compiled["sparse-codes"][0], axis=0)) > 1
 
 
 @pytest.mark.nightly

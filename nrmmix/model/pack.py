@@ -143,7 +143,7 @@ def state_of(
         log_b=np.zeros(P),
         inverse_b=np.zeros(P),
         K=np.ones((G, P)),
-        log_K=np.zeros((1, G, P)) if slots is not None else model.log_kernels if model.scales else np.zeros((1 - int(model.is_regression), G, P)),
+        log_K=model.log_kernels if slots is None and model.scales else np.zeros((int(slots is not None or not model.is_regression), G, P)),
         ratio=np.ones(len(model.scales) or 1 - int(model.is_regression)),
         band=np.tile([0, P], (G, 1)),
         hyper=np.array(start, dtype=float),

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.sparse_posterior import SparsePosterior
 
 import nrmmix as nm
 from nrmmix.inference.mcmc import chain, cycle
 from nrmmix.kernels.measure import codes
-from support.sparse_posterior import SparsePosterior
 
 Y = np.array([-0.9, 0.4, 0.1, 1.3])
 TABLE = pd.DataFrame({"y": Y, "a": [0.0, 0.0, 1.0, 1.0], "b": [0.6, 0.6, 0.0, 0.0]})

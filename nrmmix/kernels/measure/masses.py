@@ -1,7 +1,7 @@
 """The mass of the random measure at each location, given the partition, v and the locations.
 
-Atoms of clusters have sizes Gamma(n_m - sigma, tau + A).  What unseen atoms have at p is Gamma(a R0(p), tau + A_p) where sigma = 0, and else
-a tempered stable variable with the Laplace transform exp(-c ((b + s)^sigma - b^sigma)), c = a R0(p) / sigma and b = tau + A_p.
+Atoms of clusters have sizes Gamma(n_m - sigma, tau + A).  What unseen atoms have at p is Gamma(a R0(p), tau + A_p) where sigma = 0, and
+else a tempered stable variable with the Laplace transform exp(-c ((b + s)^sigma - b^sigma)), c = a R0(p) / sigma and b = tau + A_p.
 """
 
 from __future__ import annotations

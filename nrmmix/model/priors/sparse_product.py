@@ -120,7 +120,7 @@ class SparseProduct(CovariateKernel):
             if (kernel := (self.kernels or {}).get(name)) is None or kernel.of_categories == is_category:
                 continue
             holds, other = ("categories", "nm.Matching(0.1)") if is_category else ("numbers", "nm.SquaredExponential()")
-            raise ValueError(f"SparseProduct: the covariate {name!r} holds {holds}; its kernel cannot be {kernel}, but one such as {other}.")
+            raise ValueError(f"SparseProduct: the covariate {name!r} holds {holds}; its kernel must be one such as {other}, not {kernel}.")
         return ()
 
     def kernel_of(self, name: str, is_category: bool, has_two_values: bool = False) -> CovariateKernel:
