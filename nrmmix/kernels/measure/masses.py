@@ -99,7 +99,7 @@ def draw_by_double_rejection(c, sigma, rng):
                 continue
             zeta = math.sqrt(sinc(u) / (sinc(sigma * u) ** sigma * sinc(rest * u) ** rest))
             z = 1.0 / (1.0 - (1.0 + sigma * zeta / root_gamma) ** (-1.0 / sigma))
-            rho = math.pi * math.exp(-c * (1.0 - 1.0 / (zeta * zeta))) / ((1.0 + c1) * root_gamma / zeta + z)
+            rho = math.pi * math.exp(min(-c * (1.0 - 1.0 / (zeta * zeta)), 700.0)) / ((1.0 + c1) * root_gamma / zeta + z)
             density = psi / math.sqrt(math.pi - u)
             density += xi * math.exp(-0.5 * gamma * u * u) if gamma >= 1.0 else xi
             ratio = w * rho * density
