@@ -295,6 +295,14 @@ def test_a_saved_fit_goes_on_as_if_never_stopped(fit, tmp_path):
     pd.testing.assert_frame_equal(again.predict(draws=6), fit.predict(draws=6), check_exact=True)
 
 
+@pytest.mark.parametrize("store", ["partition", "scalars"])
+def test_fits_that_keep_no_codes_go_on(store, fit, tmp_path):
+    less = fit.model.fit(**RUN, store=store)
+    assert "codes" not in less.draws and "inclusion" not in less.draws
+    again = nm.load(less.extend(3).save(tmp_path / "fit.npz"))
+    same(fit.model.fit(**RUN | {"draws": 20}, store=store), again.extend(5))
+
+
 def test_a_checkpoint_goes_on_as_if_never_stopped(fit, table, tmp_path):
     path = tmp_path / "checkpoint.npz"
     cut = fit.model.fit(**RUN, checkpoint=path)

@@ -347,7 +347,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
 
 
 def _are_codes(model: Specification, codes: np.ndarray) -> bool:
-    return model.slots is None or bool(((codes >= 0) & (codes <= model.slots.n_codes)).all())
+    return model.slots is None or codes.size == 0 or bool(((codes >= 0) & (codes <= model.slots.n_codes)).all())
 
 
 def _check_labels(labels: np.ndarray, n_clusters: np.ndarray | None = None) -> None:
