@@ -119,6 +119,11 @@ def fits() -> dict[str, Callable[[], Any]]:
             "x ~ 1", own["mixed"], "tree", family=nm.Regression("1 + t", shrinkage=None), prior=nm.NormalizedStable(0.3)),
         "regression, sampled shrinkage": fit(y_x, mcycle, "gibbs"),
         "regression components, sampled shrinkage": fit("x + s ~ 1", own["mixed"], "tree", family=nm.Regression("1 + t"), prior=nm.NGGP()),
+        "sparse product, lines": fit("x ~ t + s", own["mixed"], "gibbs"),
+        "sparse product with a factor, NGGP": fit(
+            "x ~ t + s + colour", own["mixed"], "split_merge", prior=nm.NGGP(), family=nm.Gaussian(), kernel=nm.SparseProduct(slots=40)),
+        "sparse product, slice, Pitman-Yor": fit(
+            "x ~ colour + t", own["mixed"], "slice", prior=nm.PitmanYor(), family=nm.Gaussian(), kernel=nm.SparseProduct(slots=40)),
         "bhc": fit(one, galaxy, "bhc", prior=nm.PitmanYor()),
         "ibhc": fit(two, faithful, "ibhc", prior=nm.NGGP()),
     }

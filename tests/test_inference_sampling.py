@@ -71,7 +71,9 @@ def test_shapes(galaxy, mcycle):
     assert all(fit.draws[name].shape == (2, 30) for name in ("n_clusters", "log_joint", "mass", "sigma"))
     np.testing.assert_array_equal(fit.draws["labels"].max(axis=-1) + 1, fit.draws["n_clusters"])
     fit = mcycle.fit(rng=1, **SMALL)
-    assert set(fit.draws) == {"n_clusters", "log_joint", "mass", "sigma", "width", "A", "labels", "locations"}
+    learnt = {"shrinkage": (2, 30, 2), "noise_scale": (2, 30, 1)}
+    assert set(fit.draws) == {"n_clusters", "log_joint", "mass", "sigma", "width", "A", "labels", "locations", *learnt}
+    assert {name: fit.draws[name].shape for name in learnt} == learnt
     assert fit.draws["A"].shape == (2, 30, 94) and fit.draws["locations"].shape == (2, 30, 133)
     assert (fit.draws["width"] == 0.2).all()
     fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), prior=nm.NGGP(), rng=1, **SMALL)

@@ -36,7 +36,8 @@ def test_record_numbers_clusters_by_first_appearance():
     out, where = np.full((3, 8), -9, np.int32), np.full((3, 8), -9, np.int32)
     A, scalars = np.zeros((3, len(state.A))), np.zeros((3, chain.R_WIDTH + 1))
     before = copy_of(state)
-    chain.record(data, state, 1, out, where, A, scalars, np.zeros((3, 0, 0)), np.zeros((3, 0)), np.zeros((3, 0)))
+    none = np.zeros((3, 0, 0)), np.zeros((3, 0)), np.zeros((3, 0)), np.zeros((3, 0, 0), np.int16), np.zeros((3, 0))
+    chain.record(data, state, 1, out, where, A, scalars, *none)
     assert out[1].tolist() == list(naive.canonical(labels)) == [0, 1, 0, 2, 3, 1, 3, 2]
     assert where[1].tolist() == [0, 3, 0, 2, 1, 3, 1, 2]
     assert (out[[0, 2]] == -9).all() and (where[[0, 2]] == -9).all()
@@ -184,6 +185,8 @@ def fits(n, draws, tune):
     models = {
         "mixture": nm.Model("y + z ~ 1", table, prior=nm.NGGP(), family=nm.Gaussian(m=[0, 0], r=0.3, nu=4, scale=np.eye(2))),
         "regression": nm.Model("y ~ x", table, prior=nm.NGGP(), family=nm.Gaussian(m=0, r=0.3, nu=3, scale=1)),
+        "sparse": nm.Model(
+            "y ~ x + z", table, prior=nm.NGGP(), family=nm.Gaussian(m=0, r=0.3, nu=3, scale=1), kernel=nm.SparseProduct(slots=6)),
     }
     out = {}
     for name, model in models.items():
@@ -240,6 +243,7 @@ def test_plain_python_gives_the_same_draws(tmp_path):
                 np.testing.assert_allclose(plain[name], values, rtol=1e-9, err_msg=name)
     assert len(np.unique(compiled["mixture-labels"][0], axis=0)) > 1
     assert len(np.unique(compiled["regression-labels"][0], axis=0)) > 1
+    assert len(np.unique(compiled["sparse-codes"][0], axis=0)) > 1
 
 
 @pytest.mark.nightly
@@ -276,15 +280,16 @@ def test_the_chain_stops_when_told_and_when_there_is_no_room():
     control[chain.LIMIT] = 10**6
     program, updates = program_of(CYCLES["gibbs"], model), update_addresses(model)
     scalars = np.zeros((5, chain.R_WIDTH))
+    none = np.zeros((5, 0, 0)), np.zeros((5, 0)), np.zeros((5, 0)), np.zeros((5, 0, 0), np.int16), np.zeros((5, 0))
     chain.run(
         data, tight, np.random.default_rng(0), program, updates, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
-        np.zeros((5, 0)), scalars, np.zeros((5, 0, 0)), np.zeros((5, 0)), np.zeros((5, 0)), control,
+        np.zeros((5, 0)), scalars, *none, control,
     )
     assert control[chain.STATUS] == layout.NEED_ROOM and control[chain.ITERATION] == 0
     control[:] = 0
     control[chain.LIMIT], control[chain.STOP] = 10**6, 1
     chain.run(
         data, state, np.random.default_rng(0), program, updates, 0, 1, np.zeros((5, 6), np.int32), np.zeros((5, 0), np.int32),
-        np.zeros((5, 0)), scalars, np.zeros((5, 0, 0)), np.zeros((5, 0)), np.zeros((5, 0)), control,
+        np.zeros((5, 0)), scalars, *none, control,
     )
     assert control[chain.ITERATION] == 0

@@ -28,10 +28,13 @@ def test_defaults(table):
     assert one.kernel.width == nm.PerAtom((0.02, 0.04, 0.08, 0.16)) and one.sampled == ("mass",)
     np.testing.assert_allclose(np.unique(one.grid.locations), np.linspace(table["x"].min(), table["x"].max(), 40))
     assert one.grid.distance.shape == (1, 60, 160) and "40 locations x 4 widths" in str(one)
-    two = nm.Model("y ~ x + z", table)
+    several = nm.Model("y ~ x + z", table)
+    assert isinstance(several.kernel, nm.SparseProduct) and several.sampled == ("mass",) and several.width_names == ()
+    assert "60 distinct values, 150 slots" in str(several) and several.grid.distance.shape == (2, 0, 150)
+    assert isinstance(several.family, nm.Regression) and several.family.design == "1 + x + z" and several.family.shrinkage == "sampled"
+    two = nm.Model("y ~ x + z", table, kernel=nm.SquaredExponential())
     assert two.kernel.width == nm.PerAtom((0.05, 0.1, 0.2, 0.5)) and len(two.grid.locations) == 200
     assert {tuple(row) for row in two.grid.locations} <= {tuple(row) for row in table[["x", "z"]].to_numpy()}
-    assert isinstance(two.family, nm.Regression) and two.family.design == "1 + x + z"
     fixed = nm.Model("y ~ x", table, kernel=nm.SquaredExponential(0.05))
     assert len(fixed.grid.locations) == 60 and fixed.width_names == ("width",)
 
@@ -39,16 +42,25 @@ def test_defaults(table):
 def test_a_basis_with_the_constant_in_it_needs_no_intercept(table):
     assert nm.Model("y ~ cr(x, df=3)", table, kernel=nm.Box(0.9)).family.design == "0 + cr(x, df=3)"
     assert nm.Model("y ~ bs(x, df=4)", table, kernel=nm.Box(0.9)).family.design == "1 + bs(x, df=4)"
+    twice = table.assign(w=2 * table["x"])
+    assert nm.Model("y ~ x + w", twice).family.design == "1 + x + w"  # harmless where shrinkage is learnt
     with pytest.raises(ValueError, match="linear combination"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        nm.Model("y ~ x + w", table.assign(w=2 * table["x"]))
+        nm.Model("y ~ x + w", twice, family=nm.Regression("1 + x + w", shrinkage=None))
 
 
 def test_categories_have_a_kernel_of_their_own(table):
-    model = nm.Model("y ~ x + g", table)
+    default = nm.Model("y ~ x + g", table)
+    assert isinstance(default.kernel, nm.SparseProduct) and isinstance(nm.Model("y ~ g", table).kernel, nm.SparseProduct)
+    assert [table.is_category for table in default.slots.tables] == [False, True]
+    fit = default.fit(draws=20, tune=20, chains=1, rng=1)
+    assert fit.predict({"x": [3.0], "g": ["b"]}).shape == (1, 3)
+    with pytest.raises(ValueError, match=r"'d'.*'g'|'g'.*'d'"):
+        fit.predict({"x": [3.0], "g": ["d"]})
+    model = nm.Model("y ~ x + g", table, kernel=nm.Product({"x": nm.SquaredExponential(), "g": nm.Matching(0.1)}))
     assert "g: Matching(rho = 0.1)" in str(model) and model.frame.covariate_names == ("x", "g")
     assert model.family.design == "1 + x" and model.frame.is_category.tolist() == [False, True]
-    only = nm.Model("y ~ g", table)
+    only = nm.Model("y ~ g", table, kernel=nm.Matching(0.1))
     assert isinstance(only.family, nm.Gaussian) and len(only.grid.locations) == 3
     fit = model.fit(draws=20, tune=20, chains=1, rng=1)
     assert fit.predict({"x": [3.0], "g": ["b"]}).shape == (1, 3)

@@ -235,11 +235,24 @@ def test_operators_follow_patsy(table):
 
 
 def test_categories_are_coded_against_the_dropped_intercept(table):
-    assert model_frame("y ~ group", table).covariate_names == ("group[T.b]", "group[T.c]")
-    frame = model_frame("y ~ group - 1", table)
-    assert frame.covariate_names == ("group[a]", "group[b]", "group[c]")
+    assert model_frame("y ~ C(group)", table).covariate_names == ("C(group)[T.b]", "C(group)[T.c]")
+    frame = model_frame("y ~ C(group) - 1", table)
+    assert frame.covariate_names == ("C(group)[a]", "C(group)[b]", "C(group)[c]")
     np.testing.assert_array_equal(frame.covariates.sum(axis=1), 1.0)
-    assert model_frame("y ~ 0 + group", table).covariate_names == frame.covariate_names
+    assert model_frame("y ~ 0 + C(group)", table).covariate_names == frame.covariate_names
+
+
+def test_categories_as_they_stand_are_one_column(table):
+    """The number of their level, after the numbers, with an intercept and without."""
+    wanted = pd.Categorical(table["group"]).codes
+    for formula in ("y ~ group", "y ~ group - 1", "y ~ 0 + group"):
+        frame = model_frame(formula, table)
+        assert frame.covariate_names == ("group",) and frame.is_category.tolist() == [True]
+        np.testing.assert_array_equal(frame.covariates[:, 0], wanted)
+    frame = model_frame("y ~ group * x", table)
+    assert frame.covariate_names == ("x", "group[T.b]:x", "group[T.c]:x", "group")
+    assert frame.is_category.tolist() == [False, False, False, True]
+    assert model_frame("y ~ group:x", table).covariate_names == ("group[a]:x", "group[b]:x", "group[c]:x")
 
 
 def test_numbers_have_no_intercept_to_drop(table):
@@ -259,14 +272,17 @@ def test_numbers_as_text_are_no_categories(table):
         model_frame("y ~ dose", table)
     assert len(model_frame("y ~ C(dose)", table).covariate_names) == 3
     table["dose"] = table["dose"].astype("category")
-    assert len(model_frame("y ~ dose", table).covariate_names) == 3
+    frame = model_frame("y ~ dose", table)
+    assert frame.covariate_names == ("dose",) and np.unique(frame.covariates).tolist() == [0, 1, 2, 3]
     table["dose"] = ["nan", "infinity", "3"] * 4
-    assert model_frame("y ~ dose", table).covariate_names == ("dose[T.infinity]", "dose[T.nan]")
+    assert model_frame("y ~ C(dose)", table).covariate_names == ("C(dose)[T.infinity]", "C(dose)[T.nan]")
+    np.testing.assert_array_equal(model_frame("y ~ dose", table).covariates[:3, 0], [2, 1, 0])
 
 
 def test_category_order_contrasts_and_numbers_in_C(table):
     table["group"] = pd.Categorical(table["group"], categories=["c", "unused", "b", "a"])
-    assert model_frame("y ~ group", table).covariate_names == ("group[T.b]", "group[T.a]")
+    assert model_frame("y ~ C(group)", table).covariate_names == ("C(group)[T.b]", "C(group)[T.a]")
+    np.testing.assert_array_equal(model_frame("y ~ group", table).covariates[:, 0], table["group"].map({"c": 0, "b": 1, "a": 2}))
     assert model_frame("y ~ C(group, Treatment('b'))", table).covariate_names == (
         *("C(group, Treatment('b'))[T.c]", "C(group, Treatment('b'))[T.a]"),
     )
@@ -275,7 +291,8 @@ def test_category_order_contrasts_and_numbers_in_C(table):
     assert model_frame("y ~ C(flag)", table).covariate_names == ("C(flag)[T.1]",)
     assert model_frame("y ~ C(count + 0.5)", table).covariate_names[0] == "C(count + 0.5)[T.1.5]"
     table["group"] = pd.Categorical(table["count"], categories=[3, 4, 0, 1, 2])
-    assert model_frame("y ~ group", table).covariate_names[:2] == ("group[T.4]", "group[T.0]")
+    assert model_frame("y ~ C(group)", table).covariate_names[:2] == ("C(group)[T.4]", "C(group)[T.0]")
+    np.testing.assert_array_equal(model_frame("y ~ group", table).covariates[:, 0], table["count"].map({3: 0, 4: 1, 0: 2, 1: 3, 2: 4}))
 
 
 def test_columns_named_like_functions():
@@ -309,9 +326,12 @@ def test_new_covariates_keep_order_index_and_missing_rows(table):
         warnings.simplefilter("error")
         values, index, ok = frame.new_covariates(new)
     assert list(index) == ["k", "k", "l", "m"] and list(ok) == [True, False, False, True]
-    np.testing.assert_array_equal(values[ok], [[0, 1, 2], [1, 0, 4]])
+    np.testing.assert_array_equal(values[ok], [[2, 2], [4, 1]])
     assert np.isnan(values[~ok]).all() and values.flags.c_contiguous and values.flags.writeable
-    assert frame.covariate_names == ("group[T.b]", "group[T.c]", "x")
+    assert frame.covariate_names == ("x", "group")
+    coded = model_frame("y ~ x + C(group)", table)
+    np.testing.assert_array_equal(coded.new_covariates(new)[0][ok], [[0, 1, 2], [1, 0, 4]])
+    assert coded.covariate_names == ("C(group)[T.b]", "C(group)[T.c]", "x")
 
 
 def test_new_data_reproduce_the_training_data(table):
@@ -339,7 +359,7 @@ def test_state_comes_from_the_used_rows_only(table):
     with pytest.warns(UserWarning, match="1 of 12"):
         frame = model_frame("y ~ center(x) + group", table)
     values = frame.new_covariates({"x": [0.0], "group": ["a"]})[0]
-    np.testing.assert_allclose(values, [[0.0, 0.0, -table["x"].iloc[1:].mean()]])
+    np.testing.assert_allclose(values, [[-table["x"].iloc[1:].mean(), 0.0]])
     with pytest.raises(ValueError, match="'only here'"):
         frame.new_covariates(table)
 
@@ -365,9 +385,9 @@ def test_unseen_numbers_in_C(table):
 
 
 def test_categorical_new_data_with_other_categories(table):
-    frame = model_frame("y ~ group", table)
     new = pd.DataFrame({"group": pd.Categorical(["c", "b"], categories=["c", "b"])})
-    np.testing.assert_array_equal(frame.new_covariates(new)[0], [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(model_frame("y ~ group", table).new_covariates(new)[0], [[2], [1]])
+    np.testing.assert_array_equal(model_frame("y ~ C(group)", table).new_covariates(new)[0], [[0, 1], [1, 0]])
 
 
 def test_bad_new_data(table):
@@ -389,7 +409,7 @@ def test_bad_new_data(table):
 def test_new_data_without_rows(table):
     frame = model_frame("y + z ~ bs(x, df=4) + group", table)
     values, index, ok = frame.new_covariates(table.head(0))
-    assert values.shape == (0, 6) and len(index) == 0 and ok.shape == (0,)
+    assert values.shape == (0, 5) and len(index) == 0 and ok.shape == (0,)
     assert frame.new_response(table.head(0)).shape == (0, 2)
 
 

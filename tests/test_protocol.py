@@ -32,6 +32,8 @@ EXAMPLES = [
     *(kind(nm.Gamma(2, 3), locations=[0.25, 0.75], weights=[1.0, 2.0], scale=None, groups=5)
       for kind in (nm.Box, nm.Laplace, nm.Epanechnikov, nm.Triangular)),
     nm.Product({"x": nm.Box(0.25), "g": nm.Matching(0.5)}, locations=[[0.0, 1.0], [1.0, 0.0]], weights=[1.0, 2.0], groups=5),
+    nm.SparseProduct({"x": nm.Laplace(0.25), "g": nm.Matching(nm.PerAtom((0.01, 0.1)))}, slots=20, places=5, widths=[0.1, 0.3]),
+    nm.SparseProduct(inclusion=nm.Beta(2, 3)), nm.SparseProduct(inclusion=0.25),
     nm.Gibbs(subset=3), nm.SplitMerge(proposals=2, scans=4, proposal="sequential"), nm.Slice(max_atoms=500), nm.Blocked(), nm.SNGP(),
     nm.Permutation(beam=1e-3, order="markov", integrate_mass=True), nm.Permutation(dynamic_program="table"),
     nm.TreeGuided(global_moves=3, depth=4, scan_share=0.5, scans=2, refresh=50, eta=0.75),
@@ -157,6 +159,6 @@ def test_a_saved_fit_has_its_moves(move, tmp_path):
 
 
 def test_only_registered_classes_are_made():
-    assert saving.VERSION == 5
+    assert saving.VERSION == 6
     with pytest.raises(ValueError, match=r"an object of the class 'Popen', which is not known here.*nm\.register\(Popen\)"):
         decode({"class": "Popen", "args": ["ls"]})

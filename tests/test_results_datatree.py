@@ -57,6 +57,20 @@ def test_groups_of_density_regression(regression):
     np.testing.assert_array_equal(tree["constant_data"]["times_ms"], frame.covariates[:, 0])
 
 
+def test_codes_of_sparse_products():
+    pytest.importorskip("xarray")
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"y": rng.normal(size=20), "x": rng.random(20), "g": rng.choice(["a", "b"], 20)})
+    fit = nm.fit("y ~ x + g", data, draws=3, tune=2, chains=2, rng=1)
+    posterior = fit.to_datatree()["posterior"]
+    assert posterior["codes"].dims == ("chain", "draw", "location", "covariate")
+    assert posterior["inclusion"].dims == ("chain", "draw", "covariate") and list(posterior["covariate"].values) == ["x", "g"]
+    assert posterior["shrinkage"].shape == (2, 3, len(fit.model.frame.input_names))
+    for name in ("codes", "inclusion", "shrinkage", "noise_scale"):
+        np.testing.assert_array_equal(posterior[name], fit.draws[name])
+    assert "covariate" not in nm.fit("y ~ x", data, draws=2, tune=2, chains=1, rng=1).to_datatree()["posterior"].coords
+
+
 def test_names_that_xarray_does_not_allow():
     pytest.importorskip("xarray")
     data = pd.DataFrame({"obs": [1.0, 2.0, 4.0, 3.0], "b": [1.0, 5.0, 2.0, 2.0]}, index=[0, 0, 1, 2])

@@ -103,7 +103,7 @@ def test_loading_compiles_no_entry_points(fits, tmp_path, monkeypatch):
     assert asked == []
 
 
-@pytest.mark.parametrize("name", ["mixture", "nggp", "box", "several"])
+@pytest.mark.parametrize("name", ["mixture", "nggp", "box", "several", "levels"])
 def test_a_loaded_fit_goes_on_as_if_never_stopped(fits, name, tmp_path):
     longer = fits[name].model.fit(**RUN | {"draws": 80})
     again = nm.load(nm.load(fits[name].save(tmp_path / "a.npz")).extend(3).save(tmp_path / "b.npz")).extend(65, cores=2)
@@ -121,7 +121,7 @@ def test_draws_beyond_the_shortest_chain_are_kept(fits, tmp_path):
     found["scalars"] = np.pad(found["scalars"], ((0, 0), (0, 1)), constant_values=1.0)  # the width that distances are measured in
     found["shared"] = np.concatenate([longer.draws[key][1, 12:] for key in ("shrinkage", "noise_scale")], axis=-1)
     spare = type(ahead.ahead)(**{
-        name: found.get(name, np.zeros((8, *array.shape[1:]))) for name, array in ahead.ahead._asdict().items()
+        name: found.get(name, np.zeros((8, *array.shape[1:]), array.dtype)) for name, array in ahead.ahead._asdict().items()
     })
     fit = nm.load(fit.save(tmp_path / "fit.npz"))
     fit.checkpoints = (fit.checkpoints[0], type(ahead)(ahead.iteration, ahead.generator, ahead.state, spare))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 AXES = {  # of draws that are not one number each
     "labels": ("obs",), "locations": ("obs",), "A": ("location",), "imputed": ("cell",), "theta": ("cluster", "parameter"),
     "precision": ("precision_of",), "shrinkage": ("shrinkage_of",), "noise_scale": ("noise_scale_of",),
+    "codes": ("location", "covariate"), "inclusion": ("covariate",),
 }
 
 
@@ -40,7 +41,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
 
         posterior
             (chain, draw) `n_clusters`, `mass`, `sigma` (not for a Dirichlet process), widths, `u`; `A` (..., location), `labels` and
-            `locations` (..., obs), `imputed` (..., cell), `theta` (..., cluster, parameter), as in `fit.draws`.
+            `locations` (..., obs), `imputed` (..., cell), `theta` (..., cluster, parameter), `codes` (..., location, covariate) and
+            `inclusion` (..., covariate), as in `fit.draws`.
         sample_stats
             `lp` (chain, draw): the log joint density.
         log_likelihood
@@ -95,6 +97,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
     coordinates = {"chain": np.arange(fit.draws.n_chains), "draw": np.arange(fit.draws.n_draws)}
     plain = frame.index.nlevels == 1 and frame.index.is_unique and not frame.index.hasnans
     obs = {"obs": np.asarray(frame.index) if plain else np.arange(model.n_obs)}
+    covariates = {"covariate": list(frame.covariate_names)} if "inclusion" in fit.draws else {}
 
     def table(values: Any, names: tuple[str, ...], levels: tuple[Any, ...] = ()) -> Dataset:
         if not isinstance(values, np.ndarray):
@@ -111,15 +114,15 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
             "inference_library": "nrmmix", "inference_library_version": nrmmix.__version__, "seed": str(fit.seed),
             "method": fit.method, "formula": model.formula or "",
         }),
-        "posterior": Dataset(posterior, coordinates | obs),
+        "posterior": Dataset(posterior, coordinates | obs | covariates),
         "sample_stats": Dataset({"lp": (of_draw, fit.draws["log_joint"])}, coordinates),
         "observed_data": table(frame.response, frame.response_names, frame.levels),
     }
     if log_likelihood:
         groups["log_likelihood"] = Dataset({"y": ((*of_draw, "obs"), pointwise(fit))}, coordinates | obs)
     if fixed := frame.covariate_names + frame.input_names:
-        covariates = np.zeros((model.n_obs, 0)) if frame.covariates is None else frame.covariates
-        groups["constant_data"] = table(np.hstack([covariates, frame.inputs]), fixed)
+        given = np.zeros((model.n_obs, 0)) if frame.covariates is None else frame.covariates
+        groups["constant_data"] = table(np.hstack([given, frame.inputs]), fixed)
     return DataTree.from_dict(groups)
 
 

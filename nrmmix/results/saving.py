@@ -330,6 +330,8 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
             _insist(values.dtype.kind == "f" and np.array_equal(np.isfinite(values).all(axis=3), there), "draws of theta")
         elif name == "codes":
             _insist(values.dtype == np.int16 and _are_codes(model, values), "draws of codes")
+        elif name == "inclusion":
+            _insist(values.dtype.kind == "f" and bool(((values >= 0) & (values <= 1)).all()), "draws of inclusion")
         elif name not in ("labels", "locations"):
             _insist(values.dtype.kind in "if" and bool(np.isfinite(values).all()), f"draws of {name}")
         _insist(name != "A" or bool((values >= 0).all()), "draws of A")
@@ -345,7 +347,7 @@ def _check_draws(model: Specification, draws: dict[str, np.ndarray], store: str)
 
 
 def _are_codes(model: Specification, codes: np.ndarray) -> bool:
-    return model.slots is None or bool(((codes >= 0) & (codes <= model.slots.n_codes)).all())
+    return model.slots is None or codes.size == 0 or bool(((codes >= 0) & (codes <= model.slots.n_codes)).all())
 
 
 def _check_labels(labels: np.ndarray, n_clusters: np.ndarray | None = None) -> None:
@@ -384,6 +386,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
         sound = not np.isnan(values).any() if name in IN_STEPS else np.isfinite(values).all()  # logarithms of 0 are -inf
         _insist(bool(sound), f"chain's {name}")
     _insist(_are_codes(model, spare.codes) and _are_codes(model, state["codes"]), "chain's codes")
+    _insist(bool(((state["inclusion"] >= 0) & (state["inclusion"] <= 1)).all()), "chain's inclusion")
     _insist(bool((state["shared"] > 0).all()), "chain's shared")
     labels, hyper = state["labels"], state["hyper"]
     entered = labels[labels >= 0]
@@ -434,7 +437,8 @@ def _within(
 
 def _spare(name: str, values: np.ndarray, empty: np.ndarray, left_out: tuple[str, ...]) -> np.ndarray:
     if values.dtype.kind in "iu":
-        _insist(int(values.max(initial=0)) < 2**31 and int(values.min(initial=0)) >= 0, f"spare {name}")
+        most = np.iinfo(empty.dtype if empty.dtype.kind == "i" else np.int32).max
+        _insist(int(values.max(initial=0)) <= most and int(values.min(initial=0)) >= 0, f"spare {name}")
         values = values.astype(empty.dtype)
     shape = (0,) * (empty.ndim - 1) if name in left_out else empty.shape[1:]
     if name == "explicit" and values.ndim == 3 and shape[0]:

@@ -53,7 +53,9 @@ def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[s
         chain.data = chain.data._replace(rows=chain.data.rows._replace(y=chain.data.rows.y.copy()))
         provide(model, chain.data.block, (SAMPLE,))
     names = ["n_clusters", "log_joint", "mass", "sigma", *model.width_names]
-    out = np.empty((CHAINS, iterations, len(names) + 1))
+    q = 0 if model.slots is None else len(model.slots.n_codes)
+    of_slots = [f"{what} {j}" for what in ("inclusion", "slots in use") for j in range(q)]
+    out = np.empty((CHAINS, iterations, len(names) + len(of_slots) + 1))
     theta = np.empty((model.packed.n_theta, CHAINS * N))
     no_inputs = np.zeros((CHAINS * N, 0))
     for t in range(iterations):
@@ -68,8 +70,8 @@ def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[s
             data.rows.y[:, : rows.shape[-1]] = rows[c]  # a guide of trees has the covariates behind them
             loop.fill_log_prior_predictive(data, state)  # on a column that it empties
             rebuild(data, state)
-            out[c, t] = [*chain.record.scalars[0, : len(names)], y[c * N + 3, 0]]
-    return [dict(zip([*names, "y"], of_chain[BURN:].T, strict=True)) for of_chain in out]
+            out[c, t] = [*chain.record.scalars[0, : len(names)], *state.inclusion[:q], *(state.codes > 0).mean(axis=0)[:q], y[c * N + 3, 0]]
+    return [dict(zip([*names, *of_slots, "y"], of_chain[BURN:].T, strict=True)) for of_chain in out]
 
 
 def model_of(prior, kernel) -> nm.Model:
@@ -101,6 +103,11 @@ def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, f
     def inverse(x):
         return 1.0 / x
 
+    if model.slots is not None:
+        for j in range(len(model.slots.n_codes)):
+            add(f"inclusion {j}", itself, expected(itself, model.slots.prior))
+            add(f"inclusion {j}", square, expected(square, model.slots.prior))
+            add(f"slots in use {j}", itself, expected(itself, model.slots.prior))
     for name in model.sampled:
         widths = {column: model.widths[j] for column, j in model.width_columns.items()}
         given = {"mass": model.prior.mass, "sigma": model.prior.sigma} | widths
@@ -138,6 +145,7 @@ PRIORS = {
 }
 KERNELS = {
     "mixture": None, "SE": nm.SquaredExponential(nm.LogNormal(-1.0, 0.5)), "per atom": nm.SquaredExponential(nm.PerAtom((0.15, 0.5))),
+    "sparse": nm.SparseProduct(slots=6, places=4, widths=(0.2, 0.5), inclusion=nm.Beta(2, 2)),
 }
 
 
@@ -175,7 +183,7 @@ OTHER_PRIOR = {"sngp": "DP", "blocked": "finite"}
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("move", "kernel"),
-    by_turns(each_once(["split-merge", "split-merge, sequential", "slice", "sngp", "blocked", "tree"], ["SE", "per atom"])),
+    by_turns(each_once(["split-merge", "split-merge, sequential", "slice", "sngp", "blocked", "tree"], ["SE", "per atom", "sparse"])),
 )
 def test_joint_distribution_of_moves_of_a_regression(move, kernel):
     found = run(model_of(PRIORS[OTHER_PRIOR.get(move, "NGGP")], KERNELS[kernel]), ITERATIONS, OF_REGRESSION[move])

@@ -101,17 +101,21 @@ def test_sparse_counts_of_absurdly_many_columns(tmp_path):
     assert nm.load(tmp_path / "fit.npz").draws.n_draws == 12
 
 
-def test_formulas_of_absurdly_wide_bases(tmp_path):
+@pytest.mark.parametrize(("kernel", "wide"), [
+    (nm.SquaredExponential(), "distances of 4000 values of 901 covariates from 50 locations in 4 widths would take 5.8 GB"),
+    (None, "shape of the draws of codes"),  # tables of codes are made when they are asked for
+])
+def test_formulas_of_absurdly_wide_bases(kernel, wide, tmp_path):
     rng = np.random.default_rng(0)
     data = {"x": rng.uniform(size=4000), "z": rng.uniform(size=4000), "y": rng.normal(size=4000)}
-    fit = nm.fit("y ~ bs(x, df=4) + z", data, family=nm.Gaussian(), draws=1, tune=1, chains=1, rng=1)
+    fit = nm.fit("y ~ bs(x, df=4) + z", data, family=nm.Gaussian(), kernel=kernel, draws=1, tune=1, chains=1, rng=1)
     header, held = parts(fit.save(tmp_path / "fit.npz"))
     text, before = json.dumps(header), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for formula, why in {
         "bs(x, df=1000000)": "df is a whole number from 1 to 1000", "bs(x, df=10**6)": "not allowed",
         "te(bs(x, df=1000), bs(z, df=1000))": "makes up to 1000001 covariates, and there is room for 1000",
         "bs(x, df=999):bs(z, df=999)": "makes up to 998002 covariates",
-        "te(bs(x, df=30), bs(z, df=30))": "distances of 4000 values of 901 covariates from 50 locations in 4 widths would take 5.8 GB",
+        "te(bs(x, df=30), bs(z, df=30))": wide,
     }.items():
         forged = text.replace("bs(x, df=4)", formula).encode()
         assert forged != text.encode() and why in refused(written(tmp_path / "wide.npz", forged, held))
@@ -260,11 +264,12 @@ def test_a_million_rows_from_end_to_end():
     note(**{"10^6 x 2": {"draws of a chain": fit.draws.n_draws, "peak GiB": round(peak / 2**20, 2)}})
 
 
-@pytest.mark.parametrize("formula", ["accel_g ~ 1", "accel_g ~ times_ms"])
+@pytest.mark.parametrize("formula", ["accel_g ~ 1", "accel_g ~ times_ms", "accel_g ~ times_ms + np.sin(times_ms)"])
 def test_what_is_not_kept_is_said(formula, tmp_path):
     model = nm.Model(formula, nm.datasets.load_mcycle(), prior=nm.NGGP())
     whole = model.fit(**RUN)
-    for store, without in (("partition", {"locations", "A"}), ("scalars", {"locations", "A", "labels"})):
+    parameters = {"locations", "A", "shrinkage", "noise_scale", "codes", "inclusion"} & set(whole.draws)
+    for store, without in (("partition", parameters), ("scalars", parameters | {"labels"})):
         fit = model.fit(store=store, **RUN)
         assert set(fit.draws) == set(whole.draws) - without
         for name in fit.draws:

@@ -32,6 +32,17 @@ def exp_all(log_row, out):
 
 
 @kernel
+def fill_slot(data, state, p):
+    """log K of one slot by its codes, to the bit what `fill_slots` makes of them."""
+    log_K, codes = state.log_K[0], state.codes
+    for g in range(log_K.shape[0]):
+        log_K[g, p] = 0.0
+    for j in range(codes.shape[1]):
+        if codes[p, j] > 0:
+            add_code(log_K, data.code_log_K[j, codes[p, j]], p)
+
+
+@kernel
 def fill_slots(data, state, keep):
     """log K and K of the slots by their codes; where keep[p] is not 0 they stay as they are."""
     log_K, codes, G = state.log_K[0], state.codes, state.K.shape[0]

@@ -16,7 +16,7 @@ import math
 from nrmmix.kernels.core.entry import STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import rebuild_log_K
-from nrmmix.kernels.core.slots import fill_slots
+from nrmmix.kernels.core.slots import fill_slot, fill_slots
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
@@ -220,6 +220,7 @@ def redraw_codes_of(data, state, l, rng):
             redraw_code(data, state, l, j, members, power, rng)
     for _ in range(SWAPS):
         swap_covariates(data, state, l, members, power, rng)
+    fill_slot(data, state, l)  # differences have left rounding errors, which a chain that is resumed lacks
     mass = state.plane[OCCUPIED, l] + state.plane[UNSEEN, l]
     for g in range(state.K.shape[0]):
         state.K[g, l] = math.exp(state.log_K[0, g, l])

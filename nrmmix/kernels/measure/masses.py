@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import STEP_T, entry
-from nrmmix.kernels.core.jit import fast, kernel, root
+from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.locations import draw_locations
 from nrmmix.kernels.core.special import draw_share, log_pos
 from nrmmix.kernels.core.state import COMPONENTS, DONE, FINITE, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
@@ -88,7 +88,6 @@ def draw_stable(sigma, rng):
     return math.exp(min(log_s, 700.0))
 
 
-@root
 @kernel
 def draw_tempered_stable(c, sigma, rng):
     """A variable with the Laplace transform exp(-c ((1 + s)^sigma - 1)).
@@ -138,7 +137,7 @@ def draw_by_double_rejection(c, sigma, rng):
                 continue
             zeta = math.sqrt(sinc(u) / (sinc(sigma * u) ** sigma * sinc(rest * u) ** rest))
             z = 1.0 / (1.0 - (1.0 + sigma * zeta / root_gamma) ** (-1.0 / sigma))
-            rho = math.pi * math.exp(-c * (1.0 - 1.0 / (zeta * zeta))) / ((1.0 + c1) * root_gamma / zeta + z)
+            rho = math.pi * math.exp(min(-c * (1.0 - 1.0 / (zeta * zeta)), 700.0)) / ((1.0 + c1) * root_gamma / zeta + z)
             density = psi / math.sqrt(math.pi - u)
             density += xi * math.exp(-0.5 * gamma * u * u) if gamma >= 1.0 else xi
             ratio = w * rho * density

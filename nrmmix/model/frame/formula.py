@@ -301,7 +301,9 @@ class ModelFrame:
             values, complete = part.compute(frame, frame.index)
             columns.append(values)
             ok &= complete
-        return np.hstack(columns), frame.index, ok
+        values = np.hstack(columns)
+        values[~ok] = np.nan  # whichever part misses one
+        return values, frame.index, ok
 
     def new_index(self, newdata: Any) -> pd.Index:
         """Labels of the rows of new data."""
@@ -376,9 +378,10 @@ def model_frame(
 
     Notes
     -----
-    Numbers and booleans (0/1) are used as they are, text and categories are coded by level, numbers within ``C()`` too.
-    There is no intercept, so ``y ~ x - 1`` is ``y ~ x`` where ``x`` holds numbers; categories then get a column for every
-    level instead of all but the first. Designs have their intercept.
+    Numbers and booleans (0/1) are used as they are.  Text and categories that stand as they are give one column each, the number of
+    their level, after those of numbers; within ``C()`` and in products with other terms they are coded by columns for their levels.
+    There is no intercept, so ``y ~ x - 1`` is ``y ~ x`` where ``x`` holds numbers; ``C()`` then gives a column for every level instead
+    of all but the first. Designs have their intercept.
 
     Examples
     --------

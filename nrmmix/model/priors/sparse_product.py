@@ -22,6 +22,7 @@ USED = 1.5  # covariates that a slot uses, on average a priori
 RHO = (0.001, 0.02, 0.2)  # of categories: what an atom of one level weighs at others
 OF_TWO = (0.25, 0.5)  # widths in a covariate of two values
 MOST_SLOTS = 4000
+MOST_CODES = np.iinfo(np.int16).max  # as draws of them are kept
 
 
 @plugin
@@ -43,7 +44,8 @@ class SparseProduct(CovariateKernel):
     places : int, default 11
         Places in each covariate of numbers, equally spaced from 0 to 1; of one with fewer values just those.
     widths : sequence of float, default (0.05, 0.1, 0.2, 0.4)
-        Widths of numbers in their scaled units.  A covariate is scaled half by its range and half by the ranks of the data, to [0, 1].
+        Widths of numbers in their scaled units; a covariate of two values has 0.25 and 0.5.  A covariate is scaled half by its range and
+        half by the ranks of the data, to [0, 1]; beyond the data it goes on at half the slope that its range gives.
     inclusion : float or Beta, optional
         Chance omega_j with which a slot uses a covariate, the same number for all, or its prior, independent for each.  Default
         Beta(1, max(q / 1.5 - 1, 1)) of q covariates: about 1.5 of them are used.
@@ -51,7 +53,8 @@ class SparseProduct(CovariateKernel):
     Raises
     ------
     ValueError
-        If slots < 2, places < 2, a width is not positive, a kernel is for no covariate or its width is sampled.
+        If slots < 2 or > 4000, places < 2, a width is not positive or there twice, a kernel is for no covariate, or its width is sampled
+        or has weights; if a covariate has more than 32767 codes.
 
     Examples
     --------
@@ -71,12 +74,18 @@ class SparseProduct(CovariateKernel):
         if kernels is not None and not isinstance(kernels, Mapping):
             raise ValueError(f"SparseProduct: kernels must be a dict from names of covariates to kernels, not {kernels!r}.")
         for name, kernel in (kernels or {}).items():
+            if not isinstance(name, str):
+                raise ValueError(f"SparseProduct: kernels has the key {name!r}; keys are names of covariates.")
             if not isinstance(kernel, CovariateKernel) or isinstance(kernel, (Product, SparseProduct)):
                 raise ValueError(f"SparseProduct: the kernel of {name!r} must be one such as nm.SquaredExponential(), not {kernel!r}.")
             if not kernel.shared_width or not (kernel.width is None or isinstance(kernel.width, (float, PerAtom))):
                 raise ValueError(
                     f"SparseProduct: the {kernel.width_name} in {name!r} is that of each slot; give a number or nm.PerAtom, not {kernel}."
                 )
+            if isinstance(kernel.width, PerAtom) and kernel.width.weights is not None:
+                raise ValueError(f"SparseProduct: a slot has each of its widths alike; leave the weights of those in {name!r} out.")
+            if kernel.width is None and kernel.scale is None:
+                raise ValueError(f"SparseProduct: with scale=None the kernel of {name!r} needs a width, in the units of {name!r}.")
             if any(option is not None for option in (kernel.locations, kernel.weights, kernel.groups)):
                 raise ValueError(f"SparseProduct: slots have places of their own; the kernel of {name!r} has locations or groups.")
         self.kernels = None if kernels is None else dict(kernels)
@@ -84,6 +93,8 @@ class SparseProduct(CovariateKernel):
         if self.slots > MOST_SLOTS:
             raise ValueError(f"SparseProduct: {slots} slots are more than {MOST_SLOTS}; give fewer.")
         self.widths = positive_numbers("SparseProduct: widths", widths)
+        if len(set(self.widths)) < len(self.widths):
+            raise ValueError(f"SparseProduct: widths has one of {', '.join(f'{w:g}' for w in self.widths)} twice; give each once.")
         self.inclusion = None if inclusion is None else hyperparameter("SparseProduct: inclusion", inclusion, (Beta,), below=1.0)
 
     @property
@@ -106,7 +117,10 @@ class SparseProduct(CovariateKernel):
             if name not in names:
                 raise ValueError(f"SparseProduct: there is no covariate {name!r}, but {listed(names)}{did_you_mean(name, names)}")
         for name, is_category in zip(names, category, strict=True):
-            self.kernel_of(name, is_category).by_covariate([name], np.array([is_category]))
+            if (kernel := (self.kernels or {}).get(name)) is None or kernel.of_categories == is_category:
+                continue
+            holds, other = ("categories", "nm.Matching(0.1)") if is_category else ("numbers", "nm.SquaredExponential()")
+            raise ValueError(f"SparseProduct: the covariate {name!r} holds {holds}; its kernel must be one such as {other}, not {kernel}.")
         return ()
 
     def kernel_of(self, name: str, is_category: bool, has_two_values: bool = False) -> CovariateKernel:
@@ -135,6 +149,11 @@ class SparseProduct(CovariateKernel):
             CodeTable.of(x[:, j], self.kernel_of(name, category[j], len(np.unique(x[:, j])) == 2), bool(category[j]), self.places)
             for j, name in enumerate(names)
         )
+        for name, table in zip(names, tables, strict=True):
+            if table.n_codes > MOST_CODES:
+                raise ValueError(
+                    f"SparseProduct: places and widths in {name!r} make {table.n_codes} codes, more than {MOST_CODES}; give fewer."
+                )
         size = 16.0 * len(values) * (q * (1 + max(table.n_codes for table in tables)) + 2 * self.slots)
         if size > machine.available() / 2:
             raise ValueError(
