@@ -159,7 +159,7 @@ def test_gibbs_one_without_company():
         restore(state, saved)
         gibbs.gibbs_one(data, state, 2, rng)
         assert state.num[layout.N_CLUSTERS] == 1 and state.labels[2] == 0
-        step(places.update_locations, data, state, rng)
+        places.draw_locations(state, rng)
         counts[int(state.location[0])] += 1
     p = naive.location_conditional(problem, point_of(state), 0)
     assert chi_square(counts, dict(enumerate(p))) > LEAST_P

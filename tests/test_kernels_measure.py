@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import naive
 import numba
@@ -22,7 +22,7 @@ from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.kernels.core import locations as places
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import call_scalar, call_step
-from nrmmix.kernels.measure import auxiliary, hyper, joint, nrm, weights
+from nrmmix.kernels.measure import auxiliary, hyper, joint, masses, nrm, weights
 
 
 @numba.njit
@@ -101,18 +101,18 @@ def test_log_density_of_v(name):
     for g in range(len(point.v)):
         rest = point.tau + sum((point.v[h] * K[h] for h in range(len(K)) if h != g), np.zeros(K.shape[1]))
         n_g = float((problem.group == g).sum())
-        found = [auxiliary.log_density_v(data, state, n_g, x, -MOST, MOST, rest, K[g].copy(), c, data.R0, 0.0) for x in xs]
+        found = [auxiliary.log_density_v(data, state, n_g, x, -MOST, MOST, rest, K[g].copy(), c) for x in xs]
         wanted = [naive.log_density_v(problem, point, g, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
     for groups in (list(range(len(K))), [0], list(range(len(K)))[-2:]):
         inside = np.isin(np.arange(len(K)), groups)
         base, within = point.tau + point.v[~inside] @ K[~inside], point.v[inside] @ K[inside]
         count = float(inside[problem.group].sum())
-        found = [auxiliary.log_density_v(data, state, count, x, -MOST, MOST, base, within, c, data.R0, 0.0) for x in xs]
+        found = [auxiliary.log_density_v(data, state, count, x, -MOST, MOST, base, within, c) for x in xs]
         wanted = [naive.log_density_scale(problem, point, groups, x, without_mass=integrates_mass(model)) for x in xs]
         agree_up_to_a_constant(found, wanted)
-    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c, data.R0, 0.0) == -np.inf
-    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c, data.R0, 0.0) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, 3.01, -600.0, 3.0, base, within, c) == -np.inf
+    assert auxiliary.log_density_v(data, state, 9.0, -3.01, -3.0, 600.0, base, within, c) == -np.inf
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1e-7, 0.3, 0.9])
@@ -311,7 +311,7 @@ def test_slice_v_draws(group):
     rng = np.random.default_rng(1)
     x, draws = 0.0, []
     for _ in range(12_000):
-        x = auxiliary.slice_v(data, state, n_g, x, -MOST, MOST, rest, K[group].copy(), c, data.R0, 0.0, rng)
+        x = auxiliary.slice_v(data, state, n_g, x, -MOST, MOST, rest, K[group].copy(), c, rng)
         draws.append(x)
     check_draws(np.array(draws[::4]), lambda t: naive.log_density_v(problem, point, group, t, without_mass=False), -20, 30)
 
@@ -374,6 +374,12 @@ def law_of_v(regions):
     return *np.meshgrid(grid, grid, indexing="ij"), p / p.sum()
 
 
+def draw_v(data, state, rng):
+    """All V_g given the locations, by masses drawn for it."""
+    masses.draw_rates(data, state, rng)
+    auxiliary.draw_v_given_rates(data, state, state.carried[0], rng)
+
+
 @pytest.mark.parametrize(("moves_of_v", "regions"), [
     ("v", 2), ("levels", 2), ("both", 2), ("both", 1),  # with one region levels alone keep the ratio of the two
 ])
@@ -381,12 +387,13 @@ def test_moves_of_v_draw_both_groups(moves_of_v, regions):
     """Groups in turn, regions, their common scale and the stretch leave p(v | the rest) as it is: against the density on a grid."""
     _, data, state = two_groups(regions)
     assert len(regions_of(state, data)) == regions
-    updates = {"v": [auxiliary.update_v], "levels": [auxiliary.update_levels], "both": [auxiliary.update_v, auxiliary.update_levels]}
     rng = np.random.default_rng(3)
     draws = np.empty((20_000, 2))
     for t in range(len(draws)):
-        for update in updates[moves_of_v]:
-            step(update, data, state, rng)
+        if moves_of_v != "levels":
+            draw_v(data, state, rng)
+        if moves_of_v != "v":
+            step(auxiliary.update_levels, data, state, rng)
         draws[t] = np.log(state.v)
     np.testing.assert_allclose(state.A, state.v @ state.K, rtol=1e-12)
     s, t, p = law_of_v(regions)
@@ -429,8 +436,8 @@ def test_v_stays_within_its_bound(labels):
     rng = np.random.default_rng(0)
     for _ in range(500):
         restore(state, saved)
-        for update in (auxiliary.update_v, auxiliary.update_levels):
-            step(update, data, state, rng)
+        for update in (draw_v, partial(step, auxiliary.update_levels)):
+            update(data, state, rng)
             assert np.isfinite(state.A).all()
             assert np.log(state.v).max() <= layout.LOG_V_MAX * (1 + 1e-12)
 
@@ -493,7 +500,7 @@ def test_update_locations_frequencies(kernel):
     rng = np.random.default_rng(5)
     counts = [Counter() for _ in range(3)]
     for _ in range(8000):
-        step(places.update_locations, data, state, rng)
+        places.draw_locations(state, rng)
         for k in range(3):
             counts[k][int(state.location[k])] += 1
     for k in range(3):

@@ -173,17 +173,19 @@ def rescale(data, state, regions, which, rng):
             add_row(base, part[r], 1.0)
     floor, ceiling = min(-LOG_V_MAX - smallest, 0.0), max(LOG_V_MAX - largest, 0.0)
     x = slice_v(data, state, total, 0.0, floor, ceiling, base, within, c, rng)
-    scale = math.exp(x)
+    root_of_scale = math.exp(0.5 * x)  # the scale itself may underflow where what it scales does not
     for g in range(state.region.shape[0]):
         if which == ALL or which == state.region[g]:
-            state.v[g] *= scale
+            state.v[g] *= root_of_scale
+            state.v[g] *= root_of_scale
     for r in range(regions):
         if which == ALL or which == r:
             level[r] += x
             top[r] += x
             bottom[r] += x
             for p in range(base.shape[0]):
-                part[r, p] *= scale
+                part[r, p] *= root_of_scale
+                part[r, p] *= root_of_scale
 
 
 @kernel
@@ -192,7 +194,9 @@ def stretch(data, state, regions, rng):
     level = state.carried[0]
     s = math.exp(slice_step(data.setup[STRETCH_DENSITY], data, state, regions, 0.0, STEP, rng))
     for g in range(state.v.shape[0]):
-        state.v[g] *= math.exp((s - 1.0) * level[state.region[g]])
+        root_of_scale = math.exp(0.5 * (s - 1.0) * level[state.region[g]])
+        state.v[g] *= root_of_scale
+        state.v[g] *= root_of_scale
 
 
 @entry(SCALAR_T)
@@ -211,7 +215,9 @@ def log_density_stretch(data, state, regions, z):
         if (shift > 0.0 and shift + top[r] > LOG_V_MAX) or (shift < 0.0 and shift + bottom[r] < -LOG_V_MAX):
             return -math.inf
         value += z + count[r] * shift
-        add_row(A, part[r], math.exp(shift))
+        root_of_scale = math.exp(0.5 * shift)
+        for p in range(A.shape[0]):
+            A[p] += part[r, p] * root_of_scale * root_of_scale
     exponents(state, c)
     logs, growth = growth_sums(data, state, base, A, 1.0, c, data.R0)
     return value + mass_term(data, state, state.hyper[SIGMA], growth) - logs

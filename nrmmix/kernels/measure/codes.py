@@ -20,7 +20,7 @@ from nrmmix.kernels.core.slots import fill_slot, fill_slots
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
-from nrmmix.kernels.measure.masses import OCCUPIED, UNSEEN, draw_locations_and_masses
+from nrmmix.kernels.measure.masses import OCCUPIED, UNSEEN, draw_locations_anew, draw_rates
 from nrmmix.kernels.measure.nrm import mass_term, recompute_A, total_growth
 
 SUBSET = 8  # codes of a covariate that are tried at once
@@ -230,7 +230,8 @@ def redraw_codes_of(data, state, l, rng):
 @entry(STEP_T)
 def update_codes_and_v(data, state, rng):
     """Locations, codes of occupied slots and all V_g; masses are drawn for it, and integrated out again."""
-    draw_locations_and_masses(data, state, rng)
+    draw_locations_anew(state, rng)
+    draw_rates(data, state, rng)
     for l in range(state.codes.shape[0]):
         if state.plane[OCCUPIED, l] > 0.0:
             redraw_codes_of(data, state, l, rng)

@@ -58,12 +58,17 @@ def fill_rates(rate, K, mass):
 
 
 @kernel
-def draw_locations_and_masses(data, state, rng):
-    """Locations of the clusters, then masses into State.plane, and the rates of the V_g into carried[0]."""
-    occupied, unseen, total = state.plane[OCCUPIED], state.plane[UNSEEN], state.plane[TOTAL]
-    for p in range(total.shape[0]):
+def draw_locations_anew(state, rng):
+    """Locations of the clusters, v having changed since caches were refreshed."""
+    for p in range(state.log_b.shape[0]):
         state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
     draw_locations(state, rng)
+
+
+@kernel
+def draw_rates(data, state, rng):
+    """Masses into State.plane, and the rates of the V_g into carried[0]."""
+    occupied, unseen, total = state.plane[OCCUPIED], state.plane[UNSEEN], state.plane[TOTAL]
     draw_masses(data, state, occupied, unseen, total, rng)
     for p in range(total.shape[0]):
         total[p] = occupied[p] + unseen[p]
@@ -73,7 +78,8 @@ def draw_locations_and_masses(data, state, rng):
 @entry(STEP_T)
 def update_locations_and_v(data, state, rng):
     """V_g ~ Gamma(n_g, sum_p K(x_g, p) M_p) given masses M_p, which are drawn for it and integrated out again; locations before it."""
-    draw_locations_and_masses(data, state, rng)
+    draw_locations_anew(state, rng)
+    draw_rates(data, state, rng)
     draw_v_given_rates(data, state, state.carried[0], rng)
     return DONE
 
