@@ -70,7 +70,8 @@ def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[s
             data.rows.y[:, : rows.shape[-1]] = rows[c]  # a guide of trees has the covariates behind them
             loop.fill_log_prior_predictive(data, state)  # on a column that it empties
             rebuild(data, state)
-            out[c, t] = [*chain.record.scalars[0, : len(names)], *state.inclusion[:q], *(state.codes > 0).mean(axis=0)[:q], y[c * N + 3, 0]]
+            slots = [*state.inclusion, *(state.codes > 0).mean(axis=0)] if q else []
+            out[c, t] = [*chain.record.scalars[0, : len(names)], *slots, y[c * N + 3, 0]]
     return [dict(zip([*names, *of_slots, "y"], of_chain[BURN:].T, strict=True)) for of_chain in out]
 
 
