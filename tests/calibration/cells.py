@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 import nrmmix as nm
-from calibration import simulators
+from calibration import simulators, sparse
 from calibration.quantities import Design, quantities
 from calibration.ranks import rank
 from calibration.simulators import Base, State
@@ -37,6 +37,7 @@ class Cell:
     places: int = 0  # locations; 0 is one at each distinct covariate
     tune: int = 300
     thin: int = 10
+    is_sparse: bool = False  # whether it is a sparse product of two covariates and a factor
     truth: Any = None  # where data come from another prior than the model's
     wrong: bool = False  # model or sampler is wrong on purpose: it must be found
 
@@ -57,6 +58,8 @@ class Cell:
 
     @property
     def description(self) -> str:
+        if self.is_sparse:
+            return f"{self.prior}, SparseProduct of two covariates and a factor, {sparse.SLOTS} slots"
         if self.width is None:
             return f"{self.prior}, d = {self.d}"
         return f"{self.prior}, SquaredExponential({self.width}), {self.groups} covariates, {self.places or self.groups} locations"
@@ -82,8 +85,11 @@ CELLS = (
     Cell("kernel, DP, width sampled", 50, DP, width=WIDTH, groups=25),
     Cell("kernel, NGGP", 120, FIXED_SIGMA, width=0.2, groups=30, places=12),
     Cell("kernel, NGGP, width sampled", 60, FIXED_SIGMA, width=WIDTH, groups=15),
+    Cell("sparse product, DP", 60, DP, is_sparse=True),
+    Cell("sparse product, NGGP", 60, FIXED_SIGMA, is_sparse=True),
     Cell("wrong prior of the mass", 100, nm.DirichletProcess(nm.Gamma(4, 2)), truth=DP, wrong=True),
     Cell("wrong prior of the width", 60, DP, width=nm.LogNormal(-0.8, 0.4), groups=15, truth=WIDTH, wrong=True),
+    Cell("wrong prior of inclusion", 60, DP, is_sparse=True, truth=nm.Beta(8, 1), wrong=True),
     Cell("sampler that is not exact", 20, DP, "tree_published", thin=5, wrong=True),
 )
 BY_NAME = {cell.name: cell for cell in CELLS}
@@ -133,6 +139,11 @@ def replicate(name: str, index: int) -> Replicate:
     cell = BY_NAME[name]
     seed = np.random.SeedSequence([zlib.crc32(name.encode()), index])
     rng, fit_seed = np.random.default_rng(seed), seed.spawn(1)[0]
+    if cell.is_sparse:
+        run = {"draws": DRAWS, "tune": cell.tune, "thin": cell.thin, "chains": CHAINS, "rng": fit_seed, "cores": 1, "progress": False}
+        true, values = sparse.ranked(cell, rng, run)
+        ranks = {quantity: rank(true[quantity], draws, rng) for quantity, draws in values.items()}
+        return Replicate(ranks, {quantity: ess(draws.reshape(CHAINS, DRAWS)) for quantity, draws in values.items()})
     y, truth = simulate(cell, rng)
     model = cell.model(y)
     with warnings.catch_warnings():
