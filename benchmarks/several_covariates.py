@@ -1,12 +1,13 @@
 """Density regression of several covariates and factors beside other methods: held-out log density, RMSE, coverage, seconds.
 
-    python -m benchmarks.several_covariates [TABLES] [--methods NAMES] [--seconds S] [--json FILE.json]
+    python -m benchmarks.several_covariates [TABLES] [--methods NAMES] [--seconds S] [--splits N] [--json FILE.json]
 
 Four simulated tables, iris, and, where NRMMIX_DATA_DIR names a folder with uci_yacht.npz and uci_energy.npz, those too.  A simulated table
 is drawn anew for each split, with 300 rows more to be predicted (of yacht-like a fifth of its rows are held out).  Responses are standardised by the training rows, so that log densities
 (nats a row) and RMSE are in units of their standard deviation.  Methods: `nm.fit` by its defaults and with the isotropic kernel, for so
 many seconds of sampling each; a Gaussian linear model; and of those installed NGBoost, quantile forests, a Gaussian process with a length
-scale for each covariate, and a Gaussian additive model (packages ngboost, quantile-forest, scikit-learn, pygam).
+scale for each covariate, and a Gaussian additive model (packages ngboost, quantile-forest, scikit-learn, pygam).  Where tables are named
+those of the file that are not among them stay there.
 """
 
 from __future__ import annotations
@@ -152,9 +153,17 @@ def formula_of(table: pd.DataFrame) -> str:
     return "y ~ " + " + ".join(name for name in table if name != "y")
 
 
-def density_regression(**options: Any) -> Callable[..., Found]:
+def isotropic(train: pd.DataFrame) -> Any:
+    """One squared exponential of all numbers; with factors a product of one for each number and matching of levels."""
+    factors = [name for name in train if name != "y" and not pd.api.types.is_numeric_dtype(train[name])]
+    if not factors:
+        return nm.SquaredExponential()
+    return nm.Product({name: nm.Matching(0.1) if name in factors else nm.SquaredExponential() for name in train if name != "y"})
+
+
+def density_regression(kernel: Callable[[pd.DataFrame], Any] = lambda train: None) -> Callable[..., Found]:
     def method(train: pd.DataFrame, test: pd.DataFrame, seed: int, seconds: float) -> Found:
-        fit = nm.fit(formula_of(train), train, time_limit=seconds, rng=seed, **options)
+        fit = nm.fit(formula_of(train), train, kernel=kernel(train), time_limit=seconds, rng=seed)
         bands = fit.predict(test, kind="quantile", q=[TAIL, 1 - TAIL], draws=200, rng=seed)["estimate"].unstack("q").to_numpy()
         single = [Draws({name: fit.draws[name][c : c + 1].copy() for name in fit.draws}) for c in range(fit.draws.n_chains)]
         chains = [log_density(Posterior(fit.model, draws, fit.seed), test, 1000, "density") for draws in single]
@@ -227,7 +236,7 @@ def additive(train: pd.DataFrame, test: pd.DataFrame, seed: int, seconds: float)
 
 
 METHODS: dict[str, Callable[..., Found]] = {
-    "nrmmix": density_regression(), "isotropic": density_regression(kernel=nm.SquaredExponential()), "linear": linear,
+    "nrmmix": density_regression(), "isotropic": density_regression(isotropic), "linear": linear,
     "additive": additive, "process": process, "forest": forest, "ngboost": ngboost,
 }
 
@@ -263,7 +272,8 @@ def run(
     if lacking:
         print(f"not installed: {', '.join(PACKAGES[name] for name in lacking)}")
     chosen = [name for name in methods or METHODS if name not in lacking]
-    every, head = [], ("log density", "rmse", "coverage", "seconds", "rhat", "of one chain")
+    kept = record.read(path)["results"]["runs"] if path and names and Path(path).is_file() else []
+    every, head = [one for one in kept if one["table"] not in names], ("log density", "rmse", "coverage", "seconds", "rhat", "of one chain")
     print(f"{'':<26}" + "".join(f"{name:>18}" for name in head))
     for name in names or tables():
         rows = []

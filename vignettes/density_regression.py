@@ -116,11 +116,17 @@ by_drug = nm.fit("response ~ dose + drug", doses, draws=500, thin=4, chains=2, r
 by_drug.predict({"dose": [2, 8, 2, 8], "drug": ["a", "a", "b", "b"]}, rng=1)
 
 # %% [markdown]
-# The true means are 0.4, 1.6, 2 and 8. How much more does drug b do than drug a, at a dose of 5? The truth is 4; these chains are too
-# short, as the warning says, and so is the band.
+# The true means are 0.4, 1.6, 2 and 8. How much more does drug b do than drug a, at a dose of 5? The truth is 4:
 
 # %%
 by_drug.contrasts({"drug": ["a", "b"], "dose": 5}, rng=1)
+
+# %% [markdown]
+# What each covariate matters: the share of rows whose cluster depends on it by the kernel, how far it moves the mean and two quantiles, and the larger R-hat of
+# use and inclusion. `plot("importance")` draws it, and [Several covariates](papers/several_covariates.md) goes through an analysis.
+
+# %%
+by_drug.importance().round(2)
 
 # %% [markdown]
 # A family with a formula of its own has components that are lines in one variable, and weights that drift over another:

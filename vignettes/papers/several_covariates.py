@@ -3,9 +3,9 @@
 # %% [markdown]
 # # Several covariates
 #
-# With many covariates most of them do not matter, or only for some rows. This page says what density regression does then by default, how well
-# that predicts beside other methods, how to read from a fit which covariates matter, how factors enter, and what is not solved. Figures of the
-# comparison are those of `benchmarks/several_covariates.py`.
+# With many covariates most of them do not matter, or only for some rows. This page says what density regression does then by default, how
+# well that predicts beside other methods, how to read from a fit which covariates matter, how factors enter, and what is not solved.
+# Figures of the comparison are those of `benchmarks/several_covariates.py`.
 #
 # ## The model
 #
@@ -18,11 +18,11 @@
 # small $x_2$ and whatever else. Which covariates a slot uses is sampled with everything else, and so is the chance with which each
 # covariate is used. A priori a slot uses about one or two. This is `nm.SparseProduct()`, with 150 slots.
 #
-# - A number has squared exponential kernels, at eleven places and of four widths. Distances are measured half by range and half by rank, so that
-#   neither a long tail nor a heap of equal values takes all places.
+# - A number has squared exponential kernels, at eleven places and of four widths. Distances are measured half by range and half by rank, so
+#   that neither a long tail nor a heap of equal values takes all places.
 # - A factor has a kernel that is 1 at one level and small at the others, so that atoms can be for one level.
-# - Lines are in all numeric covariates. How far coefficients are from zero is learnt column by column, from all components, and so is how large the
-#   noise is; a column that does not matter is shrunk to nothing.
+# - Lines are in all numeric covariates. How far coefficients are from zero is learnt column by column, from all components, and so is how
+#   large the noise is; a column that does not matter is shrunk towards zero.
 #
 # The formulae of the sampler are in [Mathematics](../site/pages/mathematics.md).
 #
@@ -66,11 +66,12 @@ def shown(column, digits):
 
 
 # %% [prose]
-# Four simulated tables: *concrete-like*, smooth with interactions, noise that grows and covariates that are zero in many rows; *Boston-like*,
-# thirteen correlated covariates of which three move the mean and one the noise; *yacht-like*, where the last of six covariates matters, exponentially, and noise is
-# tiny; *factor*, four levels with four shapes. *iris* is `petal_length_cm ~ species + sepal_length_cm`; *yacht* and *energy* are of the UCI
-# repository and do not come with the package. {splits} splits each, means ± their standard errors; what is best in a row is
-# in bold type, though not always by more than its error. Responses are in units of their standard deviation among training rows.
+# Four simulated tables: *concrete-like*, smooth with interactions, noise that grows and covariates that are zero in many rows;
+# *Boston-like*, thirteen correlated covariates of which three move the mean and one the noise; *yacht-like*, where the last of six
+# covariates matters, exponentially, and noise is tiny; *factor*, four levels with four shapes. *iris* is
+# `petal_length_cm ~ species + sepal_length_cm`; *yacht* and *energy* are of the UCI repository and do not come with the package. {splits}
+# splits each, means ± their standard errors; what is best in a row is in bold type, though not always by more than its error. Responses are
+# in units of their standard deviation among training rows.
 #
 # Mean log density of a held-out row, higher is better (a quantile forest has none):
 #
@@ -105,16 +106,16 @@ lost = [table for table, (gap, sem) in of_kernel.items() if gap < -2 * sem]
 first = [table for table in tables if rank["nrmmix"][table] == 1]
 
 # %% [prose]
-# Split by split the default has a higher log density than another method by more than two standard errors in {len(clear["better"])} of {len(gaps)}
-# comparisons, and a lower one in {len(clear["worse"])}{f" ({beaten})" if beaten else ""}; with {splits} splits such errors are rough. It has the highest mean on
-# {", ".join(first) or "no table"}. Against the isotropic kernel, by which every atom depends on all covariates, it is better on {", ".join(gained) or "no table"}
-# and worse on {", ".join(lost) or "none"}.
+# Split by split the default has a higher log density than another method by more than two standard errors in {len(clear["better"])} of
+# {len(gaps)} comparisons, and a lower one in {len(clear["worse"])}{f" ({beaten})" if beaten else ""}; with {splits} splits such errors are
+# rough. It has the highest mean on {", ".join(first) or "no table"}. Against the isotropic kernel, by which every atom depends on all
+# covariates, it is better on {", ".join(gained) or "no table"} and worse on {", ".join(lost) or "none"}.
 #
 # ## Which covariates matter
 #
-# A table made much like the Boston-like one of the comparison: thirteen correlated covariates. The mean depends on x1, on x2, whose slope is steeper beyond a
-# half, and on x6; x9 changes the size of the noise alone; the others do not matter, though they are correlated with those. What does a fit
-# find that is told nothing of this?
+# A table made much like the Boston-like one of the comparison: thirteen correlated covariates. The mean depends on x1, on x2, whose slope
+# is steeper beyond a half, and on x6; x9 changes the size of the noise alone; the others do not matter, though they are correlated with
+# those. What does a fit find that is told nothing of this?
 
 # %%
 rng = np.random.default_rng(5)
@@ -136,9 +137,9 @@ matter[columns].join(truth).fillna({"truth": 0.0}).sort_values("effect", ascendi
 fit.plot("importance", draws=100)
 
 # %% [markdown]
-# On the left: the share of rows whose cluster depends on a covariate by its slot. On the right, in units of y: how far the conditional mean moves, as one
-# covariate moves over its values while the others stay as they are, and how far the 5% and the 95% quantile move. The two panels need not
-# agree: what enters by a line alone moves the mean and is used by few slots.
+# On the left: the share of rows whose cluster depends on a covariate by its slot. On the right, in units of y: how far the conditional mean
+# moves, as one covariate moves over its values while the others stay as they are, and how far the 5% and the 95% quantile move. The two
+# panels need not agree: what enters by a line alone moves the mean and is used by few slots.
 
 # %%
 order = matter.sort_values("effect", ascending=False)
@@ -177,16 +178,16 @@ steps.assign(truth=[float(slope(to) - slope(start)) for to, start in from_to.val
 # %% [prose]
 # Conclusion. The mean moves with {", ".join(moves)}: of these the band of the effect is above a half of a unit of y. Of the ten others none
 # moves it by more than {others["effect"].max():.2f}. Among those {noisy} has the largest effect on the 95% quantile,
-# {others["effect_q95"].max():.2f}, against {others["effect_q95"].drop(noisy).max():.2f} for the next: it matters for the spread and not for the mean. With the
-# other covariates at their medians the distance from the 5% to the 95% quantile is {spreads[low][0]:.1f} at x9 = {low} and
-# {spreads[high][0]:.1f} at x9 = {high}, where the truth is {spreads[low][1]:.1f} and {spreads[high][1]:.1f}: the direction is found, and the change
-# is {"too small" if spreads[high][0] - spreads[low][0] < 0.9 * (spreads[high][1] - spreads[low][1]) else "about right"}. The contrasts show that the step from 1 to 2 in x2 is larger than that
-# from -1 to 0, by {steps.loc["2 - 1", "estimate"]:.1f} against {steps.loc["0 - -1", "estimate"]:.1f}. These are associations given the other covariates; nothing
-# here says what an intervention would do.
+# {others["effect_q95"].max():.2f}, against {others["effect_q95"].drop(noisy).max():.2f} for the next: it matters for the spread and not for
+# the mean. With the other covariates at their medians the distance from the 5% to the 95% quantile is {spreads[low][0]:.1f} at x9 = {low}
+# and {spreads[high][0]:.1f} at x9 = {high}, where the truth is {spreads[low][1]:.1f} and {spreads[high][1]:.1f}: the direction is found,
+# and the change is {"too small" if spreads[high][0] - spreads[low][0] < 0.9 * (spreads[high][1] - spreads[low][1]) else "about right"}. The
+# contrasts show that the step from 1 to 2 in x2 is larger than that from -1 to 0, by {steps.loc["2 - 1", "estimate"]:.1f} against
+# {steps.loc["0 - -1", "estimate"]:.1f}. These are associations given the other covariates; nothing here says what an intervention would do.
 #
-# The largest R-hat of the curves of this fit is {fit.curve_diagnostics()["rhat"].max():.2f}, and that of use or inclusion {matter["rhat"].max():.2f}: longer chains are due
-# before such figures go into a paper. Which covariates matter did not depend on it: among effects that are
-# not near zero the bands are of all chains together.
+# The largest R-hat of the curves of this fit is {fit.curve_diagnostics()["rhat"].max():.2f}, and that of use or inclusion
+# {matter["rhat"].max():.2f}: longer chains are due before such figures go into a paper. Which covariates matter did not depend on it: among
+# effects that are not near zero the bands are of all chains together.
 #
 # ## A factor
 #
@@ -224,8 +225,8 @@ true = float(np.sin(7 * point) - 2 * point)
 by_level.contrasts({"level": ["a", "b", "c", "d"], "x": point}, rng=1).round(2)
 
 # %% [prose]
-# One fit has all four shapes, the two modes of c and the growing spread of d among them, and each level has its own bands. At x of {point} the mean of b is that of a
-# {apart["estimate"]:+.2f} ({apart["lower"]:+.2f} to {apart["upper"]:+.2f}); the truth is {true:+.2f}.
+# One fit has all four shapes, the two modes of c and the growing spread of d among them, and each level has its own bands. At x of {point}
+# the mean of b is that of a {apart["estimate"]:+.2f} ({apart["lower"]:+.2f} to {apart["upper"]:+.2f}); the truth is {true:+.2f}.
 
 # %%
 ours = runs[runs["method"].isin(["nrmmix", "isotropic"])].assign(gain=lambda own: own["log density"] - own["of one chain"])
@@ -253,22 +254,24 @@ seconds_of = {
 # %% [prose]
 # ## What is not solved
 #
-# Chains of the larger tables do not agree fully within such a time. R-hat is the largest of twenty curves, means and distribution functions at five
-# rows; *one chain* is the log density by the draws of a single chain, on average over the four.
+# Chains of the larger tables do not agree fully within such a time. R-hat is the largest of twenty curves, means and distribution functions
+# at five rows; *one chain* is the log density by the draws of a single chain, on average over the four.
 #
 # {sampled}
 #
-# R-hat is below {limit} in all splits on {", ".join(agree) or "no table"}, and not on {", ".join(open_) or "none"}. Where it is not, chains are at
-# different sets of atoms, and do not exchange them in the time given. The log density by the draws of all four chains is never less than that of single chains on
-# average, as the logarithm is concave; by how much it is more says how far chains differ in what they predict. It is most on {most},
-# {gain.loc[most, "mean"]:.3f} ± {gain.loc[most, "sem"]:.3f} nats a row, and less than a hundredth on {int((gain["mean"] < 0.01).sum())} of {len(gain)} tables. So chains
-# that disagree in R-hat predict nearly alike, and all four together better than one. Credible bands of such a fit are approximate: coverage
-# in the table above is of new rows, not of curves.
+# R-hat is below {limit} in all splits on {", ".join(agree) or "no table"}, and not on {", ".join(open_) or "none"}. Where it is not, chains
+# are at different sets of atoms, and do not exchange them in the time given. The log density by the draws of all four chains is never less
+# than that of single chains on average, as the logarithm is concave; by how much it is more says how far chains differ in what they
+# predict. It is most on {most}, {gain.loc[most, "mean"]:.3f} ± {gain.loc[most, "sem"]:.3f} nats a row, and less than a hundredth on
+# {int((gain["mean"] < 0.01).sum())} of {len(gain)} tables. So chains that disagree in R-hat predict nearly alike, and all four together
+# better than one. Credible bands of such a fit are approximate: coverage in the table above is of new rows, not of curves.
 #
 # ## How long it takes
 #
-# The fits of the comparison sampled for at most {found["settings"]["seconds"]:.0f} seconds, a third of it for tuning, with four chains, on {found["machine"]["usable"]} cores that
-# were shared with other work, so that fewer sweeps were made than these cores allow; seconds in the table are of the fit, its check and all
-# predictions. The work of a sweep grows with rows times clusters, and with rows times covariates times codes tried at the occupied
-# slots: {sweeps.idxmin()} got {sweeps.min():,.0f} sweeps for each chain, {sweeps.idxmax()} {sweeps.max():,.0f}. `nm.fit(formula, table, time_limit=600)` goes on until chains
-# agree or ten minutes are over, and `fit.extend()` after that. For the other methods seconds are, on the largest table, {", ".join(f"{labels[name]} {seconds_of[name]:.0f}" for name in seconds_of)}.
+# The fits of the comparison sampled for at most {found["settings"]["seconds"]:.0f} seconds, a third of it for tuning, with four chains, on
+# {found["machine"]["usable"]} cores that were shared with other work, so that fewer sweeps were made than these cores allow; seconds in the
+# table are of the fit, its check and all predictions. The work of a sweep grows with rows times clusters, and with rows times covariates
+# times codes tried at the occupied slots: {sweeps.idxmin()} got {sweeps.min():,.0f} sweeps for each chain, {sweeps.idxmax()}
+# {sweeps.max():,.0f}. `nm.fit(formula, table, time_limit=600)` goes on until chains agree or ten minutes are over, and `fit.extend()` after
+# that. For the other methods seconds are, on the largest table,
+# {", ".join(f"{labels[name]} {seconds_of[name]:.0f}" for name in seconds_of)}.
