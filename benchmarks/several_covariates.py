@@ -2,12 +2,12 @@
 
     python -m benchmarks.several_covariates [TABLES] [--methods NAMES] [--seconds S] [--splits N] [--json FILE.json]
 
-Four simulated tables, iris, and, where NRMMIX_DATA_DIR names a folder with uci_yacht.npz and uci_energy.npz, those too.  A simulated table
-is drawn anew for each split, with 300 rows more to be predicted (of yacht-like a fifth of its rows are held out).  Responses are standardised by the training rows, so that log densities
-(nats a row) and RMSE are in units of their standard deviation.  Methods: `nm.fit` by its defaults and with the isotropic kernel, for so
-many seconds of sampling each; a Gaussian linear model; and of those installed NGBoost, quantile forests, a Gaussian process with a length
-scale for each covariate, and a Gaussian additive model (packages ngboost, quantile-forest, scikit-learn, pygam).  Where tables are named
-those of the file that are not among them stay there.
+Four simulated tables, iris, and, where NRMMIX_DATA_DIR names a folder with uci_yacht.npz and uci_energy.npz, those too. A simulated table
+is drawn anew for each split, with 300 rows more to be predicted (of yacht-like a fifth of its rows are held out). Responses are
+standardised by the training rows, so that log densities (nats a row) and RMSE are in units of their standard deviation. Methods: `nm.fit`
+by its defaults and with the isotropic kernel, for so many seconds of sampling each; a Gaussian linear model; and of those installed
+NGBoost, quantile forests, a Gaussian process with a length scale for each covariate, and a Gaussian additive model (packages ngboost,
+quantile-forest, scikit-learn, pygam). Where tables are named those of the file that are not among them stay there.
 """
 
 from __future__ import annotations
