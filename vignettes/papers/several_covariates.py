@@ -71,8 +71,8 @@ def shown(column, digits):
 # *Boston-like*, thirteen correlated covariates of which three move the mean and one the noise; *yacht-like*, where the last of six
 # covariates matters, exponentially, and noise is tiny; *factor*, four levels with four shapes. *iris* is
 # `petal_length_cm ~ species + sepal_length_cm`; *yacht* and *energy* are of the UCI repository and do not come with the package. {splits}
-# splits each, means ± their standard errors; what is best in a row is in bold type, though not always by more than its error. Responses are
-# in units of their standard deviation among training rows.
+# splits each, means ± their standard errors; rows are those of training; what is best in a row is in bold type, though not always by more
+# than its error. Responses are in units of their standard deviation among training rows.
 #
 # Mean log density of a held-out row, higher is better (a quantile forest has none):
 #
@@ -105,12 +105,19 @@ of_kernel = {table: gaps[table, "isotropic"] for table in tables}
 gained = [table for table, (gap, sem) in of_kernel.items() if gap > 2 * sem]
 lost = [table for table, (gap, sem) in of_kernel.items() if gap < -2 * sem]
 first = [table for table in tables if rank["nrmmix"][table] == 1]
+closer = {}
+for table in tables:
+    own = runs[runs["table"] == table].pivot(index="split", columns="method", values="rmse")
+    over = own["nrmmix"].to_numpy()[:, None] - own
+    closer[table] = [labels[name] for name in methods if name != "nrmmix" and over[name].mean() > 2 * over[name].sem()]
+by_mean = "; ".join(f"{table}: {', '.join(names)}" for table, names in closer.items() if names) or "none"
 
 # %% [prose]
 # Split by split the default has a higher log density than another method by more than two standard errors in {len(clear["better"])} of
 # {len(gaps)} comparisons, and a lower one in {len(clear["worse"])}{f" ({beaten})" if beaten else ""}; with {splits} splits such errors are
 # rough. It has the highest mean on {", ".join(first) or "no table"}. Against the isotropic kernel, by which every atom depends on all
-# covariates, it is better on {", ".join(gained) or "no table"} and worse on {", ".join(lost) or "none"}.
+# covariates, it is better on {", ".join(gained) or "no table"} and worse on {", ".join(lost) or "none"}. By RMSE, which asks of the mean
+# alone, these are better by more than two standard errors: {by_mean}.
 #
 # ## Which covariates matter
 #
@@ -155,6 +162,7 @@ order = matter.sort_values("effect", ascending=False)
 moves = list(order.index[order["effect_lower"] > 0.5])
 others = order.drop(index=moves)
 noisy = others["effect_q95"].idxmax()
+idle = others.drop(index="x9")
 typical = {name: float(houses[name].median()) for name in matter.index}
 low, high = -1.5, 1.5
 
@@ -214,10 +222,15 @@ next_ = sum(one["effect_q95"].drop(moves).idxmax() == noisy for one in chains)
 # {steps.loc["2 - 1", "truth"]:.1f} and {steps.loc["0 - -1", "truth"]:.1f}), so that the bend is found. These are associations given the
 # other covariates; nothing here says what an intervention would do.
 #
+# An effect is a standard deviation, and never below zero. Posterior means of the effects of the nine covariates that do not matter at all
+# are up to {idle["effect"].max():.2f} here, with bands up to {idle["effect_upper"].max():.2f}, and the mean does not depend on {noisy}
+# either, whose band is {matter.loc[noisy, "effect_lower"]:.2f} to {matter.loc[noisy, "effect_upper"]:.2f}. So effects are to be read
+# against each other, not against zero.
+#
 # The largest R-hat of the curves of this fit is {fit.curve_diagnostics()["rhat"].max():.2f}, and that of use or inclusion
 # {matter["rhat"].max():.2f}: the chains do not agree, and {missed} of the {len(steps)} bands of contrasts miss the truth. Which covariates
-# matter does not hang on that. Taken alone, {same} of the {len(chains)} chains have the same {len(moves)} covariates first, and of {next_}
-# chains {noisy} has the largest effect on the 95% quantile among the others. Sizes and bands need longer chains.
+# matter does not hang on that. Taken alone, {same} of the {len(chains)} chains have the same {len(moves)} covariates first, and in {next_}
+# of them {noisy} has the largest effect on the 95% quantile among the others. Sizes and bands need longer chains.
 #
 # ## A factor
 #
@@ -289,12 +302,12 @@ seconds_of = {
 # {sampled}
 #
 # R-hat is below {limit} in all splits on {", ".join(agree) or "no table"}, and not on {", ".join(open_) or "none"}. Where it is not, chains
-# are at different sets of atoms, and do not exchange them in the time given. The log density by the draws of all four chains is never less
-# than that of single chains on average, as the logarithm is concave; by how much it is more says how far chains differ in what they
-# predict. It is most on {most}, {gain.loc[most, "mean"]:.3f} ± {gain.loc[most, "sem"]:.3f} nats a row, and less than a hundredth on
-# {int((gain["mean"] < 0.01).sum())} of {len(gain)} tables. So chains that disagree by R-hat differ little in what they predict, and all
-# four together predict better than one. Credible bands of such a fit are approximate: coverage in the table above is of new rows, not of
-# curves.
+# are at different sets of atoms, and do not exchange them in the time given. By Jensen's inequality the log density by the draws of all
+# four chains is no less than that of single chains on average, up to Monte Carlo error, as each is by 1,000 draws at most; by how much it
+# is more says how far chains differ in what they predict. It is most on {most}, {gain.loc[most, "mean"]:.3f} ± {gain.loc[most, "sem"]:.3f}
+# nats a row, and less than a hundredth on {int((gain["mean"] < 0.01).sum())} of {len(gain)} tables. So chains that disagree by R-hat differ
+# little in what they predict, and all four are to be used. Credible bands of such a fit are approximate: coverage in the table above is of
+# new rows, not of curves.
 #
 # ## How long it takes
 #
