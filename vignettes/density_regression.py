@@ -18,11 +18,12 @@ model
 # %% [markdown]
 # Unless told otherwise,
 #
-# - components are lines in the numeric covariates, `nm.Regression("1 + times_ms")`; `nm.Gaussian()` gives components of constant mean;
-# - the kernel is `nm.SquaredExponential(nm.PerAtom((0.02, 0.04, 0.08, 0.16)))`: every atom has a width of its own among these, in units of
-#   the range of the covariate, so that wide atoms serve where the density changes slowly and narrow ones where it changes fast;
-# - atoms can be at 40 places, equally spaced over the covariate; for several covariates at 50 of the rows, far from each other, with widths
-#   of 0.05 to 0.5.
+# - components are lines in the numeric covariates, `nm.Regression("1 + times_ms")`, whose shrinkage, a precision for each column, and noise
+#   scale are learnt from all components; `nm.Gaussian()` gives components of constant mean;
+# - with one number as covariate the kernel is `nm.SquaredExponential(nm.PerAtom((0.02, 0.04, 0.08, 0.16)))`: every atom has a width of its own
+#   among these, in units of the range of the covariate, so that wide atoms serve where the density changes slowly and narrow ones where it
+#   changes fast; atoms can be at 40 places, equally spaced over the covariate;
+# - with several covariates, or a factor, it is `nm.SparseProduct()`: every atom chooses the covariates that it depends on, see below.
 
 # %%
 fit = model.fit(draws=1000, tune=2000, thin=10, chains=2, rng=1)
@@ -99,8 +100,11 @@ fits["shared, sampled"].diagnostics().round(3)
 # | `Box(width)` | 0 within the width, nothing beyond |
 # | `Matching(rho)` | 0 for the same category, log rho for another |
 #
-# One kernel serves all numeric covariates as a product over them, with one width or one each. `nm.Product` gives each covariate a kernel of
-# its own. Categories enter the weights, and not the lines of the components:
+# With several covariates, or a factor, the default is `nm.SparseProduct()`: an atom's kernel is a product over those covariates that it uses,
+# squared exponentials of numbers and matching of categories, and which ones these are is sampled. `kernels=` gives a covariate another kernel.
+# One of the kernels above, such as `nm.SquaredExponential()`, serves all numeric covariates as a product over them, with one width or one
+# each, and `nm.Product` gives each covariate a kernel of its own; there every atom depends on all covariates. Categories enter the weights,
+# and not the lines of the components:
 
 # %%
 import numpy as np
@@ -109,17 +113,22 @@ rng = np.random.default_rng(1)
 doses = pd.DataFrame({"dose": rng.uniform(0, 10, 300).round(1), "drug": rng.choice(["a", "b"], 300)})
 steep = np.where(doses["drug"] == "a", 0.2, 1.0)
 doses["response"] = steep * doses["dose"] + rng.normal(0, 0.3 + 0.1 * doses["dose"])
-by_drug = nm.fit(
-    "response ~ dose + drug", doses, kernel=nm.Product({"dose": nm.SquaredExponential(), "drug": nm.Matching(0.05)}), draws=500, thin=4, chains=2, rng=1
-)
+by_drug = nm.fit("response ~ dose + drug", doses, draws=500, thin=4, chains=2, rng=1)
 by_drug.predict({"dose": [2, 8, 2, 8], "drug": ["a", "a", "b", "b"]}, rng=1)
 
 # %% [markdown]
-# The true means are 0.4, 1.6, 2 and 8. How much more does drug b do than drug a, at a dose of 5? The truth is 4; these chains are too
-# short, as the warning says, and so is the band.
+# The true means are 0.4, 1.6, 2 and 8. How much more does drug b do than drug a, at a dose of 5? The truth is 4:
 
 # %%
 by_drug.contrasts({"drug": ["a", "b"], "dose": 5}, rng=1)
+
+# %% [markdown]
+# What each covariate matters: the share of rows whose cluster depends on it by the kernel, how far it moves the mean and two quantiles, and
+# the larger R-hat of use and inclusion. `plot("importance")` draws it, and [Several covariates](papers/several_covariates.md) goes through an
+# analysis.
+
+# %%
+by_drug.importance().round(2)
 
 # %% [markdown]
 # A family with a formula of its own has components that are lines in one variable, and weights that drift over another:
@@ -161,9 +170,10 @@ dynamic.log_density(held_out, average="log").mean().round(3)
 # ## How well does it predict?
 #
 # Mean log density of held-out rows, in nats, of standardised responses: five splits of the motorcycle data and of two tables of statsmodels,
-# five simulations of each of the others, models by their defaults (`python -m benchmarks.density_regression`). Beside it Gaussian process
-# regression with one noise variance, with a noise variance that changes with the covariates, and a mixture of covariates and response
-# together, conditioned on the covariates.
+# five simulations of each of the others (`benchmarks/density_regression.py`). Of density regression the kernel is `nm.SquaredExponential()` and
+# the prior of the lines that of `shrinkage=None`; figures of the defaults with several covariates are in [Several
+# covariates](papers/several_covariates.md). Beside it Gaussian process regression with one noise variance, with a noise variance that changes
+# with the covariates, and a mixture of covariates and response together, conditioned on the covariates.
 #
 # | data | covariates | density regression | GP | heteroscedastic GP | joint mixture | rows within 90% bands |
 # |---|---|---|---|---|---|---|

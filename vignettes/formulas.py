@@ -30,7 +30,8 @@ nm.Model("accel_g ~ bs(times_ms, df=4)", mcycle).frame.covariate_names
 
 # %% [markdown]
 # Each covariate is scaled to [0, 1] by the training data, because the kernel's width is in those units; `scale=None` of the kernel leaves units
-# alone. Responses are never standardised: the default prior follows their scale, so that units do not matter.
+# alone. With `nm.SparseProduct`, the default of several covariates, the scale is half that of the range and half that of the ranks. Results are in
+# the units of the data, and default priors follow the scale of the responses, so that units do not matter.
 #
 # Without a formula every column is a response, and an array will do:
 

@@ -29,7 +29,7 @@ ROOMS = {  # headings of the reference, by the beginning of a name's module
     "Random measures": ("model.priors.measures", "model.priors.gibbs_type", "model.prior_predictive"),
     "Priors of numbers": ("model.priors.hyperpriors",),
     "Component families": ("model.families",),
-    "Covariate kernels": ("model.priors.covariate_kernels", "model.priors.widths"),
+    "Covariate kernels": ("model.priors.covariate_kernels", "model.priors.sparse_product", "model.priors.widths"),
     "Moves of Markov chains": ("inference.mcmc.",),
     "Searches": ("inference.search.",),
     "Variational inference": ("inference.variational.",),
