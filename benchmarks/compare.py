@@ -75,9 +75,9 @@ motorcycle, waves = curve("accel_g ~ times_ms", nm.datasets.load_mcycle(), 0.05)
 crowded, labels = crowd(100_000, 3, 30)
 found = {
     "gibbs, 100,000 x 2": seconds(many, "gibbs", draws=15, tune=5),
-    "gibbs, 4,000 x 2": seconds(small, "gibbs", draws=30, tune=10),
-    "gibbs, 2,000 x 6": seconds(middle, "gibbs", draws=40, tune=10),
-    "gibbs, 400 x 50": seconds(large, "gibbs", draws=60, tune=10),
+    "gibbs, 4,000 x 2": seconds(small, "gibbs", draws=180, tune=20),
+    "gibbs, 2,000 x 6": seconds(middle, "gibbs", draws=450, tune=50),
+    "gibbs, 400 x 50": seconds(large, "gibbs", draws=900, tune=100),
     "gibbs, motorcycle": seconds(motorcycle, "gibbs", draws=300, tune=100),
     "gibbs, 10,000 values of x": seconds(curve("y ~ x", waves, 0.05), "gibbs", draws=15, tune=5),
     "the same, width sampled": seconds(curve("y ~ x", waves, nm.LogNormal(-3, 1)), "gibbs", draws=15, tune=15),
