@@ -20,7 +20,7 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
 from nrmmix.model.families.exponential import Stacked, Statistics
-from nrmmix.model.frame.formula import ModelFrame, model_frame, numeric_design
+from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from nrmmix.model.families.exponential.streamed import StreamedRows
 
 FEW = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
+MOST_LEVELS = 40  # of the factors of default lines: the work of a row grows with the square of the number of columns
 UNLIKE = 100.0  # ratio of ranges that no one width suits
 
 
@@ -59,7 +60,7 @@ class Specification:
         by_default = family is None
         source = None if isinstance(data, ModelFrame) else source_of(data)
         if by_default:
-            family = Gaussian() if source is not None or isinstance(data, ModelFrame) else _default_family(formula, data)
+            family = Gaussian() if source is not None or isinstance(data, ModelFrame) else _default_family(formula, data, kernel)
 
         def framed() -> ModelFrame:
             def reads(names: Sequence[str]) -> Sequence[str]:
@@ -351,9 +352,9 @@ def _by_name(role: str, given: Any) -> Any:
     return made(**options)
 
 
-def _default_family(formula: str | None, data: Any) -> Family:
-    """Lines in the numeric covariates where there are any, else constant means."""
-    design = numeric_design(formula, data)
+def _default_family(formula: str | None, data: Any, kernel: CovariateKernel | None) -> Family:
+    """Lines in the numeric covariates where there are any, and of the default kernel in factors too, else constant means."""
+    design = default_design(formula, data, MOST_LEVELS if kernel is None or isinstance(kernel, SparseProduct) else 0)
     return Gaussian() if design is None else Regression(design)
 
 

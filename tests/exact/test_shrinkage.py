@@ -22,7 +22,7 @@ from nrmmix.model.pack import arrays_of
 
 DATA = pd.DataFrame({
     "x": [3.0, 3.5, 4.1, 5.2, 6.0], "y": [110.0, 114.0, 122.0, 109.0, 131.0], "z": [-0.3, 0.6, 0.1, 0.4, -0.9],
-    "w": [1.0, 0.2, 0.9, -0.4, 0.5],
+    "w": [1.0, 0.2, 0.9, -0.4, 0.5], "g": ["b", "a", "c", "b", "c"],
 })
 N, NU = len(DATA), 2.0
 PRIORS = {"DP": (nm.DirichletProcess(1.0), 1.0, 0.0), "NGGP": (nm.NGGP(0.8, 0.4), 0.8, 0.4)}
@@ -30,11 +30,16 @@ CHAINS, DRAWS = 16, 4_000
 
 
 class Reference:
-    """Joint of a block of rows with log shrinkage of two columns and log noise scale of d responses, on a grid of all of these."""
+    """Joint of a block of rows with two logs of shrinkage and log noise scales of d responses, on a grid of all of these.
 
-    def __init__(self, responses, step=0.5, lo=-16.0, hi=4.5):
-        standard = (DATA - DATA.mean()) / DATA.std(ddof=1)
-        self.Z = np.column_stack([np.ones(N), standard["x"]])
+    One shrinkage is that of the intercept, the other that of x, or of all columns of the factor g, which are centred but not scaled.
+    """
+
+    def __init__(self, responses, step=0.5, lo=-16.0, hi=4.5, design="1 + x"):
+        numbers = DATA.drop(columns="g")
+        standard = (numbers - numbers.mean()) / numbers.std(ddof=1)
+        levels = np.column_stack([DATA["g"] == level for level in "bc"]).astype(float)
+        self.Z = np.column_stack([np.ones(N), standard["x"] if design == "1 + x" else levels - levels.mean(axis=0)])
         self.Y = standard[responses].to_numpy()
         d = self.d = len(responses)
         self.nu = NU + d - 1
@@ -45,20 +50,17 @@ class Reference:
 
     def of_block(self, rows):
         """Log marginal likelihood of a cluster by the matrix t distribution, up to what depends on nothing but n."""
-        Z, Y, d, nu, n = self.Z[list(rows)], self.Y[list(rows)], self.d, self.nu, len(rows)
-        a, b = (np.exp(v) for v in self.log_shrinkage)
-        (p, r), (_, s) = Z.T @ Z
-        det = (a + p) * (b + s) - r * r
-        inverse = ((b + s) / det, -r / det, (a + p) / det)
-        ZY = Z.T @ Y
+        Z, Y, d, nu, n, q = self.Z[list(rows)], self.Y[list(rows)], self.d, self.nu, len(rows), self.Z.shape[1]
+        one, other = np.broadcast_arrays(*self.log_shrinkage)
+        precision = Z.T @ Z + np.exp(np.stack([one] + [other] * (q - 1), axis=-1))[..., None] * np.eye(q)
+        fitted = np.einsum("ai,...ab,bj->ij...", Z.T @ Y, np.linalg.inv(precision), Z.T @ Y)
 
         def of(i, j):
-            u, v = ZY[:, i], ZY[:, j]
-            fitted = inverse[0] * u[0] * v[0] + inverse[1] * (u[0] * v[1] + u[1] * v[0]) + inverse[2] * u[1] * v[1]
-            return Y[:, i] @ Y[:, j] - fitted + (np.exp(self.log_noise[i]) if i == j else 0.0)
+            return Y[:, i] @ Y[:, j] - fitted[i, j] + (np.exp(self.log_noise[i]) if i == j else 0.0)
 
         S = of(0, 0) if d == 1 else of(0, 0) * of(1, 1) - of(0, 1) ** 2
-        value = multigammaln((nu + n) / 2, d) - multigammaln(nu / 2, d) + 0.5 * d * (sum(self.log_shrinkage) - np.log(det))
+        value = multigammaln((nu + n) / 2, d) - multigammaln(nu / 2, d)
+        value = value + 0.5 * d * (one + (q - 1) * other - np.linalg.slogdet(precision)[1])
         return value + 0.5 * nu * sum(self.log_noise) - 0.5 * (nu + n) * np.log(S)
 
     def means(self, log_joint):
@@ -77,9 +79,9 @@ def blocks_of(labels):
 
 
 @cache
-def posterior(prior):
+def posterior(prior, design):
     """Partitions, and the means of shrinkage and noise scale and of their logs over all of them."""
-    reference, (_, mass, sigma) = Reference(["y"]), PRIORS[prior]
+    reference, (_, mass, sigma) = Reference(["y"], design=design), PRIORS[prior]
     states, logs = list(partitions(N)), []
     whole = 0.0
     for labels in states:
@@ -91,20 +93,22 @@ def posterior(prior):
     return law, *reference.means(np.log(whole))
 
 
-def check(fit, prior):
-    law, means, of_logs = posterior(prior)
+def check(fit, prior, design="1 + x"):
+    law, means, of_logs = posterior(prior, design)
     distance, limit = total_variation(law, fit.draws["labels"])
     assert limit < 0.06, "too few draws to tell"
     assert distance < limit
-    drawn = np.concatenate([fit.draws["shrinkage"], fit.draws["noise_scale"]], axis=-1)
+    shrinkage = fit.draws["shrinkage"]
+    assert not np.ptp(shrinkage[..., 1:], axis=-1).any()  # that of all levels, in every column
+    drawn = np.concatenate([shrinkage[..., :2], fit.draws["noise_scale"]], axis=-1)
     for j in range(3):
         assert abs(z_score(np.log(drawn[..., j]), of_logs[j])) < 4
         assert abs(z_score(drawn[..., j], means[j])) < 4
         assert drawn[..., j].mean(axis=1).std() < 0.2 * means[j], "too few draws to tell"
 
 
-def run(method, prior, rng=1, **options):
-    model = nm.Model("y ~ 1", DATA, prior=PRIORS[prior][0], family=nm.Regression("1 + x", shrinkage="sampled"))
+def run(method, prior, rng=1, design="1 + x", **options):
+    model = nm.Model("y ~ 1", DATA, prior=PRIORS[prior][0], family=nm.Regression(design, shrinkage="sampled"))
     return model.fit(method, **({"draws": DRAWS, "tune": 200, "chains": CHAINS, "rng": rng} | options))
 
 
@@ -119,8 +123,13 @@ def test_partitions_shrinkage_and_noise_scale(method):
     check(run(*METHODS[method], init="one" if "one" in method else "sequential"), METHODS[method][1])
 
 
+@pytest.mark.parametrize("method", ["gibbs", "split_merge"])
+def test_levels_of_a_factor_have_one_shrinkage(method):
+    check(run(method, "DP", design="1 + g"), "DP", "1 + g")
+
+
 WRONG = {
-    "shape of shrinkage": ("standard_gamma(0.5 * (1.0 + K))", "standard_gamma(0.5 * K)"),
+    "shape of shrinkage": ("count += K", "count += K - 1"),
     "shape of the noise scale": ("standard_gamma(0.5 * (1.0 + nu * K))", "standard_gamma(0.5 * (1.0 + K))"),
     "statistics stay": ("return STALE", "return DONE"),
 }
@@ -166,10 +175,11 @@ def _redrawn(data, state, times, rng):
     return out
 
 
+@pytest.mark.parametrize("design", ["1 + x", "1 + g"])
 @pytest.mark.parametrize("responses", [["y"], ["z", "w"]])
 @pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0), (0, 1, 0, 1, 1)])
-def test_conditional_law_given_the_partition(responses, labels):
-    model = nm.Model(f"{' + '.join(responses)} ~ 1", DATA, family=nm.Regression("1 + x"))
+def test_conditional_law_given_the_partition(responses, labels, design):
+    model = nm.Model(f"{' + '.join(responses)} ~ 1", DATA, family=nm.Regression(design))
     drawn = []
     for rng in np.random.default_rng(4).spawn(CHAINS):
         data, state = arrays_of(model, 8)
@@ -180,9 +190,10 @@ def test_conditional_law_given_the_partition(responses, labels):
         fill_log_prior_predictive(data, state)
         np.testing.assert_array_equal(predictive, data.log_prior_predictive)
         np.testing.assert_array_equal(kept[:8, : max(labels) + 1], state.stat[:8, : max(labels) + 1])
-    reference = Reference(responses, 0.5 if len(responses) == 1 else 0.75)
+    reference = Reference(responses, 0.5 if len(responses) == 1 else 0.75, design=design)
     means, of_logs = reference.means(reference.log_prior + sum(map(reference.of_block, blocks_of(labels))))
-    drawn = np.array(drawn)
+    drawn, q = np.array(drawn), reference.Z.shape[1]
+    drawn = np.delete(drawn, range(2, q), axis=2)  # that of all levels, in every column
     for j in range(drawn.shape[2]):
         assert abs(z_score(np.log(drawn[..., j]), of_logs[j])) < 4
         assert abs(z_score(drawn[..., j], means[j])) < 4
@@ -193,7 +204,8 @@ def test_joint_density():
     """log p(X, partition) at given shrinkage and noise scale, with the units of the data."""
     model = nm.Model("z + w ~ 1", DATA, prior=nm.DirichletProcess(1.0), family=nm.Regression("1 + x"))
     shrinkage, noise = np.array([0.3, 2.0]), np.array([0.05, 0.4])
-    standard = (DATA - DATA.mean()) / DATA.std(ddof=1)
+    numbers = DATA.drop(columns="g")
+    standard = (numbers - numbers.mean()) / numbers.std(ddof=1)
     Z, Y = np.column_stack([np.ones(N), standard["x"]]), standard[["z", "w"]].to_numpy()
     from exact.marginals import matrix_regression_log_marginal
 

@@ -164,8 +164,8 @@ seconds[seconds["part"] == "after"].rename(columns=shown).drop(columns="part").m
 
 # %% [markdown]
 # Whole processes, with all code compiled and then with none. `nrmmix warmup` compiles everything beforehand, in several processes, for all
-# users of a machine if whoever installs calls it. First fits with nothing compiled were recorded before kernels compiled by numba's public
-# means alone: since then they take two to three times as long (`python -m benchmarks.cold_start`).
+# users of a machine if whoever installs calls it.
+# A first fit compiles by numba's public means alone, once on a machine.
 
 # %%
 seconds[seconds["part"].isin(["start", "cold"])].rename(columns=shown).assign(part=lambda table: table["part"].replace({"start": "compiled", "cold": "nothing compiled"})).round(2)

@@ -10,7 +10,8 @@ rows, their diagonals as reciprocals; 2q + d of scratch; where shrinkage and sca
 With Q = z' P_n^-1 z and e = y - G_n'z the predictive is a multivariate t with nu + n - d + 1 degrees of freedom:
 c - (d/2) log(1 + Q) - (nu + n + 1)/2 log(1 + e' S_n^-1 e / (1 + Q)), c = marginal[n + 1] - marginal[n] - log|S_n|/2.
 
-Constants: nu, log |dy/dy_user|, G_0 (q x d), shrinkage (q), scale (d), then marginal[0..]: what of log p(y_c) depends on n alone.
+Constants: nu, log |dy/dy_user|, G_0 (q x d), shrinkage (q), scale (d), of each column the first of those that have one shrinkage (q),
+then marginal[0..]: what of log p(y_c) depends on n alone.
 Rows of theta: log |W|, G (q x d), W (d x d) with Lambda = W'W.
 """
 
@@ -23,7 +24,7 @@ from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STALE, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
-from nrmmix.kernels.families.regression import LEAST
+from nrmmix.kernels.families.regression import LEAST, draw_shrinkage
 
 MEAN = 2  # first row of the mean
 NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of G_0
@@ -63,7 +64,7 @@ def _prior(block):
     """Places in the constants of shrinkage, scale and marginal."""
     q, d = _sizes(block)
     shrinkage = block[CONSTANT] + START + q * d
-    return shrinkage, shrinkage + q, shrinkage + q + d
+    return shrinkage, shrinkage + q, shrinkage + 2 * q + d
 
 
 @kernel
@@ -411,15 +412,21 @@ def matrix_regression_redraw_shared(rows, stat, block, K, rng):
             for r in range(d):
                 total += stat[W + r * d + j, k] * stat[W + r * d + j, k]
         rows.constant[scale + j] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), LEAST * LEAST)
+    group = rows.constant[scale + d : scale + d + q]
     for a in range(q):
-        total = 0.0
-        for k in range(K):
-            for r in range(d):
-                x = 0.0
-                for j in range(d):
-                    x += stat[W + r * d + j, k] * (stat[G + a * d + j, k] - rows.constant[block[CONSTANT] + START + a * d + j])
-                total += x * x
-        rows.constant[shrinkage + a] = max(rng.standard_gamma(0.5 * (1.0 + d * K)) / (0.5 * (1.0 + total)), LEAST)
+        if group[a] != a:
+            continue
+        total, count = 0.0, 0
+        for b in range(a, q):
+            if group[b] == a:
+                count += d * K
+                for k in range(K):
+                    for r in range(d):
+                        x = 0.0
+                        for j in range(d):
+                            x += stat[W + r * d + j, k] * (stat[G + b * d + j, k] - rows.constant[block[CONSTANT] + START + b * d + j])
+                        total += x * x
+        draw_shrinkage(rows.constant, shrinkage, group, a, total, count, rng)
     return STALE
 
 

@@ -9,7 +9,8 @@ reciprocals; q of scratch; where shrinkage and scale are drawn room for rows of 
 With Q = z' P_n^-1 z and e = y - z'g_n the predictive is Student's t with nu + n degrees of freedom:
 c - log(1 + Q)/2 - (nu + n + 1)/2 log(1 + e^2 / (S_n (1 + Q))), c = marginal[n + 1] - marginal[n] - log(S_n)/2.
 
-Constants: nu, log |dy/dy_user|, g0 (q), shrinkage (q), scale, then marginal[0..]: what of log p(y_c) depends on n alone.
+Constants: nu, log |dy/dy_user|, g0 (q), shrinkage (q), scale, of each column the first of those that have one shrinkage (q), then
+marginal[0..]: what of log p(y_c) depends on n alone.
 Rows of theta: log w, w, g (q) with s2 = 1/w^2.
 """
 
@@ -47,7 +48,16 @@ def _prior(block):
     """Places in the constants of shrinkage, scale and marginal."""
     q = block[INPUT_LAST] - block[INPUT]
     shrinkage = block[CONSTANT] + START + q
-    return shrinkage, shrinkage + q, shrinkage + q + 1
+    return shrinkage, shrinkage + q, shrinkage + 2 * q + 1
+
+
+@kernel
+def draw_shrinkage(constant, shrinkage, group, a, squares, coefficients, rng):
+    """One shrinkage of all columns whose group begins with a, given the sum of the squares of so many coefficients over s2."""
+    drawn = max(rng.standard_gamma(0.5 * (1.0 + coefficients)) / (0.5 * (1.0 + squares)), LEAST)
+    for b in range(a, group.shape[0]):
+        if group[b] == a:
+            constant[shrinkage + b] = drawn
 
 
 @kernel
@@ -311,12 +321,18 @@ def regression_redraw_shared(rows, stat, block, K, rng):
         total += stat[t + 1, k] * stat[t + 1, k]
     nu = rows.constant[block[CONSTANT] + NU]
     rows.constant[scale] = max(rng.standard_gamma(0.5 * (1.0 + nu * K)) / (1.0 + 0.5 * total), LEAST * LEAST)
+    group = rows.constant[scale + 1 : scale + 1 + q]
     for a in range(q):
-        total = 0.0
-        for k in range(K):
-            e = stat[t + 1, k] * (stat[t + 2 + a, k] - rows.constant[block[CONSTANT] + START + a])
-            total += e * e
-        rows.constant[shrinkage + a] = max(rng.standard_gamma(0.5 * (1.0 + K)) / (0.5 * (1.0 + total)), LEAST)
+        if group[a] != a:
+            continue
+        total, count = 0.0, 0
+        for b in range(a, q):
+            if group[b] == a:
+                count += K
+                for k in range(K):
+                    e = stat[t + 1, k] * (stat[t + 2 + b, k] - rows.constant[block[CONSTANT] + START + b])
+                    total += e * e
+        draw_shrinkage(rows.constant, shrinkage, group, a, total, count, rng)
     return STALE
 
 

@@ -145,6 +145,7 @@ class Family:
 
     names: tuple[str, ...] = field(default=(), init=False, repr=False)  # of the responses; set by `resolve`
     input_names: tuple[str, ...] = field(default=(), init=False, repr=False)  # columns of the design; set before `resolve`
+    input_groups: tuple[int, ...] = field(default=(), init=False, repr=False)  # of each the first column of its term, if it has categories
     is_streamed: bool = field(default=False, init=False, repr=False)  # set by `resolve_from`: rows that `pack` sees are few of many
     role: ClassVar[str] = "family"
     reads: ClassVar[str] = "numbers"

@@ -151,7 +151,8 @@ class Blocks:
             names, levels = (tuple(values[j] for j in columns) for values in (frame.response_names, frame.levels))
             y = _columns(frame.response, np.array(columns))
             _check_missing(family, names, y)
-            family = family.with_values(input_names=tuple(frame.input_names[a] for a in own))
+            names_of_inputs, groups = (tuple(values[a] for a in own) for values in (frame.input_names, frame.input_groups))
+            family = family.with_values(input_names=names_of_inputs, input_groups=groups)
             if frame.is_streamed:
                 resolved = family.resolve_from(frame.summary(np.array(columns), own), names, levels)
             else:

@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from nrmmix.common.messages import listed
 from nrmmix.kernels.families import matrix_regression, regression
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, RegressionSide
 from nrmmix.model.families.exponential.base import whole_if_missing
 
-LEARNT = "of all components: shrinkage ~ Gamma(1/2, rate 1/2) for each column, noise_scale ~ Gamma(1/2, rate 1) for each response"
+LEARNT = (
+    "of all components: shrinkage ~ Gamma(1/2, rate 1/2) for each column{}, noise_scale ~ Gamma(1/2, rate 1) for each response"
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Linear:
     constant: np.ndarray  # (q,)
     factor: np.ndarray  # (q, q)
     start: tuple[np.ndarray, np.ndarray] | None = None  # shrinkage (q,) and noise scale (d,) that chains begin with; None: both are 1
+    groups: np.ndarray | None = None  # (q,) of each column the first of those that have one shrinkage; None: each its own
 
     @property
     def is_learnt(self) -> bool:
@@ -46,10 +50,17 @@ class Linear:
         """What kernels read, and where in it parameters of all clusters are."""
         q, d = len(g), g.shape[1]
         shrinkage, noise = (np.ones(q), np.ones(d)) if self.start is None else self.start
+        groups = np.arange(q) if self.groups is None else self.groups
         ends = np.cumsum([2 + g.size, q, d])
         places = {"shrinkage": np.arange(ends[0], ends[1]), "noise_scale": np.arange(ends[1], ends[2])}
-        constants = np.concatenate([[self.nu, -log_unit], g.ravel(), shrinkage, noise, marginal])
+        constants = np.concatenate([[self.nu, -log_unit], g.ravel(), shrinkage, noise, groups, marginal])
         return constants, places if self.is_learnt else {}
+
+    @property
+    def _learnt(self) -> str:
+        """What is drawn, for people."""
+        together = self.groups is not None and len(np.unique(self.groups)) < len(self.groups)
+        return LEARNT.format(", one for all levels of a factor" if together else "")
 
     @property
     def _further(self) -> tuple[str, ...]:
@@ -191,9 +202,9 @@ class OneResponse(Linear):
     def describe(self, precision: str) -> list[str]:
         if self.is_learnt:
             return [
-                f"Regression on {', '.join(self.input_names)}, standardised: 1/s2 ~ Gamma(nu/2, rate noise_scale/2), "
+                f"Regression on {listed(self.input_names)}, standardised: 1/s2 ~ Gamma(nu/2, rate noise_scale/2), "
                 "beta | s2 ~ N(0, s2 diag(shrinkage)^-1)",
-                f"nu = {self.nu:g}; {LEARNT}",
+                f"nu = {self.nu:g}; {self._learnt}",
                 f"standardised response: ({self.names[0]} - {self.level:.5g}) / {self._unit:.5g}",
             ]
         return [
@@ -308,9 +319,9 @@ class SeveralResponses(Linear):
         if self.is_learnt:
             units = zip(self.names, self.level, np.sqrt(np.diag(self.scale)), strict=True)
             return [
-                f"Regression of {len(self.names)} responses on {', '.join(self.input_names)}, standardised: "
+                f"Regression of {len(self.names)} responses on {listed(self.input_names)}, standardised: "
                 "Lambda ~ Wishart(nu, diag(noise_scale)^-1), B | Lambda ~ MN(0, diag(shrinkage)^-1, Lambda^-1)",
-                f"nu = {self.nu:g}; {LEARNT}",
+                f"nu = {self.nu:g}; {self._learnt}",
                 f"standardised responses: {', '.join(f'({name} - {level:.5g}) / {unit:.5g}' for name, level, unit in units)}",
             ]
         diagonal = np.diag(self.scale)

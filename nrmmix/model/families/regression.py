@@ -142,7 +142,7 @@ class Regression(Family):
         columns = self.input_names or tuple(f"x{a + 1}" for a in range(q))
         nu = self._degrees(d)
         if self.shrinkage == "sampled":
-            form = _standardised(y, names, inputs, columns, nu)
+            form = _standardised(y, names, inputs, columns, nu, np.array(self.input_groups or range(q), dtype=np.int64))
             return self.with_values(names=names, input_names=columns, nu=nu, form=form)
         scale = self._scale(y, names, nu)
         r, precision = self.r, None
@@ -255,18 +255,23 @@ def _of_means(y: np.ndarray, constant: np.ndarray) -> np.ndarray:
 
 def _form(
     names: tuple[str, ...], columns: tuple[str, ...], inputs: np.ndarray, b: np.ndarray, nu: float, scale: Any, constant: np.ndarray,
-    factor: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None = None,
+    factor: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None = None, groups: np.ndarray | None = None,
 ) -> Linear:
     """Where the design has constants, responses are kept as differences from one: their digits are not spent on it."""
     spanned = np.allclose(inputs @ constant, 1.0, rtol=0, atol=1e-8)
     level = (inputs @ b).mean(axis=0) if spanned else np.zeros(b.shape[1:])
     one = len(names) == 1
     kind = OneResponse if one else SeveralResponses
-    return kind(names, columns, b, nu, scale, float(level) if one else level, constant, factor, start)
+    return kind(names, columns, b, nu, scale, float(level) if one else level, constant, factor, start, groups)
 
 
-def _standardised(y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, columns: tuple[str, ...], nu: float) -> Linear:
-    """The form with shrinkage: responses in standard deviations from their means, and so the columns beside an intercept, the first."""
+def _standardised(
+    y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, columns: tuple[str, ...], nu: float, groups: np.ndarray
+) -> Linear:
+    """The form with shrinkage: responses in standard deviations from their means, and so the columns beside an intercept, the first.
+
+    Columns of the levels of a factor, which have one shrinkage, are only centred: rare levels are not to differ more than others.
+    """
     variances = np.array([_variance(column, name) for column, name in zip(y.T, names, strict=True)])
     q, mean = inputs.shape[1], inputs.mean(axis=0)
     with np.errstate(over="ignore"):
@@ -277,13 +282,14 @@ def _standardised(y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, col
         unit[0] = mean[0]
     else:
         unit = np.hypot(mean, spread)
+    unit = np.where(np.bincount(groups, minlength=q)[groups] > 1, 1.0, unit)
     factor = np.diag(np.where(unit == 0.0, 1.0, unit))
     if intercept:
         factor[0, 1:] = mean[1:]
     constant = np.eye(q)[0] / mean[0] if intercept else _constant(inputs)
     start = np.full(q, R), np.full(len(names), SPREAD * nu)  # as far as a component's line is from constant without shrinkage
     scale = float(variances[0]) if len(names) == 1 else np.diag(variances)
-    return _form(names, columns, inputs, _of_means(y, constant), nu, scale, constant, factor, start)
+    return _form(names, columns, inputs, _of_means(y, constant), nu, scale, constant, factor, start, groups)
 
 
 def _check_whole_rows(y: np.ndarray, names: tuple[str, ...], design: str) -> None:

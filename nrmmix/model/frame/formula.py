@@ -25,7 +25,7 @@ from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
-__all__ = ["ModelFrame", "model_frame", "numeric_design"]
+__all__ = ["ModelFrame", "model_frame", "default_design"]
 
 MISSING = ("drop", "raise", "marginalize")
 
@@ -88,6 +88,17 @@ class _Part:
         terms = np.repeat(np.array(self.design.terms, dtype=object), [part.stop - part.start for part in self.design.term_slices.values()])
         found = ([name for factor in terms[j].factors for name in self.checks[factor.code].columns] for j in self.kept)
         return [tuple(dict.fromkeys(names)) for names in found]
+
+    @property
+    def groups_of_names(self) -> tuple[int, ...]:
+        """Of each of its names the first that codes the same term of categories, once it is fitted; of all others their own places."""
+        groups = list(range(len(self.names)))
+        for term, place in self.design.term_slices.items() if self.design is not None else ():
+            if any(self.design.factor_infos[factor].type == "categorical" for factor in term.factors):
+                own = [a for a, j in enumerate(self.kept) if place.start <= j < place.stop]
+                for a in own:
+                    groups[a] = own[0]
+        return tuple(groups)
 
     def named(self, role: str) -> set[str]:
         """The columns that any factor uses as `role` says: see :class:`Syntax`."""
@@ -256,6 +267,11 @@ class ModelFrame:
     @property
     def input_names(self) -> tuple[str, ...]:
         return tuple(name for part in self._inputs for name in part.names)
+
+    @property
+    def input_groups(self) -> tuple[int, ...]:
+        """Of each input the first column in its design that codes the same term of categories; of all others their own."""
+        return tuple(first for part in self._inputs for first in part.groups_of_names)
 
     @property
     def is_category(self) -> np.ndarray:
@@ -457,21 +473,32 @@ def _is_text(frame: pd.DataFrame, columns: Iterable[str]) -> bool:
     return any(not isinstance(arrays.column(frame[name], name), np.ndarray) for name in columns)
 
 
-def numeric_design(formula: str | None, data: Any) -> str | None:
+def default_design(formula: str | None, data: Any, most_levels: int = 0) -> str | None:
     """The design of an intercept and the numeric covariates of a formula; None where there are none, or the formula cannot be read.
+
+    Factors that stand as they are, of one response, are in it too, one after the other as long as they have together no more than so many
+    levels beside their first ones.
 
     Examples
     --------
-    >>> numeric_design("y ~ log(x) + group", {"y": [1.0, 2.0], "x": [1.0, 3.0], "group": ["a", "b"]})
-    '1 + log(x)'
+    >>> data = {"y": [1.0, 2.0], "x": [1.0, 3.0], "group": ["a", "b"]}
+    >>> default_design("y ~ log(x) + group", data), default_design("y ~ log(x) + group", data, most_levels=10)
+    ('1 + log(x)', '1 + log(x) + group')
     """
     if not isinstance(formula, str) or is_sparse(data):
         return None
     try:
         frame = tables.as_frame(data)
-        _, terms = parse(formula, list(frame.columns))
+        responses, terms = parse(formula, list(frame.columns))
         parts = [_Part.of("covariate", [term], list(frame.columns)) for term in terms if term.factors]
-        names = [part.terms[0].name() for part in parts if not (part.named("coded") or _is_text(frame, part.columns))]
+        names, room = [], most_levels if len(responses) == 1 else 0
+        for part in parts:
+            if not (part.named("coded") or _is_text(frame, part.columns)):
+                names.append(part.terms[0].name())
+            elif part.is_plain and len(part.columns) == 1 and _is_text(frame, part.columns):
+                levels = len(arrays.column(frame[part.columns[0]], part.columns[0]).categories) - 1
+                if levels <= room:
+                    names, room = [*names, part.terms[0].name()], room - levels
     except (ValueError, TypeError):  # said by `model_frame`
         return None
     return " + ".join(["1", *names]) if names else None
