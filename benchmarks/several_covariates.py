@@ -2,7 +2,7 @@
 
     python -m benchmarks.several_covariates [TABLES] [--methods NAMES] [--seconds S] [--splits N] [--json FILE.json]
 
-Four simulated tables, iris, and, where NRMMIX_DATA_DIR names a folder with uci_yacht.npz and uci_energy.npz, those too. A simulated table
+Five simulated tables, iris, and, where NRMMIX_DATA_DIR names a folder with uci_yacht.npz and uci_energy.npz, those too. A simulated table
 is drawn anew for each split, with 300 rows more to be predicted (of yacht-like a fifth of its rows are held out). Responses are
 standardised by the training rows, so that log densities (nats a row) and RMSE are in units of their standard deviation. Methods: `nm.fit`
 by its defaults and with the isotropic kernel, for so many seconds of sampling each; a Gaussian linear model; and of those installed
@@ -101,6 +101,14 @@ def factor(rng: np.random.Generator, n: int = 400) -> pd.DataFrame:
     return pd.DataFrame({"y": np.select([level == one for one in shapes], list(shapes.values())), "level": level, "x": x})
 
 
+def levels(rng: np.random.Generator, n: int = 400) -> pd.DataFrame:
+    """A wave in x, and twenty levels that shift it, each by its own number; noise is the same everywhere."""
+    x, level = rng.uniform(0, 1, n), rng.integers(0, 20, n)
+    shift = rng.normal(size=20)
+    y = shift[level] + np.sin(6 * x) + 0.4 * rng.normal(size=n)
+    return pd.DataFrame({"y": y, "level": [f"l{one:02d}" for one in level], "x": x})
+
+
 def simulated(make: Callable[..., pd.DataFrame]) -> Iterator[Split]:
     """Tables drawn anew; of hulls, whose rows belong together, a fifth is held out, of others as many rows more."""
     for s in range(SPLITS):
@@ -108,7 +116,7 @@ def simulated(make: Callable[..., pd.DataFrame]) -> Iterator[Split]:
         if make is yacht_like:
             yield part(make(rng), rng.permutation(308)[:62])
         else:
-            n = {concrete_like: 1030, boston_like: 506, factor: 400}[make]
+            n = {concrete_like: 1030, boston_like: 506, factor: 400, levels: 400}[make]
             yield part(make(rng, n + HELD_OUT), np.arange(n, n + HELD_OUT))
 
 
@@ -138,7 +146,8 @@ def part(table: pd.DataFrame, held_out: np.ndarray) -> Split:
 def tables() -> dict[str, Callable[[], Iterator[Split]]]:
     out: dict[str, Callable[[], Iterator[Split]]] = {
         "concrete-like": lambda: simulated(concrete_like), "Boston-like": lambda: simulated(boston_like),
-        "yacht-like": lambda: simulated(yacht_like), "factor": lambda: simulated(factor), "iris": iris,
+        "yacht-like": lambda: simulated(yacht_like), "factor": lambda: simulated(factor), "levels": lambda: simulated(levels),
+        "iris": iris,
     }
     if folder := os.environ.get("NRMMIX_DATA_DIR"):
         for name in ("yacht", "energy"):

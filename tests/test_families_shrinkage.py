@@ -150,3 +150,49 @@ def test_prior_predictive_data():
     model = nm.Model("y ~ 1", lines(), family=nm.Regression("1 + x"))
     drawn = model.prior_predictive(draws=5, rng=1)
     assert drawn.shape == (400, 1) and np.isfinite(drawn).all().all()
+
+
+# ---- levels of factors
+
+
+def leveled(n=150, n_levels=6, seed=3):
+    rng = np.random.default_rng(seed)
+    g = rng.integers(0, n_levels, n)
+    x = rng.uniform(size=n)
+    y = 2.0 * g + np.sin(4 * x) + 0.2 * rng.normal(size=n)
+    return pd.DataFrame({"x": x, "g": [f"l{one:03d}" for one in g], "h": np.where(rng.random(n) < 0.5, "u", "v"), "y": y, "y2": -y})
+
+
+def test_factors_are_in_the_default_lines_of_sparse_products():
+    data = leveled()
+    assert nm.Model("y ~ x + g + h", data).family.design == "1 + x + g + h"
+    assert nm.Model("y ~ g", data).family.design == nm.Model("y ~ g", data, kernel=nm.SparseProduct(slots=20)).family.design == "1 + g"
+    assert nm.Model("y ~ C(g) + x", data).family.design == "1 + x"  # coded by the formula: columns of numbers, each with a kernel
+    assert nm.Model("y + y2 ~ x + g", data).family.design == "1 + x"  # rows may miss one response
+    assert nm.Model("y ~ x + g", data, kernel=nm.Product({"x": nm.Box(0.5), "g": nm.Matching(0.1)})).family.design == "1 + x"
+    many = leveled(400, 60)
+    assert nm.Model("y ~ x + g + h", many).family.design == "1 + x + h"
+
+
+def test_levels_have_one_shrinkage_and_are_not_scaled():
+    data = leveled()
+    data = data[(data["g"] != "l003") | (data.groupby("g").cumcount() < 2)]  # a level of two rows
+    model = nm.Model("y ~ x + g + h", data)
+    frame = model.frame
+    assert frame.input_names[:7] == ("Intercept", *(f"g[T.l{one:03d}]" for one in range(1, 6)), "h[T.v]")
+    assert frame.input_groups == (0, 1, 1, 1, 1, 1, 6, 7)
+    assert "one for all levels of a factor" in str(model) and "one for all levels" not in str(nm.Model("y ~ x + h", data))
+    np.testing.assert_array_equal(np.diag(model.family.factor)[1:6], 1.0)
+    assert np.diag(model.family.factor)[6] == pytest.approx(frame.inputs[:, 6].std(ddof=1))
+    fit = model.fit(draws=40, tune=200, chains=2, rng=1)
+    drawn = fit.draws["shrinkage"]
+    assert drawn.shape[-1] == 8 and not np.ptp(drawn[..., 1:6], axis=-1).any() and np.ptp(drawn[..., 1]) > 0
+    new = pd.DataFrame({"x": 0.5, "g": sorted(set(data["g"])), "h": "u"})
+    assert np.abs(np.diff(fit.predict(new, rng=1)["estimate"]) - 2.0).max() < 1.0
+
+
+def test_interactions_of_factors_have_a_shrinkage_of_their_own():
+    model = nm.Model("y ~ x + g", leveled(), family=nm.Regression("1 + x + g + x:g"))
+    groups = np.array(model.frame.input_groups)
+    assert len(np.unique(groups)) == 4 and (np.bincount(groups)[np.unique(groups)] == [1, 5, 1, 5]).all()
+    assert model.fit(draws=5, tune=5, chains=1, rng=1).draws["shrinkage"].shape == (1, 5, 12)

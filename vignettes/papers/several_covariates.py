@@ -21,8 +21,9 @@
 # - A number has squared exponential kernels, at eleven places and of four widths. Distances are measured half by range and half by rank, so
 #   that neither a long tail nor a heap of equal values takes all places.
 # - A factor has a kernel that is 1 at one level and small at the others, so that atoms can be for one level.
-# - Lines are in all numeric covariates. How far coefficients are from zero is learnt column by column, from all components, and so is how
-#   large the noise is; a column that does not matter is shrunk towards zero.
+# - Lines are in all covariates. How far coefficients are from zero is learnt column by column, from all components, and so is how large
+#   the noise is; a column that does not matter is shrunk towards zero. The levels of a factor, up to 40 in all, shift the lines, by effects
+#   whose spread is learnt for all levels of the factor together, as random effects are.
 #
 # The formulae of the sampler are in [Mathematics](../site/pages/mathematics.md).
 #
@@ -67,9 +68,9 @@ def shown(column, digits):
 
 
 # %% [prose]
-# Four simulated tables: *concrete-like*, smooth with interactions, noise that grows and covariates that are zero in many rows;
+# Five simulated tables: *concrete-like*, smooth with interactions, noise that grows and covariates that are zero in many rows;
 # *Boston-like*, thirteen correlated covariates of which three move the mean and one the noise; *yacht-like*, where the last of six
-# covariates matters, exponentially, and noise is tiny; *factor*, four levels with four shapes. *iris* is
+# covariates matters, exponentially, and noise is tiny; *factor*, four levels with four shapes; *levels*, twenty that shift one curve. *iris* is
 # `petal_length_cm ~ species + sepal_length_cm`; *yacht* and *energy* are of the UCI repository and do not come with the package. {splits}
 # splits each, means ± their standard errors; rows are those of training; what is best in a row is in bold type, though not always by more
 # than its error. Responses are in units of their standard deviation among training rows.

@@ -38,6 +38,8 @@ class Regression(Family):
     By default how far coefficients are from 0, column by column, and how large residuals are is learnt from all components: the responses
     and the columns but the intercept are centred and divided by their standard deviations, b = 0, precision = diag(shrinkage) and
     scale = diag(noise_scale), with shrinkage_j ~ Gamma(1/2, rate 1/2) and noise_scale_k ~ Gamma(1/2, rate 1), of all components.
+    Columns that code the levels of one factor, or its interaction with another, have one shrinkage together and are only centred, so that
+    effects of levels are random effects, whose spread is learnt.
 
     The conjugate prior is normal-inverse-gamma, of several responses matrix-normal-Wishart.
 
