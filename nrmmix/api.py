@@ -45,9 +45,10 @@ class Model(Specification):
         of a .csv or a .npy file, a `numpy.memmap`, a list of tables, a function that begins anew with tables whenever it is called, or an
         object with `n_batches` and `load(b)`.  Fits of sources are variational.
     family : Family or dict, optional
-        Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these, its shrinkage learnt.  A dict
-        has families by the names of their responses, as in `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a
-        component they are independent.
+        Component family; default `Gaussian()`, or with numeric covariates `Regression("1 + ...")` on these, its shrinkage learnt, and where
+        the kernel is `SparseProduct` and there is one response on factors too, of up to 40 levels in all.  A dict has families by the
+        names of their responses, as in `{"age + weight": nm.Gaussian(), "smoker": nm.Bernoulli()}`: within a component they are
+        independent.
     prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
         Random measure; default `DirichletProcess()`.
     kernel : SquaredExponential, Laplace, Epanechnikov, Triangular, Box, Matching, Product or SparseProduct, optional

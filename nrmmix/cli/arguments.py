@@ -146,7 +146,7 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--family", nargs="+", metavar="NAME",
         help=f"of all responses, one of {', '.join(shell_names('family'))}; or several, each with its responses: "
-        "gaussian=age+weight poisson=visits (default: gaussian, and lines in the numeric covariates where there are any)",
+        "gaussian=age+weight poisson=visits (default: gaussian, and lines in the covariates where there are any)",
     )
     model.add_argument("--prior", choices=tuple(shell_names("prior")), default="dp", help="random measure (default: dp)")
     model.add_argument("--mass", type=float, metavar="X", help="fix the mass (default: sampled; of finite 1)")
