@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +22,8 @@ from exact.enumeration import (
 from support.cover import each_once
 
 import nrmmix as nm
+from nrmmix.inference.mcmc import chain, cycle
+from nrmmix.kernels.measure import masses, relocation
 
 CHAINS, DRAWS = 16, 4_000
 FAMILY = {"m": np.array([0.0]), "r": 0.4, "nu": 3.0, "scale": np.array([[0.6]])}
@@ -165,3 +170,33 @@ def test_log_joint_against_the_integrand():
     v = [joint.v[g][at] for g in range(2)]
     expected = grid[at] + sum(log_marginal([i for i in range(5) if labels[i] == c]) for c in range(3))
     assert fitted.log_joint(labels, v=v, locations=locations) == pytest.approx(expected, abs=1e-10)
+
+
+def moved(monkeypatch, before, after):
+    """Chains whose atoms move by that module with a line changed."""
+    text = Path(relocation.__file__).read_text(encoding="utf-8")
+    assert text.count(before) == 1
+    monkeypatch.setitem(sys.modules, "changed_relocation", types.ModuleType("changed_relocation"))
+    exec(compile(text.replace(before, after), "<changed>", "exec"), vars(sys.modules["changed_relocation"]))
+    made = types.ModuleType("changed_masses")
+    text = Path(masses.__file__).read_text(encoding="utf-8")
+    exec(compile(text.replace(relocation.__name__, "changed_relocation"), "<changed>", "exec"), vars(made))
+    right, wrong, original = masses.update_locations_and_v.address, made.update_locations_and_v.address, cycle.update_addresses
+    for module in (cycle, chain):
+        monkeypatch.setattr(module, "update_addresses", lambda model: np.where(original(model) == right, wrong, original(model)))
+
+
+@pytest.mark.parametrize("change", [
+    ("log_K_sum[now] / n - STEP * draw_integer(WINDOW, rng)", "log_K_sum[now] / n"),  # a window that begins with the present size
+    ("math.log(data.R0[p]) + log_K_sum[p] + (n", "math.log(data.R0[p]) + (n"),
+    ("- tau * mass", "- 3.0 * tau * mass"),
+])
+def test_wrong_moves_of_atoms_are_found(monkeypatch, change):
+    data, K, group, kernel = setting("se, 2 groups, 3 locations")
+    built = model(data, kernel, nm.DirichletProcess(1.3))
+    exact = location_posterior(KernelJoint(K, group, 1.3, 0.0, 161), log_marginal)
+    moved(monkeypatch, *change)
+    fit = built.fit("gibbs", draws=DRAWS, tune=500, chains=CHAINS, rng=11)
+    distance, limit = total_variation(exact, states(fit))
+    assert limit < 0.06, "too few draws to tell"
+    assert distance > limit

@@ -15,21 +15,24 @@ from nrmmix.kernels.core.special import draw_share, log_pos
 from nrmmix.kernels.core.state import COMPONENTS, DONE, FINITE, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.atoms import given_mass, shares_of_locations
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
+from nrmmix.kernels.measure.relocation import relocate
 
 # State.plane: masses by location
 OCCUPIED, UNSEEN, TOTAL = 0, 1, 2
+RELOCATED = 2  # clusters whose atoms move without v, in each update
 FEW = 2.0  # c b^sigma up to which a stable variable is drawn until one is accepted
 
 
 @kernel
 def draw_masses(data, state, occupied, unseen, shares, rng):
-    """Masses (P,) of the clusters' atoms and of all others by location; `shares` (P,) is scratch."""
+    """Masses (P,) of the clusters' atoms and of all others by location, and state.score[:K] of each cluster's; `shares` (P,) is scratch."""
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
     for p in range(occupied.shape[0]):
         occupied[p], unseen[p] = 0.0, 0.0
     for k in range(state.num[N_CLUSTERS]):
         p = state.location[k]
-        occupied[p] += rng.standard_gamma(state.size[k] - sigma) / max(tau + state.A[p], TINY)
+        state.score[k] = rng.standard_gamma(state.size[k] - sigma) / max(tau + state.A[p], TINY)
+        occupied[p] += state.score[k]
     if data.setup[MEASURE] == FINITE:
         total = shares_of_locations(data, state, shares)
         for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
@@ -77,9 +80,14 @@ def draw_rates(data, state, rng):
 
 @entry(STEP_T)
 def update_locations_and_v(data, state, rng):
-    """V_g ~ Gamma(n_g, sum_p K(x_g, p) M_p) given masses M_p, which are drawn for it and integrated out again; locations before it."""
+    """V_g ~ Gamma(n_g, sum_p K(x_g, p) M_p) given masses M_p, which are drawn for it and integrated out again; locations before it.
+
+    Between masses and V atoms of some clusters change location and mass together.
+    """
     draw_locations_anew(state, rng)
     draw_rates(data, state, rng)
+    for _ in range(RELOCATED):
+        relocate(data, state, state.plane[TOTAL], rng)
     draw_v_given_rates(data, state, state.carried[0], rng)
     return DONE
 
