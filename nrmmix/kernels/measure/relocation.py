@@ -4,7 +4,7 @@ Given the partition, and locations mu and sizes pi of all atoms, v integrated ou
 
     p(mu_k, pi_k | all else) = R0(mu_k) pi_k^(n_k - sigma - 1) exp(-tau pi_k) prod_(i in k) K(x_i, mu_k) / prod_g B_g^n_g,
 
-B_g = sum_m pi_m K(x_g, mu_m).  Where a cluster is the only one near, neither its width nor its size matters there, for they cancel; but the v_g
+B_g = sum_m pi_m K(x_g, mu_m).  Where a cluster is the only one near, neither its width nor its size matters, for they cancel; but the v_g
 of those rows then lie wherever both put them, over many orders of magnitude, and given v no other width has a chance.  So location and
 size move together and without v: a Gibbs step among some locations and, at each, a window of values of z = log pi_k + (the mean over the
 members of log K), which labels and location shift by a constant.

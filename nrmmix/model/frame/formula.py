@@ -25,7 +25,7 @@ from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
-__all__ = ["ModelFrame", "model_frame", "default_design"]
+__all__ = ["ModelFrame", "default_design", "model_frame"]
 
 MISSING = ("drop", "raise", "marginalize")
 
