@@ -20,15 +20,14 @@ from nrmmix.kernels.core.slots import fill_slot, fill_slots
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
-from nrmmix.kernels.measure.masses import OCCUPIED, UNSEEN, draw_locations_anew, draw_rates
+from nrmmix.kernels.measure.masses import draw_locations_anew, draw_rates
 from nrmmix.kernels.measure.nrm import mass_term, recompute_A, total_growth
+from nrmmix.kernels.measure.rates import OCCUPIED, OTHERS, RATE, UNSEEN, fill_others
 
 SUBSET = 8  # codes of a covariate that are tried at once
 SWAPS = 2  # of one covariate for another, of each slot in each update
 LEAST = 1e-12  # of a chance, and of its complement
-LOST = 1e-6  # what is left of a sum, below which it is summed anew
-# State.carried: rates of all slots, of all but one; log K of that one without the covariates in question, and its exponential
-RATE, OTHERS, BASE, REST = 0, 1, 2, 3
+BASE, REST = 2, 3  # State.carried, behind the rates: log K of a slot without the covariates in question, and its exponential
 # State.tried: of two subsets of codes the codes, their log weights and the masses of clusters with them
 CODE, WEIGHT, SHIFTED, SECOND = 0, 1, 2, 3
 
@@ -138,21 +137,6 @@ def put_code(data, state, l, j, c):
     state.codes[l, j] = c
     for g in range(base.shape[0]):
         state.log_K[0, g, l] = base[g] + row[g]
-
-
-@kernel
-def fill_others(state, l, mass):
-    """Rates of all slots but l, whose mass that is."""
-    rate, others = state.carried[RATE], state.carried[OTHERS]
-    for g in range(rate.shape[0]):
-        own = mass * state.K[g, l]
-        left = rate[g] - own
-        if left < LOST * rate[g]:
-            left = 0.0
-            for p in range(state.K.shape[1]):
-                if p != l:
-                    left += state.K[g, p] * (state.plane[OCCUPIED, p] + state.plane[UNSEEN, p])
-        others[g] = left
 
 
 @kernel

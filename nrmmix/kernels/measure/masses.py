@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import STEP_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import draw_locations
 from nrmmix.kernels.core.special import draw_share, log_pos
 from nrmmix.kernels.core.state import COMPONENTS, DONE, FINITE, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.atoms import given_mass, shares_of_locations
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
+from nrmmix.kernels.measure.rates import OCCUPIED, RATE, TOTAL, UNSEEN, fill_rates
 from nrmmix.kernels.measure.relocation import relocate
 
-# State.plane: masses by location
-OCCUPIED, UNSEEN, TOTAL = 0, 1, 2
 RELOCATED = 2  # clusters whose atoms move without v, in each update
 FEW = 2.0  # c b^sigma up to which a stable variable is drawn until one is accepted
 
@@ -50,16 +49,6 @@ def draw_masses(data, state, occupied, unseen, shares, rng):
             unseen[p] = draw_tempered_stable(mass * data.R0[p] / sigma * b**sigma, sigma, rng) / b
 
 
-@fast
-def fill_rates(rate, K, mass):
-    """rate[g] = sum_p K(x_g, p) mass_p"""
-    for g in range(rate.shape[0]):
-        row, total = K[g], 0.0
-        for p in range(mass.shape[0]):
-            total += row[p] * mass[p]
-        rate[g] = total
-
-
 @kernel
 def draw_locations_anew(state, rng):
     """Locations of the clusters, v having changed since caches were refreshed."""
@@ -70,12 +59,12 @@ def draw_locations_anew(state, rng):
 
 @kernel
 def draw_rates(data, state, rng):
-    """Masses into State.plane, and the rates of the V_g into carried[0]."""
+    """Masses into State.plane, and the rates of the V_g into carried[RATE]."""
     occupied, unseen, total = state.plane[OCCUPIED], state.plane[UNSEEN], state.plane[TOTAL]
     draw_masses(data, state, occupied, unseen, total, rng)
     for p in range(total.shape[0]):
         total[p] = occupied[p] + unseen[p]
-    fill_rates(state.carried[0], state.K, total)
+    fill_rates(state.carried[RATE], state.K, total)
 
 
 @entry(STEP_T)
@@ -87,8 +76,8 @@ def update_locations_and_v(data, state, rng):
     draw_locations_anew(state, rng)
     draw_rates(data, state, rng)
     for _ in range(RELOCATED):
-        relocate(data, state, state.plane[TOTAL], rng)
-    draw_v_given_rates(data, state, state.carried[0], rng)
+        relocate(data, state, rng)
+    draw_v_given_rates(data, state, state.carried[RATE], rng)
     return DONE
 
 

@@ -17,14 +17,14 @@ import math
 from nrmmix.kernels.core.jit import fast, kernel
 from nrmmix.kernels.core.special import draw_integer, local_numbers, log_pos
 from nrmmix.kernels.core.state import N_CLUSTERS, OUT_OF_REACH, SIGMA, TAU, TINY
+from nrmmix.kernels.measure.rates import OCCUPIED, OTHERS, RATE, fill_others
 
 PLACES = 8  # locations that are tried at once, the present one among them
 WINDOW = 16  # values of z that are tried at each
 STEP = 1.0
 TRIED = PLACES * WINDOW
 LARGEST = 600.0  # log of a mass, either way, whose exponential is a number
-LOST = 1e-6  # what is left of a rate, below which it is summed anew
-RATE, OTHERS, COLUMN = 0, 1, 2  # State.carried
+COLUMN = 2  # State.carried, behind the rates
 
 
 @fast
@@ -37,19 +37,6 @@ def log_rates(others, column, mass, size):
 
 
 @kernel
-def fill_others(state, k, total):
-    """Rates of all atoms but that of cluster k; `total` has the masses of all atoms by location."""
-    rate, others, l, mass = state.carried[RATE], state.carried[OTHERS], state.location[k], state.score[k]
-    for g in range(rate.shape[0]):
-        left = rate[g] - mass * state.K[g, l]
-        if left < LOST * rate[g]:
-            left = 0.0
-            for p in range(total.shape[0]):
-                left += state.K[g, p] * (total[p] if p != l else max(total[p] - mass, 0.0))
-        others[g] = left
-
-
-@kernel
 def fill_column(state, p):
     column = state.carried[COLUMN]
     for g in range(column.shape[0]):
@@ -57,15 +44,15 @@ def fill_column(state, p):
 
 
 @kernel
-def relocate(data, state, total, rng):
-    """The atom of one cluster; rates follow.  state.score[:K] has the sizes of the clusters' atoms."""
+def relocate(data, state, rng):
+    """The atom of one cluster; masses and rates follow.  state.score[:K] has the sizes of the clusters' atoms."""
     P, k = state.A.shape[0], draw_integer(state.num[N_CLUSTERS], rng)
     sigma, tau, n, now = state.hyper[SIGMA], state.hyper[TAU], state.size[k], state.location[k]
-    log_K_sum, others, column = state.log_K_sum[k], state.carried[OTHERS], state.carried[COLUMN]
+    occupied, log_K_sum, others, column = state.plane[OCCUPIED], state.log_K_sum[k], state.carried[OTHERS], state.carried[COLUMN]
     z = log_pos(max(state.score[k], TINY))
     if abs(z) >= LARGEST:
         return
-    fill_others(state, k, total)
+    fill_others(state, now, state.score[k])
     z += log_K_sum[now] / n - STEP * draw_integer(WINDOW, rng)
     place, weight = local_numbers(PLACES), local_numbers(TRIED)
     top, count = -math.inf, min(PLACES, P)
@@ -99,8 +86,8 @@ def relocate(data, state, total, rng):
         x += 1
     p = int(place[x // WINDOW])
     mass = math.exp(z + STEP * (x % WINDOW) - log_K_sum[p] / n)
-    total[now] = max(total[now] - state.score[k], 0.0)
-    total[p] += mass
+    occupied[now] = max(occupied[now] - state.score[k], 0.0)
+    occupied[p] += mass
     state.location[k], state.score[k] = p, mass
     for g in range(others.shape[0]):
         state.carried[RATE, g] = others[g] + mass * state.K[g, p]

@@ -38,8 +38,8 @@ class Regression(Family):
     By default how far coefficients are from 0, column by column, and how large residuals are is learnt from all components: the responses
     and the columns but the intercept are centred and divided by their standard deviations, b = 0, precision = diag(shrinkage) and
     scale = diag(noise_scale), with shrinkage_j ~ Gamma(1/2, rate 1/2) and noise_scale_k ~ Gamma(1/2, rate 1), of all components.
-    Columns that code the levels of one factor, or its interaction with another, have one shrinkage together and are only centred, so that
-    effects of levels are random effects, whose spread is learnt.
+    Columns that code the levels of one factor have one shrinkage together and are only centred, so that effects of levels are random
+    effects, whose spread is learnt; those of an interaction of a factor and a number likewise, divided by their largest value.
 
     The conjugate prior is normal-inverse-gamma, of several responses matrix-normal-Wishart.
 
@@ -272,7 +272,8 @@ def _standardised(
 ) -> Linear:
     """The form with shrinkage: responses in standard deviations from their means, and so the columns beside an intercept, the first.
 
-    Columns of the levels of a factor, which have one shrinkage, are only centred: rare levels are not to differ more than others.
+    Columns of the levels of a factor, which have one shrinkage, are only centred: rare levels are not to differ more than others.  What
+    they are multiplied by, in an interaction, is divided by the largest of its values.
     """
     variances = np.array([_variance(column, name) for column, name in zip(y.T, names, strict=True)])
     q, mean = inputs.shape[1], inputs.mean(axis=0)
@@ -284,7 +285,8 @@ def _standardised(
         unit[0] = mean[0]
     else:
         unit = np.hypot(mean, spread)
-    unit = np.where(np.bincount(groups, minlength=q)[groups] > 1, 1.0, unit)
+    for first in np.flatnonzero(np.bincount(groups, minlength=q) > 1):
+        unit[groups == first] = np.abs(inputs[:, groups == first]).max()
     factor = np.diag(np.where(unit == 0.0, 1.0, unit))
     if intercept:
         factor[0, 1:] = mean[1:]

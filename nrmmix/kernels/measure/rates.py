@@ -1,0 +1,34 @@
+"""Masses by location, and the rates of the V_g that follow from them: B_g = sum_p K(x_g, p) M_p."""
+
+from __future__ import annotations
+
+from nrmmix.kernels.core.jit import fast, kernel
+
+# State.plane: masses by location
+OCCUPIED, UNSEEN, TOTAL = 0, 1, 2
+# State.carried: rates by all masses, and without those in question
+RATE, OTHERS = 0, 1
+LOST = 1e-6  # what is left of a rate, below which it is summed anew
+
+
+@fast
+def fill_rates(rate, K, mass):
+    """rate[g] = sum_p K(x_g, p) mass_p"""
+    for g in range(rate.shape[0]):
+        row, total = K[g], 0.0
+        for p in range(mass.shape[0]):
+            total += row[p] * mass[p]
+        rate[g] = total
+
+
+@kernel
+def fill_others(state, l, mass):
+    """Rates without so much of the mass at location l."""
+    rate, others, occupied, unseen = state.carried[RATE], state.carried[OTHERS], state.plane[OCCUPIED], state.plane[UNSEEN]
+    for g in range(rate.shape[0]):
+        left = rate[g] - mass * state.K[g, l]
+        if left < LOST * rate[g]:
+            left = 0.0
+            for p in range(occupied.shape[0]):
+                left += state.K[g, p] * (occupied[p] + unseen[p] if p != l else max(occupied[p] + unseen[p] - mass, 0.0))
+        others[g] = left
