@@ -212,8 +212,8 @@ same = sum(set(one["effect"].nlargest(len(moves)).index) == set(moves) for one i
 next_ = sum(one["effect_q95"].drop(moves).idxmax() == noisy for one in chains)
 
 # %% [prose]
-# These densities are right in outline only: centres are off by up to one unit and a half, at the smallest value of x2 the estimate has a
-# shoulder that the truth has not, and bands leave out the truth in places.
+# These densities are right in outline only: centres are off by up to one unit and a half, estimates have shoulders that the truth has not,
+# and bands leave out the truth in places.
 #
 # Conclusion. The mean moves with {", ".join(moves)}: of these the band of the effect is above a half of a unit of y. Of the {len(others)}
 # others none moves it by more than {others["effect"].max():.2f}. Among those {noisy} has the largest effect on the 95% quantile,
