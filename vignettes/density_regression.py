@@ -104,9 +104,8 @@ fits["shared, sampled"].diagnostics().round(3)
 # squared exponentials of numbers and matching of categories, and which ones these are is sampled. `kernels=` gives a covariate another kernel.
 # One of the kernels above, such as `nm.SquaredExponential()`, serves all numeric covariates as a product over them, with one width or one
 # each, and `nm.Product` gives each covariate a kernel of its own; there every atom depends on all covariates. Factors enter the weights, and
-# with `nm.SparseProduct()`, one response and up to 40 levels in all the lines too, by which their levels shift them: where they do no more
-# than that, as the groups of a random-effects model, atoms of their own for each level would take many more rows to find it. The order of
-# an ordered categorical is not used; give its codes as a number for that.
+# with `nm.SparseProduct()`, one response and up to 40 levels in all the lines too, which their levels shift as groups do in a random-effects
+# model. The order of an ordered categorical is not used; give its codes as a number for that.
 
 # %%
 import numpy as np

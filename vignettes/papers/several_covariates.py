@@ -68,9 +68,9 @@ def shown(column, digits):
 
 
 # %% [prose]
-# Four simulated tables: *concrete-like*, smooth with interactions, noise that grows and covariates that are zero in many rows;
+# Five simulated tables: *concrete-like*, smooth with interactions, noise that grows and covariates that are zero in many rows;
 # *Boston-like*, thirteen correlated covariates of which three move the mean and one the noise; *yacht-like*, where the last of six
-# covariates matters, exponentially, and noise is tiny; *factor*, four levels with four shapes. *iris* is
+# covariates matters, exponentially, and noise is tiny; *factor*, four levels with four shapes; *levels*, twenty that shift one curve. *iris* is
 # `petal_length_cm ~ species + sepal_length_cm`; *yacht* and *energy* are of the UCI repository and do not come with the package. {splits}
 # splits each, means ± their standard errors; rows are those of training; what is best in a row is in bold type, though not always by more
 # than its error. Responses are in units of their standard deviation among training rows.
