@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 AT = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the rows, in the order of the first covariate
 QUARTILES = (0.25, 0.5, 0.75)
-MOST_DRAWS = 500  # of each chain: with half as many the largest R-hat of 20 curves is seldom below 1.01 where chains agree
+MOST_DRAWS = 1000  # of each chain: with a quarter as many the largest R-hat of 20 curves is seldom below 1.01 where chains agree
 MOST_RESPONSES = 3
 NEAR = 0.2  # share of the rows, those nearest in order, whose quartiles are taken
 
@@ -38,7 +38,7 @@ def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
     -------
     DataFrame
         Columns as of `nrmmix.diagnostics.table`, one row for each curve and place, such as "mean accel_g at times_ms = 10".  Empty for
-        mixtures, and where no response is a number or a count.  At most 500 draws of each chain are used, evenly spread.
+        mixtures, and where no response is a number or a count.  At most 1,000 draws of each chain are used, evenly spread.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def density_diagnostics(posterior: Posterior) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns as of `nrmmix.diagnostics.table`, one row for each place.  At most 500 draws of each chain are used, evenly spread.
+        Columns as of `nrmmix.diagnostics.table`, one row for each place.  At most 1,000 draws of each chain are used, evenly spread.
 
     Examples
     --------

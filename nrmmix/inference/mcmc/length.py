@@ -27,7 +27,7 @@ MOST, LEAST = 1000, 100  # draws of each chain
 BYTES = 2e9  # of draws of all chains, beyond which fewer than MOST are kept
 SECONDS = 120.0  # the limit of time where none is given
 OF_TUNING = 1 / 3  # share of it that tuning may take
-QUARTERS = 4  # rounds to a halving, of which the first two are one after it
+QUARTERS = 4  # of what is kept at most, of which two are left after a halving; a round of draws is half of one
 
 
 def checked(draws: Any) -> int | str:
@@ -56,9 +56,15 @@ def most_draws(store: Store) -> int:
     return QUARTERS * (int(min(wanted, room)) // QUARTERS)
 
 
+def size_of_round(most: int) -> int:
+    """Draws between two looks."""
+    return most // (2 * QUARTERS if most % (2 * QUARTERS) == 0 else QUARTERS)
+
+
 def next_round(draws: int, most: int) -> int:
     """Draws at which the next look is taken."""
-    return min((draws * QUARTERS // most + 1) * most // QUARTERS, most)
+    size = size_of_round(most)
+    return min((draws // size + 1) * size, most)
 
 
 @dataclass(frozen=True)

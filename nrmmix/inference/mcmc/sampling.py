@@ -252,7 +252,7 @@ def _until_content(course: _Course, driver: Driver, began: float, limit: float) 
             return False
     drawn = course.before + min(course.recorded())
     while True:
-        if drawn and drawn % (most // length.QUARTERS) == 0:
+        if drawn and drawn % length.size_of_round(most) == 0:
             found = length.look(model, course.values(drawn - course.before), course.run.seed)
             driver.goal = str(found)
             if found.is_enough or (not found.varied and drawn >= most):
