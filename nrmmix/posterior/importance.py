@@ -24,6 +24,7 @@ from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.diagnostics import rhat
 from nrmmix.posterior.draws import Draws, Posterior
+from nrmmix.posterior.kernel_factors import KernelFactorPosterior
 from nrmmix.posterior.predict.functionals import Mean, Quantile, over_cases, over_states
 from nrmmix.posterior.predict.points import response_columns, why_not
 from nrmmix.posterior.predict.rows import prediction_rows
@@ -32,11 +33,12 @@ from nrmmix.posterior.predict.states import states_of
 VALUES = 9  # that a number is moved to
 TAILS = (0.05, 0.95)  # quantiles whose spread is reported
 TAIL_ROWS, TAIL_DRAWS = 12, 100  # of their spread, which takes longer than that of means
+OF_CHANCES = 1000  # draws of chances, for their bands
 BOUNDS = ("", "_lower", "_upper")
 
 
 def importance(
-    posterior: Posterior, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None
+    posterior: Posterior | KernelFactorPosterior, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None
 ) -> pd.DataFrame:
     """See `nrmmix.MCMCResult.importance`."""
     model = posterior.specification
@@ -44,7 +46,7 @@ def importance(
     names = model.frame.response_names
     name = names[0] if response is None else known_name("response", response, names)
     share, limit, size = probability("interval", interval), count("draws", draws, 1), count("rows", rows, 1)
-    table = use(model, posterior.draws, share)
+    table = use_by_factors(posterior, share) if isinstance(posterior, KernelFactorPosterior) else use(model, posterior.draws, share)
     chosen = _chosen(model.n_obs, size, rng)
     by_columns = {columns: _values_of(model, columns) for columns in dict.fromkeys(model.frame.columns_of_covariates.values())}
     moved = list(by_columns.values())
@@ -88,6 +90,26 @@ def use(model: Specification, draws: Draws, interval: float = 0.9) -> pd.DataFra
         columns |= dict(zip([f"{name}{bound}" for bound in BOUNDS], of_all, strict=True))
     each = np.array([[rhat(values[..., j]) for j in range(len(index))] for values in found.values()])
     return pd.DataFrame(columns | {"rhat": np.fmax.reduce(each)}, index=index)
+
+
+def use_by_factors(posterior: KernelFactorPosterior, interval: float = 0.9) -> pd.DataFrame:
+    """The same of a variational fit: shares by expected counts, whose bands are of the starts; chances with the bands of their beta laws."""
+    model = posterior.specification
+    if model.slots is None:
+        return use(model, Draws({}), interval)
+    tail, which = (1 - interval) / 2, np.flatnonzero(posterior.weights > 0)
+    weights = posterior.weights[which]
+    shares = np.stack([one.N @ (one.codes > 0) / one.N.sum() for one in (posterior.fits[k] for k in which)])
+    laws = [posterior.fits[k].binned.inclusion(posterior.fits[k].codes) for k in which]
+    columns = {"use": weights @ shares, "use_lower": shares.min(axis=0), "use_upper": shares.max(axis=0)}
+    if laws[0][1].any():
+        rng = np.random.default_rng(prediction_seed(posterior.seed))
+        drawn = np.stack([rng.beta(*laws[k]) for k in rng.choice(len(which), OF_CHANCES, p=weights)])
+        columns["inclusion"] = weights @ np.stack([a / (a + b) for a, b in laws])
+        columns |= dict(zip(("inclusion_lower", "inclusion_upper"), np.quantile(drawn, [tail, 1 - tail], axis=0), strict=True))
+    else:
+        columns |= {f"inclusion{bound}": laws[0][0] for bound in BOUNDS}
+    return pd.DataFrame(columns, index=pd.Index(model.frame.covariate_names, name="covariate")).assign(rhat=np.nan)
 
 
 def shares_of_rows(draws: Draws) -> np.ndarray:
@@ -155,19 +177,20 @@ def _chosen(n: int, most: int, rng: Any) -> np.ndarray:
     return _spaced(n, most) if rng is None else np.sort(np.random.default_rng(seed_sequence(rng)).permutation(n)[:most])
 
 
-def _in_reach(posterior: Posterior, newdata: pd.DataFrame) -> np.ndarray:
+def _in_reach(posterior: Posterior | KernelFactorPosterior, newdata: pd.DataFrame) -> np.ndarray:
     """Rows that some location reaches whatever the draw."""
     model = posterior.specification
     if model.slots is not None:
         return np.ones(len(newdata), bool)
     assert model.grid is not None
     x, _, _ = model.frame.new_covariates(newdata)
-    widths = model.widths_of([posterior.draws[name].min() for name in model.width_names])
+    smallest = {} if isinstance(posterior, KernelFactorPosterior) else {name: posterior.draws[name].min() for name in model.width_names}
+    widths = model.widths_of(list(smallest.values())) if smallest else model.start_widths()
     step = parts(len(x), 8 * (x.shape[1] + 2) * len(model.grid.weights))
     return np.concatenate([model.log_kernel(model.grid.distances(x[part]), widths).max(axis=1) > -np.inf for part in step])
 
 
-def _spread_of_mean(posterior: Posterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
+def _spread_of_mean(posterior: Posterior | KernelFactorPosterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
     """(states, len(moved)): in each state; of a response with several means that of the one that moves most."""
     model = posterior.specification
     of, responses = model.blocks.mean_responses(), response_columns(model, response)
@@ -181,7 +204,7 @@ def _spread_of_mean(posterior: Posterior, moved: list[Moved], chosen: np.ndarray
     return np.stack([own.max(axis=-1) for own in _spreads(posterior, moved, chosen, values)], axis=-1)
 
 
-def _spread_of_tails(posterior: Posterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
+def _spread_of_tails(posterior: Posterior | KernelFactorPosterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
     """(len(moved), quantiles) of the predictive distribution; NaN where the response has none."""
     model = posterior.specification
     responses = response_columns(model, response)
@@ -197,7 +220,7 @@ def _spread_of_tails(posterior: Posterior, moved: list[Moved], chosen: np.ndarra
     return np.stack(_spreads(posterior, moved, chosen, values))
 
 
-def _spreads(posterior: Posterior, moved: list[Moved], chosen: np.ndarray, values: Any) -> list[np.ndarray]:
+def _spreads(posterior: Posterior | KernelFactorPosterior, moved: list[Moved], chosen: np.ndarray, values: Any) -> list[np.ndarray]:
     """Spreads (..., W) along each of the covariates, of values (..., rows, W) that a function has at new data."""
     source = posterior.specification.frame.source
     tables = [one.newdata(source, chosen) for one in moved]

@@ -4,5 +4,6 @@ from nrmmix.results.base import Result, result_of
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
 from nrmmix.results.variational import VariationalResult
+from nrmmix.results.variational_regression import VariationalRegressionResult
 
-__all__ = ["MCMCResult", "Result", "SearchResult", "VariationalResult", "result_of"]
+__all__ = ["MCMCResult", "Result", "SearchResult", "VariationalRegressionResult", "VariationalResult", "result_of"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+import numpy as np
+
 from nrmmix.common import files
-from nrmmix.common.messages import count, flag, number, positive
+from nrmmix.common.messages import count, flag, number, one_of, positive
 from nrmmix.common.registry import plugin, written
 from nrmmix.inference import executors
 from nrmmix.inference.method import Method
 from nrmmix.model.families.exponential import NotExponential
-from nrmmix.model.priors.measures import DirichletProcess
+from nrmmix.model.priors.measures import DirichletProcess, FiniteMixture
 
 if TYPE_CHECKING:
     from nrmmix.inference.variational.climb import Pass
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     from nrmmix.model.families.exponential.streamed import StreamedRows
     from nrmmix.model.specification import Specification
     from nrmmix.posterior.factors import Factors
+    from nrmmix.posterior.kernel_factors import KernelFactors
 
 COMPONENTS = 25  # unless there are fewer rows
 MOST = 10**6
+COMBINATIONS = ("equal", "stacking", "best")  # of starts
 ROWS_EACH = 1024  # of a round, by default
 MOST_ROWS = 65_536  # of a batch, by default: what is in memory at once
 
@@ -34,6 +38,7 @@ class Variational(Method):
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
     takes_streams: ClassVar[bool] = True
     may_be_greedy: ClassVar[bool] = False  # whether there is merges="greedy"
+    of_regression: ClassVar[bool] = True  # whether it is for density regression too
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
 
     def __post_init__(self) -> None:
@@ -43,7 +48,9 @@ class Variational(Method):
     @classmethod
     def checked(cls, name: str, value: Any) -> Any:
         """An option in its range."""
-        if name in ("components", "batches", "passes", "round_size"):
+        if name == "combine":
+            return one_of("combine", value, COMBINATIONS)
+        if name in ("components", "batches", "passes", "round_size", "starts"):
             return None if value is None and name != "passes" else count(name, value, 1, MOST)
         if name == "executor":
             return executors.checked(value)
@@ -59,12 +66,35 @@ class Variational(Method):
 
     def refusal(self, model: Specification) -> str:
         if model.is_regression:
-            return f"nm.{self} is for mixtures, `responses ~ 1`: with covariate kernels the weights have no factor in closed form"
+            return self._refusal_of_regression(model)
+        if getattr(self, "starts", None) is not None:
+            return f"nm.{self}: starts= are of density regression, whose predictions are averages over them; leave it out"
         if not isinstance(model.prior, DirichletProcess):
             return (
                 f"nm.{self} needs nm.DirichletProcess(), whose sticks are independent beta variables; those of "
                 f"{type(model.prior).__name__} are not, and have no factor in closed form"
             )
+        try:
+            model.exponential()
+        except NotExponential as why:
+            return f"nm.{self}: {why}"
+        return ""
+
+    def _refusal_of_regression(self, model: Specification) -> str:
+        prior, kernel = model.prior, model.kernel
+        if not self.of_regression:
+            return f"nm.{self} is for mixtures, `responses ~ 1`; density regression has nm.VB() and nm.MemoizedVB()"
+        if not isinstance(prior, (DirichletProcess, FiniteMixture)):
+            return (
+                f"nm.{self} needs the gamma weights of nm.DirichletProcess() or nm.FiniteMixture(); those of {type(prior).__name__} have no "
+                "factor in closed form"
+            )
+        if isinstance(prior, FiniteMixture) and getattr(self, "components", None) not in (None, prior.components):
+            return f"nm.{self}: components={self.components}, and {prior} has {prior.components}; leave components= out"
+        if model.sampled and any(name in model.width_columns for name in model.sampled):
+            return f"nm.{self}: the width of {kernel} is sampled, which has no factor in closed form; give a number or nm.PerAtom"
+        if model.slots is None and not np.isfinite(model.log_kernel(model.grid.distance, model.start_widths())).all():
+            return f"nm.{self}: {kernel} is 0 beyond its width, and the bound then minus infinity; take nm.SquaredExponential() or nm.Laplace()"
         try:
             model.exponential()
         except NotExponential as why:
@@ -92,7 +122,11 @@ class Variational(Method):
         size = -(-n // (rounds * MOST_ROWS))
         return rounds * size, size
 
-    def run(self, model: Specification, name: str, **arguments: Any) -> VariationalOutcome:
+    def run(self, model: Specification, name: str, **arguments: Any) -> Any:
+        if model.is_regression:
+            from nrmmix.inference.variational_regression.run import run_regression
+
+            return run_regression(model, self, name, **arguments)
         from nrmmix.inference.variational.run import run_variational
 
         return run_variational(model, self, name, **arguments)
@@ -103,7 +137,7 @@ class Variational(Method):
 @plugin
 @dataclass(frozen=True)
 class VB(Variational):
-    """Variational inference on all rows at once, for Dirichlet process mixtures.
+    """Variational inference on all rows at once, for Dirichlet process mixtures and density regression.
 
     Coordinate ascent of the evidence lower bound: each pass gives every row probabilities of the components, then every component, and the
     sticks with the mass, the law that is best given these.  The bound never falls, and has all constants: fits with different numbers of
@@ -112,13 +146,18 @@ class VB(Variational):
     Parameters
     ----------
     components : int, optional
-        Components to start from; default 25, or as many as rows where these are fewer.
+        Components to start from; default 25, of density regression 40, and 100 beyond 2,000 rows; or as many as rows where these are fewer.
     passes : int, default 500
         Passes over the rows, at most.
     tol : float, default 1e-6
         Stop where a pass raises the bound by less, in nats a row.
     merges : bool, default False
-        Join two components after a pass where that raises the bound.
+        Join two components of a mixture after a pass where that raises the bound.
+    starts : int, optional
+        Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
+    combine : {"equal", "stacking", "best"}, default "equal"
+        How they are averaged over: alike; by the weights that maximise the leave-one-out predictive density of the rows; or the one of the
+        highest bound alone.
 
     Raises
     ------
@@ -129,6 +168,11 @@ class VB(Variational):
     -----
     `fit(init=)` is "k-means++", the default, seeds far from each other in the divergence of the family; "random", any rows; labels of the
     rows used; or an earlier fit of the same rows, whose clusters it starts from.  Which bound is reached depends on the start.
+
+    Density regression, `y ~ x`, is by the finite measure of so many components, each with gamma weight Gamma(mass / components, 1), its own
+    codes of the kernel, and the conjugate prior of its family; it starts from cuts of the covariates.  Covariates of more than 128 values
+    are binned for the fit.  Codes, shrinkage and noise scale are point estimates, all else has a law; the bound is that of the density of the
+    data and of the logarithms of these two.  Over several starts it is the average of theirs, which is below the bound of their mixture.
 
     References
     ----------
@@ -149,6 +193,8 @@ class VB(Variational):
     passes: int = 500
     tol: float = 1e-6
     merges: bool = False
+    starts: int | None = None
+    combine: str = "equal"
 
 
 @plugin
@@ -191,6 +237,7 @@ class StochasticVB(Variational):
     """
 
     name: ClassVar[str] = "stochastic_vb"
+    of_regression: ClassVar[bool] = False
     most_rounds: ClassVar[int] = 100
     components: int | None = None
     batches: int | None = None
@@ -202,7 +249,7 @@ class StochasticVB(Variational):
 @plugin
 @dataclass(frozen=True)
 class MemoizedVB(Variational):
-    """Memoized variational inference with births and merges (Hughes & Sudderth 2013), for Dirichlet process mixtures.
+    """Memoized variational inference with births and merges (Hughes & Sudderth 2013), and without these for density regression.
 
     The components are updated after each batch of rows, of which the statistics of the last visit are remembered: the bound is exact after
     every batch and never falls.  Merges are accepted where they raise the bound.  Births are fresh fits to rows of one component,
@@ -233,6 +280,11 @@ class MemoizedVB(Variational):
         Who visits the batches of a round: this process (default), as many threads of it as processors or so many, or the workers of a
         cluster (the extra `nrmmix[dask]`), where what a worker has lost that died is computed anew.  There is as much to do at once as a
         round has batches: of fewer than 1.3 million rows give round_size=.
+    starts : int, optional
+        Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
+    combine : {"equal", "stacking", "best"}, default "equal"
+        How they are averaged over: alike; by the weights that maximise the leave-one-out predictive density of the rows; or the one of the
+        highest bound alone.
 
     Raises
     ------
@@ -248,7 +300,9 @@ class MemoizedVB(Variational):
 
     Notes
     -----
-    Data may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has the same
+    For density regression see the notes of `VB`: components are neither born nor merged there, and no checkpoint is written yet.
+
+    Data of mixtures may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has the same
     batches in every pass, so that the sums of rounds are all that must be remembered, and no batch remembers anything.
 
     Examples
@@ -271,6 +325,24 @@ class MemoizedVB(Variational):
     round_size: int | None = None
     checkpoint: str | None = None
     executor: Any = None
+    starts: int | None = None
+    combine: str = "equal"
+
+
+class RegressionOutcome(NamedTuple):
+    """What a variational fit of a density regression gives back: factors of every start that was finished, and their weights."""
+
+    method: Variational
+    name: str
+    rows: Any  # BinnedRows
+    fits: tuple[KernelFactors, ...]
+    bounds: np.ndarray
+    weights: np.ndarray
+    passes: list[list[Any]]  # of each start
+    has_converged: np.ndarray
+    seed: int
+    seconds: float
+    interrupted: bool
 
 
 class VariationalOutcome(NamedTuple):

@@ -18,7 +18,7 @@ from nrmmix.common.messages import listed
 from nrmmix.kernels.families import matrix_regression, regression
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
-from nrmmix.model.families.exponential import Exponential, RegressionSide
+from nrmmix.model.families.exponential import Exponential, LearntRegressionSide, RegressionSide
 from nrmmix.model.families.exponential.base import whole_if_missing
 
 LEARNT = (
@@ -84,6 +84,21 @@ class Linear:
         raise NotImplementedError
 
     def exponential(self, y: np.ndarray) -> Exponential:
+        d = 1 if np.ndim(self.b) == 1 else self.b.shape[1]
+        B = np.reshape(self.b - np.multiply.outer(self.constant, self.level), (len(self.b), d))
+        log_unit, G = self._log_unit, self._in_kernels(self.factor @ B)
+        if self.start is None:
+            return whole_if_missing(RegressionSide(self.nu, G, log_unit), y)
+        groups = np.arange(len(G)) if self.groups is None else self.groups
+        return whole_if_missing(LearntRegressionSide(self.nu, d, log_unit, self.start, groups), y)
+
+    @property
+    def _log_unit(self) -> float:
+        """The log of dy_user/dy."""
+        raise NotImplementedError
+
+    def _in_kernels(self, B: np.ndarray) -> np.ndarray:
+        """Rows (q, d) in the units of the responses in those of the kernels."""
         raise NotImplementedError
 
     def means(self, values: np.ndarray) -> np.ndarray:
@@ -160,9 +175,12 @@ class OneResponse(Linear):
         n_stat = regression.n_stat(q, self.is_learnt)
         return Packed(constants, n_stat, regression.n_theta(q), regression.n_work(q), 1, entries, shared=shared)
 
-    def exponential(self, y: np.ndarray) -> Exponential:
-        g = self.factor @ (self.b - self.level * self.constant) / self._unit
-        return whole_if_missing(RegressionSide(self.nu, g[:, None], math.log(self._unit)), y)
+    @property
+    def _log_unit(self) -> float:
+        return math.log(self._unit)
+
+    def _in_kernels(self, B: np.ndarray) -> np.ndarray:
+        return B / self._unit
 
     def means(self, values: np.ndarray) -> np.ndarray:
         return self.level + self._unit * values
@@ -248,9 +266,12 @@ class SeveralResponses(Linear):
         constants, shared = self._constants(log_unit, G, marginal)
         return Packed(constants, k.n_stat(q, d, self.is_learnt), k.n_theta(q, d), k.n_work(q, d), d, entries, shared=shared)
 
-    def exponential(self, y: np.ndarray) -> Exponential:
-        G = np.linalg.solve(self._root, (self.factor @ (self.b - np.outer(self.constant, self.level))).T).T
-        return whole_if_missing(RegressionSide(self.nu, G, float(np.log(np.diag(self._root)).sum())), y)
+    @property
+    def _log_unit(self) -> float:
+        return float(np.log(np.diag(self._root)).sum())
+
+    def _in_kernels(self, B: np.ndarray) -> np.ndarray:
+        return np.linalg.solve(self._root, B.T).T
 
     def means(self, values: np.ndarray) -> np.ndarray:
         return self.level + values @ self._root.T

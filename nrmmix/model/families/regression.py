@@ -12,7 +12,7 @@ import numpy as np
 from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, RowError, none_or_positive, numbers, shaped
 from nrmmix.model.families.distributions import Distribution, Elliptical
-from nrmmix.model.families.exponential import Exponential, NotExponential
+from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.linear import Linear, OneResponse, SeveralResponses
 from nrmmix.model.frame.tables import Levels, Totals
 
@@ -205,8 +205,6 @@ class Regression(Family):
         return self.resolved.coefficients(g)
 
     def exponential(self, y: Any) -> Exponential:
-        if self.resolved.is_learnt:
-            raise NotExponential("the shrinkage of Regression is drawn, not integrated out; use nm.Regression(..., shrinkage=None)")
         return self.resolved.exponential(y)
 
     def pack(self, y: Any, inputs: np.ndarray) -> Packed:

@@ -219,8 +219,11 @@ class CodeTable:
 
     def log_K(self, x: np.ndarray) -> np.ndarray:
         """(1 + N, m): log kernels of the codes at values (m,), that of code 0 first."""
-        out = np.zeros((1 + self.n_codes, len(x)))
-        u, distance = self.measured(x), np.empty((1, len(x), 1))
+        return self.log_K_at(self.measured(x))
+
+    def log_K_at(self, u: np.ndarray) -> np.ndarray:
+        """The same at places (m,) on the scale from 0 to 1."""
+        out, distance = np.zeros((1 + self.n_codes, len(u))), np.empty((1, len(u), 1))
         for c, (place, width) in enumerate(zip(self.place, self.width, strict=True), 1):
             distance[0, :, 0] = u != place if self.is_category else np.abs(u - place)
             out[c] = np.maximum(self.kernel.log_kernel(distance, [width])[:, 0], FLOOR)

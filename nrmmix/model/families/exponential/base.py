@@ -27,6 +27,8 @@ class Exponential:
     """
 
     is_sparse: ClassVar[bool] = False  # whether statistics are rows of a CSR matrix
+    is_learnt: ClassVar[bool] = False  # whether parameters of all components are learnt with them
+    log_prior: Any = 0.0  # log density of these
     n_stat: int  # S
     n_column: int  # rows of the kernels' statistics
 
@@ -58,6 +60,15 @@ class Exponential:
         """(K,) share of the sums of squares that is left where those of means are taken away: what is near 1e-16 is rounding."""
         return np.ones(len(N))
 
+    def learnt(self, N: np.ndarray, s: np.ndarray) -> Exponential:
+        """The side whose parameters of all components are best for such components; itself where there are none."""
+        return self
+
+    @property
+    def shared(self) -> dict[str, np.ndarray]:
+        """Parameters of all components by their names among draws."""
+        return {}
+
 
 class WholeRows(Exponential):
     """A family of which some rows have no response at all: they count for nothing.
@@ -68,6 +79,7 @@ class WholeRows(Exponential):
     def __init__(self, of: Exponential):
         self.of = of
         self.n_stat, self.n_column = of.n_stat + 1, of.n_column
+        self.is_learnt, self.log_prior = of.is_learnt, of.log_prior  # type: ignore[misc]
 
     def rows(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         here = ~np.isnan(y).all(axis=1)
@@ -95,6 +107,13 @@ class WholeRows(Exponential):
 
     def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return self.of.digits_left(s[:, -1], s[:, :-1])
+
+    def learnt(self, N: np.ndarray, s: np.ndarray) -> Exponential:
+        return WholeRows(self.of.learnt(s[:, -1], s[:, :-1])) if self.is_learnt else self
+
+    @property
+    def shared(self) -> dict[str, np.ndarray]:
+        return self.of.shared
 
 
 def whole_if_missing(side: Exponential, y: np.ndarray) -> Exponential:

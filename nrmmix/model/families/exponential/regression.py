@@ -1,8 +1,12 @@
-"""Natural side of regression components, of one response or several."""
+"""Natural sides of regression components, of one response or several: with a prior that is fixed, or whose scales are learnt."""
 
 from __future__ import annotations
 
+import math
+from copy import copy
+
 import numpy as np
+from scipy.optimize import minimize
 from scipy.special import gammaln
 
 from nrmmix.kernels.families import matrix_regression, regression
@@ -11,11 +15,13 @@ from nrmmix.model.families.exponential.gaussian import LOG_PI, LOG_TWO_PI, Wisha
 
 
 class RegressionSide(Exponential):
-    """y = G'z + e, e ~ N(0, Lambda^-1), Lambda ~ Wishart(nu, I), G | Lambda ~ MN(G_0, I, Lambda^-1) in whitened coordinates.
+    """y = G'z + e, e ~ N(0, Lambda^-1), Lambda ~ Wishart(nu, S_0^-1), G | Lambda ~ MN(G_0, D^-1, Lambda^-1), S_0 and D diagonal.
 
-    Statistics: products of y (d) among each other, of z (q) with y, of z among each other.  One response is d = 1, for which the kernels
-    have columns of their own.
+    In whitened coordinates, where S_0 and D are 1 unless they are learnt.  Statistics: products of y (d) among each other, of z (q) with
+    y, of z among each other.  One response is d = 1, for which the kernels have columns of their own.
     """
+
+    is_learnt = False
 
     def __init__(self, nu: float, G: np.ndarray, log_unit: float):
         """`G` (q, d) the prior mean; `log_unit` the log of dy_user/dy."""
@@ -23,8 +29,14 @@ class RegressionSide(Exponential):
         q, d = G.shape
         self.ends = np.cumsum([d * (d + 1) // 2, q * d, q * (q + 1) // 2])
         self.n_stat = int(self.ends[-1])
-        self.n_column = regression.n_stat(q) if d == 1 else matrix_regression.n_stat(q, d)
-        self.start = Wishart(np.array([nu]), np.eye(d)[None]).log_normaliser()[0]
+        self.n_column = regression.n_stat(q, self.is_learnt) if d == 1 else matrix_regression.n_stat(q, d, self.is_learnt)
+        self._scaled(np.ones(q), np.ones(d))
+
+    def _scaled(self, shrinkage: np.ndarray, noise: np.ndarray) -> None:
+        """D = diag(shrinkage), S_0 = diag(noise)."""
+        self.shrinkage, self.noise = shrinkage, noise
+        self.start = Wishart(np.array([self.nu]), np.diag(noise)[None]).log_normaliser()[0]
+        self.start -= 0.5 * len(noise) * np.log(shrinkage).sum()  # what the prior has of log_z
 
     def rows(self, y: np.ndarray, inputs: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(np.hstack([y, inputs]).T)
@@ -44,10 +56,10 @@ class RegressionSide(Exponential):
     def _posterior(self, s: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The factor of P_n (K, q, q), G_n (K, q, d) and S_n (K, d, d)."""
         q, d = self.G.shape
-        L = np.linalg.cholesky(np.eye(q) + symmetric(s[:, self.ends[1] :], q))
-        B = self.G + s[:, self.ends[0] : self.ends[1]].reshape(-1, q, d)
-        half = np.linalg.solve(L, B)  # G_n' P_n G_n = half' half
-        S = np.eye(d) + self.G.T @ self.G + symmetric(s[:, : self.ends[0]], d) - np.swapaxes(half, 1, 2) @ half
+        prior = self.shrinkage[:, None] * self.G
+        L = np.linalg.cholesky(np.diag(self.shrinkage) + symmetric(s[:, self.ends[1] :], q))
+        half = np.linalg.solve(L, prior + s[:, self.ends[0] : self.ends[1]].reshape(-1, q, d))  # G_n' P_n G_n = half' half
+        S = np.diag(self.noise) + self.G.T @ prior + symmetric(s[:, : self.ends[0]], d) - np.swapaxes(half, 1, 2) @ half
         return L, np.linalg.solve(np.swapaxes(L, 1, 2), half), S
 
     def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
@@ -75,9 +87,73 @@ class RegressionSide(Exponential):
         c = rise - np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
         mean = G.reshape(K, q * d).T
         if d == 1:
-            return np.concatenate([np.stack([N, c, S[:, 0, 0]]), mean, factor_rows(L), np.full((q, K), np.nan)])
-        return np.concatenate([np.stack([N, c]), mean, factor_rows(L), factor_rows(root), np.full((2 * q + d, K), np.nan)])
+            parts = [np.stack([N, c, S[:, 0, 0]]), mean, factor_rows(L)]
+        else:
+            parts = [np.stack([N, c]), mean, factor_rows(L), factor_rows(root)]
+        return np.concatenate([*parts, np.full((self.n_column - sum(map(len, parts)), K), np.nan)])  # scratch
 
     def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
-        whole = 1.0 + (self.G**2).sum(axis=0) + np.diagonal(symmetric(s[:, : self.ends[0]], self.G.shape[1]), axis1=1, axis2=2)
+        whole = self.noise + self.shrinkage @ self.G**2 + np.diagonal(symmetric(s[:, : self.ends[0]], self.G.shape[1]), axis1=1, axis2=2)
         return (np.diagonal(self._posterior(s)[2], axis1=1, axis2=2) / whole).min(axis=1)
+
+
+RATES = 0.5, 1.0  # of the gamma priors, of shape 1/2, of shrinkage and noise scale
+BOUNDS = (-27.6, 13.8), (-32.2, 6.9)  # of their logs: where kernels that draw them lose digits, and beyond
+STEPS = 30  # of the search for the best ones, at most
+
+
+class LearntRegressionSide(RegressionSide):
+    """The same with point estimates of shrinkage, one for each group of columns, and noise scale: those best for all components.
+
+    The bound then has the prior density of their logarithms, and is one of the density of the data and these.
+    """
+
+    is_learnt = True
+
+    def __init__(self, nu: float, d: int, log_unit: float, start: tuple[np.ndarray, np.ndarray], groups: np.ndarray):
+        """`start` shrinkage (q,) and noise scale (d,); `groups` (q,) of each column the first of those that have its shrinkage."""
+        super().__init__(nu, np.zeros((len(groups), d)), log_unit)
+        self.members = [np.flatnonzero(groups == first) for first in np.unique(groups)]
+        self._scaled(*start)
+
+    @property
+    def log_prior(self) -> float:
+        """Of the logs of the parameters that are learnt, with constants."""
+        shrinkage = np.array([self.shrinkage[own[0]] for own in self.members])
+        parts = (shrinkage, RATES[0]), (self.noise, RATES[1])
+        return float(sum((0.5 * np.log(rate * x) - rate * x - 0.5 * math.log(math.pi)).sum() for x, rate in parts))
+
+    def learnt(self, N: np.ndarray, s: np.ndarray) -> RegressionSide:
+        """The side with the parameters that are best for such components, not worse than these."""
+        count, d = len(self.members), self.G.shape[1]
+        place = np.empty(len(self.shrinkage), np.int64)
+        for g, own in enumerate(self.members):
+            place[own] = g
+        trial = copy(self)
+
+        def descent(logs: np.ndarray) -> tuple[float, np.ndarray]:
+            x = np.exp(logs)
+            trial._scaled(x[place], x[count:])
+            L, G, S = trial._posterior(s)
+            precision = Wishart(self.nu + N, S).mean()
+            spread = d * np.diagonal(inverses(L), axis1=1, axis2=2) + np.einsum("kaj,kjl,kal->ka", G, precision, G)
+            of_columns = 0.5 * (d - trial.shrinkage * spread).sum(axis=0)
+            of_noise = 0.5 * (self.nu - trial.noise * np.diagonal(precision, axis1=1, axis2=2)).sum(axis=0)
+            slope = np.concatenate([np.bincount(place, of_columns, count), of_noise]) + 0.5
+            slope -= np.concatenate([RATES[0] * x[:count], RATES[1] * x[count:]])
+            return -float(trial.log_z(N, s).sum() + trial.log_prior), -slope
+
+        now = np.log(np.concatenate([[self.shrinkage[own[0]] for own in self.members], self.noise]))
+        limits = [BOUNDS[0]] * count + [BOUNDS[1]] * d
+        before = descent(now)[0]
+        found = minimize(descent, now, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": STEPS})
+        if not found.fun < before:
+            return self
+        best, made = np.exp(found.x), copy(self)
+        made._scaled(best[place], best[count:])
+        return made
+
+    @property
+    def shared(self) -> dict[str, np.ndarray]:
+        """Parameters of all components by their names among draws."""
+        return {"shrinkage": self.shrinkage, "noise_scale": self.noise}

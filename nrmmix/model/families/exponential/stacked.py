@@ -154,5 +154,26 @@ class Stacked:
         """(n_stat of the kernels, K): the blocks' columns, one below the other in the order of the blocks."""
         return np.concatenate([side.columns(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)])
 
+    @property
+    def is_learnt(self) -> bool:
+        return any(side.is_learnt for side in self.sides)
+
+    @property
+    def log_prior(self) -> float:
+        return float(sum(side.log_prior for side in self.sides))
+
+    def learnt(self, N: np.ndarray, s: np.ndarray) -> Stacked:
+        """The same with the parameters of all components that are best for such components."""
+        return Stacked([side.learnt(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)]) if self.is_learnt else self
+
+    @property
+    def shared(self) -> dict[str, np.ndarray]:
+        """Parameters of all components by their names among draws, those of the blocks end to end."""
+        found: dict[str, np.ndarray] = {}
+        for side in self.sides:
+            for name, values in side.shared.items():
+                found[name] = np.concatenate([found.get(name, np.zeros(0)), values])
+        return found
+
     def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return np.min([side.digits_left(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)], axis=0)

@@ -1,0 +1,179 @@
+"""Coordinate ascent for kernel-weighted measures, in passes over rounds of batches.
+
+Given the sums over rows each factor is the best one: weights and mass, parameters, and after a pass shrinkage and noise scale, the scale of
+V and the codes.  Codes move in two ways.  Given r and v all sums that are needed are there: the gain of a code is exact for its component
+and covariate, and one covariate of each component changes at a time.  Such steps stop where MCMC given V would; where the rows are in
+memory codes are also searched with r and v optimised out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+
+from nrmmix.inference.variational_regression.memory import Kept, Memory, added, without
+from nrmmix.kernels.variational import search_codes
+from nrmmix.model.families.exponential import Stacked
+from nrmmix.posterior.kernel_factors import KernelFactors
+
+LEAST_GAIN = 1e-6  # of a code, in nats
+SEARCH_EVERY, LEARN_EVERY, LEARN_FIRST = 3, 5, 3  # passes
+FARTHEST = 60.0  # log of the factor of all v
+LEAST_COUNT = 0.5  # rows that a component must be expected to have to be counted
+MOVED = 2  # codes that a search must change for further passes to be worth while
+
+
+class Pass(NamedTuple):
+    """What is known at the end of a pass."""
+
+    number: int
+    n_components: int
+    n_clusters: int  # of these, with half a row or more
+    bound: float
+    moved: int  # codes that the search has changed
+
+
+class Climb:
+    """A memory on its way up, from factors that rows are first visited at."""
+
+    def __init__(self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool):
+        self.memory, self.factors, self.rng = memory, start, rng
+        self.kept = None
+        if search:
+            shape = memory.rows.n, start.n_components
+            self.kept = Kept(np.empty(shape), np.empty(shape))
+        self.changed = np.zeros(start.n_components, np.int64)  # of each component the covariate whose G holds its other codes as they are
+        self.passes: list[Pass] = []
+        self.has_converged = False
+        self.begin()
+
+    def begin(self) -> None:
+        """The first visit of all rows, at the factors of the start."""
+        for number in range(len(self.memory.rounds)):
+            self.memory.visit(number, self.factors, self.kept)
+        self.total = self.memory.total()
+        self.changed[:] = 0
+        self.refresh()
+
+    # ---- factors given sums
+
+    def rates(self, codes: np.ndarray) -> np.ndarray:
+        """(M,) A_m = sum_i v_i K_m(x_i)."""
+        binned, m = self.factors.binned, np.arange(len(codes))
+        log_k = np.stack([binned.log_k[j][:, codes[k, j]] for k, j in zip(m, self.changed, strict=True)])
+        return np.maximum((self.total.G[self.changed, :, m] * np.exp(log_k)).sum(axis=1), 0.0)
+
+    def refresh(self, side: Stacked | None = None, codes: np.ndarray | None = None) -> None:
+        now = self.factors
+        codes, side = now.codes if codes is None else codes, now.side if side is None else side
+        self.factors = KernelFactors(now.binned, side, now.mass, self.total.N, self.total.s, self.rates(codes), codes)
+
+    def bound(self) -> float:
+        """The evidence lower bound, with all constants."""
+        total = self.total
+        of_rows = total.entropy + total.log_v + total.n + float((total.H * self.factors.log_k).sum())
+        return self.factors.log_evidence + of_rows + self.memory.log_h
+
+    # ---- steps, none of which lowers the bound
+
+    def visit_all(self, report: Callable[[str], None]) -> None:
+        """Every round, the factors following each."""
+        rounds = len(self.memory.rounds)
+        for number in self.rng.permutation(rounds) if rounds > 1 else [0]:
+            before = self.memory.seen[number]
+            found = self.memory.visit(number, self.factors, self.kept)
+            self.total = found if rounds == 1 else added(without(self.total, before), found)
+            self.refresh()
+            report("visit")
+
+    def learn(self) -> None:
+        self.refresh(side=self.factors.side.learnt(self.total.N, self.total.s))
+
+    def scale_v(self) -> None:
+        """All v times one factor, the weights optimised out: a direction in which single steps are slow."""
+        counts, rates, mass = self.factors.share + self.total.N, self.factors.A, self.factors.weights.expected_mass
+
+        def excess(log_factor: float) -> float:
+            return float((counts / (1.0 + math.exp(log_factor) * rates)).sum()) - mass
+
+        if excess(-FARTHEST) * excess(FARTHEST) > 0:
+            return
+        factor = math.exp(brentq(excess, -FARTHEST, FARTHEST))
+        self.memory.scale_v(factor)
+        self.total = self.total._replace(G=self.total.G * factor, log_v=self.total.log_v + self.total.n * math.log(factor))
+        self.refresh()
+
+    def move_codes(self) -> None:
+        """Of each component the covariate that gains most by another code, given r and v, its weight optimised out."""
+        binned, codes, (q, _, M) = self.factors.binned, self.factors.codes, self.total.H.shape
+        log_prior, count = binned.expected_log_prior(codes), self.factors.share + self.total.N
+        best, gains = np.empty((q, M), np.int64), np.empty((q, M))
+        for j in range(q):
+            own = slice(0, binned.counts[j])
+            value = binned.log_k[j][:, own].T @ self.total.H[j] - count * np.log1p(np.exp(binned.log_k[j][:, own]).T @ self.total.G[j])
+            value += log_prior[j, own, None]
+            best[j] = value.argmax(axis=0)
+            gains[j] = value.max(axis=0) - value[codes[:, j], np.arange(M)]
+        covariate = gains.argmax(axis=0)
+        some = np.flatnonzero(gains[covariate, np.arange(M)] > LEAST_GAIN)
+        codes = codes.copy()
+        codes[some, covariate[some]] = best[covariate[some], some]
+        self.changed = covariate
+        self.refresh(codes=codes)
+
+    def search(self) -> int:
+        """Codes one by one with r and v optimised out; how many changed."""
+        now, kept, (q, B, _) = self.factors, self.kept, self.total.H.shape
+        M, C = now.n_components, int(now.binned.counts.max())
+        codes, shift, weight = now.codes.copy(), np.zeros(M), np.exp(now.log_weight)
+        moved = search_codes(
+            kept.r, kept.w, self.memory.rows.bins, codes, self.rng.permutation(M * q), now.binned.log_k, now.binned.counts,
+            now.binned.expected_log_prior(codes), weight, now.share, LEAST_GAIN, shift, np.empty((B, C)), np.empty((4, C)),
+        )
+        if moved:
+            now.codes = codes
+            now.__dict__.pop("log_k", None)
+            now.const, now.log_weight = now.const + shift, now.log_weight + shift
+            self.begin()
+        return moved
+
+    # ---- passes
+
+    def run(self, passes: int, tol: float, report: Callable[[Pass], None] | None = None, watch: Callable[[str, float], None] | None = None) -> None:
+        """Passes until one gains less than `tol` nats a row, or there are no more."""
+
+        def seen(step: str) -> None:
+            if watch is not None:
+                watch(step, self.bound())
+
+        last, least = -math.inf, tol * self.memory.rows.n
+        for number in range(1, passes + 1):
+            moved = 0
+            if self.kept is not None and number % SEARCH_EVERY == 1:
+                moved = self.search()
+                seen("search")
+            self.visit_all(seen)
+            if number <= LEARN_FIRST or number % LEARN_EVERY == 0:
+                self.learn()
+                seen("learn")
+            if len(self.memory.rounds) > 1:
+                self.total = self.memory.total()
+            self.scale_v()
+            seen("scale")
+            self.move_codes()
+            seen("codes")
+            self.scale_v()
+            seen("scale")
+            bound = self.bound()
+            made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved)
+            self.passes.append(made)
+            if report is not None:
+                report(made)
+            if number > 3 and bound - last < least and moved < MOVED:
+                self.has_converged = True
+                return
+            last = bound

@@ -1,0 +1,63 @@
+"""Weights of several starts: alike, the best bound alone, or those that predict rows best that are left out."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from nrmmix.inference.variational_regression.memory import BinnedRows, Kept, LocalStep
+from nrmmix.posterior.kernel_factors import KernelFactors
+
+MOST_ROWS = 2000  # that weights are found by
+LEAST = 1e-4  # share of a component in a row, by covariates or by the response, for it to count there
+STEPS, TOL = 1000, 1e-10  # of the ascent, least gain of a step in nats a row
+
+
+def weights_of(how: str, rows: BinnedRows, fits: list[KernelFactors], bounds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """(starts,) weights, which add up to 1."""
+    if len(fits) == 1 or how == "equal":
+        return np.full(len(fits), 1.0 / len(fits))
+    if how == "best":
+        return np.eye(len(fits))[int(np.argmax(bounds))]
+    if rows.n > MOST_ROWS:
+        rows = rows.take(np.sort(rng.choice(rows.n, MOST_ROWS, replace=False)))
+    return stacked(np.stack([left_out(one, rows) for one in fits], axis=1))
+
+
+def stacked(log_density: np.ndarray) -> np.ndarray:
+    """Weights (S,) that maximise the mean over rows of the log of the weighted density, from log densities (n, S) (Yao et al. 2018)."""
+    n, S = log_density.shape
+    log_weight, last = np.full(S, -np.log(S)), -np.inf
+    for _ in range(STEPS):  # each step raises it, as an EM step does
+        each = log_density + log_weight
+        total = logsumexp(each, axis=1)
+        log_weight = logsumexp(each - total[:, None], axis=0) - np.log(n)
+        if total.mean() - last < TOL:
+            break
+        last = float(total.mean())
+    return np.exp(log_weight)
+
+
+def left_out(factors: KernelFactors, rows: BinnedRows) -> np.ndarray:
+    """(n,) log predictive density of each of some fitted rows, its own share taken out of the statistics of the components.
+
+    What others are of stays as it is: an approximation, exact where a row moves no other.
+    """
+    side, out = factors.side, np.empty(rows.n)
+    kept = Kept(np.empty((rows.n, factors.n_components)), np.empty((rows.n, factors.n_components)))
+    LocalStep.of(factors)(rows, None, kept)
+    for first, last, features in rows.statistics.blocks(0, rows.n):
+        r, w = kept.r[first:last], kept.w[first:last]
+        T = features.dense.T if features.sparse is None else _dense(features)
+        row, k = np.nonzero((r > LEAST) | (w > LEAST))
+        share = r[row, k]
+        N, s = factors.N[k] - share, factors.s[k] - share[:, None] * T[row]
+        log_p = np.full(r.shape, -np.inf)
+        log_p[row, k] = side.log_z(N + 1.0, s + T[row]) - side.log_z(np.maximum(N, 0.0), s) + np.log(np.maximum(w[row, k], 1e-300))
+        out[first:last] = logsumexp(log_p, axis=1)
+    return out + rows.statistics.log_h
+
+
+def _dense(features: object) -> np.ndarray:
+    parts = [] if features.dense is None else [features.dense.T]
+    return np.hstack([*parts, features.sparse.toarray()])

@@ -1,0 +1,149 @@
+"""How a variational fit of a density regression is run: starts on rows in memory, passes over all rows, and what is kept when it is stopped."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nrmmix.common.messages import seconds
+from nrmmix.common.progress import Progress
+from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.warnings import warn
+from nrmmix.inference.executors import executor_of
+from nrmmix.inference.variational.options import MemoizedVB, RegressionOutcome, Variational
+from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped
+from nrmmix.inference.variational_regression.climb import Climb, Pass
+from nrmmix.inference.variational_regression.combine import weights_of
+from nrmmix.inference.variational_regression.memory import BinnedRows, Memory
+from nrmmix.inference.variational_regression.start import NOISE, cut
+from nrmmix.model.priors.binned import Binned
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.kernel_factors import KernelFactors
+
+FEW = 2000  # rows up to which there are more starts, of fewer components
+COMPONENTS = 40, 100
+STARTS = 12, 3
+SAMPLE = 10_000  # rows whose codes are searched with all else optimised out
+OF_SAMPLE = 80  # passes over a sample of the rows, at most
+INITS = ("sequential", "cuts")  # of which the first is the default of `Model.fit`, which belongs to chains
+USED_UP = 0.9  # share of the components that have rows, from which on more might raise the bound
+
+
+def run_regression(
+    model: Specification, method: Variational, name: str, *, init: Any, rng: Any, progress: bool | None, time_limit: float | None
+) -> RegressionOutcome:
+    """Run a variational method on a density regression; see `Model.fit`.  A ValueError if an argument is out of range."""
+    method.check(model)
+    if not (isinstance(init, str) and init in INITS):
+        raise ValueError(f'init: variational density regression starts from cuts of the covariates, init="cuts", not from {init!r}.')
+    if getattr(method, "checkpoint", None) is not None:
+        raise ValueError("checkpoint: variational density regression writes none yet; leave it out.")
+    limit, seeds, began = seconds("time_limit", time_limit), seed_sequence(rng), time.perf_counter()
+    side, binned = model.exponential(), binned_of(model)
+    statistics = model.statistics(side)
+    _check_rows(statistics, model)
+    rows = BinnedRows(statistics, binned.bins(model.frame.covariates, model.grid.group))
+    components = _components(model, method)
+    starts = method.starts or STARTS[rows.n > FEW]
+    each, climbs, interrupted = [np.random.default_rng(one) for one in seeds.spawn(starts + 1)], [], False
+    with Progress(progress) as line, executor_of(getattr(method, "executor", None)).open() as executor:
+        fitter = _Fitter(model, method, binned, rows, components, executor, line, None if limit is None else began + limit, starts)
+        for number in range(starts):
+            try:
+                fitter.fit(number, each[number])
+            except (_Stopped, KeyboardInterrupt) as stopped:
+                interrupted = True
+                _insist_on_some(fitter.climbs, stopped)
+                break
+            except np.linalg.LinAlgError:
+                raise FloatingPointError(LOST) from None
+        climbs = [one for one in fitter.climbs if one.passes]
+    fits, bounds = [one.factors for one in climbs], np.array([one.bound() for one in climbs])
+    if not np.isfinite(bounds).all():
+        raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
+    _warn(climbs, components)
+    weights = weights_of(method.combine, rows, fits, bounds, each[-1])
+    if isinstance(method, MemoizedVB):
+        method = replace(method, executor=None)
+    return RegressionOutcome(
+        method, name, rows, tuple(fits), bounds, weights, [one.passes for one in climbs],
+        np.array([one.has_converged for one in climbs]), int(seeds.entropy), time.perf_counter() - began, interrupted,
+    )
+
+
+def binned_of(model: Specification) -> Binned:
+    """The covariate kernel of a model in tables."""
+    if model.slots is not None:
+        return Binned.of_slots(model.slots)
+    is_ordered = len(model.frame.covariate_names) == 1 and not model.frame.is_category.any()
+    return Binned.of_locations(model.log_kernel(model.grid.distance, model.start_widths()), model.grid.weights, is_ordered)
+
+
+def _components(model: Specification, method: Variational) -> int:
+    if model.prior.components > 0:
+        return model.prior.components
+    return min(method.components or COMPONENTS[model.n_obs > FEW], model.n_obs)
+
+
+def _insist_on_some(climbs: list[Climb], stopped: BaseException) -> None:
+    if any(one.passes for one in climbs):
+        return
+    if isinstance(stopped, KeyboardInterrupt):
+        raise KeyboardInterrupt("stopped before the first pass over the rows was finished") from None
+    raise TimeoutError("time_limit was over before the first pass over the rows was finished; give more seconds.") from None
+
+
+def _warn(climbs: list[Climb], components: int) -> None:
+    for one in climbs:
+        side, N = one.factors.side, one.factors.N
+        if side.digits_left(N, one.factors.s)[N > 1].min(initial=1.0) < DIGITS:
+            warn(f"the bound and the components are not to be trusted: {LOST}")
+            return
+    if min(one.passes[-1].n_clusters for one in climbs) >= USED_UP * components and components > 1:
+        warn(
+            f"nearly all of the {components} components have rows: more of them might raise the bound and predict better; "
+            f"give components={2 * components}."
+        )
+
+
+class _Fitter:
+    """Starts, one after the other."""
+
+    def __init__(
+        self, model: Specification, method: Variational, binned: Binned, rows: BinnedRows, components: int, executor: Any, line: Progress,
+        deadline: float | None, starts: int,
+    ):
+        self.model, self.method, self.binned, self.rows, self.components = model, method, binned, rows, components
+        self.executor, self.line, self.deadline, self.starts = executor, line, deadline, starts
+        self.climbs: list[Climb] = []
+
+    def fit(self, number: int, rng: np.random.Generator) -> None:
+        """A climb from a start of its own; of many rows first on a sample, where codes are searched."""
+        n, side, mass = self.rows.n, self.rows.statistics.side, self.model.prior.mass
+        is_sample = n > SAMPLE
+        some = self.rows.take(np.sort(rng.choice(n, SAMPLE, replace=False))) if is_sample else self.rows
+        start = cut(self.binned, side, mass, some, self.components, rng, NOISE if number else 0.0)
+        batches, round_size = self.method.division(n) if isinstance(self.method, MemoizedVB) else (1, 1)
+        if is_sample:
+            first = Climb(Memory(some), start, rng, search=True)
+            first.run(OF_SAMPLE, self.method.tol, lambda made: self._report(number, made, OF_SAMPLE, "sample, "))
+            now, up = first.factors, n / some.n
+            start = KernelFactors(self.binned, now.side, mass, up * now.N, up * now.s, up * now.A, now.codes)
+        elif batches > 1:
+            first = Climb(Memory(some), start, rng, search=True)
+            first.run(OF_SAMPLE, self.method.tol, lambda made: self._report(number, made, OF_SAMPLE, "codes, "))
+            start = first.factors
+        memory = Memory(self.rows, batches, round_size, self.executor)
+        climb = Climb(memory, start, rng, search=not is_sample and batches == 1)
+        self.climbs.append(climb)
+        climb.run(self.method.passes, self.method.tol, lambda made: self._report(number, made, self.method.passes))
+        climb.kept = None
+
+    def _report(self, number: int, made: Pass, passes: int, what: str = "") -> None:
+        text = f"start {number + 1} of {self.starts}, {what}pass {made.number}, {made.n_clusters} components with rows, bound {made.bound:.2f}"
+        self.line.update(text, (number + min(made.number / passes, 1.0)) / self.starts)
+        if self.deadline is not None and time.perf_counter() > self.deadline:
+            raise _Stopped

@@ -1,0 +1,142 @@
+"""Where variational fits of kernel-weighted measures start: regions of the covariates, cut where a cut raises the marginal likelihood.
+
+The region whose best cut gains most is cut next; gains are multiplied by noise, so that starts differ.  Each region is a component whose
+codes are those likeliest for its bins.  Further ones begin at the rows that fit worst in their regions, and a last one is of all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nrmmix.inference.variational_regression.memory import BinnedRows
+from nrmmix.model.families.exponential import Features, Stacked
+from nrmmix.model.priors.binned import Binned
+from nrmmix.model.priors.hyperpriors import Hyperparameter
+from nrmmix.posterior.kernel_factors import KernelFactors
+
+NOISE = 0.5  # standard deviation of the log factor of gains, of all starts but the first
+SHARE = 0.8  # of the components that regions may be
+LEAST_GAIN = 3.0  # nats
+FEWEST, FEWEST_FIT = 4, 12  # rows on either side of a cut; of a region that a further component begins in
+CUTS, MARGIN = 12, 0.08  # cuts of a covariate that are tried, at quantiles; share of the rows on either side
+LEARN_AT = (1, 3, 8, 20, 50)  # regions at which shrinkage and noise scale are learnt
+WORST = 0.2  # share of the rows of a region that a further component begins with
+OF_ALL = 0.01  # rows of the component of all, as a share, where the others take all components that there are
+
+
+@dataclass(frozen=True)
+class Region:
+    """Rows that lie in some bins (q, B) of every covariate, the sums of their statistics, and their best cut."""
+
+    rows: np.ndarray
+    inside: np.ndarray
+    N: float
+    s: np.ndarray
+    cut: Cut | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Bins (B,) of a covariate on one side."""
+
+    gain: float
+    covariate: int
+    side: np.ndarray
+
+
+class Grower:
+    """Regions of some rows in memory."""
+
+    def __init__(self, binned: Binned, side: Stacked, rows: BinnedRows, rng: np.random.Generator, noise: float):
+        self.binned, self.side, self.bins, self.rng, self.noise = binned, side, rows.bins, rng, noise
+        self.features = rows.statistics.whole()
+
+    def grow(self, most: int) -> list[Region]:
+        """Regions, `most` at most."""
+        everywhere = np.zeros((len(self.binned.counts), self.binned.log_k.shape[1]), bool)
+        for j, size in enumerate(self.binned.n_bins):
+            everywhere[j, :size] = True
+        regions = [self._region(np.arange(len(self.bins)), everywhere)]
+        while True:
+            if len(regions) in LEARN_AT:
+                self.side = self.side.learnt(np.array([one.N for one in regions]), np.stack([one.s for one in regions]))
+                regions = [replace(one, cut=self._best(one)) for one in regions]
+            regions = [one if one.cut is not None else replace(one, cut=self._best(one)) for one in regions]
+            k = int(np.argmax([one.cut.gain for one in regions]))
+            region, cut = regions[k], regions[k].cut
+            if len(regions) >= most or cut.gain < LEAST_GAIN:
+                return regions
+            here = cut.side[self.bins[region.rows, cut.covariate]]
+            parts = []
+            for own, bins in ((here, cut.side), (~here, ~cut.side)):
+                inside = region.inside.copy()
+                inside[cut.covariate] &= bins
+                parts.append(self._region(region.rows[own], inside))
+            regions[k] = parts[0]
+            regions.append(parts[1])
+
+    def _region(self, rows: np.ndarray, inside: np.ndarray) -> Region:
+        return Region(rows, inside, float(len(rows)), self._of(rows).totals(np.ones((1, len(rows))))[0])
+
+    def _of(self, rows: np.ndarray) -> Features:
+        dense, of_sparse = self.features
+        return Features(None if dense is None else dense[:, rows], None if of_sparse is None else of_sparse[rows])
+
+    def _best(self, region: Region) -> Cut:
+        """The cut of a region that gains most, after noise."""
+        best, features = Cut(-np.inf, 0, np.zeros(0, bool)), self._of(region.rows)
+        whole = self.side.log_z(np.array([region.N]), region.s[None])[0]
+        for j in range(self.bins.shape[1]):
+            sides = self._sides(region, j)
+            if not len(sides):
+                continue
+            here = sides[:, self.bins[region.rows, j]].astype(float)
+            N, s = here.sum(axis=1), features.totals(here)
+            gain = self.side.log_z(N, s) + self.side.log_z(region.N - N, region.s - s) - whole
+            gain[(N < FEWEST) | (region.N - N < FEWEST)] = -np.inf
+            if self.noise:
+                gain = gain * np.exp(self.noise * self.rng.standard_normal(len(gain)))
+            k = int(np.argmax(gain))
+            if gain[k] > best.gain:
+                best = Cut(float(gain[k]), j, sides[k])
+        return best
+
+    def _sides(self, region: Region, j: int) -> np.ndarray:
+        """(cuts, B): the bins on one side of each cut of a covariate."""
+        own, B = self.bins[region.rows, j], self.binned.log_k.shape[1]
+        if not self.binned.ordered[j]:
+            levels = np.unique(own)
+            return np.eye(B, dtype=bool)[levels] if len(levels) > 1 else np.zeros((0, B), bool)
+        ends = np.unique(np.quantile(own, np.linspace(MARGIN, 1.0 - MARGIN, CUTS)).astype(int))
+        return np.arange(B) <= ends[ends < own.max(initial=-1)][:, None]
+
+    def worst(self, region: Region) -> np.ndarray:
+        """The rows of a region that fit worst in it."""
+        eta, _ = self.side.expectations(np.array([region.N]), region.s[None])
+        score = self._of(region.rows).scores(eta)[0]
+        return region.rows[score <= np.quantile(score, WORST)]
+
+
+def cut(
+    binned: Binned, side: Stacked, mass: Hyperparameter, rows: BinnedRows, components: int, rng: np.random.Generator, noise: float
+) -> KernelFactors:
+    """Factors of so many components, those without rows included, at a start."""
+    grower = Grower(binned, side, rows, rng, noise)
+    regions = grower.grow(max(1, int(SHARE * components)))
+    for one in sorted(regions, key=lambda own: -own.N):
+        if len(regions) < components - 1 and one.N >= FEWEST_FIT:
+            regions.append(grower._region(grower.worst(one), one.inside))
+    if len(regions) < components:
+        whole = grower._region(np.arange(rows.n), np.ones_like(regions[0].inside))
+        share = OF_ALL if len(regions) == components - 1 else 1.0
+        regions.append(replace(whole, N=share * whole.N, s=share * whole.s))
+    M, q = components, len(binned.counts)
+    N, s, codes = np.zeros(M), np.zeros((M, side.n_stat)), np.zeros((M, q), np.int64)
+    count = np.stack([np.bincount(own, minlength=binned.log_k.shape[1]) for own in rows.bins.T]).astype(float)
+    for k, one in enumerate(regions):
+        N[k], s[k] = one.N, one.s
+        codes[k] = [binned.code_of(j, one.inside[j] | (count[j] == 0) & one.inside[j].all(), count[j]) for j in range(q)]
+    made = KernelFactors(binned, grower.side, mass, N, s, np.ones(M), codes)
+    return KernelFactors(binned, grower.side, mass, N, s, np.exp(made.log_kernels(rows.bins)).sum(axis=0), codes)

@@ -1,0 +1,103 @@
+"""The factors of a variational posterior of a kernel-weighted measure.
+
+q(z) q(v) q(pi, mass) q(phi) q(codes): a row i is of component m with probability r_im, V_i ~ Exp(1 / v_i), weights and mass have the best
+law given the expected counts N_m and rates A_m = sum_i v_i K_m(x_i), parameters phi_m the posterior law given N_m and expected statistics,
+and every component one code for each covariate, with the chances of the codes integrated out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from nrmmix.model.families.exponential import Stacked
+from nrmmix.model.priors.binned import Binned
+from nrmmix.model.priors.gamma_weights import GammaWeights
+from nrmmix.model.priors.hyperpriors import Hyperparameter
+from nrmmix.model.specification import Specification
+
+LEAST = 1e-250  # of a weight
+
+
+class KernelFactors:
+    """The best q(pi, mass) q(phi) given expected counts N (M,), statistics s (M, S), rates A (M,) and codes (M, q).
+
+    Attributes
+    ----------
+    eta, const : ndarray, (M, S) and (M,)
+        E log pi_m + E log p(y | phi_m) = const_m + eta_m'T(y) + log h(y).
+    log_weight : ndarray, (M,)
+        log E pi_m.
+    weights : GammaWeights
+    """
+
+    def __init__(
+        self, binned: Binned, side: Stacked, mass: Hyperparameter, N: np.ndarray, s: np.ndarray, A: np.ndarray, codes: np.ndarray
+    ):
+        self.binned, self.side, self.mass = binned, side, mass
+        self.N, self.s, self.A, self.codes = np.maximum(N, 0.0), s, A, codes
+        self.weights = GammaWeights(mass, self.N, A)
+        self.eta, a = side.expectations(self.N, s)
+        self.const = self.weights.expected_log - a
+        self.log_weight = np.log(np.maximum(self.weights.expected, LEAST))
+
+    @property
+    def n_components(self) -> int:
+        return len(self.N)
+
+    @property
+    def share(self) -> float:
+        """E mass / M, what the prior adds to each count."""
+        return self.weights.expected_mass / len(self.N)
+
+    @cached_property
+    def log_k(self) -> np.ndarray:
+        """(q, B, M)"""
+        return np.ascontiguousarray(self.binned.log_tables(self.codes))
+
+    @property
+    def log_evidence(self) -> float:
+        """The bound but for what rows have of their own: entropies, log v, log kernels and log h."""
+        of_components = self.side.log_z(self.N, self.s).sum() + self.side.log_prior
+        return float(of_components + self.weights.log_evidence + self.binned.log_prior(self.codes))
+
+    def log_kernels(self, bins: np.ndarray) -> np.ndarray:
+        """(n, M) of rows in bins (n, q)."""
+        out = np.zeros((len(bins), self.n_components))
+        for j, table in enumerate(self.log_k):
+            out += table[bins[:, j]]
+        return out
+
+
+class KernelFactorPosterior(NamedTuple):
+    """What predictions of a variational density regression are made from: the counterpart of `nrmmix.posterior.draws.Posterior`."""
+
+    specification: Specification
+    fits: tuple[KernelFactors, ...]  # of the starts
+    weights: np.ndarray  # (starts,)
+    rows: Any  # those that were fitted, with their bins
+    seed: int
+    draws: int = 1  # of the random measure, for bands
+
+    @property
+    def best(self) -> int:
+        """The start of the largest weight, of these the first."""
+        return int(np.argmax(self.weights))
+
+    def blocks(self, start: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+        """Blocks of the fitted rows, and the probabilities (M, b) of the components of a start there, by default the best."""
+        factors = self.fits[self.best if start is None else start]
+        for first, last, features in self.rows.statistics.blocks(0, self.rows.n):
+            score = features.scores(factors.eta).T + factors.const + factors.log_kernels(self.rows.bins[first:last])
+            yield slice(first, last), np.exp(score - logsumexp(score, axis=1, keepdims=True)).T
+
+    def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of each fitted row its most probable component (n,) int32, and the probability of that (n,)."""
+        component, probability = np.empty(self.rows.n, np.int32), np.empty(self.rows.n)
+        for some, r in self.blocks():
+            component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
+        return component, probability

@@ -1,0 +1,152 @@
+"""The result of variational inference for density regression: factors of every start, and what they are averaged by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from nrmmix.common.messages import count
+from nrmmix.inference.variational.options import RegressionOutcome
+from nrmmix.model.specification import Specification
+from nrmmix.posterior.kernel_factors import KernelFactorPosterior
+from nrmmix.results.base import Result, wraps
+from nrmmix.results.variational import VariationalResult
+
+PASSES = ["elbo", "n_components", "n_clusters", "moved"]
+
+
+class VariationalRegressionResult(VariationalResult):
+    """A variational posterior of a density regression: of each start q(z) q(v) q(weights, mass) q(phi) and codes, and its bound.
+
+    Made by `Model.fit` and `nrmmix.fit` of `y ~ x` with `method="vb"` or `"memoized_vb"`.  Predictions are averages over the starts, by
+    their weights, and over the factors.  Bands are of random measures drawn from q, those of one start after those of another: they lack
+    that rows could be divided otherwise than some start has it, and are narrower than those of chains.
+
+    Attributes
+    ----------
+    model : Model
+    method : str
+    options : VB or MemoizedVB
+    elbo : float
+        The average of the starts' bounds by their weights, which is below the bound of their mixture: a lower bound of the log density of
+        the responses given the covariates, jointly with the logarithms of shrinkage and noise scale, which are point estimates.
+    starts : DataFrame
+        By number of the start: elbo, weight, n_components, n_clusters (with half a row or more), passes, converged.
+    passes : DataFrame
+        Of the start of the largest weight, the first of these: elbo, n_components, n_clusters, and codes moved by the search.
+    fits : tuple of nrmmix.posterior.kernel_factors.KernelFactors
+        Of each start expected counts `N`, statistics, codes of the kernel, and what follows from them.
+    n_clusters, n_components : int
+        Of that start, as are clusters, labels and responsibilities.
+    weights : Series
+        Its E pi_m as shares, the largest first in no order: components as they are.
+    has_converged : bool
+        Whether the tolerance has ended every start.
+    seed : int
+    seconds : float
+    interrupted : bool
+        Whether it was stopped; then it has the starts that were there.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), method=nm.VB(starts=2), rng=1)
+    >>> fit.predict({"times_ms": [10.0, 30.0]}).shape
+    (2, 3)
+    """
+
+    def __init__(self, model: Specification, outcome: RegressionOutcome) -> None:
+        Result.__init__(self, model, outcome.seed)
+        self._outcome = outcome
+        self.options, self.method, self.fits = outcome.method, outcome.name, outcome.fits
+        self.seconds, self.interrupted = outcome.seconds, outcome.interrupted
+        self.has_converged = bool(outcome.has_converged.all()) and not outcome.interrupted
+        self.elbo = float(outcome.weights @ outcome.bounds)
+        last = [own[-1] for own in outcome.passes]
+        self.starts = pd.DataFrame({
+            "elbo": outcome.bounds, "weight": outcome.weights, "n_components": [one.n_components for one in last],
+            "n_clusters": [one.n_clusters for one in last], "passes": [len(own) for own in outcome.passes],
+            "converged": outcome.has_converged,
+        }).rename_axis("start")
+        table = pd.DataFrame(outcome.passes[self.posterior.best]).set_index("number").rename_axis("pass")
+        self.passes = table.rename(columns={"bound": "elbo"})[PASSES]
+        self._most_probable = None
+
+    @property
+    def posterior(self) -> KernelFactorPosterior:
+        return KernelFactorPosterior(self.model, self.fits, self._outcome.weights, self._outcome.rows, self.seed)
+
+    @property
+    def factors(self) -> Any:
+        """Those of the start of the largest weight."""
+        return self.fits[self.posterior.best]
+
+    def _averaged(self, kind: str, draws: int) -> KernelFactorPosterior:
+        return self.posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
+
+    @property
+    def weights(self) -> pd.Series:
+        expected = self.factors.weights.expected
+        return pd.Series(expected / expected.sum(), index=pd.RangeIndex(len(expected), name="component"), name="weight")
+
+    @property
+    def expected_mass(self) -> float:
+        return float(self._outcome.weights @ [one.weights.expected_mass for one in self.fits])
+
+    def update(self, newdata: Any, *, rng: Any = None, executor: Any = None) -> VariationalResult:
+        """Refuses: further rows of a density regression need a new fit.
+
+        Raises
+        ------
+        ValueError
+            Always.
+        """
+        raise ValueError("update is for mixtures; fit the rows together anew.")
+
+    def importance(
+        self, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None
+    ) -> pd.DataFrame:
+        """What each covariate matters; see `MCMCResult.importance`.
+
+        Parameters
+        ----------
+        interval, draws, rows, rng, response
+            As there; bands of `use` go from the smallest to the largest of the starts, those of effects over random measures drawn from q.
+
+        Returns
+        -------
+        DataFrame
+
+        Raises
+        ------
+        ValueError
+            If an argument cannot be used.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), method=nm.VB(starts=2), rng=1)
+        >>> fit.importance(draws=20, rows=10)["use"].tolist()
+        [1.0]
+        """
+        from nrmmix.posterior.importance import importance
+
+        return importance(self.posterior._replace(draws=draws), interval=interval, draws=draws, rows=rows, rng=rng, response=response)
+
+    def __repr__(self) -> str:
+        model, starts = self.model, self.starts
+        stopped = ", stopped early" if self.interrupted else "" if self.has_converged else ", not converged"
+        of = f"{len(starts)} starts" if len(starts) > 1 else "one start"
+        return (
+            f"VariationalResult: kernel-NRM density regression {model.formula or ''} ({model.n_obs} observations)\n"
+            f"  {of} by {self.method} ({self.options.combine}), {starts['n_clusters'].min()} to {starts['n_clusters'].max()} components with "
+            f"rows, {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
+            f"  evidence lower bound {self.elbo:.2f}; more in .summary(), .plot(), .predict()"
+        )
+
+
+@wraps(RegressionOutcome)
+def _(outcome: RegressionOutcome, model: Specification) -> VariationalRegressionResult:
+    return VariationalRegressionResult(model, outcome)
