@@ -267,7 +267,7 @@ def test_command_line(tmp_path, capsys):
     (lambda: nm.fit(FORMULA, FAITHFUL, method="vb", init=[0, 1]), "there are 272 rows: give one label for each"),
     (lambda: nm.fit(FORMULA, FAITHFUL, method="vb", init=np.full(272, 0.5)), "init must hold whole numbers"),
     (lambda: nm.fit(FORMULA, FAITHFUL, method="vb", prior=nm.NGGP()), "needs nm.DirichletProcess.*those of NGGP are not"),
-    (lambda: nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), method="vb"), "is for mixtures"),
+    (lambda: nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), method="stochastic_vb"), "is for mixtures"),
     (lambda: nm.fit("waiting_min ~ 1", FAITHFUL, method="vb", family=nm.SemiconjugateGaussian()), "held and drawn, not integrated out"),
     (lambda: nm.fit(FORMULA, FAITHFUL.where(FAITHFUL < 90), method="vb", missing="marginalize"), "cells of responses with a full"),
     (lambda: nm.fit(FORMULA, FAITHFUL, method=[nm.VB(), nm.Gibbs()]), "variational inference runs alone"),
