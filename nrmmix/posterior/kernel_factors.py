@@ -88,6 +88,11 @@ class KernelFactorPosterior(NamedTuple):
         """The start of the largest weight, of these the first."""
         return int(np.argmax(self.weights))
 
+    @property
+    def factors(self) -> KernelFactors:
+        """Those of that start."""
+        return self.fits[self.best]
+
     def blocks(self, start: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
         """Blocks of the fitted rows, and the probabilities (M, b) of the components of a start there, by default the best."""
         factors = self.fits[self.best if start is None else start]

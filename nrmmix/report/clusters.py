@@ -10,6 +10,7 @@ from nrmmix.model.families import Parameter
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
 from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.kernel_factors import KernelFactorPosterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.posterior.predict.kernel_states import clusters_of
 from nrmmix.results.mcmc import MCMCResult
@@ -85,9 +86,10 @@ def clusters(fit: MCMCResult) -> Clusters:
     probability = fit.predict(kind="cluster")["probability"].to_numpy(dtype=float)
     purity = np.bincount(labels, weights=probability) / size
     posterior = fit.posterior
-    shared = isinstance(posterior, FactorPosterior)
-    stability = together_by_shares(posterior, labels) if shared else together(posterior.draws.flat("labels"), labels)
-    of_families, words, n_left_out = parameters(fit.model, found, None if shared else posterior.draws)
+    soft = isinstance(posterior, (FactorPosterior, KernelFactorPosterior))
+    stability = together_by_shares(posterior, labels) if soft else together(posterior.draws.flat("labels"), labels)
+    learnt = posterior.factors.side.shared if isinstance(posterior, KernelFactorPosterior) else None
+    of_families, words, n_left_out = parameters(fit.model, found, None if soft else posterior.draws, learnt)
     columns = [*of_families, *_covariates(fit.model, labels, size)]
     order = np.argsort(-size, kind="stable")
     return Clusters(
@@ -116,7 +118,7 @@ def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.where(size > 1, total / np.maximum(size * (size - 1.0), 1.0), np.nan)
 
 
-def together_by_shares(posterior: FactorPosterior, labels: np.ndarray) -> np.ndarray:
+def together_by_shares(posterior: FactorPosterior | KernelFactorPosterior, labels: np.ndarray) -> np.ndarray:
     """The same where rows belong to components by shares r: of a pair the sum over components of the products of their shares."""
     size = np.bincount(labels)
     total = np.zeros((len(size), posterior.factors.n_components))
@@ -127,10 +129,12 @@ def together_by_shares(posterior: FactorPosterior, labels: np.ndarray) -> np.nda
     return np.where(size > 1, ((total**2).sum(axis=1) - alone) / np.maximum(size * (size - 1.0), 1.0), np.nan)
 
 
-def parameters(model: Specification, partition: Partition, draws: Draws | None) -> tuple[list[Column], list[Words], int]:
+def parameters(
+    model: Specification, partition: Partition, draws: Draws | None, shared: Mapping[str, np.ndarray] | None = None
+) -> tuple[list[Column], list[Words], int]:
     """Parameters of the clusters of a partition as columns, shares as leading words where they are many, and how many were left out."""
     columns, words, left_out = [], [], 0
-    for own in clusters_of(model, partition.labels, draws).parameters():
+    for own in clusters_of(model, partition.labels, draws, shared).parameters():
         shown = own
         if len(own) > FEW_PARAMETERS:
             if own[0].name.startswith(SHARE):

@@ -71,7 +71,7 @@ def variational_glance(fit: VariationalResult) -> pd.DataFrame:
         "formula": model.formula, "prior": str(model.prior),
         "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_clusters": fit.n_clusters, "n_components": fit.n_components, "elbo": fit.elbo,
-        "mass": fit.factors.sticks.expected_mass,
+        "mass": fit.expected_mass,
         "mean_log_density": np.nan if model.frame.is_streamed else fit.log_density().mean(),  # which is a pass more over a source
         "n_passes": len(fit.passes),
         "seconds": fit.seconds, "seed": fit.seed, "converged": fit.has_converged,

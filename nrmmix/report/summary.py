@@ -15,7 +15,7 @@ import pandas as pd
 from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.posterior.convergence import format_rhat, verdict
-from nrmmix.posterior.importance import use
+from nrmmix.posterior.importance import use, use_by_factors
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
@@ -23,11 +23,14 @@ from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
 from nrmmix.results.variational import VariationalResult
+from nrmmix.results.variational_regression import VariationalRegressionResult
 
 WIDTH = 96  # characters; more only where names of quantities are long
 SHOWN = 10  # numbers of clusters with a column, and clusters with a row of their own
 LONGEST = 700  # characters of one text
 MOST_COMPONENTS = 50  # in the table of those of a source
+MOST_ROWS = 200_000  # beyond which clusters are not looked at row by row
+WAYS = {"equal": "alike", "stacking": "by stacking", "best": "not at all: the highest bound alone counts"}
 MOST_COVARIATES = 30  # with a row of their own, those of which most rows make use
 
 OF_COVARIATES = (
@@ -62,7 +65,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
     width, covariates = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index))), fit.model.slots is not None and not fit.lacking
     tables = [
         _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
-        *([_covariate_table(fit, width)] if covariates else []),
+        *([_covariate_table(use(fit.model, fit.draws), width)] if covariates else []),
         *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0] != Gibbs() else []), _count_table(fit, width),
     ]
     if lacking := fit.lacking:
@@ -107,13 +110,19 @@ def variational_summary(fit: VariationalResult) -> Report:
         tables = [_model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), _component_table(fit, WIDTH)]
         note = "Components: expected numbers of rows, and weights. The rows are not in memory."
         return Report(tables, [note, variational_verdict(fit)], WIDTH)
+    own = [_start_table(fit, WIDTH)] if isinstance(fit, VariationalRegressionResult) else []
+    if own and fit.model.slots is not None:
+        own.append(_covariate_table(use_by_factors(fit.posterior), WIDTH))
+    if fit.model.n_obs > MOST_ROWS:
+        tables = [_model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *own, _component_table(fit, WIDTH)]
+        return Report(tables, ["Components: expected numbers of rows, and weights.", variational_verdict(fit)], WIDTH)
     found = clusters(fit)
     tables = [
-        _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *_cluster_tables(found, WIDTH),
+        _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *own, *_cluster_tables(found, WIDTH),
         *_word_tables(found, WIDTH),
     ]
     note = (
-        "Clusters: rows by their most probable components. Stability: the mean probability of the members under q. Parameters: posterior "
+        f"Clusters: rows by their most probable components{' of the start of the largest weight' if own else ''}. Stability: the mean probability of the members under q. Parameters: posterior "
         "mean ± standard deviation given this partition."
     )
     if found.n_left_out:
@@ -123,6 +132,8 @@ def variational_summary(fit: VariationalResult) -> Report:
 
 def variational_verdict(fit: VariationalResult) -> str:
     """Whether the bound has settled, and what it is."""
+    if isinstance(fit, VariationalRegressionResult):
+        return _verdict_of_starts(fit)
     if fit.interrupted:
         state = "Stopped before it had converged: it is as after the last whole pass."
     elif fit.has_converged:
@@ -130,6 +141,17 @@ def variational_verdict(fit: VariationalResult) -> str:
     else:
         state = "The passes were over before the bound had settled; give more, passes=."
     return f"{state} Variational inference, not samples: bands take the division of the rows for given and are too narrow."
+
+
+def _verdict_of_starts(fit: VariationalRegressionResult) -> str:
+    starts, how = fit.starts, WAYS[fit.options.combine]
+    if fit.interrupted:
+        state = "Stopped before all starts had converged: it has those that were there."
+    elif fit.has_converged:
+        state = f"All {len(starts)} starts converged, each to an optimum of its own." if len(starts) > 1 else "Converged to a local optimum."
+    else:
+        state = f"In {int((~starts['converged']).sum())} of {len(starts)} starts the passes were over before the bound had settled."
+    return f"{state} Predictions average over them {how}. Variational inference, not samples: bands are too narrow."
 
 
 # -------------------------------------------------------------------------------------------------- the tables
@@ -202,10 +224,20 @@ def _pass_table(fit: VariationalResult, width: int) -> Table:
         ("Observations:", used), ("Method:", fit.method), ("Lower bound:", f"{fit.elbo:.2f}"),
         ("Dropped rows:", rows - used), ("Passes:", len(fit.passes)), ("Converged:", "yes" if fit.has_converged else "no"),
         ("Clusters:", fit.n_clusters), ("Components:", fit.n_components), ("Interrupted:", "yes" if fit.interrupted else "no"),
-        ("Seconds:", f"{fit.seconds:.2f}"), ("E[mass]:", f"{fit.factors.sticks.expected_mass:.4g}"), ("", ""),
+        ("Seconds:", f"{fit.seconds:.2f}"), ("E[mass]:", f"{fit.expected_mass:.4g}"), ("", ""),
     ]
     cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
     return _three_pairs(cells, (13, 11, 12), width)
+
+
+def _start_table(fit: VariationalRegressionResult, width: int) -> Table:
+    """Each start: its bound, and what it counts."""
+    cells = [
+        [k, f"{row.elbo:.2f}", f"{row.weight:.3f}", row.n_clusters, row.passes, "yes" if row.converged else "no"]
+        for k, row in zip(fit.starts.index, fit.starts.itertuples(), strict=True)
+    ]
+    headers = ["Start", "Lower bound", "Weight", "With rows", "Passes", "Converged"]
+    return Table(cells, [0] * len(headers), "r" * len(headers), headers=headers, total=width, colsep="  ")
 
 
 def _component_table(fit: VariationalResult, width: int) -> Table:
@@ -244,9 +276,8 @@ def _parameter_table(numbers: pd.DataFrame, width: int) -> Table:
     return Table(cells, widths, "l" + "r" * len(COLUMNS), headers=["", *COLUMNS.values()])
 
 
-def _covariate_table(fit: MCMCResult, width: int) -> Table:
+def _covariate_table(found: pd.DataFrame, width: int) -> Table:
     """Of each covariate how many rows are in clusters that depend on it, and the chance that an atom does."""
-    found = use(fit.model, fit.draws)
     if others := max(len(found) - MOST_COVARIATES, 0):
         found = found.nlargest(MOST_COVARIATES, "use")
     numbers = found.drop(columns="rhat").to_numpy()

@@ -157,6 +157,10 @@ class VariationalResult(Saved, Result):
         return int((self.factors.N >= 0.5).sum())
 
     @property
+    def expected_mass(self) -> float:
+        return self.factors.sticks.expected_mass
+
+    @property
     def weights(self) -> pd.Series:
         weights, rest = self.factors.sticks.expected_weights
         return pd.Series(np.append(weights, rest), index=pd.Index([*range(len(weights)), -1], name="component"), name="weight")

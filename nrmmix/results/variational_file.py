@@ -9,17 +9,23 @@ import numpy as np
 
 from nrmmix.inference.methods import VARIATIONAL
 from nrmmix.inference.variational.climb import Pass
-from nrmmix.inference.variational.options import Variational, VariationalOutcome
+from nrmmix.inference.variational.options import RegressionOutcome, Variational, VariationalOutcome
+from nrmmix.inference.variational_regression.climb import Pass as PassOfStart
+from nrmmix.inference.variational_regression.run import binned_of, rows_of_model
 from nrmmix.model.encoding import decode, encode
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors
+from nrmmix.posterior.kernel_factors import KernelFactors
 from nrmmix.results.variational import VariationalResult
+from nrmmix.results.variational_regression import VariationalRegressionResult
 
 RUN = ("method", "elbo", "has_converged", "seed", "seconds", "interrupted")
 
 
 def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]:
     """What the header says of the fit, its arrays put beside it."""
+    if isinstance(fit, VariationalRegressionResult):
+        return _header_of_starts(fit, put)
     passes = fit.passes.reset_index()
     return {
         "run": {name: getattr(fit, name) for name in RUN} | {"options": encode(fit.options)},
@@ -36,6 +42,9 @@ def restored(
     run, options = header["run"], decode(header["run"]["options"])
     insist(isinstance(options, Variational) and run["method"] in (options.name, *VARIATIONAL), f"method {run['method']!r}")
     insist(not options.refusal(model), f"method {run['method']!r}")
+    insist(type(run["seed"]) is int, "seed")
+    if model.is_regression:
+        return _restored_starts(header, get, model, options, insist)
     side = model.exponential()
     N, s = get(header["factors"]["N"]), get(header["factors"]["s"])
     sound = N.ndim == 1 and len(N) > 0 and s.shape == (len(N), side.n_stat) and N.dtype.kind == s.dtype.kind == "f"
@@ -44,7 +53,6 @@ def restored(
     columns = [get(header["passes"][{"number": "pass", "bound": "elbo"}.get(name, name)]) for name in Pass._fields]
     insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
     passes = [Pass(*(value.item() for value in values)) for values in zip(*columns, strict=True)]
-    insist(type(run["seed"]) is int, "seed")
     try:
         factors = Factors(side, model.prior.mass, N, s)
     except np.linalg.LinAlgError:
@@ -58,3 +66,62 @@ def restored(
         result._clusters = clusters = get(header["clusters"])
         insist(clusters.shape == N.shape and clusters.dtype.kind == "i" and int(clusters.min()) >= 0, "clusters of components")
     return result
+
+
+# ---- density regression: several starts
+
+OF_START = ("N", "s", "A", "codes")
+
+
+def _header_of_starts(fit: VariationalRegressionResult, put: Callable[..., str]) -> dict[str, Any]:
+    outcome = fit._outcome
+    starts = [
+        {name: put(getattr(one, name), f"factors/{k}/{name}") for name in OF_START}
+        | {"shared": {name: put(values, f"factors/{k}/{name}") for name, values in one.side.shared.items()}}
+        | {"passes": {name: put(np.array(values), f"passes/{k}/{name}") for name, values in _columns(outcome.passes[k]).items()}}
+        for k, one in enumerate(fit.fits)
+    ]
+    return {
+        "run": {name: getattr(fit, name) for name in RUN} | {"options": encode(fit.options)},
+        "factors": starts,
+        "starts": {name: put(getattr(outcome, name), f"starts/{name}") for name in ("bounds", "weights", "has_converged")},
+    }
+
+
+def _columns(passes: list[PassOfStart]) -> dict[str, tuple[Any, ...]]:
+    return dict(zip(PassOfStart._fields, zip(*passes, strict=True), strict=True))
+
+
+def _restored_starts(
+    header: dict[str, Any], get: Callable[[str], np.ndarray], model: Specification, options: Variational,
+    insist: Callable[[bool, str], None],
+) -> VariationalRegressionResult:
+    run, binned, rows = header["run"], binned_of(model), rows_of_model(model)
+    side, q = rows.statistics.side, rows.bins.shape[1]
+    bounds, weights, converged = (get(header["starts"][name]) for name in ("bounds", "weights", "has_converged"))
+    size = len(header["factors"])
+    sound = size > 0 and bounds.shape == weights.shape == converged.shape == (size,) and bounds.dtype.kind == weights.dtype.kind == "f"
+    insist(sound and bool(np.isfinite(bounds).all() and (weights >= 0).all() and abs(weights.sum() - 1) < 1e-6), "starts")
+    insist(converged.dtype.kind == "b", "starts")
+    fits, passes = [], []
+    for one in header["factors"]:
+        N, s, A, codes = (get(one[name]) for name in OF_START)
+        sound = N.ndim == 1 and len(N) > 0 and s.shape == (len(N), side.n_stat) and A.shape == N.shape and codes.shape == (len(N), q)
+        insist(sound and N.dtype.kind == s.dtype.kind == A.dtype.kind == "f" and codes.dtype.kind == "i", "factors")
+        insist(bool(all(np.isfinite(values).all() for values in (N, s, A)) and (N >= 0).all() and (A >= 0).all()), "factors")
+        insist(bool((codes >= 0).all() and (codes < binned.counts).all()), "codes of components")
+        insist(abs(float(N.sum()) - model.n_obs) <= 1e-6 * model.n_obs, "counts of components")
+        shared = {name: get(key) for name, key in one["shared"].items()}
+        insist(shared.keys() == side.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
+        try:
+            fits.append(KernelFactors(binned, side.with_shared(shared), model.prior.mass, N, s, A, codes))
+        except (np.linalg.LinAlgError, ValueError):
+            raise ValueError("its factors cannot be right") from None
+        columns = [get(one["passes"][name]) for name in PassOfStart._fields]
+        insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
+        passes.append([PassOfStart(*(value.item() for value in values)) for values in zip(*columns, strict=True)])
+    outcome = RegressionOutcome(
+        options, run["method"], rows, tuple(fits), bounds, weights, passes, converged, run["seed"], float(run["seconds"]),
+        bool(run["interrupted"]),
+    )
+    return VariationalRegressionResult(model, outcome)

@@ -81,7 +81,7 @@ class VariationalRegressionResult(VariationalResult):
     @property
     def factors(self) -> Any:
         """Those of the start of the largest weight."""
-        return self.fits[self.posterior.best]
+        return self.posterior.factors
 
     def _averaged(self, kind: str, draws: int) -> KernelFactorPosterior:
         return self.posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))

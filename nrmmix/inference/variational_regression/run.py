@@ -42,10 +42,8 @@ def run_regression(
     if getattr(method, "checkpoint", None) is not None:
         raise ValueError("checkpoint: variational density regression writes none yet; leave it out.")
     limit, seeds, began = seconds("time_limit", time_limit), seed_sequence(rng), time.perf_counter()
-    side, binned = model.exponential(), binned_of(model)
-    statistics = model.statistics(side)
-    _check_rows(statistics, model)
-    rows = BinnedRows(statistics, binned.bins(model.frame.covariates, model.grid.group))
+    binned, rows = binned_of(model), rows_of_model(model)
+    _check_rows(rows.statistics, model)
     components = _components(model, method)
     starts = method.starts or STARTS[rows.n > FEW]
     each, climbs, interrupted = [np.random.default_rng(one) for one in seeds.spawn(starts + 1)], [], False
@@ -80,6 +78,11 @@ def binned_of(model: Specification) -> Binned:
         return Binned.of_slots(model.slots)
     is_ordered = len(model.frame.covariate_names) == 1 and not model.frame.is_category.any()
     return Binned.of_locations(model.log_kernel(model.grid.distance, model.start_widths()), model.grid.weights, is_ordered)
+
+
+def rows_of_model(model: Specification) -> BinnedRows:
+    """The fitted rows."""
+    return BinnedRows(model.statistics(model.exponential()), binned_of(model).bins(model.frame.covariates, model.grid.group))
 
 
 def _components(model: Specification, method: Variational) -> int:

@@ -11,11 +11,12 @@ import numpy as np
 from nrmmix import plots
 from nrmmix.common.messages import known_name
 from nrmmix.plots import style
-from nrmmix.plots.kinds import KINDS
+from nrmmix.plots.kinds import KINDS, ORDER
 from nrmmix.results.variational import PICTURES, VariationalResult
 
 MOST_ROWS, MOST_COMPONENTS = 2000, 60  # that a picture of responsibilities resolves
 STREAMED = ("elbo", "n_clusters")  # where rows are not in memory
+OF_CHAINS = ("similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation")  # that need draws
 SHARED = ("density", "clusters")  # with other fits
 
 
@@ -23,12 +24,19 @@ def available(fit: VariationalResult) -> tuple[str, ...]:
     """The pictures that there are of a fit."""
     if fit.model.frame.is_streamed:
         return STREAMED
+    if fit.model.is_regression:
+        shared = [kind for kind in ORDER if kind not in OF_CHAINS and kind in KINDS and KINDS[kind].refusal(fit.model) is None]
+        return (*shared, *OWN)
     return tuple(kind for kind in PICTURES if kind not in SHARED or KINDS[kind].refusal(fit.model) is None)
 
 
 def plot(fit: VariationalResult, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
     """Draw a variational fit; see `VariationalResult.plot`."""
     kinds = available(fit)
+    if fit.model.is_regression and kind not in OWN:
+        if kind is not None:
+            known_name("kind of plot of a variational fit", kind, kinds)
+        return plots.plot(fit, kind, ax, **options)
     kind = kinds[0] if kind is None else kind
     if kind in PICTURES and kind not in kinds and fit.model.frame.is_streamed:
         raise ValueError(f"the picture {kind!r} needs the rows, which are not in memory; there are {', '.join(map(repr, kinds))}.")
@@ -69,7 +77,7 @@ def elbo(fit: VariationalResult, ax: Any = None, *, skip: int = 1) -> Any:
     shown = fit.passes.iloc[min(skip, len(fit.passes) - 1) :]
     with style.panels(ax, ["elbo"]) as (ax,):
         ax.plot(shown.index, shown["elbo"], color=style.BLUE, linewidth=style.LINE, label="bound")
-        births = shown[shown["born"] > 0]
+        births = shown[shown["born"] > 0] if "born" in shown else shown[:0]
         if len(births):
             ax.plot(births.index, births["elbo"], linestyle="", marker="o", markersize=5, color=style.ORANGE, label="births follow")
             style.legend(ax)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -246,15 +246,20 @@ class RecordedDraws:
         predictive.load_draw(data, state, flat["labels"][t].astype(np.int32), location, A, hyper)
 
 
-def clusters_of(model: Specification, labels: np.ndarray, draws: Draws | None = None) -> KernelState:
+def clusters_of(
+    model: Specification, labels: np.ndarray, draws: Draws | None = None, shared: Mapping[str, np.ndarray] | None = None
+) -> KernelState:
     """The clusters 0, ..., K - 1 of a partition of the fitted rows.
 
-    Parameters that they share are at the medians of their draws; hyperparameters, on which they do not depend, at their starts.
+    Parameters that they share are at the medians of their draws, or as given; hyperparameters, on which they do not depend, at their
+    starts.
     """
     found = KernelState(model, int(labels.max()) + 1, starts=True)
     data = found.data
     for name, those in model.packed.shared_names.items():
-        if draws is not None and name in draws:
+        if shared is not None:
+            data.rows.constant[data.shared[those]] = shared[name]
+        elif draws is not None and name in draws:
             data.rows.constant[data.shared[those]] = np.median(draws.flat(name), axis=0)
     with announced():
         start(found.data, found.state, labels)

@@ -69,6 +69,10 @@ class Exponential:
         """Parameters of all components by their names among draws."""
         return {}
 
+    def with_shared(self, values: dict[str, np.ndarray]) -> Exponential:
+        """The side with such parameters of all components, as `shared` gives them."""
+        return self
+
 
 class WholeRows(Exponential):
     """A family of which some rows have no response at all: they count for nothing.
@@ -114,6 +118,9 @@ class WholeRows(Exponential):
     @property
     def shared(self) -> dict[str, np.ndarray]:
         return self.of.shared
+
+    def with_shared(self, values: dict[str, np.ndarray]) -> Exponential:
+        return WholeRows(self.of.with_shared(values))
 
 
 def whole_if_missing(side: Exponential, y: np.ndarray) -> Exponential:

@@ -157,3 +157,8 @@ class LearntRegressionSide(RegressionSide):
     def shared(self) -> dict[str, np.ndarray]:
         """Parameters of all components by their names among draws."""
         return {"shrinkage": self.shrinkage, "noise_scale": self.noise}
+
+    def with_shared(self, values: dict[str, np.ndarray]) -> RegressionSide:
+        made = copy(self)
+        made._scaled(values["shrinkage"], values["noise_scale"])
+        return made

@@ -175,5 +175,17 @@ class Stacked:
                 found[name] = np.concatenate([found.get(name, np.zeros(0)), values])
         return found
 
+    def with_shared(self, values: dict[str, np.ndarray]) -> Stacked:
+        """The same with such parameters of all components, as `shared` gives them; a ValueError if there are not so many of them."""
+        first, sides = dict.fromkeys(values, 0), []
+        for side in self.sides:
+            own = {name: values[name][first[name] : first[name] + len(now)] for name, now in side.shared.items()}
+            for name, now in side.shared.items():
+                first[name] += len(now)
+            sides.append(side.with_shared(own))
+        if any(len(values[name]) != size for name, size in first.items()):
+            raise ValueError("parameters of all components are not those of the model")
+        return Stacked(sides)
+
     def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return np.min([side.digits_left(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)], axis=0)
