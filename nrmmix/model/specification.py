@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from inspect import signature
@@ -115,6 +117,24 @@ class Specification:
 
             return StreamedRows(side, self.blocks, self.frame)
         return self.blocks.statistics(side, self.frame.response, self.frame.inputs)
+
+    def of_few(self, rows: int) -> Specification:
+        """The same with its first rows alone, all that was taken from the others held: what factors are put into kernels' arrays by."""
+        frame, grid, few = self.frame, self.grid, slice(0, rows)
+        made = copy(self)
+        for name, one in vars(type(self)).items() | vars(Specification).items():
+            if isinstance(one, cached_property):
+                made.__dict__.pop(name, None)
+        made.frame = replace(
+            frame, response=frame.response[few], covariates=None if frame.covariates is None else frame.covariates[few],
+            inputs=frame.inputs[few], index=frame.index[few], used=np.ones(len(frame.index[few]), bool), source=frame.source[few],
+        )
+        if grid is not None:
+            group = grid.group[few]
+            groups, place = np.unique(group, return_inverse=True)
+            distance = grid.distance[:, groups] if grid.distance.shape[1] else grid.distance  # slots have none
+            made.grid = replace(grid, values=grid.values[groups], group=place.astype(group.dtype), distance=distance)
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle and copy, by the format of saved fits: entry points of compiled code are made anew."""

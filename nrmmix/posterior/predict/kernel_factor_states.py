@@ -16,6 +16,7 @@ from nrmmix.posterior.kernel_factors import KernelFactorPosterior, KernelFactors
 from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState
 from nrmmix.posterior.predict.rows import CovariateWeights
 
+FEW = 1000  # rows that kernels' arrays are made for, which predictions do not read
 SOMEWHERE = 1e-9  # rows of a component in each cluster, so that empty ones have shares
 UNEQUAL = 200  # states at least, where starts have other weights than all the same
 
@@ -24,7 +25,8 @@ class KernelFactorState(KernelState):
     """The components of one start; a `states.PosteriorState`.  The measure is finite: a new component has no weight."""
 
     def __init__(self, model: Specification, factors: KernelFactors):
-        super().__init__(model, factors.n_components)
+        super().__init__(model if model.n_obs <= FEW else model.of_few(FEW), factors.n_components)
+        model = self.model
         self.factors, M = factors, factors.n_components
         for name, values in factors.side.shared.items():
             self.data.rows.constant[self.data.shared[model.packed.shared_names[name]]] = values
