@@ -86,7 +86,7 @@ class Model(Specification):
     @guided
     def fit(
         self, method: Any = "auto", *, draws: int | Literal["auto"] = "auto", tune: int = 1000, thin: int = 1, chains: int = 4,
-        init: Any = "sequential", rng: Any = None, cores: Any = None, progress: bool | None = None, time_limit: float | None = None,
+        init: Any = "spread", rng: Any = None, cores: Any = None, progress: bool | None = None, time_limit: float | None = None,
         checkpoint: str | os.PathLike[str] | None = None, every: float | str = "5min",
         store: Literal["all", "partition", "scalars"] = "all",
     ) -> MCMCResult | SearchResult | VariationalResult:
@@ -112,9 +112,11 @@ class Model(Specification):
         tune, thin, chains : int, default 1000, 1 and 4
             Iterations of each chain before the first draw, and for each draw; every chain runs tune + draws * thin iterations.  Of
             `draws="auto"` tuning ends when it has taken a third of the time limit.
-        init : str or array of int, (n,) or (chains, n), default "sequential"
+        init : str, array of int, (n,) or (chains, n), or one or several fits of the same rows, default "spread"
             Start of the chains: `"sequential"` (observations enter one by one in random order), `"one"` cluster, `"each"` its
-            own, or labels of the rows used.  For mixtures whose component parameters are integrated out also `"ibhc"`, the
+            own, labels of the rows used, or the clusters of fits, dealt to the chains.  `"spread"`: of density regressions by sparse
+            products of 30 rows or more, each chain an optimum of the variational bound of its own (`nrmmix.VB`), where the family has one;
+            of other models sequential.  For mixtures whose component parameters are integrated out also `"ibhc"`, the
             trees of incremental Bayesian hierarchical clustering (`nm.IBHC`, before they are joined) in a random order of each chain's
             own, and `"ibhc_noisy"`, rows put on top of such trees, which are not split (Lee & Choi 2015, section 4.1).
         rng : int, SeedSequence, Generator or None
@@ -297,7 +299,7 @@ def fit(
     formula: str | None = None, data: Any = None, *, family: Family | str | Mapping[Any, Family | str] | None = None,
     prior: Prior | str | float | None = None, kernel: CovariateKernel | str | None = None,
     missing: Literal["drop", "raise", "marginalize"] = "drop", method: Any = "auto", draws: int | Literal["auto"] = "auto",
-    tune: int = 1000, thin: int = 1, chains: int = 4, init: Any = "sequential", rng: Any = None, cores: int | None = None,
+    tune: int = 1000, thin: int = 1, chains: int = 4, init: Any = "spread", rng: Any = None, cores: int | None = None,
     progress: bool | None = None, time_limit: float | None = None, checkpoint: str | os.PathLike[str] | None = None,
     every: float | str = "5min", store: Literal["all", "partition", "scalars"] = "all",
 ) -> MCMCResult | SearchResult | VariationalResult:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from nrmmix.common.messages import count
 from nrmmix.inference.variational.options import RegressionOutcome
+from nrmmix.inference.variational_regression.spread import labels_and_codes
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
 from nrmmix.results.base import Result, wraps
@@ -104,6 +105,11 @@ class VariationalRegressionResult(VariationalResult):
             Always.
         """
         raise ValueError("update is for mixtures; fit the rows together anew.")
+
+    def starting_points(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """Of each start, those of large weights first, labels (n,) of the fitted rows for chains to begin with, and codes of their clusters."""
+        order = np.argsort(-self.posterior.weights, kind="stable")
+        return [labels_and_codes(self.posterior, int(start)) for start in order]
 
     def importance(
         self, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None

@@ -194,13 +194,17 @@ def enter(data: layout.Data, state: layout.State, some: np.ndarray, rng: np.rand
     return gibbs.enter(gibbs.gibbs.address, data, state, memory, rng)
 
 
-def new_chain(model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record) -> Chain:
-    """A chain that starts from labels, as those of `initial_labels`."""
+def new_chain(
+    model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record, codes: np.ndarray | None = None
+) -> Chain:
+    """A chain that starts from labels, as those of `initial_labels`, and if they are given from codes (K, q) of the first slots."""
     n_clusters = int(labels.max(initial=-1)) + 1
     data, state = arrays_of(model, max(n_clusters, 8), *scratch(cycle, model), entries=entries_of(cycle))
     check_start(model, data, labels, state.hyper[layout.WIDTH :])
     if model.slots is not None:
         state.codes[:] = model.slots.draw_codes(state.inclusion, rng)
+        if codes is not None and codes.shape[1] == state.codes.shape[1]:
+            state.codes[: len(codes)] = codes[: len(state.codes)]
     loop.start(data, state, labels)
     check_rows(model, data)
     if n_clusters and len(data.explicit):

@@ -23,11 +23,12 @@ from nrmmix.inference.mcmc.cycle import Cycle, seconds_to_compile
 from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
-from nrmmix.inference.mcmc.start import initial_labels
+from nrmmix.inference.mcmc.start import starts_of
 from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
+from nrmmix.inference.variational_regression.spread import spread
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws
@@ -126,10 +127,11 @@ def sample(
         room, run.most = _room(model, chains, draws, store)
         course = _Course(model, run, room)
         with _compiling(model, cycle), stop.preparing():  # kernels must not be loaded halfway
-            starts = initial_labels(init, model.n_obs, chains)
+            of_chains = seeds.spawn(chains)
+            starts = starts_of(init, model.n_obs, chains, lambda: spread(model, chains, seeds.spawn(1)[0]))
             course.runs = [
-                new_chain(model, cycle, labels, lent(seed), course.store.each.part(0))
-                for labels, seed in zip(starts, seeds.spawn(chains), strict=True)
+                new_chain(model, cycle, labels, lent(seed), course.store.each.part(0), codes)
+                for (labels, codes), seed in zip(starts, of_chains, strict=True)
             ]
             for c, chain in enumerate(course.runs):
                 course.store.attach(chain, c)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from nrmmix.model.specification import Specification
 
 UNASSIGNED = -1
 BY_TREES = {name: UNASSIGNED - 1 - j for j, name in enumerate(STARTS)}  # labels of observations that enter by trees
-INITS = ("sequential", "one", "each", *STARTS)
+SPREAD = "spread"
+INITS = (SPREAD, "sequential", "one", "each", *STARTS)
 
 
 def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
@@ -31,6 +33,30 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
         raise ValueError(f"init has labels for {given.shape[0]} chains but chains={chains}.")
     each = given if given.ndim == 2 else np.broadcast_to(given, (chains, *given.shape))
     return np.stack([canonical(arrays.labels(row, n, what="init"))[0] for row in each])
+
+
+Starts = list[tuple[np.ndarray, np.ndarray | None]]  # of each chain
+
+
+def starts_of(init: Any, n: int, chains: int, spread: Callable[[], Starts | None]) -> Starts:
+    """Of each chain labels (n,), and codes of its first slots where a fit gives them.
+
+    Fits of the same rows are dealt to the chains: one of several starts has one for each, others their estimate of the clusters.
+    `spread` makes those of that name, None where there are none and rows enter one by one.
+    """
+    if isinstance(init, str) and init == SPREAD:
+        found = spread()
+        return starts_of("sequential", n, chains, spread) if found is None else found
+    fits = list(init) if isinstance(init, (list, tuple)) and init else [init]
+    if not all(hasattr(one, "model") and hasattr(one, "partition") for one in fits):
+        return [(labels, None) for labels in initial_labels(init, n, chains)]
+    found = []
+    for fit in fits:
+        if fit.model.n_obs != n:
+            raise ValueError(f"init: the fit is of {fit.model.n_obs} rows, and there are {n}; give one of the same rows.")
+        own = fit.starting_points() if hasattr(fit, "starting_points") else [(fit.partition().labels, None)]
+        found += [(np.asarray(labels, np.int64), codes) for labels, codes in own]
+    return [found[c % len(found)] for c in range(chains)]
 
 
 def check_start(model: Specification, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:

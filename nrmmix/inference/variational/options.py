@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 COMPONENTS = 25  # unless there are fewer rows
 MOST = 10**6
-COMBINATIONS = ("equal", "stacking", "best")  # of starts
+TOL = 1e-6, 1e-4  # nats a row: of mixtures and of density regression
+COMBINATIONS = ("stacking", "equal", "best")  # of starts
 ROWS_EACH = 1024  # of a round, by default
 MOST_ROWS = 65_536  # of a batch, by default: what is in memory at once
 
@@ -62,7 +63,14 @@ class Variational(Method):
             return float(value)
         if name == "merges" and cls.may_be_greedy and isinstance(value, str) and value == "greedy":
             return value
+        if name == "tol" and value is None:
+            return None
         return flag(name, value) if name in ("births", "merges") else positive(name, value)
+
+    def tolerance(self, is_regression: bool = False) -> float:
+        """Nats a row that a pass must gain for another one to follow."""
+        given: float | None = getattr(self, "tol", None)
+        return TOL[is_regression] if given is None else given
 
     def refusal(self, model: Specification) -> str:
         if model.is_regression:
@@ -149,15 +157,15 @@ class VB(Variational):
         Components to start from; default 25, of density regression 40, and 100 beyond 2,000 rows; or as many as rows where these are fewer.
     passes : int, default 500
         Passes over the rows, at most.
-    tol : float, default 1e-6
-        Stop where a pass raises the bound by less, in nats a row.
+    tol : float, optional
+        Stop where a pass raises the bound by less, in nats a row; default 1e-6, of density regression 1e-4, where held-out rows gain no more.
     merges : bool, default False
         Join two components of a mixture after a pass where that raises the bound.
     starts : int, optional
         Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
-    combine : {"equal", "stacking", "best"}, default "equal"
-        How they are averaged over: alike; by the weights that maximise the leave-one-out predictive density of the rows; or the one of the
-        highest bound alone.
+    combine : {"stacking", "equal", "best"}, default "stacking"
+        How they are averaged over: by the weights that maximise the leave-one-out predictive density of the rows, of 2,000 of them at most;
+        all alike; or the one of the highest bound alone.
 
     Raises
     ------
@@ -191,10 +199,10 @@ class VB(Variational):
     most_rounds: ClassVar[int] = 1
     components: int | None = None
     passes: int = 500
-    tol: float = 1e-6
+    tol: float | None = None
     merges: bool = False
     starts: int | None = None
-    combine: str = "equal"
+    combine: str = "stacking"
 
 
 @plugin
@@ -268,8 +276,9 @@ class MemoizedVB(Variational):
     merges : bool or "greedy", default True
         "greedy" accepts merges that raise the bound of one round alone: the GreedyMerge of the paper, which is there to be compared with
         and removes structure where rounds are small.
-    tol : float, default 1e-6
-        Stop where a pass raises the bound by less, in nats a row, and nothing else is left to try.
+    tol : float, optional
+        Stop where a pass raises the bound by less, in nats a row, and nothing else is left to try; default 1e-6, of density regression
+        1e-4.
     round_size : int, optional
         Batches that are visited at the same parameters, before the components change: so many can be worked on at once.  Default 1, where
         batches= is given or one of 20 rounds has no more than 65,536 rows.  Results depend on it, and not on who does the work.
@@ -282,9 +291,9 @@ class MemoizedVB(Variational):
         round has batches: of fewer than 1.3 million rows give round_size=.
     starts : int, optional
         Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
-    combine : {"equal", "stacking", "best"}, default "equal"
-        How they are averaged over: alike; by the weights that maximise the leave-one-out predictive density of the rows; or the one of the
-        highest bound alone.
+    combine : {"stacking", "equal", "best"}, default "stacking"
+        How they are averaged over: by the weights that maximise the leave-one-out predictive density of the rows, of 2,000 of them at most;
+        all alike; or the one of the highest bound alone.
 
     Raises
     ------
@@ -321,12 +330,12 @@ class MemoizedVB(Variational):
     passes: int = 100
     births: bool = True
     merges: bool | str = True
-    tol: float = 1e-6
+    tol: float | None = None
     round_size: int | None = None
     checkpoint: str | None = None
     executor: Any = None
     starts: int | None = None
-    combine: str = "equal"
+    combine: str = "stacking"
 
 
 class RegressionOutcome(NamedTuple):

@@ -110,7 +110,7 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray:
     """A name of a start, or labels 0, ..., K - 1 of the rows used."""
     n = model.n_obs
     if isinstance(init, str):
-        if init == "sequential":  # the default of `Model.fit`, which belongs to chains
+        if init in ("spread", "sequential"):  # the default of `Model.fit`, and what it was, which belong to chains
             return STARTS[0]
         if init not in STARTS:
             raise ValueError(
@@ -130,7 +130,7 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray:
 def _settings(method: Variational, start: str | np.ndarray) -> Settings:
     births, merges = getattr(method, "births", False), method.merges
     how = STARTS[0] if isinstance(start, np.ndarray) else start
-    return Settings(method.passes, method.tol, merges=bool(merges), greedy=merges == "greedy", births=births, start=how)
+    return Settings(method.passes, method.tolerance(), merges=bool(merges), greedy=merges == "greedy", births=births, start=how)
 
 
 def _climb(

@@ -82,7 +82,7 @@ def updated(
     division = method if is_memoized else MemoizedVB()
     batches, round_size = division.division(rows.n) if division.batches is None or division.batches <= rows.n else (rows.n, 1)
     settings = Settings(
-        method.passes, getattr(method, "tol", MemoizedVB.tol), merges=not is_memoized or bool(method.merges),
+        method.passes, method.tolerance(), merges=not is_memoized or bool(method.merges),
         births=not is_memoized or method.births,
     )
     passes: list[Pass] = []

@@ -28,7 +28,7 @@ COMPONENTS = 40, 100
 STARTS = 12, 3
 SAMPLE = 10_000  # rows whose codes are searched with all else optimised out
 OF_SAMPLE = 80  # passes over a sample of the rows, at most
-INITS = ("sequential", "cuts")  # of which the first is the default of `Model.fit`, which belongs to chains
+INITS = ("spread", "sequential", "cuts")  # of which the first is the default of `Model.fit`, which belongs to chains
 USED_UP = 0.9  # share of the components that have rows, from which on more might raise the bound
 
 
@@ -122,6 +122,7 @@ class _Fitter:
         self.model, self.method, self.binned, self.rows, self.components = model, method, binned, rows, components
         self.executor, self.line, self.deadline, self.starts = executor, line, deadline, starts
         self.climbs: list[Climb] = []
+        self.tol = method.tolerance(is_regression=True)
 
     def fit(self, number: int, rng: np.random.Generator) -> None:
         """A climb from a start of its own; of many rows first on a sample, where codes are searched."""
@@ -132,17 +133,17 @@ class _Fitter:
         batches, round_size = self.method.division(n) if isinstance(self.method, MemoizedVB) else (1, 1)
         if is_sample:
             first = Climb(Memory(some), start, rng, search=True)
-            first.run(OF_SAMPLE, self.method.tol, lambda made: self._report(number, made, OF_SAMPLE, "sample, "))
+            first.run(OF_SAMPLE, self.tol, lambda made: self._report(number, made, OF_SAMPLE, "sample, "))
             now, up = first.factors, n / some.n
             start = KernelFactors(self.binned, now.side, mass, up * now.N, up * now.s, up * now.A, now.codes)
         elif batches > 1:
             first = Climb(Memory(some), start, rng, search=True)
-            first.run(OF_SAMPLE, self.method.tol, lambda made: self._report(number, made, OF_SAMPLE, "codes, "))
+            first.run(OF_SAMPLE, self.tol, lambda made: self._report(number, made, OF_SAMPLE, "codes, "))
             start = first.factors
         memory = Memory(self.rows, batches, round_size, self.executor)
         climb = Climb(memory, start, rng, search=not is_sample and batches == 1)
         self.climbs.append(climb)
-        climb.run(self.method.passes, self.method.tol, lambda made: self._report(number, made, self.method.passes))
+        climb.run(self.method.passes, self.tol, lambda made: self._report(number, made, self.method.passes))
         climb.kept = None
 
     def _report(self, number: int, made: Pass, passes: int, what: str = "") -> None:

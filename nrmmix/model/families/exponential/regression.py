@@ -59,8 +59,12 @@ class RegressionSide(Exponential):
         prior = self.shrinkage[:, None] * self.G
         L = np.linalg.cholesky(np.diag(self.shrinkage) + symmetric(s[:, self.ends[1] :], q))
         half = np.linalg.solve(L, prior + s[:, self.ends[0] : self.ends[1]].reshape(-1, q, d))  # G_n' P_n G_n = half' half
-        S = np.diag(self.noise) + self.G.T @ prior + symmetric(s[:, : self.ends[0]], d) - np.swapaxes(half, 1, 2) @ half
+        S = np.diag(self.noise) + self._at_least(self.G.T @ prior + symmetric(s[:, : self.ends[0]], d) - np.swapaxes(half, 1, 2) @ half)
         return L, np.linalg.solve(np.swapaxes(L, 1, 2), half), S
+
+    def _at_least(self, S: np.ndarray) -> np.ndarray:
+        """Sums of squares of residuals (K, d, d), which rounding may leave negative, as nothing below 0; a fixed prior outweighs that."""
+        return S
 
     def log_z(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         L, _, S = self._posterior(s)
@@ -115,6 +119,12 @@ class LearntRegressionSide(RegressionSide):
         super().__init__(nu, np.zeros((len(groups), d)), log_unit)
         self.members = [np.flatnonzero(groups == first) for first in np.unique(groups)]
         self._scaled(*start)
+
+    def _at_least(self, S: np.ndarray) -> np.ndarray:
+        if S.shape[1] == 1:
+            return np.maximum(S, 0.0)
+        values, vectors = np.linalg.eigh(S)
+        return (vectors * np.maximum(values, 0.0)[:, None]) @ np.swapaxes(vectors, 1, 2)
 
     @property
     def log_prior(self) -> float:

@@ -1,0 +1,132 @@
+"""Variational inference of density regression: held-out scores and coverage beside chains, and what a row costs.
+
+    python -m benchmarks.variational_regression [TABLES] [--splits N] [--chains S] [--rows N ...] [--json FILE.json]
+
+The tables of `benchmarks.several_covariates`.  Of each: `nm.VB()` by its starts combined in all three ways, and on average one start alone;
+with `--chains` chains by the defaults for so many seconds.  Log densities (nats a row) and RMSE are in units of the response's standard
+deviation; coverage is of the 80% and 90% predictive intervals; CPU seconds are of the fit.  `--rows` adds a simulated table of so many rows
+by six covariates, whose law is known: seconds of a start, microseconds a row and pass, peak memory of the process, held-out log density and
+that of the law itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import nrmmix as nm
+from benchmarks import record
+from benchmarks.several_covariates import tables
+from nrmmix.inference.variational_regression.combine import weights_of
+from nrmmix.results import VariationalRegressionResult
+
+WAYS = ("stacking", "equal", "best")
+LEVELS = (0.8, 0.9)
+HELD_OUT = 5000
+HEAD = ("log density", "rmse", "coverage 80", "coverage 90", "cpu")
+
+
+def scores(fit: Any, test: pd.DataFrame, cpu: float) -> dict[str, float]:
+    """Held-out scores of a fit."""
+    y, q = test["y"].to_numpy(), [0.5 - 0.5 * LEVELS[1], 0.5 - 0.5 * LEVELS[0], 0.5 + 0.5 * LEVELS[0], 0.5 + 0.5 * LEVELS[1]]
+    ends = fit.predict(test, kind="quantile", q=q, draws=60)["estimate"].to_numpy().reshape(-1, 4).T
+    inside = [float(((y >= low) & (y <= high)).mean()) for low, high in ((ends[1], ends[2]), (ends[0], ends[3]))]
+    error = y - fit.predict(test, draws=60)["estimate"].to_numpy()
+    values = float(fit.log_density(test).mean()), float(np.sqrt((error**2).mean())), *inside, cpu
+    return dict(zip(HEAD, values, strict=True))
+
+
+def combined(fit: VariationalRegressionResult, how: str) -> VariationalRegressionResult:
+    """The same starts, averaged over in another way."""
+    outcome = fit._outcome
+    weights = weights_of(how, outcome.rows, list(outcome.fits), outcome.bounds, np.random.default_rng(0))
+    return VariationalRegressionResult(fit.model, outcome._replace(weights=weights, method=replace(outcome.method, combine=how)))
+
+
+def of_table(name: str, splits: int | None, seconds: float | None) -> list[dict[str, Any]]:
+    rows = []
+    for split, (train, test) in list(enumerate(tables()[name]()))[:splits]:
+        formula = f"y ~ {' + '.join(column for column in train if column != 'y')}"
+        model = nm.Model(formula, train)
+        begun = time.process_time()
+        fit = model.fit(nm.VB(), rng=split)
+        cpu = time.process_time() - begun
+        own = {how: scores(combined(fit, how), test, cpu) for how in WAYS}
+        alone = [combined(VariationalRegressionResult(model, fit._outcome._replace(
+            fits=(fit.fits[k],), bounds=fit._outcome.bounds[[k]], weights=np.ones(1), passes=[fit._outcome.passes[k]],
+            has_converged=fit._outcome.has_converged[[k]],
+        )), "equal") for k in range(len(fit.fits))]
+        own["one start"] = pd.DataFrame([scores(one, test, cpu / len(alone)) for one in alone]).mean().to_dict()
+        if seconds:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of convergence
+                begun = time.process_time()
+                chains = model.fit(rng=split, time_limit=seconds)
+            own["chains"] = scores(chains, test, time.process_time() - begun)
+        rows += [{"table": name, "split": split, "rows": len(train), "covariates": train.shape[1] - 1, "how": how} | found
+                 for how, found in own.items()]
+    return rows
+
+
+def simulated(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
+    """Rows of six covariates, and the log density of each response by the law that it comes from."""
+    x = rng.standard_normal((n, 6))
+    x[:, 3] = np.round(x[:, 3])
+    mean = np.where(x[:, 0] > 0.3, 2 * x[:, 1], -x[:, 2]) + np.sin(2 * x[:, 1])
+    sd, far = np.where(x[:, 3] > 0, 0.6, 0.2), np.where(x[:, 0] < -1, 0.3, 0.0)
+    y = mean + 3 * (rng.random(n) < far) + sd * rng.standard_normal(n)
+    density = sum(share * np.exp(-0.5 * ((y - mean - shift) / sd) ** 2) for share, shift in ((1 - far, 0.0), (far, 3.0)))
+    return pd.DataFrame(x, columns=[f"x{j}" for j in range(6)]).assign(y=y), np.log(density / (sd * np.sqrt(2 * np.pi)))
+
+
+def of_rows(n: int, passes: int = 20) -> dict[str, Any]:
+    """One start and so many passes over n rows."""
+    rng = np.random.default_rng(1)
+    test, truth = simulated(HELD_OUT, rng)
+    train, _ = simulated(n, rng)
+    formula = "y ~ x0 + x1 + x2 + x3 + x4 + x5"
+    model = nm.Model(formula, train)
+    out: dict[str, Any] = {"rows": n}
+    cpu = []
+    for number in (1, 1 + passes):  # the start costs the same both times
+        begun = time.process_time()
+        fit = model.fit(nm.VB(starts=1, passes=number, tol=1e-12), rng=1)
+        cpu.append(time.process_time() - begun)
+    out |= {"start": cpu[0], "microseconds": 1e6 * (cpu[1] - cpu[0]) / (n * passes), "components": fit.n_components}
+    out["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return out | {"log density": float(fit.log_density(test).mean()), "truth": float(truth.mean())}
+
+
+def run(names: list[str] | None, splits: int | None, seconds: float | None, sizes: list[int], path: str | None) -> None:
+    every, large = [], []
+    print(f"{'':<26}" + "".join(f"{name:>14}" for name in HEAD))
+    for name in names or ([] if sizes else tables()):
+        rows = of_table(name, splits, seconds)
+        every += rows
+        for how in dict.fromkeys(row["how"] for row in rows):
+            own = pd.DataFrame([row for row in rows if row["how"] == how])[list(HEAD)].mean()
+            print(f"{name:<15}{how:<11}" + "".join(f"{own[one]:>14.3f}" for one in HEAD), flush=True)
+    for n in sizes:
+        large.append(of_rows(n))
+        print("  ".join(f"{name} {value:.4g}" for name, value in large[-1].items()), flush=True)
+    if path:
+        found = {name: rows for name, rows in (("runs", every), ("rows", large)) if rows}
+        record.write(path, "variational_regression", {"splits": splits, "seconds of chains": seconds}, found)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tables", nargs="*", choices=[*tables(), []])
+    parser.add_argument("--splits", type=int)
+    parser.add_argument("--chains", type=float, metavar="SECONDS")
+    parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="*", default=[])
+    record.option(parser)
+    given = parser.parse_args()
+    run(given.tables, given.splits, given.chains, given.rows, given.json)
