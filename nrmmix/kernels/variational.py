@@ -74,8 +74,8 @@ def add_products(total, a, b):
 def visit_rows(scores, bins, log_k, inverse_k, log_weight, w, kept, H, G, sums):
     """Local steps of rows: scores (b, M) become r; H, G (q, B, M) and sums gain theirs.
 
-    G gains w / k_j, which over E pi is what a covariate's own factor of the rate is multiplied by.  sums: entropy of r; log v.  `kept` (b, M)
-    gets w where it has rows; `w` (M,) is scratch.
+    G gains w / k_j, which over E pi is what a covariate's own factor of the rate is multiplied by.  sums: entropy of r; log v.  `kept`
+    (b, M) gets w where it has rows; `w` (M,) is scratch.
     """
     M = w.shape[0]
     for i in range(scores.shape[0]):
@@ -161,15 +161,15 @@ def fill_ratios(r, bins, m, j, log_k, now, count, scale, ratio):
 @root
 @kernel
 def search_codes(r, w, bins, codes, order, log_k, counts, log_prior, weight, share, least, shift, ratio, work):
-    """Codes one by one where they raise the bound, r (n, M), v and the scale of the weight of the component optimised out; how many changed.
+    """Codes one by one where they raise the bound, r (n, M), v and the scale of the component's weight optimised out; how many changed.
 
     The gain of code c' of component m in place of c, its weight times s = exp(-mean over members of log k(c') / k(c)), is
 
         sum_i log [(1 + r_im (s rho_i - 1)) / (1 + w_im (s rho_i - 1))] + share log s - E pi_m (s - 1) + log P(c') / P(c),
 
     rho_i = k(c') / k(c) at row i.  `order` says which (component, covariate) are looked at, m q + j; `log_k` (q, B, C) are tables of all
-    codes, `counts` (q,) how many there are, `log_prior` (q, C), `weight` (M,) E pi, `share` E mass / M.  r, w and codes are made those of the
-    new codes, `shift` (M,) gains log s.
+    codes, `counts` (q,) how many there are, `log_prior` (q, C), `weight` (M,) E pi, `share` E mass / M.  r, w and codes are made those of
+    the new codes, `shift` (M,) gains log s.
     """
     q, moved = bins.shape[1], 0
     scale, above, below, gain = work[0], work[1], work[2], work[3]

@@ -23,8 +23,8 @@ from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.diagnostics import rhat
-from nrmmix.posterior.draws import Draws, Posterior
-from nrmmix.posterior.kernel_factors import KernelFactorPosterior
+from nrmmix.posterior.draws import Draws
+from nrmmix.posterior.kernel_factors import AnyPosterior, KernelFactorPosterior
 from nrmmix.posterior.predict.functionals import Mean, Quantile, over_cases, over_states
 from nrmmix.posterior.predict.points import response_columns, why_not
 from nrmmix.posterior.predict.rows import prediction_rows
@@ -38,7 +38,7 @@ BOUNDS = ("", "_lower", "_upper")
 
 
 def importance(
-    posterior: Posterior | KernelFactorPosterior, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None
+    posterior: AnyPosterior, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None
 ) -> pd.DataFrame:
     """See `nrmmix.MCMCResult.importance`."""
     model = posterior.specification
@@ -46,7 +46,10 @@ def importance(
     names = model.frame.response_names
     name = names[0] if response is None else known_name("response", response, names)
     share, limit, size = probability("interval", interval), count("draws", draws, 1), count("rows", rows, 1)
-    table = use_by_factors(posterior, share) if isinstance(posterior, KernelFactorPosterior) else use(model, posterior.draws, share)
+    if isinstance(posterior, KernelFactorPosterior):
+        table = use_by_factors(posterior, share)
+    else:
+        table = use(model, posterior.draws, share)
     chosen = _chosen(model.n_obs, size, rng)
     by_columns = {columns: _values_of(model, columns) for columns in dict.fromkeys(model.frame.columns_of_covariates.values())}
     moved = list(by_columns.values())
@@ -93,7 +96,7 @@ def use(model: Specification, draws: Draws, interval: float = 0.9) -> pd.DataFra
 
 
 def use_by_factors(posterior: KernelFactorPosterior, interval: float = 0.9) -> pd.DataFrame:
-    """The same of a variational fit: shares by expected counts, whose bands are of the starts; chances with the bands of their beta laws."""
+    """The same of a variational fit: shares by expected counts, with the range of the starts; chances with bands of their beta laws."""
     model = posterior.specification
     if model.slots is None:
         return use(model, Draws({}), interval)
@@ -177,7 +180,7 @@ def _chosen(n: int, most: int, rng: Any) -> np.ndarray:
     return _spaced(n, most) if rng is None else np.sort(np.random.default_rng(seed_sequence(rng)).permutation(n)[:most])
 
 
-def _in_reach(posterior: Posterior | KernelFactorPosterior, newdata: pd.DataFrame) -> np.ndarray:
+def _in_reach(posterior: AnyPosterior, newdata: pd.DataFrame) -> np.ndarray:
     """Rows that some location reaches whatever the draw."""
     model = posterior.specification
     if model.slots is not None:
@@ -190,7 +193,7 @@ def _in_reach(posterior: Posterior | KernelFactorPosterior, newdata: pd.DataFram
     return np.concatenate([model.log_kernel(model.grid.distances(x[part]), widths).max(axis=1) > -np.inf for part in step])
 
 
-def _spread_of_mean(posterior: Posterior | KernelFactorPosterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
+def _spread_of_mean(posterior: AnyPosterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
     """(states, len(moved)): in each state; of a response with several means that of the one that moves most."""
     model = posterior.specification
     of, responses = model.blocks.mean_responses(), response_columns(model, response)
@@ -204,7 +207,7 @@ def _spread_of_mean(posterior: Posterior | KernelFactorPosterior, moved: list[Mo
     return np.stack([own.max(axis=-1) for own in _spreads(posterior, moved, chosen, values)], axis=-1)
 
 
-def _spread_of_tails(posterior: Posterior | KernelFactorPosterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
+def _spread_of_tails(posterior: AnyPosterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
     """(len(moved), quantiles) of the predictive distribution; NaN where the response has none."""
     model = posterior.specification
     responses = response_columns(model, response)
@@ -220,7 +223,7 @@ def _spread_of_tails(posterior: Posterior | KernelFactorPosterior, moved: list[M
     return np.stack(_spreads(posterior, moved, chosen, values))
 
 
-def _spreads(posterior: Posterior | KernelFactorPosterior, moved: list[Moved], chosen: np.ndarray, values: Any) -> list[np.ndarray]:
+def _spreads(posterior: AnyPosterior, moved: list[Moved], chosen: np.ndarray, values: Any) -> list[np.ndarray]:
     """Spreads (..., W) along each of the covariates, of values (..., rows, W) that a function has at new data."""
     source = posterior.specification.frame.source
     tables = [one.newdata(source, chosen) for one in moved]

@@ -27,6 +27,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.given import Conditioned, Known, log_weights, torn_blocks
+from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import SoftStates, States, states_of
 
@@ -75,7 +76,7 @@ class Gaps(NamedTuple):
 
 
 def impute(
-    posterior: Posterior | FactorPosterior, draws: int = 20, rng: Any = None, data: Any = None, interval: float = 0.9
+    posterior: AnyPosterior, draws: int = 20, rng: Any = None, data: Any = None, interval: float = 0.9
 ) -> Imputations:
     """Completed tables; see `nrmmix.MCMCResult.impute`."""
     model, size, share = posterior.specification, count("draws", draws, 1), probability("interval", interval)
@@ -136,7 +137,7 @@ def _clusters(states: States, rows: np.ndarray, rng: np.random.Generator) -> Ite
 
 # ---- what is expected of rows given their clusters
 
-def fitted(posterior: Posterior | FactorPosterior, draws: int = STATES) -> np.ndarray:
+def fitted(posterior: AnyPosterior, draws: int = STATES) -> np.ndarray:
     """(n, n_mean) means of the responses of the rows that were fitted, given the cluster of the row; of missing cells given the others.
 
     Of a cluster the posterior mean of its mean, averaged over draws of the partition.
@@ -161,7 +162,7 @@ def fitted(posterior: Posterior | FactorPosterior, draws: int = STATES) -> np.nd
     return out
 
 
-def fitted_to_new(posterior: Posterior | FactorPosterior, newdata: Any, y: np.ndarray, draws: int = STATES) -> np.ndarray:
+def fitted_to_new(posterior: AnyPosterior, newdata: Any, y: np.ndarray, draws: int = STATES) -> np.ndarray:
     """(rows, n_mean) the same for new rows, of which the responses y (rows, d) are known, NaN where they are not.
 
     Of a known response the mean in the clusters that the row may belong to, of another its mean given those that are known.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import logsumexp
@@ -19,6 +19,8 @@ from nrmmix.model.priors.binned import Binned
 from nrmmix.model.priors.gamma_weights import GammaWeights
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.model.specification import Specification
+from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.factors import FactorPosterior
 
 LEAST = 1e-250  # of a weight
 
@@ -106,3 +108,6 @@ class KernelFactorPosterior(NamedTuple):
         for some, r in self.blocks():
             component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)
         return component, probability
+
+
+AnyPosterior: TypeAlias = Posterior | FactorPosterior | KernelFactorPosterior

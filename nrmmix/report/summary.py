@@ -30,6 +30,7 @@ SHOWN = 10  # numbers of clusters with a column, and clusters with a row of thei
 LONGEST = 700  # characters of one text
 MOST_COMPONENTS = 50  # in the table of those of a source
 MOST_ROWS = 200_000  # beyond which clusters are not looked at row by row
+OF_START = " of the start of the largest weight"
 WAYS = {"equal": "alike", "stacking": "by stacking", "best": "not at all: the highest bound alone counts"}
 MOST_COVARIATES = 30  # with a row of their own, those of which most rows make use
 
@@ -122,8 +123,8 @@ def variational_summary(fit: VariationalResult) -> Report:
         *_word_tables(found, WIDTH),
     ]
     note = (
-        f"Clusters: rows by their most probable components{' of the start of the largest weight' if own else ''}. Stability: the mean probability of the members under q. Parameters: posterior "
-        "mean ± standard deviation given this partition."
+        f"Clusters: rows by their most probable components{OF_START if own else ''}. Stability: the mean probability of the members "
+        "under q. Parameters: posterior mean ± standard deviation given this partition."
     )
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
@@ -148,7 +149,9 @@ def _verdict_of_starts(fit: VariationalRegressionResult) -> str:
     if fit.interrupted:
         state = "Stopped before all starts had converged: it has those that were there."
     elif fit.has_converged:
-        state = f"All {len(starts)} starts converged, each to an optimum of its own." if len(starts) > 1 else "Converged to a local optimum."
+        state = "Converged to a local optimum."
+        if len(starts) > 1:
+            state = f"All {len(starts)} starts converged, each to an optimum of its own."
     else:
         state = f"In {int((~starts['converged']).sum())} of {len(starts)} starts the passes were over before the bound had settled."
     return f"{state} Predictions average over them {how}. Variational inference, not samples: bands are too narrow."

@@ -12,7 +12,7 @@ import pandas as pd
 from nrmmix.common.messages import guided
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior, partitions_in_memory
-from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.results.shown import Shown
 
@@ -38,7 +38,7 @@ class Result(Shown):
         self._partitions: dict[tuple[Any, ...], Partition] = {}
 
     @property
-    def posterior(self) -> Posterior | FactorPosterior:
+    def posterior(self) -> AnyPosterior:
         """What predictions are made from: the specification, the draws or factors, and the seed."""
         self._insist_on_draws(*getattr(self, "lacking", ()))
         return Posterior(self.model, self.draws, self.seed)
@@ -50,7 +50,7 @@ class Result(Shown):
         if lacking := [name for name in names if name not in self.draws]:
             raise ValueError(f"the fit has no draws of {', '.join(lacking)}: they were left out by store=; fit again without it.")
 
-    def _averaged(self, kind: str, draws: int) -> Posterior | FactorPosterior:
+    def _averaged(self, kind: str, draws: int) -> AnyPosterior:
         """What a prediction averages over, of which it takes so many draws."""
         return self.posterior
 

@@ -68,8 +68,10 @@ class VariationalResult(Saved, Result):
 
     def __init__(self, model: Specification, outcome: VariationalOutcome) -> None:
         super().__init__(model, outcome.seed)
-        self._outcome = outcome
-        self.options, self.method, self.factors, self.elbo = outcome.method, outcome.name, outcome.factors, outcome.elbo
+        self._outcome: Any = outcome
+        self.options: Any = outcome.method
+        self.factors: Any = outcome.factors
+        self.method, self.elbo = outcome.name, outcome.elbo
         self.has_converged, self.seconds, self.interrupted = outcome.has_converged, outcome.seconds, outcome.interrupted
         self.passes = pd.DataFrame(outcome.passes).set_index("number").rename_axis("pass").rename(columns={"bound": "elbo"})
         self.passes = self.passes[["elbo", "n_components", "n_clusters", "merged", "born"]]
@@ -142,10 +144,11 @@ class VariationalResult(Saved, Result):
     # ---- the factors
 
     @property
-    def posterior(self) -> FactorPosterior:
+    def posterior(self) -> Any:
+        """The factors and the rows, from which predictions are made."""
         return FactorPosterior(self.model, self.factors, self._outcome.rows, self.seed)
 
-    def _averaged(self, kind: str, draws: int) -> FactorPosterior:
+    def _averaged(self, kind: str, draws: int) -> Any:
         return self.posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
 
     @property

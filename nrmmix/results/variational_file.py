@@ -78,7 +78,7 @@ def _header_of_starts(fit: VariationalRegressionResult, put: Callable[..., str])
     starts = [
         {name: put(getattr(one, name), f"factors/{k}/{name}") for name in OF_START}
         | {"shared": {name: put(values, f"factors/{k}/{name}") for name, values in one.side.shared.items()}}
-        | {"passes": {name: put(np.array(values), f"passes/{k}/{name}") for name, values in _columns(outcome.passes[k]).items()}}
+        | {"passes": {name: put(np.array(values), f"passes/{k}/{name}") for name, values in _columns(list(outcome.passes[k])).items()}}
         for k, one in enumerate(fit.fits)
     ]
     return {

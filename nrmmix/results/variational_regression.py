@@ -73,16 +73,12 @@ class VariationalRegressionResult(VariationalResult):
         }).rename_axis("start")
         table = pd.DataFrame(outcome.passes[self.posterior.best]).set_index("number").rename_axis("pass")
         self.passes = table.rename(columns={"bound": "elbo"})[PASSES]
+        self.factors = self.posterior.factors
         self._most_probable = None
 
     @property
     def posterior(self) -> KernelFactorPosterior:
         return KernelFactorPosterior(self.model, self.fits, self._outcome.weights, self._outcome.rows, self.seed)
-
-    @property
-    def factors(self) -> Any:
-        """Those of the start of the largest weight."""
-        return self.posterior.factors
 
     def _averaged(self, kind: str, draws: int) -> KernelFactorPosterior:
         return self.posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
@@ -107,7 +103,7 @@ class VariationalRegressionResult(VariationalResult):
         raise ValueError("update is for mixtures; fit the rows together anew.")
 
     def starting_points(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """Of each start, those of large weights first, labels (n,) of the fitted rows for chains to begin with, and codes of their clusters."""
+        """Of each start, those of large weights first, labels (n,) for chains to begin with, and codes of their clusters."""
         order = np.argsort(-self.posterior.weights, kind="stable")
         return [labels_and_codes(self.posterior, int(start)) for start in order]
 
@@ -147,8 +143,8 @@ class VariationalRegressionResult(VariationalResult):
         of = f"{len(starts)} starts" if len(starts) > 1 else "one start"
         return (
             f"VariationalResult: kernel-NRM density regression {model.formula or ''} ({model.n_obs} observations)\n"
-            f"  {of} by {self.method} ({self.options.combine}), {starts['n_clusters'].min()} to {starts['n_clusters'].max()} components with "
-            f"rows, {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
+            f"  {of} by {self.method} ({self.options.combine}), {starts['n_clusters'].min()} to {starts['n_clusters'].max()} components "
+            f"with rows, {self.seconds:.1f} s, seed {self.seed}{stopped}\n"
             f"  evidence lower bound {self.elbo:.2f}; more in .summary(), .plot(), .predict()"
         )
 

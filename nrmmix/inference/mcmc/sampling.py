@@ -26,9 +26,9 @@ from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.inference.mcmc.start import starts_of
 from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
+from nrmmix.inference.variational_regression.spread import spread
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
-from nrmmix.inference.variational_regression.spread import spread
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws

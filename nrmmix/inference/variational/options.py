@@ -94,15 +94,16 @@ class Variational(Method):
             return f"nm.{self} is for mixtures, `responses ~ 1`; density regression has nm.VB() and nm.MemoizedVB()"
         if not isinstance(prior, (DirichletProcess, FiniteMixture)):
             return (
-                f"nm.{self} needs the gamma weights of nm.DirichletProcess() or nm.FiniteMixture(); those of {type(prior).__name__} have no "
-                "factor in closed form"
+                f"nm.{self} needs the gamma weights of nm.DirichletProcess() or nm.FiniteMixture(); those of {type(prior).__name__} have "
+                "no factor in closed form"
             )
-        if isinstance(prior, FiniteMixture) and getattr(self, "components", None) not in (None, prior.components):
-            return f"nm.{self}: components={self.components}, and {prior} has {prior.components}; leave components= out"
+        given = getattr(self, "components", None)
+        if isinstance(prior, FiniteMixture) and given not in (None, prior.components):
+            return f"nm.{self}: components={given}, and {prior} has {prior.components}; leave components= out"
         if model.sampled and any(name in model.width_columns for name in model.sampled):
             return f"nm.{self}: the width of {kernel} is sampled, which has no factor in closed form; give a number or nm.PerAtom"
         if model.slots is None and not np.isfinite(model.log_kernel(model.grid.distance, model.start_widths())).all():
-            return f"nm.{self}: {kernel} is 0 beyond its width, and the bound then minus infinity; take nm.SquaredExponential() or nm.Laplace()"
+            return f"nm.{self}: {kernel} is 0 beyond its width, and the bound then minus infinity; take nm.SquaredExponential()"
         try:
             model.exponential()
         except NotExponential as why:
@@ -154,11 +155,12 @@ class VB(Variational):
     Parameters
     ----------
     components : int, optional
-        Components to start from; default 25, of density regression 40, and 100 beyond 2,000 rows; or as many as rows where these are fewer.
+        Components to start from; default 25, of density regression 40, and 100 beyond 2,000 rows, or as many as there are rows.
     passes : int, default 500
         Passes over the rows, at most.
     tol : float, optional
-        Stop where a pass raises the bound by less, in nats a row; default 1e-6, of density regression 1e-4, where held-out rows gain no more.
+        Stop where a pass raises the bound by less, in nats a row; default 1e-6, of density regression 1e-4, beyond which held-out rows
+        gain nothing.
     merges : bool, default False
         Join two components of a mixture after a pass where that raises the bound.
     starts : int, optional
@@ -179,8 +181,8 @@ class VB(Variational):
 
     Density regression, `y ~ x`, is by the finite measure of so many components, each with gamma weight Gamma(mass / components, 1), its own
     codes of the kernel, and the conjugate prior of its family; it starts from cuts of the covariates.  Covariates of more than 128 values
-    are binned for the fit.  Codes, shrinkage and noise scale are point estimates, all else has a law; the bound is that of the density of the
-    data and of the logarithms of these two.  Over several starts it is the average of theirs, which is below the bound of their mixture.
+    are binned for the fit.  Codes, shrinkage and noise scale are point estimates, all else has a law; the bound is that of the density of
+    the data and of the logarithms of these two.  Over several starts it is the average of theirs, which is below that of their mixture.
 
     References
     ----------
@@ -311,8 +313,8 @@ class MemoizedVB(Variational):
     -----
     For density regression see the notes of `VB`: components are neither born nor merged there, and no checkpoint is written yet.
 
-    Data of mixtures may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has the same
-    batches in every pass, so that the sums of rounds are all that must be remembered, and no batch remembers anything.
+    Data of mixtures may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has
+    the same batches in every pass, so that the sums of rounds are all that must be remembered, and no batch remembers anything.
 
     Examples
     --------

@@ -143,7 +143,9 @@ class Climb:
 
     # ---- passes
 
-    def run(self, passes: int, tol: float, report: Callable[[Pass], None] | None = None, watch: Callable[[str, float], None] | None = None) -> None:
+    def run(
+        self, passes: int, tol: float, report: Callable[[Pass], None] | None = None, watch: Callable[[str, float], None] | None = None
+    ) -> None:
         """Passes until one gains less than `tol` nats a row, or there are no more."""
 
         def seen(step: str) -> None:

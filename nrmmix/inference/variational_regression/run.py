@@ -1,4 +1,4 @@
-"""How a variational fit of a density regression is run: starts on rows in memory, passes over all rows, and what is kept when it is stopped."""
+"""How a variational fit of a density regression is run: starts, passes over all rows, and what is kept when it is stopped."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _Fitter:
         climb.kept = None
 
     def _report(self, number: int, made: Pass, passes: int, what: str = "") -> None:
-        text = f"start {number + 1} of {self.starts}, {what}pass {made.number}, {made.n_clusters} components with rows, bound {made.bound:.2f}"
+        text = f"start {number + 1} of {self.starts}, {what}pass {made.number}, {made.n_clusters} components, bound {made.bound:.2f}"
         self.line.update(text, (number + min(made.number / passes, 1.0)) / self.starts)
         if self.deadline is not None and time.perf_counter() > self.deadline:
             raise _Stopped

@@ -21,14 +21,13 @@ from nrmmix.posterior.predict.tables import OF_POINTS, check_points
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
-    from nrmmix.posterior.draws import Posterior
-    from nrmmix.posterior.factors import FactorPosterior
+    from nrmmix.posterior.kernel_factors import AnyPosterior
 
 KINDS = ("mean", "quantile", *OF_POINTS)
 
 
 def contrasts(
-    posterior: Posterior | FactorPosterior,
+    posterior: AnyPosterior,
     values: Any,
     kind: str = "mean",
     *,
@@ -67,7 +66,7 @@ def contrasts(
 
 
 def averaged_means(
-    posterior: Posterior | FactorPosterior, newdata: pd.DataFrame, size: int, response: str, interval: float = 0.9, draws: int = 500,
+    posterior: AnyPosterior, newdata: pd.DataFrame, size: int, response: str, interval: float = 0.9, draws: int = 500,
     rng: Any = None,
 ) -> np.ndarray:
     """(groups, W, 3): means of a response and their bands, averaged over each `size` rows of new data that follow one another."""

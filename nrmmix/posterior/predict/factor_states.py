@@ -1,6 +1,7 @@
 """States of a variational posterior: the factors, again and again, with a random measure of its own each time.
 
 Components are scored, drawn and averaged by the same kernels as the clusters of recorded draws, from columns of fractional statistics.
+Those of a density regression are of one start after the other, each as often as its weight says.
 """
 
 from __future__ import annotations
@@ -13,11 +14,16 @@ import numpy as np
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.model.pack import provide
+from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior, drawn_components
+from nrmmix.posterior.kernel_factors import KernelFactorPosterior, KernelFactors
 from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState, unseen_level
 from nrmmix.posterior.predict.rows import CovariateWeights
 
 MOST_UNSEEN = 1000  # further atoms that are drawn one by one
+FEW = 1000  # rows that kernels' arrays are made for, which predictions do not read
+SOMEWHERE = 1e-9  # rows of a component in each cluster, so that empty ones have shares
+UNEQUAL = 200  # states at least, where starts have other weights than all the same
 
 
 class FactorState(KernelState):
@@ -107,3 +113,131 @@ class FactorDraws:
         own = self.posterior._replace(rows=self.posterior.rows.take(rows))
         r = np.hstack([r for _, r in own.blocks()])
         return (drawn_components(r, 1, rng)[0] for _ in range(self.size))
+
+
+# ---- density regression
+
+class KernelFactorState(KernelState):
+    """The components of one start; a `states.PosteriorState`.  The measure is finite: a new component has no weight."""
+
+    def __init__(self, model: Specification, factors: KernelFactors):
+        super().__init__(model if model.n_obs <= FEW else model.of_few(FEW), factors.n_components)
+        model = self.model
+        self.factors, M = factors, factors.n_components
+        for name, values in factors.side.shared.items():
+            self.data.rows.constant[self.data.shared[model.packed.shared_names[name]]] = values
+        self.state.stat[:, :M] = factors.side.columns(factors.N, factors.s)
+        empty_column(self.data, self.state.stat, M)
+        self.state.num[layout.N_CLUSTERS] = M
+        self._scored: tuple[Any, np.ndarray] | None = None
+        self._expected: tuple[Any, np.ndarray] | None = None
+        self._weighed: tuple[Any, np.ndarray] | None = None
+
+    @property
+    def widths(self) -> np.ndarray:
+        """Codes of the components, where these are of slots of their own."""
+        return self.factors.codes if self.model.slots is not None else super().widths
+
+    @property
+    def _place(self) -> np.ndarray:
+        M = self.factors.n_components
+        return np.arange(M) if self.model.slots is not None else self.factors.codes[:, 0]
+
+    def weights(self, covariates: CovariateWeights) -> np.ndarray:
+        if self._weighed is None or self._weighed[0] is not covariates:  # the same in every draw
+            K = covariates.at(self.widths)[:, self._place] * np.exp(self.factors.log_weight)
+            share = K / np.maximum(K.sum(axis=1, keepdims=True), layout.TINY)
+            self._weighed = covariates, np.column_stack([share, np.zeros(len(K))])
+        return self._weighed[1]
+
+    def log_densities(self, points: layout.Data) -> np.ndarray:
+        if self._scored is None or self._scored[0] is not points:
+            self._scored = points, super().log_densities(self.adopted(points))
+        return self._scored[1]
+
+    def means(self, points: layout.Data) -> np.ndarray:
+        if self._expected is None or self._expected[0] is not points:
+            self._expected = points, super().means(self.adopted(points))
+        return self._expected[1]
+
+    def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
+        rng = np.random.default_rng(rng)
+        provide(self.model, self.data.block, (layout.SAMPLE,))
+        weight, M = self.factors.weights.draw(rng), self.factors.n_components
+        theta, place = self.draw_components(0, M, rng), self._place
+        rest = np.zeros(M if self.model.slots is not None else len(self.model.grid.weights))
+        return DrawnMeasure(self.model, self.widths, weight, place, theta, rest)
+
+
+class KernelFactorDraws:
+    """The `states.States` of a variational density regression: at most `limit` states, `posterior.draws` of them or one for each start."""
+
+    def __init__(self, posterior: KernelFactorPosterior, limit: int | None):
+        self.model, self.posterior = posterior.specification, posterior
+        weights = posterior.weights
+        some = np.flatnonzero(weights > 0)
+        least = len(some) if np.ptp(weights[some]) < 1e-12 else UNEQUAL
+        wanted = max(posterior.draws, least)
+        size = wanted if limit is None else max(min(limit, wanted), 1)
+        size = max(size // least, 1) * least if least == len(some) else size  # each as often as the others
+        ends = np.cumsum(weights) / weights.sum()
+        self._set(np.minimum(np.searchsorted(ends, (np.arange(size) + 0.5) / size), len(weights) - 1))
+
+    def _set(self, which: np.ndarray) -> None:
+        self.which = which
+        self.made: dict[int, KernelFactorState] = {}
+        self.most_clusters = max(one.n_components for one in self.posterior.fits)
+        self.most_atoms = self.most_clusters
+
+    def _state(self, number: int) -> KernelFactorState:
+        if number not in self.made:
+            self.made[number] = KernelFactorState(self.model, self.posterior.fits[number])
+        return self.made[number]
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def __iter__(self) -> Iterator[KernelFactorState]:
+        return (self._state(int(number)) for number in self.which)
+
+    def points(self, y: Any, inputs: np.ndarray) -> layout.Data:
+        return self._state(int(self.which[0])).points(y, inputs)
+
+    def part(self, first: int, last: int) -> KernelFactorDraws:
+        made = object.__new__(KernelFactorDraws)
+        made.model, made.posterior = self.model, self.posterior
+        made._set(self.which[first:last])
+        return made
+
+    def adopted(self, points: layout.Data) -> layout.Data:
+        return points  # each state puts its own constants there
+
+    # ---- soft clusters
+
+    def _shares(self, number: int, estimate: np.ndarray) -> np.ndarray:
+        """(M, C) of the rows of each component of a start the shares in the clusters of a partition."""
+        C = int(estimate.max()) + 1
+        inside = np.full((self.posterior.fits[number].n_components, C), SOMEWHERE)
+        for some, r in self.posterior.blocks(number):
+            inside += r @ np.eye(C)[estimate[some]]
+        return inside / inside.sum(axis=1, keepdims=True)
+
+    def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
+        """Of each state (M, C): the shares of its components that lie in the clusters of a partition."""
+        known = {number: self._shares(number, estimate) for number in map(int, np.unique(self.which))}
+        return (known[int(number)] for number in self.which)
+
+    def company(self, estimate: np.ndarray) -> np.ndarray:
+        """(n,) the mean probability that another row of a row's component is in its cluster of a partition."""
+        found = np.zeros(len(estimate))
+        for number, times in zip(*np.unique(self.which, return_counts=True), strict=True):
+            share = self._shares(int(number), estimate)
+            for some, r in self.posterior.blocks(int(number)):
+                found[some] += times * (r * share.T[estimate[some]].T).sum(axis=0)
+        return np.minimum(found / len(self.which), 1.0)
+
+    def drawn_clusters_of(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
+        """Components (R,) of the fitted rows at positions (R,), drawn from q anew for each state."""
+        own = self.posterior._replace(rows=self.posterior.rows.take(rows))
+        known = {number: np.hstack([r for _, r in own.blocks(number)]) for number in map(int, np.unique(self.which))}
+        return (drawn_components(known[int(number)], 1, rng)[0] for number in self.which)

@@ -21,9 +21,8 @@ from nrmmix.model.families.base import rows_of
 from nrmmix.model.replicates import Replicates, parts
 from nrmmix.model.replicates import known as known_totals
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.given import Conditioned, Known, known_responses, known_values, log_weights, torn_blocks
+from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import PosteriorState, States, states_of
 
@@ -31,7 +30,7 @@ STATES = 500  # that replicates given some responses are drawn from, by what eac
 
 
 def simulate(
-    posterior: Posterior | FactorPosterior, newdata: Any = None, draws: int = 1, rng: Any = None, given: Any = None
+    posterior: AnyPosterior, newdata: Any = None, draws: int = 1, rng: Any = None, given: Any = None
 ) -> pd.DataFrame:
     """Draw data sets like the observed one; see `MCMCResult.simulate`.
 

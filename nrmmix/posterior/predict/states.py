@@ -18,11 +18,9 @@ import numpy as np
 
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.factors import FactorPosterior
-from nrmmix.posterior.kernel_factors import KernelFactorPosterior
-from nrmmix.posterior.predict.factor_states import FactorDraws
-from nrmmix.posterior.predict.kernel_factor_states import KernelFactorDraws
+from nrmmix.posterior.kernel_factors import AnyPosterior, KernelFactorPosterior
+from nrmmix.posterior.predict.factor_states import FactorDraws, KernelFactorDraws
 from nrmmix.posterior.predict.kernel_states import RecordedDraws
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
 
@@ -146,7 +144,7 @@ class SoftStates(Protocol):
         """Of each state clusters (R,) drawn for the fitted rows at positions (R,)."""
 
 
-def states_of(posterior: Posterior | FactorPosterior | KernelFactorPosterior, limit: int | None) -> States:
+def states_of(posterior: AnyPosterior, limit: int | None) -> States:
     """The states of a posterior, evenly spread over them where there are more than `limit`; None for all."""
     if isinstance(posterior, KernelFactorPosterior):
         return KernelFactorDraws(posterior, limit)

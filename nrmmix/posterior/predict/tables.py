@@ -23,9 +23,8 @@ from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
+from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict import membership
 from nrmmix.posterior.predict.functionals import (
     Cdf,
@@ -56,7 +55,7 @@ UNITS = {  # of predictions, in their `attrs["units"]`
 class Query:
     """What a prediction is of."""
 
-    posterior: Posterior | FactorPosterior
+    posterior: AnyPosterior
     newdata: Any
     rows: PredictionRows
     responses: np.ndarray  # (k,) numbers of the responses asked for
@@ -81,7 +80,7 @@ class Query:
 
 
 def predict(
-    posterior: Posterior | FactorPosterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95),
+    posterior: AnyPosterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95),
     interval: float = 0.9, draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None,
     given: str | Sequence[str] | None = None, estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
@@ -140,7 +139,7 @@ def check_points(kind: str, at: Any) -> None:
 
 
 def log_density(
-    posterior: Posterior | FactorPosterior, newdata: Any = None, draws: int | None = 1000, average: str = "density"
+    posterior: AnyPosterior, newdata: Any = None, draws: int | None = 1000, average: str = "density"
 ) -> pd.Series:
     """Log of the posterior mean density of each row's own response, or mean of its log; see `MCMCResult.log_density`."""
     one_of("average", average, AVERAGES)
