@@ -7,7 +7,7 @@ is drawn anew for each split, with 300 rows more to be predicted (of yacht-like 
 standardised by the training rows, so that log densities (nats a row) and RMSE are in units of their standard deviation. Methods: `nm.fit`
 by its defaults and with the isotropic kernel, for so many seconds of sampling each; a Gaussian linear model; and of those installed
 NGBoost, quantile forests, a Gaussian process with a length scale for each covariate, and a Gaussian additive model (packages ngboost,
-quantile-forest, scikit-learn, pygam). Where tables are named those of the file that are not among them stay there.
+quantile-forest, scikit-learn, pygam). Where tables or methods are named others stay in the file as they are.
 """
 
 from __future__ import annotations
@@ -281,8 +281,9 @@ def run(
     if lacking:
         print(f"not installed: {', '.join(PACKAGES[name] for name in lacking)}")
     chosen = [name for name in methods or METHODS if name not in lacking]
-    kept = record.read(path)["results"]["runs"] if path and names and Path(path).is_file() else []
-    every, head = [one for one in kept if one["table"] not in names], ("log density", "rmse", "coverage", "seconds", "rhat", "of one chain")
+    kept = record.read(path)["results"]["runs"] if path and (names or methods) and Path(path).is_file() else []
+    now = set(names or tables())
+    every, head = [one for one in kept if one["table"] not in now or (methods and one["method"] not in methods)], ("log density", "rmse", "coverage", "seconds", "rhat", "of one chain")
     print(f"{'':<26}" + "".join(f"{name:>18}" for name in head))
     for name in names or tables():
         rows = []
