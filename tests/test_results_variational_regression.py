@@ -1,6 +1,7 @@
 """Variational fits of density regressions as users meet them."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,16 @@ def test_mixtures_in_a_covariate_of_one_number():
 def test_warns_where_components_are_used_up():
     with pytest.warns(UserWarning, match="nearly all of the 4 components have rows.*components=8"):
         nm.fit("accel_g ~ times_ms", MCYCLE, method=nm.VB(starts=1, components=4), rng=1)
+
+
+def test_auto_says_where_it_would_be_quicker():
+    rng = np.random.default_rng(1)
+    data = pd.DataFrame({"x": rng.integers(50, size=20_000), "y": rng.standard_normal(20_000)})
+    with pytest.warns(UserWarning, match='chains of 20,000 rows take long to agree; method="vb"'):
+        nm.fit("y ~ x", data, draws=1, tune=0, chains=1, rng=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nm.fit("y ~ x", data, method="gibbs", draws=1, tune=0, chains=1, rng=1)
 
 
 def test_stops_in_time_with_what_is_there(table):

@@ -67,6 +67,11 @@ class KernelFactors:
         of_components = self.side.log_z(self.N, self.s).sum() + self.side.log_prior
         return float(of_components + self.weights.log_evidence + self.binned.log_prior(self.codes))
 
+    def largest_first(self) -> KernelFactors:
+        """The same, components in the order of their counts."""
+        order = np.argsort(-self.N, kind="stable")
+        return KernelFactors(self.binned, self.side, self.mass, self.N[order], self.s[order], self.A[order], self.codes[order])
+
     def log_kernels(self, bins: np.ndarray) -> np.ndarray:
         """(n, M) of rows in bins (n, q)."""
         out = np.zeros((len(bins), self.n_components))

@@ -42,7 +42,7 @@ class VariationalRegressionResult(VariationalResult):
     n_clusters, n_components : int
         Of that start, as are clusters, labels and responsibilities.
     weights : Series
-        Its E pi_m as shares, the largest first in no order: components as they are.
+        Its E pi_m as shares; components by decreasing counts.
     has_converged : bool
         Whether the tolerance has ended every start.
     seed : int

@@ -59,7 +59,7 @@ def run_regression(
             except np.linalg.LinAlgError:
                 raise FloatingPointError(LOST) from None
         climbs = [one for one in fitter.climbs if one.passes]
-    fits, bounds = [one.factors for one in climbs], np.array([one.bound() for one in climbs])
+    fits, bounds = [one.factors.largest_first() for one in climbs], np.array([one.bound() for one in climbs])
     if not np.isfinite(bounds).all():
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     _warn(climbs, components)

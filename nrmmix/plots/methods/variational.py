@@ -144,7 +144,8 @@ def responsibilities(fit: VariationalResult, ax: Any = None) -> Any:
         if len(rows) > MOST_ROWS:
             rows = rows[(np.arange(MOST_ROWS) * len(rows)) // MOST_ROWS]
         posterior = fit.posterior._replace(rows=fit.posterior.rows.take(rows))
-        shown = np.hstack([r[:MOST_COMPONENTS] for _, r in posterior.blocks()]).T
+        with_rows = max(fit.n_clusters, 1) if fit.model.is_regression else MOST_COMPONENTS
+        shown = np.hstack([r[: min(with_rows, MOST_COMPONENTS)] for _, r in posterior.blocks()]).T
         image = ax.imshow(shown, cmap="viridis", vmin=0, vmax=1, aspect="auto", interpolation="nearest")
         style.color_bar(ax, image, "probability")
         some = f"{len(rows):,} of {fit.model.n_obs:,} rows" if len(rows) < fit.model.n_obs else "rows"
