@@ -283,7 +283,8 @@ def run(
     chosen = [name for name in methods or METHODS if name not in lacking]
     kept = record.read(path)["results"]["runs"] if path and (names or methods) and Path(path).is_file() else []
     now = set(names or tables())
-    every, head = [one for one in kept if one["table"] not in now or (methods and one["method"] not in methods)], ("log density", "rmse", "coverage", "seconds", "rhat", "of one chain")
+    every = [one for one in kept if one["table"] not in now or (methods and one["method"] not in methods)]
+    head = "log density", "rmse", "coverage", "seconds", "rhat", "of one chain"
     print(f"{'':<26}" + "".join(f"{name:>18}" for name in head))
     for name in names or tables():
         rows = []

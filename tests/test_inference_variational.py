@@ -303,3 +303,34 @@ def test_climbs_do_not_take_merges_of_one_batch_for_exact():
     fit = nm.fit(FORMULA, FAITHFUL, method=nm.MemoizedVB(components=10, births=False, merges="greedy", batches=8, passes=12), rng=1)
     exact = fit.passes["elbo"].notna()
     assert (fit.passes["merged"][~exact] > 0).all() and exact.any()
+
+
+# ---- regressions whose shrinkage is learnt
+
+def clusterwise(n=400):
+    rng = np.random.default_rng(4)
+    x, z = rng.normal(size=n), rng.integers(2, size=n)
+    return pd.DataFrame({"x": x, "y": np.where(z == 0, 1 + 2 * x, -1 - x) + 0.2 * rng.normal(size=n)})
+
+
+@pytest.mark.parametrize("method", [nm.VB(components=6, merges=True), nm.MemoizedVB(batches=4)], ids=["vb", "memoized_vb"])
+def test_shrinkage_of_regressions_is_learnt(method, tmp_path):
+    fit = nm.fit("y ~ 1", clusterwise(), family=nm.Regression("1 + x"), method=method, rng=1)
+    assert fit.n_clusters == 2 and fit.has_converged
+    shared, start = fit.factors.side.shared, fit.model.exponential().shared
+    assert all((shared[name] != start[name]).all() for name in ("shrinkage", "noise_scale"))
+    further = fit.factors.side.learnt(fit.factors.N, fit.factors.s)
+    value = lambda side: side.log_z(fit.factors.N, fit.factors.s).sum() + side.log_prior  # noqa: E731
+    assert 0 <= value(further) - value(fit.factors.side) < 1e-2, "there is hardly anything left to be gained"
+    fit.save(tmp_path / "fit.npz")
+    np.testing.assert_array_equal(nm.load(tmp_path / "fit.npz").log_density(), fit.log_density())
+    assert "coef x" in fit.summary().as_text()
+
+
+def test_checkpoints_keep_what_is_learnt(tmp_path):
+    data, path = clusterwise(), tmp_path / "run.npz"
+    whole = nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4), rng=1)
+    nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4, passes=3, checkpoint=path), rng=1)
+    resumed = nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4, checkpoint=path), rng=1)
+    assert resumed.elbo == whole.elbo
+    np.testing.assert_array_equal(resumed.factors.side.shared["shrinkage"], whole.factors.side.shared["shrinkage"])

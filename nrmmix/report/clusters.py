@@ -89,7 +89,7 @@ def clusters(fit: MCMCResult) -> Clusters:
     posterior = fit.posterior
     soft = isinstance(posterior, (FactorPosterior, KernelFactorPosterior))
     stability = together_by_shares(posterior, labels) if soft else together(posterior.draws.flat("labels"), labels)
-    learnt = posterior.factors.side.shared if isinstance(posterior, KernelFactorPosterior) else None
+    learnt = posterior.factors.side.shared if soft else None
     of_families, words, n_left_out = parameters(fit.model, found, None if soft else posterior.draws, learnt)
     columns = [*of_families, *_covariates(fit.model, labels, size)]
     order = np.argsort(-size, kind="stable")

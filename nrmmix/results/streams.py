@@ -136,7 +136,7 @@ def own_clusters(posterior: FactorPosterior, of_component: np.ndarray) -> Iterat
 
 def updated(fit: VariationalResult, new: Any, rng: Any, executor: Any) -> VariationalResult:
     """See `VariationalResult.update`."""
-    model, frame, side = fit.model, fit.model.frame, fit.posterior.rows.side
+    model, frame, side = fit.model, fit.model.frame, fit.factors.side
     seed = np.random.SeedSequence((fit.seed, model.n_obs)) if rng is None else seed_sequence(rng)
     started, source = time.perf_counter(), new_source(new)
     rows: Statistics | StreamedRows

@@ -30,7 +30,8 @@ def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]
     return {
         "run": {name: getattr(fit, name) for name in RUN} | {"options": encode(fit.options)},
         **({"clusters": put(fit._estimate(), "clusters")} if fit.model.frame.is_streamed else {}),
-        "factors": {"N": put(fit.factors.N, "factors/N"), "s": put(fit.factors.s, "factors/s")},
+        "factors": {"N": put(fit.factors.N, "factors/N"), "s": put(fit.factors.s, "factors/s")}
+        | {name: put(values, f"factors/{name}") for name, values in fit.factors.side.shared.items()},
         "passes": {name: put(passes[name].to_numpy(), f"passes/{name}") for name in passes},
     }
 
@@ -46,6 +47,12 @@ def restored(
     if model.is_regression:
         return _restored_starts(header, get, model, options, insist)
     side = model.exponential()
+    shared = {name: get(header["factors"][name]) for name in side.shared if name in header["factors"]}
+    insist(shared.keys() == side.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
+    try:
+        side = side.with_shared(shared)
+    except ValueError:
+        insist(False, "shrinkage")
     N, s = get(header["factors"]["N"]), get(header["factors"]["s"])
     sound = N.ndim == 1 and len(N) > 0 and s.shape == (len(N), side.n_stat) and N.dtype.kind == s.dtype.kind == "f"
     insist(sound and bool(np.isfinite(N).all() and np.isfinite(s).all() and (N >= 0).all()), "factors")

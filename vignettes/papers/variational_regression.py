@@ -10,9 +10,7 @@
 # ## A fit
 
 # %%
-import warnings
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 

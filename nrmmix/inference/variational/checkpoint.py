@@ -109,6 +109,8 @@ def _of_climb(climb: Climb, put: Any) -> dict[str, Any]:
     memory, batches = climb.memory, climb.memory.batches
     for name in ("N", "s", "H"):
         put(getattr(memory, name), f"memory/{name}")
+    for name, values in memory.side.shared.items():
+        put(values, f"shared/{name}")
     put(batches._log_h, "log_h")
     put(np.array(sorted(batches.checks.items()), np.int64).reshape(-1, 2), "checks")
     put(np.array([climb.last, np.nan if climb.kept is None else climb.kept[1]]), "bounds")
@@ -181,7 +183,8 @@ def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int 
 def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Settings) -> Climb:
     """The climb that was saved."""
     header, get = saved.header["climb"], saved.arrays.__getitem__
-    memory = Memory(batches.rows.side, model.prior.mass, batches)
+    side = batches.rows.side.with_shared({name: get(f"shared/{name}") for name in batches.rows.side.shared})
+    memory = Memory(side, model.prior.mass, batches)
     if [len(own) for own in batches.rounds] != header["rounds"]:
         raise ValueError(f"the checkpoint {str(saved.path)!r} has other rounds of batches; give another name, or delete it to begin anew.")
     memory.N, memory.s, memory.H = (get(f"memory/{name}") for name in ("N", "s", "H"))

@@ -49,11 +49,12 @@ Report = Callable[[Pass], None]
 class Climb:
     """A memory on its way up."""
 
-    def __init__(self, memory: Memory, settings: Settings, rng: np.random.Generator, is_sample: bool = False):
+    def __init__(self, memory: Memory, settings: Settings, rng: np.random.Generator, is_sample: bool = False, learns: bool = True):
         self.memory, self.settings, self.rng, self.is_sample = memory, settings, rng, is_sample
         self.creation, self.targets = births.QUICK, births.Targets()
         self.resting = merges.Resting()
         self.is_thorough = is_sample  # samples are not gone through again
+        self.learns = learns and not is_sample  # what families share, which samples and new rows take as it is
         self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before births or deletions
         self.not_deleted: set[int] = set()  # names of components that have been tried without
         self.number, self.has_converged = 0, False
@@ -129,6 +130,8 @@ class Climb:
         if memory.is_exact:
             memory.drop_empty()
             memory.sort()
+            if self.learns and self.adopted is None:
+                memory.learn()
             self.kept = memory.factors, memory.bound()
         bound = memory.bound() if memory.is_exact else math.nan
         components, clusters = memory.n_components, int((memory.factors.N >= LEAST_COUNT).sum())

@@ -251,6 +251,12 @@ class Memory:
         self._N, self._s, self._H = self.N.sum(axis=0), self.s.sum(axis=0), self.H.sum(axis=0)
         self.refresh()
 
+    def learn(self) -> None:
+        """Parameters of all components, where families have such, as is best for these."""
+        if self.side.is_learnt:
+            self.side = self.side.learnt(np.maximum(self._N, 0.0), self._s)
+            self.refresh()
+
     def refresh(self) -> None:
         self.factors = Factors(self.side, self.mass, self._N, self._s)
 

@@ -30,6 +30,7 @@ class Descent:
                     step += 1
                     bounds.append(self._step(b, (step + self.method.delay) ** -self.method.kappa))
                 order = np.argsort(-self.factors.N, kind="stable")
+                self.side = self.side.learnt(self.factors.N, self.factors.s)
                 self.factors = Factors(self.side, self.mass, self.factors.N[order], self.factors.s[order])
                 clusters = int((self.factors.N >= LEAST_COUNT).sum())
                 made = Pass(number, self.factors.n_components, clusters, float(np.mean(bounds)), 0, 0)

@@ -26,7 +26,7 @@ class Continued(Memory):
     """A memory whose last share is that of earlier rows, which are not visited."""
 
     def __init__(self, mass: Hyperparameter, batches: Batches, factors: Factors, bound: float):
-        super().__init__(batches.rows.side, mass, batches)
+        super().__init__(factors.side, mass, batches)
         R, K = len(batches.rounds), factors.n_components
         self.N, self.s = np.zeros((R + 1, K)), np.zeros((R + 1, K, self.side.n_stat))
         self.N[-1], self.s[-1], self.H = factors.N, factors.s, np.zeros((R + 1, K))
@@ -88,7 +88,7 @@ def updated(
     passes: list[Pass] = []
     with executor_of(executor).open() as run:
         memory = Continued(mass, Batches(rows, batches, round_size=round_size, executor=run), factors, bound)
-        climb = Climb(memory, settings, rng)
+        climb = Climb(memory, settings, rng, learns=False)
         climb.run(lambda made: passes.append(made._replace(number=first + made.number)))
     found, bound = climb.kept
     return found, bound, passes, climb.has_converged

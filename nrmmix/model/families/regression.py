@@ -78,8 +78,8 @@ class Regression(Family):
     the residuals.  Fits do not depend on the units of responses and columns, nor on their zeros where the design has an intercept.
     Columns that are constant or linearly dependent are harmless, for the prior is proper.  Without an intercept columns are divided by
     their root mean squares and not centred; where constants are linear combinations of them, as of the levels of a factor, responses
-    are centred all the same.  `method="tree_published"` and variational inference need `shrinkage=None`; searches, and trees
-    that proposals are made by, take shrinkage and noise scale as chains begin with them, 0.01 and 0.01 nu.
+    are centred all the same.  `method="tree_published"` needs `shrinkage=None`; variational inference has point estimates of
+    them; searches, and trees that proposals are made by, take shrinkage and noise scale as chains begin with them, 0.01 and 0.01 nu.
 
     With `shrinkage=None` and its defaults nothing depends on the units of the responses, or on which linear combinations of them are
     taken, nor on how the inputs are coded: designs that span the same functions give the same fit.  The residual standard deviation of a

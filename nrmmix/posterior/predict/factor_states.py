@@ -33,7 +33,9 @@ class FactorState(KernelState):
         model, factors = posterior.specification, posterior.factors
         super().__init__(model, factors.n_components)
         self.factors, K = factors, factors.n_components
-        self.state.stat[:, :K] = posterior.rows.side.columns(factors.N, factors.s)
+        for name, values in factors.side.shared.items():
+            self.data.rows.constant[self.data.shared[model.packed.shared_names[name]]] = values
+        self.state.stat[:, :K] = factors.side.columns(factors.N, factors.s)
         empty_column(self.data, self.state.stat, K)
         self.state.num[layout.N_CLUSTERS] = K
         self._scored: tuple[Any, np.ndarray] | None = None
