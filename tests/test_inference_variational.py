@@ -334,3 +334,16 @@ def test_checkpoints_keep_what_is_learnt(tmp_path):
     resumed = nm.fit("y ~ 1", data, family=nm.Regression("1 + x"), method=nm.MemoizedVB(batches=4, checkpoint=path), rng=1)
     assert resumed.elbo == whole.elbo
     np.testing.assert_array_equal(resumed.factors.side.shared["shrinkage"], whole.factors.side.shared["shrinkage"])
+
+
+def test_regressions_from_a_file(tmp_path):
+    data = clusterwise().assign(g=lambda one: np.where(one["x"] > 1, "high", "low"))
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    options = {"family": nm.Regression("1 + x + g"), "method": nm.MemoizedVB(batches=4), "rng": 1}
+    fits = [nm.fit("y ~ 1", source, **options) for source in (data, str(tmp_path / "rows.csv"))]
+    assert fits[0].elbo == pytest.approx(fits[1].elbo, rel=1e-9)
+    np.testing.assert_allclose(*(one.log_density(data).to_numpy() for one in fits), rtol=1e-7)
+    later = fits[1].update(clusterwise(100).assign(g="low"))
+    assert later.model.n_obs == 500 and later.n_clusters == 2
+    with pytest.raises(ValueError, match="needs an intercept, and '0 [+] x' has none"):
+        nm.fit("y ~ 1", str(tmp_path / "rows.csv"), family=nm.Regression("0 + x"), method="memoized_vb")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parame
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.linear import Linear, OneResponse, SeveralResponses
+from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
@@ -160,6 +161,29 @@ class Regression(Family):
         form = _form(names, columns, inputs, b, nu, scale, constant, factor)
         return self.with_values(names=names, input_names=columns, b=b, r=r, precision=precision, nu=nu, scale=scale, form=form)
 
+    def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Regression:
+        if self.shrinkage != "sampled":
+            return super().resolve_from(summary, names, levels)
+        if self.form is not None and self.form.names == names:  # of the first rows, where new ones are added to them
+            return self
+        columns, nu = self.input_names, self._degrees(summary.d)
+        mean = summary.sums(lambda y, x: x) / summary.n
+        spread = np.sqrt(summary.sums(lambda y, x: (x - mean) ** 2) / max(summary.n - 1, 1))
+        if not _has_intercept(mean, spread):
+            raise ValueError(
+                f"Regression: of rows that are not in memory the design needs an intercept, and {self.design!r} has none; write 1 + ..."
+            )
+        variances = np.array([_checked_variance(value, name) for value, name in zip(summary.variances(), names, strict=True)])
+        groups = np.array(self.input_groups or range(len(columns)), dtype=np.int64)
+        constant, level = np.eye(len(columns))[0] / mean[0], summary.means()
+        factor = _scales(mean, spread, lambda own: summary.largest_inputs()[own].max(), groups)
+        one = summary.d == 1
+        b = level[0] * constant if one else np.outer(constant, level)
+        kind, scale = (OneResponse, float(variances[0])) if one else (SeveralResponses, np.diag(variances))
+        start = np.full(len(columns), R), np.full(summary.d, SPREAD * nu)
+        form = kind(names, columns, b, nu, scale, float(level[0]) if one else level, constant, factor, start, groups)
+        return self.with_values(names=names, nu=nu, form=form, is_streamed=True)
+
     def _degrees(self, d: int) -> float:
         nu = float(NU + d - 1 if self.nu is None else self.nu)
         if nu < d - 1 + LEAST_NU:
@@ -277,21 +301,32 @@ def _standardised(
     q, mean = inputs.shape[1], inputs.mean(axis=0)
     with np.errstate(over="ignore"):
         spread = inputs.std(axis=0, ddof=1)
-    intercept = q > 0 and mean[0] != 0.0 and spread[0] <= COLLINEAR * abs(mean[0])
+    factor = _scales(mean, spread, lambda own: np.abs(inputs[:, own]).max(), groups)
+    constant = np.eye(q)[0] / mean[0] if _has_intercept(mean, spread) else _constant(inputs)
+    start = np.full(q, R), np.full(len(names), SPREAD * nu)  # as far as a component's line is from constant without shrinkage
+    scale = float(variances[0]) if len(names) == 1 else np.diag(variances)
+    return _form(names, columns, inputs, _of_means(y, constant), nu, scale, constant, factor, start, groups)
+
+
+def _has_intercept(mean: np.ndarray, spread: np.ndarray) -> bool:
+    """Whether the first column of a design is constant, by means and standard deviations of its columns."""
+    return bool(len(mean) > 0 and mean[0] != 0.0 and spread[0] <= COLLINEAR * abs(mean[0]))
+
+
+def _scales(mean: np.ndarray, spread: np.ndarray, largest: Callable[[np.ndarray], float], groups: np.ndarray) -> np.ndarray:
+    """Factor (q, q) by which columns are standardised; `largest` gives the largest absolute value of some columns."""
+    intercept = _has_intercept(mean, spread)
     if intercept:
         unit = np.where(spread > COLLINEAR * np.abs(mean), spread, np.abs(mean))  # of a column that is constant, its value
         unit[0] = mean[0]
     else:
         unit = np.hypot(mean, spread)
-    for first in np.flatnonzero(np.bincount(groups, minlength=q) > 1):
-        unit[groups == first] = np.abs(inputs[:, groups == first]).max()
+    for first in np.flatnonzero(np.bincount(groups, minlength=len(mean)) > 1):
+        unit[groups == first] = largest(groups == first)
     factor = np.diag(np.where(unit == 0.0, 1.0, unit))
     if intercept:
         factor[0, 1:] = mean[1:]
-    constant = np.eye(q)[0] / mean[0] if intercept else _constant(inputs)
-    start = np.full(q, R), np.full(len(names), SPREAD * nu)  # as far as a component's line is from constant without shrinkage
-    scale = float(variances[0]) if len(names) == 1 else np.diag(variances)
-    return _form(names, columns, inputs, _of_means(y, constant), nu, scale, constant, factor, start, groups)
+    return factor
 
 
 def _check_whole_rows(y: np.ndarray, names: tuple[str, ...], design: str) -> None:
@@ -333,12 +368,16 @@ def _variance(y: np.ndarray, name: str) -> float:
         raise ValueError("Regression: the default scale needs at least 2 observations; give scale=, or more data.")
     with np.errstate(over="ignore", invalid="ignore"):
         variance = float(y.var(ddof=1))
+    return _checked_variance(variance, name)
+
+
+def _checked_variance(variance: float, name: str) -> float:
     if not 0 < variance < math.inf:
         raise ValueError(
             f"Regression: response {name!r} has variance {variance:g}; leave it out if it is constant, rescale it if its numbers are too "
             "large or too small, or give scale=."
         )
-    return variance
+    return float(variance)
 
 
 def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:

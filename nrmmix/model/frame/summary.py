@@ -34,6 +34,10 @@ class Summary:
         """Smallest and largest values (d,)."""
         return np.nanmin(self.y, axis=0, initial=np.inf), np.nanmax(self.y, axis=0, initial=-np.inf)
 
+    def largest_inputs(self) -> np.ndarray:
+        """(e,) of each input the largest absolute value."""
+        return np.abs(self.x).max(axis=0, initial=0.0)
+
     # ---- what follows from these
 
     def counts(self) -> np.ndarray:
@@ -80,6 +84,9 @@ class StreamedSummary(Summary):
 
     def span(self) -> tuple[np.ndarray, np.ndarray]:
         return self._span
+
+    def largest_inputs(self) -> np.ndarray:
+        return np.max([np.abs(x).max(axis=0, initial=0.0) for _, x in self.pieces()], axis=0)
 
     def counts(self) -> np.ndarray:
         if not self._gaps:
