@@ -28,7 +28,7 @@ def test_arguments_of_chains_are_refused(options, name):
 def test_defaults_are_no_arguments():
     """What is at its default is not taken for something that the user gave."""
     run = {name: p.default for name, p in inspect.signature(nm.Model.fit).parameters.items() if name not in ("self", "method")}
-    assert run["draws"] == "auto" and run["init"] == "sequential"
+    assert run["draws"] == "auto" and run["init"] == "spread"
     assert model_of(scattered(9)).fit("ibhc", **run | {"rng": 1}).n_clusters >= 1
 
 

@@ -39,10 +39,12 @@ EXAMPLES = [
     nm.TreeGuided(global_moves=3, depth=4, scan_share=0.5, scans=2, refresh=50, eta=0.75),
     nm.PublishedTreeGuided(global_moves=3, depth=4, repaired=("tree", "subset"), moves="global"),
     nm.Cycle([nm.SplitMerge(scans=2), nm.Gibbs()], share="work"), nm.BHC(passes=3), nm.IBHC(passes=4),
-    nm.VB(components=4, passes=30, tol=1e-5, merges=True, starts=2, combine="best"),
+    nm.VB(components=4, passes=30, tol=1e-5, merges=True),
+    OF_REGRESSION := nm.VB(starts=2, combine="best"),
     nm.StochasticVB(components=4, batches=2, passes=5, kappa=0.75, delay=2.0),
     nm.MemoizedVB(components=3, batches=2, passes=40, births=False, merges="greedy", tol=1e-5, round_size=2),
-    nm.MemoizedVB(checkpoint="vb.npz", executor=2, starts=3, combine="equal"),
+    nm.MemoizedVB(checkpoint="vb.npz", executor=2),
+    MEMOIZED_OF_REGRESSION := nm.MemoizedVB(starts=3, combine="equal"),
 ]
 OWN = {one.made: one for one in registry.plugins() if registry.is_own(one.made)}
 Y = np.random.default_rng(0).normal(size=(14, 1)) + np.repeat([[0.0], [5.0]], 7, axis=0)
@@ -116,7 +118,7 @@ MODELS = {
 }
 
 
-OF_OTHERS = [nm.Blocked(), nm.SNGP()]  # of finite mixtures, and of density regression
+OF_OTHERS = [nm.Blocked(), nm.SNGP(), OF_REGRESSION, MEMOIZED_OF_REGRESSION]  # of finite mixtures, and of density regression
 
 
 @pytest.mark.parametrize("what", MODELS)

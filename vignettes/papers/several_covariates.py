@@ -25,7 +25,8 @@
 #   the noise is; a column that does not matter is shrunk towards zero. The levels of a factor, up to 40 in all, shift the lines, by effects
 #   whose spread is learnt for all levels of the factor together, as random effects are.
 #
-# The formulae of the sampler are in [Mathematics](../site/pages/mathematics.md).
+# Chains start from [variational fits](variational_regression.md), each from one of its own. The formulae of the sampler are in
+# [Mathematics](../site/pages/mathematics.md).
 #
 # ## Beside other methods
 

@@ -18,7 +18,7 @@ from nrmmix.model.specification import Specification
 UNASSIGNED = -1
 BY_TREES = {name: UNASSIGNED - 1 - j for j, name in enumerate(STARTS)}  # labels of observations that enter by trees
 SPREAD = "spread"
-INITS = (SPREAD, "sequential", "one", "each", *STARTS)
+INITS = ("sequential", "one", "each", *STARTS, SPREAD)
 
 
 def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
