@@ -190,6 +190,7 @@ def _other_methods() -> None:
         for method, moves in table.loc[table["suits"], "moves"].items():
             if moves.startswith("Cycle"):
                 _fit(model, str(method))
+    _use(nm.Model("accel_g ~ times_ms", mcycle).fit(nm.VB(starts=1), rng=1, progress=False))
 
 
 def _many_rows() -> None:

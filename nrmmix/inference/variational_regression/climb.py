@@ -119,7 +119,8 @@ class Climb:
             best[j] = value.argmax(axis=0)
             gains[j] = value.max(axis=0) - value[codes[:, j], np.arange(M)]
         covariate = gains.argmax(axis=0)
-        some = np.flatnonzero(gains[covariate, np.arange(M)] > LEAST_GAIN)
+        # those without rows would all go to where they matter least, which is no approximation of atoms that are nowhere in particular
+        some = np.flatnonzero((gains[covariate, np.arange(M)] > LEAST_GAIN) & (self.total.N >= LEAST_COUNT))
         codes = codes.copy()
         codes[some, covariate[some]] = best[covariate[some], some]
         self.changed = covariate

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from nrmmix.common.compiling import announced
 from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import seed_sequence
@@ -47,7 +48,7 @@ def run_regression(
     components = _components(model, method)
     starts = method.starts or STARTS[rows.n > FEW]
     each, climbs, interrupted = [np.random.default_rng(one) for one in seeds.spawn(starts + 1)], [], False
-    with Progress(progress) as line, executor_of(getattr(method, "executor", None)).open() as executor:
+    with announced(), Progress(progress) as line, executor_of(getattr(method, "executor", None)).open() as executor:
         fitter = _Fitter(model, method, binned, rows, components, executor, line, None if limit is None else began + limit, starts)
         for number in range(starts):
             try:

@@ -133,7 +133,7 @@ def cut(
         share = OF_ALL if len(regions) == components - 1 else 1.0
         regions.append(replace(whole, N=share * whole.N, s=share * whole.s))
     M, q = components, len(binned.counts)
-    N, s, codes = np.zeros(M), np.zeros((M, side.n_stat)), np.zeros((M, q), np.int64)
+    N, s, codes = np.zeros(M), np.zeros((M, side.n_stat)), binned.draw_codes(M, rng)  # those without rows keep codes from the prior
     count = np.stack([np.bincount(own, minlength=binned.log_k.shape[1]) for own in rows.bins.T]).astype(float)
     for k, one in enumerate(regions):
         N[k], s[k] = one.N, one.s

@@ -127,6 +127,13 @@ class Binned:
             return np.full(len(self.counts), 1.0 if self.slots is None else float(self.slots.prior)), np.zeros(len(self.counts))
         return self._prior[0] + self.used(codes), self._prior[1] + len(codes) - self.used(codes)
 
+    def draw_codes(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        """(size, q) codes from their prior."""
+        if self.slots is None:
+            return rng.choice(len(self.weights), size=(size, 1), p=self.weights)
+        used = rng.random((size, len(self.counts))) < self.slots.start_inclusion()
+        return np.where(used, 1 + (rng.random(used.shape) * (self.counts - 1)).astype(np.int64), 0)
+
     def code_of(self, j: int, inside: np.ndarray, rows: np.ndarray) -> int:
         """A code of covariate j for rows that lie in some bins, of `rows` (B,) in each: 0 where all do and there is such a code.
 
