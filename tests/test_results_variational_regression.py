@@ -169,7 +169,7 @@ def test_factor_of_many_levels():
 def test_chains_start_from_fits(table, fit):
     chains = nm.fit("y ~ x + t + g", table, init=fit, draws=5, tune=0, chains=4, rng=1)
     away = nm.fit("y ~ x + t + g", table, init="sequential", draws=5, tune=0, chains=4, rng=1)
-    assert chains.draws["log_joint"][:, 0].min() > away.draws["log_joint"][:, 0].max()
+    assert chains.draws["log_joint"][:, 0].mean() > away.draws["log_joint"][:, 0].mean() + 50
     other = nm.fit("y ~ x + t + g", table, method=nm.VB(starts=1), rng=2)
     nm.fit("y ~ x + t + g", table, init=[fit, other], draws=2, tune=0, chains=4, rng=1)
     with pytest.raises(ValueError, match="the fit is of 300 rows, and there are 299"):
