@@ -8,6 +8,7 @@ and every component one code for each covariate, with the chances of the codes i
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -66,6 +67,13 @@ class KernelFactors:
         """The bound but for what rows have of their own: entropies, log v, log kernels and log h."""
         of_components = self.side.log_z(self.N, self.s).sum() + self.side.log_prior
         return float(of_components + self.weights.log_evidence + self.binned.log_prior(self.codes))
+
+    def moved(self, codes: np.ndarray, shift: np.ndarray) -> KernelFactors:
+        """With other codes, and weights times exp(shift) (M,): rows are to be visited at it, after which its rates are what they say."""
+        made = copy(self)
+        made.codes, made.const, made.log_weight = codes, self.const + shift, self.log_weight + shift
+        made.__dict__.pop("log_k", None)
+        return made
 
     def largest_first(self) -> KernelFactors:
         """The same, components in the order of their counts."""

@@ -136,9 +136,7 @@ class Climb:
             now.binned.expected_log_prior(codes), weight, now.share, LEAST_GAIN, shift, np.empty((B, C)), np.empty((4, C)),
         )
         if moved:
-            now.codes = codes
-            now.__dict__.pop("log_k", None)
-            now.const, now.log_weight = now.const + shift, now.log_weight + shift
+            self.factors = now.moved(codes, shift)
             self.begin()
         return moved
 
