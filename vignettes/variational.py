@@ -121,7 +121,7 @@ quick = nm.fit("accel_g ~ times_ms", motorcycle, method="vb", rng=1)
 quick.starts.round(2)
 
 # %%
-slow = nm.fit("accel_g ~ times_ms", motorcycle, draws=1000, tune=1000, thin=10, rng=1)
+slow = nm.fit("accel_g ~ times_ms", motorcycle, draws=1000, tune=2000, thin=40, rng=1)
 at = pd.DataFrame({"times_ms": [10.0, 20.0, 30.0, 40.0]})
 pd.concat({"chains": slow.predict(at), "variational": quick.predict(at)}, axis=1).set_axis(at["times_ms"], axis=0).round(1)
 
