@@ -54,6 +54,7 @@ for table in tables:
     lost.append(beside - values[0])
     cells = [table, f"{first['rows']:,}", str(first["covariates"]), *(f"{value:.3f}" for value in values), f"{beside:.3f}"]
     lines.append("| " + " | ".join([*cells, f"{mean.loc[(table, 'stacking'), 'cpu']:.0f}"]) + " |")
+as_table = "\n".join(lines)
 splits = runs["split"].nunique()
 better = int((np.array(lost) > 0).sum())
 
@@ -62,8 +63,7 @@ better = int((np.array(lost) > 0).sum())
 # starts are combined in three ways; the fourth column is one start alone, on average. Chains ran {chains["settings"]["seconds"]:.0f} seconds on two
 # cores.
 #
-# {"""
-# """.join(lines)}
+# {as_table}
 #
 # Chains predict better in {better} of {len(tables)} tables, by {np.mean(lost):.3f} nats a row on average over all of them.
 #
@@ -74,34 +74,35 @@ lines = ["| table | 80%, stacking | 90%, stacking | 90%, chains |", "|---|---|--
 for table in tables:
     one, own = mean.loc[(table, "stacking")], of_chains[of_chains["table"] == table]
     lines.append(f"| {table} | {one['coverage 80']:.2f} | {one['coverage 90']:.2f} | {own['coverage'].mean():.2f} |")
+as_table = "\n".join(lines)
 
 # %% [prose]
 # Shares of held-out responses within predictive intervals. Bands of curves are another matter: they hold what one start takes for given,
 # and are too narrow.
 #
-# {"""
-# """.join(lines)}
+# {as_table}
 #
 # ## What a row costs
 
 # %%
 large = pd.DataFrame(found["results"]["rows"])
-lines = ["| rows | CPU s of the start | microseconds a row and pass | peak MB | held-out log density | of the law itself |", "|---" * 6 + "|"]
+lines = ["| rows | CPU s of the start and one pass | microseconds a row and pass | peak MB | held-out log density | of the law itself |", "|---" * 6 + "|"]
 for one in large.itertuples():
     cells = [f"{one.rows:,}", f"{one.start:.0f}", f"{one.microseconds:.1f}", f"{one.megabytes:.0f}", f"{one._6:.3f}", f"{one.truth:.3f}"]
     lines.append("| " + " | ".join(cells) + " |")
+as_table = "\n".join(lines)
 
 # %% [prose]
 # One start and twenty passes over a simulated table of six covariates, 100 components. Of more than 10,000 rows a start is found on 10,000 of
-# them, where codes are searched; passes over all rows follow. Memory is the peak of the process, data included.
+# them, where codes are searched; passes over all rows follow. Of 10,000 rows and fewer codes are searched in every third of these passes,
+# which is why a row costs more. Memory is the peak of the process so far, data included.
 #
-# {"""
-# """.join(lines)}
+# {as_table}
 #
 # `nm.MemoizedVB(executor="threads")` visits batches in threads, to the same bits.
 #
 # ## When to take which
 #
-# Up to some thousand rows take chains: they predict better, say how sure they are, and start from variational fits by themselves. Beyond
+# Up to some thousand rows take chains: they say how sure they are, and start from variational fits by themselves where that helps. Beyond
 # 20,000 rows, or for a first look in seconds, take `method="vb"`. Rows have to be in memory: files, checkpoints and new rows are for mixtures.
 # Responses that are rounded, or repeat themselves, have spikes that the noise scale follows; see their densities with care.
