@@ -30,7 +30,7 @@ TOLERANCE = 1e-9  # of numbers that are not whole, relative
 # estimates, between which the search meets ties.  Elsewhere data and losses that were moved by units in the last place changed nothing.
 TURNED_CHAINS = {"regression, NGGP, sampled width": (0, 1), "tree_published, NGGP, ibhc": (1,)}
 TIED_PARTITIONS = ("regression, slice, NGGP", "regression, split_merge, Pitman-Yor")
-RUN = {"draws": 12, "tune": 8, "chains": 2, "rng": 7}
+RUN = {"init": "sequential", "draws": 12, "tune": 8, "chains": 2, "rng": 7}
 
 
 def environment() -> dict[str, str]:
@@ -72,7 +72,7 @@ def fits() -> dict[str, Callable[[], Any]]:
 
     def fit(formula: str | None, table: Any, method: Any = "auto", **options: Any) -> Callable[[], Any]:
         run = RUN if not (method in ("bhc", "ibhc") if isinstance(method, str) else False) else {"rng": 7}
-        return lambda: nm.fit(formula, table, method=method, **options, **run)
+        return lambda: nm.fit(formula, table, method=method, **run | options)
 
     return {
         "gibbs, DP": fit(one, galaxy, "gibbs"),
