@@ -3,7 +3,7 @@
 # %% [markdown]
 # # Density regression of many rows
 #
-# Chains of a density regression draw from the posterior, and are comfortable up to some 20,000 rows. Variational inference finds, in
+# Chains of a density regression draw from the posterior, and of many rows they take long. Variational inference finds, in
 # seconds, an approximation of it, and goes through a million rows. This page says how well it predicts beside chains, what its bands are
 # worth, and what a row costs. Figures are those of `benchmarks/variational_regression.py` and `benchmarks/several_covariates.py`.
 #

@@ -159,8 +159,7 @@ class VB(Variational):
     passes : int, default 500
         Passes over the rows, at most.
     tol : float, optional
-        Stop where a pass raises the bound by less, in nats a row; default 1e-6, of density regression 1e-4, beyond which held-out rows
-        gain nothing.
+        Stop where a pass raises the bound by less, in nats a row; default 1e-6, of density regression 1e-4.
     merges : bool, default False
         Join two components of a mixture after a pass where that raises the bound.
     starts : int, optional
