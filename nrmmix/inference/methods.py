@@ -65,8 +65,8 @@ def instead_of_chains(model: Specification) -> str:
     if not model.is_regression or model.n_obs < VARIATIONAL_FROM or VARIATIONAL["vb"].refusal(model):
         return ""
     return (
-        f"chains of {model.n_obs:,} rows take long to agree; method=\"vb\" goes through them in minutes; held-out scores are near those "
-        "of chains, bands are too narrow."
+        f"chains of {model.n_obs:,} rows take long to agree; method=\"vb\" goes through them in minutes, "
+        "with bands that are too narrow."
     )
 
 

@@ -159,7 +159,7 @@ worst = (table.max(axis=1) / table.min(axis=1)).round(1)
 # | more rows or columns, groups that stand apart | `"auto"`, which is `"tree"` | splits and merges that are accepted; exact |
 # | a bad start, many dimensions, thousands of rows | `[nm.Permutation(order="projection", beam=1e-32), nm.SplitMerge(), nm.Gibbs()]` | climbs in seconds; searches while tuning, exact after it |
 # | 200,000 rows and more | `"auto"`, which is split-merge; or [variational inference](../variational.md) | a guide tree takes minutes |
-# | density regression of 20,000 rows and more | [`"vb"`](variational_regression.md) | chains take long to agree; held-out scores are near theirs, bands too narrow |
+# | density regression of 20,000 rows and more | [`"vb"`](variational_regression.md) | chains take long to agree; what is lost are honest bands |
 # | a family whose parameters are not integrated out | Gibbs, `"slice"`, or `"blocked"` for finite mixtures | the others need the integral |
 # | density regression | `"auto"`, which is `"split_merge"`; then `"tree"` or `"sngp"` | run the contest: none is best on all data |
 #

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal
+from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal, log_density_of_log
 
 NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 LOWEST, HIGHEST, COARSE = -60.0, 40.0, 0.5  # of the log mass, and the step in which its mode is looked for
@@ -73,12 +73,7 @@ class GammaWeights:
 
     def _log_density(self, u: np.ndarray) -> np.ndarray:
         """log of that times the prior density of u."""
-        prior = self.mass
-        if isinstance(prior, LogNormal):
-            of_prior = -0.5 * ((u - prior.mu) / prior.sd) ** 2 - math.log(prior.sd * math.sqrt(2.0 * math.pi))
-        else:
-            of_prior = prior.shape * u - prior.rate * np.exp(u) + prior.shape * math.log(prior.rate) - math.lgamma(prior.shape)
-        return of_prior + self._log_likelihood(u)
+        return log_density_of_log(self.mass, u) + self._log_likelihood(u)
 
     def _nodes(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Log masses, their log densities and the step between them."""

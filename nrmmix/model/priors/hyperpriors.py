@@ -6,6 +6,8 @@ import math
 from dataclasses import astuple, dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from nrmmix.common.messages import number, positive
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.core.state import BETA, FIXED, GAMMA, LOGNORMAL
@@ -176,3 +178,10 @@ def hyper_start(value: Hyperparameter) -> float:
 
 def describe(name: str, value: Hyperparameter) -> str:
     return f"{name} ~ {value}" if isinstance(value, Hyperprior) else f"{name} = {value:g}"
+
+
+def log_density_of_log(prior: Gamma | LogNormal, u: np.ndarray) -> np.ndarray:
+    """log density of the logarithm of a variable, at values u."""
+    if isinstance(prior, LogNormal):
+        return -0.5 * ((u - prior.mu) / prior.sd) ** 2 - math.log(prior.sd * math.sqrt(2.0 * math.pi))
+    return prior.shape * u - prior.rate * np.exp(u) + prior.shape * math.log(prior.rate) - math.lgamma(prior.shape)

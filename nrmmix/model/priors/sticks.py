@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import betaln, digamma, gammaln, zeta
 
-from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal
+from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, LogNormal, log_density_of_log
 
 NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
 STEP = 0.25  # at most, of the trapezoid: its error is below exp(-pi^2 / STEP)
@@ -67,12 +67,7 @@ class Sticks:
 
     def _log_density(self, u: np.ndarray) -> np.ndarray:
         """log of likelihood times the prior density of u."""
-        prior = self.mass
-        if isinstance(prior, LogNormal):
-            of_prior = -0.5 * ((u - prior.mu) / prior.sd) ** 2 - math.log(prior.sd * math.sqrt(2.0 * math.pi))
-        else:
-            of_prior = prior.shape * u - prior.rate * np.exp(u) + prior.shape * math.log(prior.rate) - math.lgamma(prior.shape)
-        return of_prior + self._log_likelihood(u)
+        return log_density_of_log(self.mass, u) + self._log_likelihood(u)
 
     def _slope(self, u: float) -> tuple[float, float]:
         """First and second derivative of the log density at u."""

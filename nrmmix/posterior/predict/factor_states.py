@@ -15,7 +15,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
 from nrmmix.model.pack import provide
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.factors import FactorPosterior, drawn_components
+from nrmmix.posterior.factors import FactorPosterior, Factors, drawn_components
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior, KernelFactors
 from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState, unseen_level
 from nrmmix.posterior.predict.rows import CovariateWeights
@@ -26,18 +26,24 @@ SOMEWHERE = 1e-9  # rows of a component in each cluster, so that empty ones have
 UNEQUAL = 200  # states at least, where starts have other weights than all the same
 
 
+def _fill(state: KernelState, factors: Factors | KernelFactors) -> None:
+    """The components of factors in kernels' arrays, and a new one behind them, with what is learnt of all."""
+    K, data = factors.n_components, state.data
+    for name, values in factors.side.shared.items():
+        data.rows.constant[data.shared[state.model.packed.shared_names[name]]] = values
+    state.state.stat[:, :K] = factors.side.columns(factors.N, factors.s)
+    empty_column(data, state.state.stat, K)
+    state.state.num[layout.N_CLUSTERS] = K
+
+
 class FactorState(KernelState):
     """The components of q and a new one; a `states.PosteriorState`."""
 
     def __init__(self, posterior: FactorPosterior):
         model, factors = posterior.specification, posterior.factors
         super().__init__(model, factors.n_components)
-        self.factors, K = factors, factors.n_components
-        for name, values in factors.side.shared.items():
-            self.data.rows.constant[self.data.shared[model.packed.shared_names[name]]] = values
-        self.state.stat[:, :K] = factors.side.columns(factors.N, factors.s)
-        empty_column(self.data, self.state.stat, K)
-        self.state.num[layout.N_CLUSTERS] = K
+        self.factors = factors
+        _fill(self, factors)
         self._scored: tuple[Any, np.ndarray] | None = None
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
@@ -124,13 +130,8 @@ class KernelFactorState(KernelState):
 
     def __init__(self, model: Specification, factors: KernelFactors):
         super().__init__(model if model.n_obs <= FEW else model.of_few(FEW), factors.n_components)
-        model = self.model
-        self.factors, M = factors, factors.n_components
-        for name, values in factors.side.shared.items():
-            self.data.rows.constant[self.data.shared[model.packed.shared_names[name]]] = values
-        self.state.stat[:, :M] = factors.side.columns(factors.N, factors.s)
-        empty_column(self.data, self.state.stat, M)
-        self.state.num[layout.N_CLUSTERS] = M
+        self.factors = factors
+        _fill(self, factors)
         self._scored: tuple[Any, np.ndarray] | None = None
         self._expected: tuple[Any, np.ndarray] | None = None
         self._weighed: tuple[Any, np.ndarray] | None = None
