@@ -77,7 +77,7 @@ found = {
     "gibbs, 100,000 x 2": seconds(many, "gibbs", draws=15, tune=5),
     "gibbs, 4,000 x 2": seconds(small, "gibbs", draws=180, tune=20),
     "gibbs, 2,000 x 6": seconds(middle, "gibbs", draws=450, tune=50),
-    "gibbs, 400 x 50": seconds(large, "gibbs", draws=900, tune=100),
+    "gibbs, 400 x 50": seconds(large, "gibbs", draws=4500, tune=100),
     "gibbs, motorcycle": seconds(motorcycle, "gibbs", draws=300, tune=100),
     "gibbs, 10,000 values of x": seconds(curve("y ~ x", waves, 0.05), "gibbs", draws=15, tune=5),
     "the same, width sampled": seconds(curve("y ~ x", waves, nm.LogNormal(-3, 1)), "gibbs", draws=15, tune=15),
@@ -85,7 +85,7 @@ found = {
     "slice, 4,000 x 2": seconds(small, "slice", draws=450, tune=50),
     "permutation, 400 x 50": seconds(large, "permutation", draws=10, tune=5),
     "tree, 2,000 x 6": seconds(middle, "tree", draws=200, tune=50),
-    "tree, 100,000 x 3 in 3,334 clusters": seconds(crowded, "tree", draws=4, tune=1, init=labels),
+    "tree, 100,000 x 3 in 3,334 clusters": seconds(crowded, "tree", draws=29, tune=1, init=labels),
     "tree_published, 400 x 50": seconds(large, "tree_published", draws=20, tune=10),
     "ibhc, 2,000 x 6": search(middle),
 }
