@@ -115,11 +115,16 @@ class Model(Specification):
             `draws="auto"` tuning ends when it has taken a third of the time limit.
         init : str, array of int, (n,) or (chains, n), or one or several fits of the same rows, default "spread"
             Start of the chains: `"sequential"` (observations enter one by one in random order), `"one"` cluster, `"each"` its
-            own, labels of the rows used, or the clusters of fits, dealt to the chains.  `"spread"`: of density regressions by sparse
-            products of 30 rows or more, each chain an optimum of the variational bound of its own (`nrmmix.VB`), where the family has one;
-            of other models sequential.  For mixtures whose component parameters are integrated out also `"ibhc"`, the
-            trees of incremental Bayesian hierarchical clustering (`nm.IBHC`, before they are joined) in a random order of each chain's
-            own, and `"ibhc_noisy"`, rows put on top of such trees, which are not split (Lee & Choi 2015, section 4.1).
+            own, labels of the rows used, or the clusters of fits, dealt to the chains.  `"spread"`, so that R-hat can see a wrong mode:
+            of mixtures, where `tune` is at least 200, chains start sequentially, from one cluster (up to 3,000 rows) and from each row
+            its own (up to 500) in turn; of density regressions by sparse products of 30 rows or more, each chain at an optimum of the
+            variational bound of its own (`nrmmix.VB`), where the family has one; of other models sequentially.  A start by
+            `"sequential"` or `"each"` of a mixture whose component parameters are integrated out, with `tune` of at least 200 and up to
+            20,000 rows, goes through 40 sweeps at powers of the likelihood that rise from 0.02 to 1 (simulated annealing): otherwise
+            rows that have entered one by one may stay each alone, far below the best partition.  For mixtures whose component
+            parameters are integrated out also `"ibhc"`, the trees of incremental Bayesian hierarchical clustering (`nm.IBHC`, before
+            they are joined) in a random order of each chain's own, and `"ibhc_noisy"`, rows put on top of such trees, which are not
+            split (Lee & Choi 2015, section 4.1).
         rng : int, SeedSequence, Generator or None
             Seed.  The same seed gives the same draws bit for bit, whatever the number of cores.  None draws one, kept as `fit.seed`.
         cores : int or dask.distributed.Client, optional

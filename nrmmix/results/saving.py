@@ -29,6 +29,7 @@ from nrmmix.inference.methods import CYCLES
 from nrmmix.inference.search.grower import STARTS
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.moves.gibbs import HEATED_SWEEPS
 from nrmmix.kernels.partitions import numbered_by_appearance, one_location_each
 from nrmmix.model.encoding import NotKnown, decode, decode_model, encode, encode_model, keeper
 from nrmmix.model.pack import arrays_of
@@ -391,7 +392,11 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     labels, hyper = state["labels"], state["hyper"]
     entered = labels[labels >= 0]
     _insist(labels.min(initial=0) >= -1 and labels.max(initial=-1) < K, "chain's labels")
-    _insist(np.array_equal(np.sort(order), np.flatnonzero(labels < 0)), "chain's labels")
+    heat, still = int(state["num"][layout.HEAT]), np.flatnonzero(labels < 0)
+    _insist(0 <= heat <= HEATED_SWEEPS and (heat == 0 or len(order) > 0), "chain's start")
+    redrawn = heat > 0 and len(still) == 0  # in a sweep at a power of the likelihood
+    to_come = np.arange(len(labels) - len(order), len(labels)) if redrawn and len(order) <= len(labels) else still
+    _insist(np.array_equal(np.sort(order), to_come), "chain's labels")
     _insist(np.array_equal(np.bincount(entered, minlength=K), state["size"]) and bool((state["size"] > 0).all()), "chain's labels")
     cursor = int(state["num"][layout.CURSOR])
     _insist(int(state["num"][layout.N_CLUSTERS]) == K and int(state["num"][layout.HALT]) == 0, "chain's clusters")

@@ -9,6 +9,7 @@ from exact.enumeration import (
     nrm_log_eppf,
     partition_posterior,
     total_variation,
+    urn_log_eppf,
     z_score,
 )
 from exact.hyperparameters import HYPER, base, hyper_posterior, observations
@@ -16,6 +17,10 @@ from support.biased_gibbs import BiasedGibbs
 from support.cover import each_once
 
 import nrmmix as nm
+from nrmmix.inference.mcmc.chain import Record, enter, new_chain
+from nrmmix.inference.methods import CYCLES
+from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.moves import gibbs
 
 CHAINS, DRAWS = 16, 5_000
 
@@ -44,6 +49,33 @@ def test_partition_posterior(prior, n, d):
     distance, limit = total_variation(posterior(X, family, mass, sigma, measure.tau), fit.draws["labels"])
     assert limit < 0.04, "too few draws to tell"
     assert distance < limit
+
+
+@pytest.mark.parametrize("heat", [gibbs.HEATED_SWEEPS, 28, 10])
+def test_sweeps_at_a_power_of_the_likelihood(heat):
+    """Those of a start: where the power stays as it is their partitions have the prior times that power of the likelihood."""
+    n, labels = 6, []
+    X, family = observations(n, 2), base(2)
+    power = 1.0 - (1.0 - gibbs.LOWEST_POWER) * heat / gibbs.HEATED_SWEEPS
+    model = nm.Model(data=X, prior=nm.PitmanYor(0.8, 0.3), family=nm.Gaussian(**family))
+    for seed in range(CHAINS):
+        rng, rows = np.random.default_rng(seed), np.arange(n)
+        chain = new_chain(model, CYCLES["gibbs"], np.zeros(n, np.int64), rng, Record.room(model, 1, 1).part(0))
+        chain.state.num[layout.HEAT] = heat
+        labels.append(np.empty((DRAWS // 2, n), int))
+        for t in range(DRAWS // 2):
+            assert enter(chain.data, chain.state, rows, rng) == layout.DONE
+            labels[-1][t] = np.unique(chain.state.labels, return_inverse=True)[1]
+    first = [[list(dict.fromkeys(row)).index(k) for k in row] for one in labels for row in one.tolist()]
+    drawn = np.array(first).reshape(CHAINS, -1, n)
+
+    def posterior_at(beta):
+        return partition_posterior(n, lambda sizes: urn_log_eppf(sizes, 0.8, 0.3), lambda b: beta * gaussian_log_marginal(X[b], **family))
+
+    law, other = posterior_at(power), posterior_at(1.0)
+    distance, limit = total_variation(law, drawn)
+    assert limit < 0.05, "too few draws to tell"
+    assert distance < limit < total_variation(other, drawn)[0]
 
 
 @pytest.mark.parametrize("prior", ["DP", "NGGP-0.6"])

@@ -75,7 +75,7 @@ class Checkpoint:
     state: dict[str, np.ndarray]  # of BY_CLUSTER and WHOLE, cut to the clusters there are, `shared` parameters, `imputed` cells, PROGRAM
     ahead: Record  # draws recorded beyond those of the shortest chain
     within: tuple[int, int, int] = (0, 0, 0)  # move, call, and 1 where that call has begun: where in an iteration it stands
-    order: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # observations that have still to enter
+    order: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # observations that the start has still to go through
     way: str = ""  # trees by which they do, or one by one
 
     @property
@@ -91,7 +91,7 @@ class Chain:
     data: layout.Data
     state: layout.State
     rng: np.random.Generator
-    order: np.ndarray  # observations that enter one by one at the start; empty for other starts
+    order: np.ndarray  # observations that the start has still to go through: they enter one by one, or are redrawn at a power
     program: layout.Program
     record: Record
     control: np.ndarray
@@ -168,6 +168,9 @@ class Chain:
             if status != layout.DONE:
                 self.control[loop.STATUS] = status
                 self.order = self.order[:0]
+            elif not len(self.order) and self.state.num[layout.HEAT] > 0:  # the next sweep, at a higher power of the likelihood
+                self.state.num[layout.HEAT] -= 1
+                self.order = np.arange(len(self.state.labels) if self.state.num[layout.HEAT] > 0 else 0, dtype=np.int64)
 
     def checkpoint(self, ahead: Record) -> Checkpoint:
         K = int(self.state.num[layout.N_CLUSTERS])
@@ -195,9 +198,13 @@ def enter(data: layout.Data, state: layout.State, some: np.ndarray, rng: np.rand
 
 
 def new_chain(
-    model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record, codes: np.ndarray | None = None
+    model: Specification, cycle: Cycle, labels: np.ndarray, rng: np.random.Generator, record: Record, codes: np.ndarray | None = None,
+    heated: bool = False,
 ) -> Chain:
-    """A chain that starts from labels, as those of `initial_labels`, and if they are given from codes (K, q) of the first slots."""
+    """A chain that starts from labels, as those of `initial_labels`, and if they are given from codes (K, q) of the first slots.
+
+    Where it is heated, sweeps at rising powers of the likelihood come first.
+    """
     n_clusters = int(labels.max(initial=-1)) + 1
     data, state = arrays_of(model, max(n_clusters, 8), *scratch(cycle, model), entries=entries_of(cycle))
     check_start(model, data, labels, state.hyper[layout.WIDTH :])
@@ -215,6 +222,9 @@ def new_chain(
     control = np.zeros(loop.CONTROL, np.int64)
     control[loop.LIMIT] = np.iinfo(np.int64).max
     order = rng.permutation(np.flatnonzero(labels < 0)).astype(np.int64)
+    if heated:
+        state.num[layout.HEAT] = gibbs.HEATED_SWEEPS
+        order = order if len(order) else np.arange(len(labels), dtype=np.int64)
     chain = Chain(data, state, rng, order, program(cycle, model), record, control, back_to=partial(_put_back, model, cycle))
     if trees:
         _enters_by(chain, model, trees[0])
@@ -232,8 +242,8 @@ def _enters_by(chain: Chain, model: Specification, way: str) -> None:
 def compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
     updates = update_addresses(model)
-    nobody = np.full(model.n_obs, -1, np.int64)
-    chain = new_chain(model, cycle, nobody, rng := lent(np.random.SeedSequence(0)), Record.room(model, 1, 1).part(0))
+    nobody, rng = np.full(model.n_obs, UNASSIGNED, np.int64), lent(np.random.SeedSequence(0))
+    chain = new_chain(model, cycle, nobody, rng, Record.room(model, 1, 1).part(0))
     chain.order = chain.order[:0]
     chain.control[loop.STOP] = 1  # a run of no iterations
     enter(chain.data, chain.state, chain.order, chain.rng)
@@ -244,7 +254,7 @@ def compiled(model: Specification, cycle: Cycle) -> np.ndarray:
 
 def resumed_chain(model: Specification, cycle: Cycle, checkpoint: Checkpoint, record: Record) -> Chain:
     """A chain that goes on from where another stood; its spare draws go to whoever gathers draws."""
-    nobody = np.full(model.n_obs, -1, np.int64)
+    nobody = np.full(model.n_obs, UNASSIGNED, np.int64)
     chain = new_chain(model, cycle, nobody, generator(checkpoint.generator), record)
     chain.order = checkpoint.order.copy()
     if checkpoint.way and len(checkpoint.order):

@@ -128,10 +128,10 @@ def sample(
         course = _Course(model, run, room)
         with _compiling(model, cycle), stop.preparing():  # kernels must not be loaded halfway
             of_chains = seeds.spawn(chains)
-            starts = starts_of(init, model.n_obs, chains, lambda: spread(model, chains, seeds.spawn(1)[0]))
+            starts = starts_of(model, init, chains, tune, lambda: spread(model, chains, seeds.spawn(1)[0]))
             course.runs = [
-                new_chain(model, cycle, labels, lent(seed), course.store.each.part(0), codes)
-                for (labels, codes), seed in zip(starts, of_chains, strict=True)
+                new_chain(model, cycle, start.labels, lent(seed), course.store.each.part(0), start.codes, start.heated)
+                for start, seed in zip(starts, of_chains, strict=True)
             ]
             for c, chain in enumerate(course.runs):
                 course.store.attach(chain, c)

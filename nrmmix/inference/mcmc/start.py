@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nrmmix.common.messages import did_you_mean, quoted
 from nrmmix.inference.search.grower import STARTS
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.moves.gibbs import HEATED_SWEEPS
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.arrays import TOO_FAR
 from nrmmix.model.frame.labels import canonical
@@ -19,6 +20,9 @@ UNASSIGNED = -1
 BY_TREES = {name: UNASSIGNED - 1 - j for j, name in enumerate(STARTS)}  # labels of observations that enter by trees
 SPREAD = "spread"
 INITS = ("sequential", "one", "each", *STARTS, SPREAD)
+HEATED = ("sequential", "each")  # starts at rising powers of the likelihood
+LEAST_TUNE, MOST_ROWS = 5 * HEATED_SWEEPS, 20_000  # with which such sweeps are no more than a fifth of the tuning
+MOST_FROM_ONE, MOST_FROM_EACH = 3000, 500  # rows: beyond them the first sweeps take long
 
 
 def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
@@ -35,28 +39,54 @@ def initial_labels(init: Any, n: int, chains: int) -> np.ndarray:
     return np.stack([canonical(arrays.labels(row, n, what="init"))[0] for row in each])
 
 
-Starts = list[tuple[np.ndarray, np.ndarray | None]]  # of each chain
+Optima = list[tuple[np.ndarray, np.ndarray | None]]  # of each chain labels (n,) and codes
 
 
-def starts_of(init: Any, n: int, chains: int, spread: Callable[[], Starts | None]) -> Starts:
-    """Of each chain labels (n,), and codes of its first slots where a fit gives them.
+class Start(NamedTuple):
+    """Where a chain starts."""
+
+    labels: np.ndarray  # (n,)
+    codes: np.ndarray | None = None  # of its first slots, where a fit gives them
+    heated: bool = False  # whether sweeps at rising powers of the likelihood come first
+
+
+def starts_of(model: Specification, init: Any, chains: int, tune: int, optima: Callable[[], Optima | None]) -> list[Start]:
+    """Of each chain its start.
 
     Fits of the same rows are dealt to the chains: one of several starts has one for each, others their estimate of the clusters.
-    `spread` makes those of that name, None where there are none and rows enter one by one.
+    `optima` makes those of density regressions, None where there are none.
     """
+    n = model.n_obs
     if isinstance(init, str) and init == SPREAD:
-        found = spread()
-        return starts_of("sequential", n, chains, spread) if found is None else found
+        if found := optima():
+            return [Start(*one) for one in found]
+        names = dealt(model, tune)
+        each = {name: starts_of(model, name, chains, tune, optima) for name in names}
+        return [each[names[c % len(names)]][c] for c in range(chains)]
     fits = list(init) if isinstance(init, (list, tuple)) and init else [init]
     if not all(hasattr(one, "model") and hasattr(one, "partition") for one in fits):
-        return [(labels, None) for labels in initial_labels(init, n, chains)]
+        heated = isinstance(init, str) and init in HEATED and is_heated(model, tune)
+        return [Start(labels, heated=heated) for labels in initial_labels(init, n, chains)]
     found = []
     for fit in fits:
         if fit.model.n_obs != n:
             raise ValueError(f"init: the fit is of {fit.model.n_obs} rows, and there are {n}; give one of the same rows.")
         own = fit.starting_points() if hasattr(fit, "starting_points") else [(fit.partition().labels, None)]
-        found += [(np.asarray(labels, np.int64), codes) for labels, codes in own]
+        found += [Start(np.asarray(labels, np.int64), codes) for labels, codes in own]
     return [found[c % len(found)] for c in range(chains)]
+
+
+def is_heated(model: Specification, tune: int) -> bool:
+    """Whether chains start at powers of the likelihood: of mixtures whose component parameters are integrated out, in a long tuning."""
+    return tune >= LEAST_TUNE and model.n_obs <= MOST_ROWS and not model.is_regression and len(model.packed.explicit) == 0
+
+
+def dealt(model: Specification, tune: int) -> tuple[str, ...]:
+    """Starts from different ends, one after the other for the chains: where all begin alike no diagnostic sees that all are wrong."""
+    if model.is_regression or tune < LEAST_TUNE or model.n_obs > MOST_FROM_ONE:
+        return ("sequential",)
+    from_each = is_heated(model, tune) and model.prior.components == 0 and model.n_obs <= MOST_FROM_EACH
+    return ("sequential", "one", "each", "one") if from_each else ("sequential", "one")
 
 
 def check_start(model: Specification, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:

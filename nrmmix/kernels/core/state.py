@@ -36,6 +36,7 @@ N_SCORED = 4  # (observation, cluster) pairs scored since the start
 TUNING = 5  # 1 before the first draw: moves may still adapt
 HALT = 6  # set by the main thread: moves that can go on later end as soon as they can, and at GIVE_UP the others
 GIVE_UP = 2
+HEAT = 7  # sweeps of the start that are still to come at a power of the likelihood
 HEED_EVERY = 1024  # observations between two looks at it
 NUM = 8
 

@@ -27,6 +27,7 @@ from nrmmix.kernels.core.state import (
     GIVEN_UP,
     HALT,
     HALTED,
+    HEAT,
     HEED_EVERY,
     N_CLUSTERS,
     N_MOVED,
@@ -44,6 +45,7 @@ from nrmmix.kernels.moves.shared import random_subset
 
 LEAST_FOR_FOUR = 16  # clusters; fewer are scored as fast one by one
 NEARBY, LEAST = 2, 3  # options: the entry point of sweeps of very many clusters, and how many are so
+HEATED_SWEEPS, LOWEST_POWER = 40, 0.02  # of a start, and of the likelihood in the first of them
 BY_PLACE = 0  # learnt: 1 where rows are visited in the order of their places
 ROOM = 8  # columns of State.side: three observations change two clusters each
 
@@ -63,8 +65,37 @@ def gibbs_one(data, state, i, rng):
     log_join_weights(data, state, state.num[N_CLUSTERS], data.group[i], own)
     if data.explicit.shape[0] > 0:
         return call_one(data.setup[ALGORITHM8], data, state, i, own, rng)
+    if state.num[HEAT] > 0:
+        keep_weights(state)
     score_all(data, state, i, own)
+    if state.num[HEAT] > 0:
+        take_power(state)
     return draw_cluster(data, state, i, rng)
+
+
+# ---- powers of the likelihood, at which chains may start
+
+
+@inlined
+def power(state):
+    """Of the likelihood: it rises to 1, where no heated sweeps are still to come."""
+    return 1.0 - (1.0 - LOWEST_POWER) * state.num[HEAT] / HEATED_SWEEPS
+
+
+@kernel
+def keep_weights(state):
+    """Put the log weights of the clusters aside, for `take_power`."""
+    kept = state.work[state.work.shape[0] - 1]
+    for k in range(state.num[N_CLUSTERS]):
+        kept[k] = state.score[k]
+
+
+@kernel
+def take_power(state):
+    """Make of log weight + log predictive in state.score the log weight of clusters whose likelihood is raised to the power."""
+    kept, beta = state.work[state.work.shape[0] - 1], power(state)
+    for k in range(state.num[N_CLUSTERS]):
+        state.score[k] = kept[k] + beta * (state.score[k] - kept[k])
 
 
 @woven
@@ -86,10 +117,16 @@ def draw_cluster(data, state, i, rng):
     alone = k_old >= 0 and state.size[k_old] == 1
     new = k_old if alone else K  # a singleton's own column stands for the new cluster
     m = K if alone else K + 1
-    p[new] = log_new_weight(state, data.group[i], m - 1, data.log_prior_predictive[i])
+    log_alone = data.log_prior_predictive[i]
+    if state.num[HEAT] > 0:
+        log_alone *= power(state)
+    p[new] = log_new_weight(state, data.group[i], m - 1, log_alone)
     state.num[N_SCORED] += m
     r = rng.random()
-    k = draw_near(p, m, p[new if alone or k_old < 0 else k_old], r)
+    if state.num[HEAT] > 0:
+        k = draw_index(p, m, r)
+    else:
+        k = draw_near(p, m, p[new if alone or k_old < 0 else k_old], r)
     if k == FAR:
         own = own_cluster(state, i)
         log_join_weights(data, state, K, data.group[i], own)
@@ -117,7 +154,7 @@ def draw_cluster(data, state, i, rng):
 @kernel
 def can_score_four(data, state):
     """Whether all families have the entry, component parameters are integrated out and no cells are missing."""
-    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.side.shape[1] < ROOM:
+    if data.rows.missing.shape[0] > 0 or data.explicit.shape[0] > 0 or state.side.shape[1] < ROOM or state.num[HEAT] > 0:
         return False
     for b in range(data.block.shape[0]):
         if data.block[b, SCORE_FOUR] == 0:
