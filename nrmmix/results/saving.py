@@ -393,7 +393,6 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     entered = labels[labels >= 0]
     _insist(labels.min(initial=0) >= -1 and labels.max(initial=-1) < K, "chain's labels")
     heat, still = int(state["num"][layout.HEAT]), np.flatnonzero(labels < 0)
-    _insist(0 <= heat <= HEATED_SWEEPS and (heat == 0 or len(order) > 0), "chain's start")
     redrawn = heat > 0 and len(still) == 0  # in a sweep at a power of the likelihood
     to_come = np.arange(len(labels) - len(order), len(labels)) if redrawn and len(order) <= len(labels) else still
     _insist(np.array_equal(np.sort(order), to_come), "chain's labels")
@@ -401,6 +400,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     cursor = int(state["num"][layout.CURSOR])
     _insist(int(state["num"][layout.N_CLUSTERS]) == K and int(state["num"][layout.HALT]) == 0, "chain's clusters")
     _insist(0 <= cursor < max(model.n_obs, 1) if within[2] else cursor == 0, "chain's clusters")
+    _insist(0 <= heat <= HEATED_SWEEPS and (heat == 0 or len(order) > 0), "chain's start")
     P = like.A.shape[0]
     _insist(bool(((state["location"] >= 0) & (state["location"] < P)).all()), "chain's locations")
     mass, sigma = float(hyper[layout.MASS]), float(hyper[layout.SIGMA])
