@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -11,7 +13,7 @@ from nrmmix.common.messages import listed
 from nrmmix.common.registry import plugin
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.families import categorical, hurdle
-from nrmmix.model.families.base import Family, Observed, Packed, Parameter, numbers, one_each, positives
+from nrmmix.model.families.base import Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.discrete import Bernoulli
 from nrmmix.model.families.distributions import Distribution, WithPointMass
 from nrmmix.model.families.exponential import BinarySide, Exponential
@@ -102,7 +104,7 @@ class Hurdle(Family):
         if not family.takes_missing:
             raise ValueError(f"Hurdle: {name} has no way with missing responses, which those at the point are to it; take nm.Gaussian().")
         point = reals(at, "Hurdle: at")
-        if isinstance(at, bool) or point.ndim > 1 or not point.size or not (np.abs(point) <= LARGEST).all():
+        if isinstance(at, (bool, str)) or point.ndim > 1 or not point.size or not (np.abs(point) <= LARGEST).all():
             raise ValueError(f"Hurdle: at must be a finite number, or one for each response, not {at!r}.")
         for argument, value in (("a", a), ("b", b)):
             if value is None:
@@ -118,11 +120,13 @@ class Hurdle(Family):
     def resolve(self, y: Any, names: tuple[str, ...] | None = None, inputs: np.ndarray | None = None, levels: Levels = None) -> Hurdle:
         y = np.asarray(y, float)
         made = self._for(names or tuple(f"y{j + 1}" for j in range(y.shape[1])), Summary(y))
-        return made._with_family(made.family.resolve(made._apart(y), made.names, inputs, levels))
+        with _apart_alone():
+            return made._with_family(made.family.resolve(made._apart(y), made.names, inputs, levels))
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Hurdle:
         made = self._for(names, summary)
-        return made._with_family(made.family.resolve_from(summary.without(made._at), names, levels)).with_values(is_streamed=True)
+        with _apart_alone():
+            return made._with_family(made.family.resolve_from(summary.without(made._at), names, levels)).with_values(is_streamed=True)
 
     def _for(self, names: tuple[str, ...], summary: Summary) -> Hurdle:
         """With hyperparameters of its own for so many responses, and a family that suits them."""
@@ -226,8 +230,9 @@ class Hurdle(Family):
 
     def describe(self) -> list[str]:
         first, *rest = self.family.describe()
-        prior = f"Beta({numbers(np.squeeze(self.a))}, {numbers(np.squeeze(self.b))})"
-        return [f"Hurdle: y = {numbers(self.at)} with probability pi ~ {prior}, otherwise", first, *rest]
+        at, a, b = (numbers(own[0] if np.ndim(own) and len(set(own)) == 1 else own) for own in (self.at, self.a, self.b))
+        prior = f"Beta({a}, {b})"
+        return [f"Hurdle: y = {at} with probability pi ~ {prior}, otherwise", first, *rest]
 
 
 def _by_response(family: Family, names: tuple[str, ...]) -> Family:
@@ -244,6 +249,17 @@ def _by_response(family: Family, names: tuple[str, ...]) -> Family:
             'are independent, nm.Hurdle(nm.Gaussian("diagonal")).'
         )
     return family
+
+
+@contextmanager
+def _apart_alone() -> Iterator[None]:
+    """Says of what a family misses in the data that it is given only some of them."""
+    try:
+        yield
+    except RowError:
+        raise
+    except ValueError as error:
+        raise ValueError(f"{error} Behind a hurdle rows at its point do not count.") from None
 
 
 def _check_points(summary: Summary, names: tuple[str, ...], at: np.ndarray) -> None:
