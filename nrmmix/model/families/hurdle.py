@@ -178,6 +178,11 @@ class Hurdle(Family):
     def pack(self, y: Any, inputs: np.ndarray) -> list[Packed]:
         """Both have one place for means, where the second puts those of the hurdle."""
         of_family, of_points = self.family.pack(self._apart(y), inputs), self._points.pack(self._is_at(y), inputs)
+        if of_family.entries.impute is not None:
+            raise ValueError(
+                f"Hurdle: {type(self.family).__name__} draws missing responses, which those at the point are to it, and does not integrate "
+                "them out; take nm.Gaussian()."
+            )
         zero, one = self.family.means(np.array([np.zeros(len(self.names)), np.ones(len(self.names))]))
         at = (self._at - zero) / (one - zero)
         entries = of_points.entries._replace(mean=hurdle.hurdle_mean, mean_theta=hurdle.hurdle_mean_theta)
