@@ -347,6 +347,16 @@ def test_refusals(make, message):
         make()
 
 
+def test_families_that_draw_missing_responses_are_refused(monkeypatch):
+    """They would be drawn for rows at the point too."""
+    model = nm.Model("y ~ 1", zeros(), family=nm.Hurdle())
+    packed = model.family.family.pack(np.zeros((1, 1)), np.zeros((1, 0)))
+    drawing = packed._replace(entries=packed.entries._replace(impute=packed.entries.update))
+    monkeypatch.setattr(nm.Gaussian, "pack", lambda *_: drawing)
+    with pytest.raises(ValueError, match="Gaussian draws missing responses, which those at the point are to it"):
+        nm.Model("y ~ 1", zeros(), family=nm.Hurdle()).fit("gibbs", **FAST)
+
+
 def test_a_constant_response_is_refused():
     with pytest.raises(ValueError, match="The response 'y' is constant"):
         nm.Model("y ~ 1", {"y": np.zeros(9)}, family=nm.Hurdle())

@@ -96,10 +96,10 @@ fit.plot()
 # With a covariate kernel the probability depends on the covariate, as all of the distribution does:
 
 # %%
-rng = np.random.default_rng(1)
-age = rng.uniform(20, 80, 300)
-spends = rng.random(300) < 1 / (1 + np.exp((50 - age) / 10))
-expenses = pd.DataFrame({"age": age, "expense": np.where(spends, 2 + age / 20 + 0.8 * rng.normal(size=300), 0.0)})
+people = np.random.default_rng(1)
+age = people.uniform(20, 80, 300)
+spends = people.random(300) < 1 / (1 + np.exp((50 - age) / 10))
+expenses = pd.DataFrame({"age": age, "expense": np.where(spends, 2 + age / 20 + 0.8 * people.normal(size=300), 0.0)})
 fit = nm.fit("expense ~ age", expenses, family=nm.Hurdle(nm.Regression("1 + age"), at=0.0), **run)
 fit.plot("conditional")
 

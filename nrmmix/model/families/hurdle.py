@@ -61,7 +61,8 @@ class Hurdle(Family):
     others, for which the rows at the point are missing.  So all methods suit it that suit the family: every sampler, searches,
     variational inference, density regression.
 
-    In density regression pi depends on covariates as all of the conditional distribution does, by the weights of the components.
+    In density regression pi depends on covariates as all of the conditional distribution does, by the weights of the components.  Lines in
+    the covariates, the default of a density regression without a hurdle, are `Hurdle(Regression("1 + x"))` behind one.
 
     Distribution functions jump at the point, and probabilities to exceed it do not count it; quantiles are the point where the
     distribution function jumps over their probability; simulated responses are there exactly.  Densities are with respect to length and a
