@@ -21,7 +21,7 @@ _NAMES = {  # by the modules that hold them
     "model.priors.hyperpriors": "Gamma Beta LogNormal",
     "model.priors.measures": "DirichletProcess NGGP NormalizedInverseGaussian PitmanYor NormalizedStable FiniteMixture",
     "model.priors.gibbs_type": "GibbsType",
-    "model.families": "Gaussian Multinomial Poisson Bernoulli Categorical lee_choi_base Regression SemiconjugateGaussian",
+    "model.families": "Gaussian Multinomial Poisson Bernoulli Categorical Hurdle lee_choi_base Regression SemiconjugateGaussian",
     "model.priors.covariate_kernels": "SquaredExponential Box Epanechnikov Triangular Laplace Matching Product",
     "model.priors.sparse_product": "SparseProduct",
     "model.priors.widths": "PerAtom",

@@ -26,6 +26,7 @@ EXAMPLES = [
     nm.Regression("1 + x", b=[1.0, 2.0], r=0.5, nu=3.0, scale=0.25), nm.Regression("0 + x", precision=[[2.0]]),
     nm.Regression("x", b=[[1.0, 0.5], [2.0, 0.0]], scale=[[2.0, 0.5], [0.5, 1.0]]),
     nm.SemiconjugateGaussian((0.5, 2.0), nm.Gamma(2, 3), shared_precision=True),
+    nm.Hurdle(nm.Gaussian("diagonal", r=0.25), at=[0.0, 1.5], a=[1.0, 2.0], b=0.75),
     nm.PerAtom((0.25, 0.5), (1.0, 3.0)), nm.Matching(nm.Beta(2, 3), locations=[0.0, 1.0], weights=[1.0, 2.0], groups=5),
     nm.SquaredExponential([0.25, nm.LogNormal(-2, 1)], locations=[[0.0, 1.0], [1.0, 0.5]], weights=[1.0, 2.0], scale=None, groups=5),
     nm.SquaredExponential(nm.PerAtom((0.1, 0.2)), locations=("farthest", 9)), nm.Laplace(0.5, locations="quantiles"),

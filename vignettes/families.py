@@ -89,6 +89,24 @@ fit = nm.fit("accel_g ~ times_ms", mcycle, family=nm.Regression("1 + times_ms"),
 fit.plot()
 
 # %% [markdown]
+# ## Many responses at one point
+#
+# Expenses, rainfall or doses are often exactly 0, and otherwise numbers. A continuous family has no probability for such a point: in a `Hurdle`
+# every component has one, beside a family for the other responses. Distribution functions jump at the point, and simulated responses are there.
+# With a covariate kernel the probability depends on the covariate, as all of the distribution does:
+
+# %%
+people = np.random.default_rng(1)
+age = people.uniform(20, 80, 300)
+spends = people.random(300) < 1 / (1 + np.exp((50 - age) / 10))
+expenses = pd.DataFrame({"age": age, "expense": np.where(spends, 2 + age / 20 + 0.8 * people.normal(size=300), 0.0)})
+fit = nm.fit("expense ~ age", expenses, family=nm.Hurdle(nm.Regression("1 + age"), at=0.0), **run)
+fit.plot("conditional")
+
+# %%
+fit.predict({"age": [30, 50, 70]}, "exceedance", at=0.0).round(3)
+
+# %% [markdown]
 # ## Counts with exposure
 #
 # Visits in months under observation. Means and densities of predictions are those of the rows' own exposure.

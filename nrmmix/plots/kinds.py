@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from nrmmix.common.messages import known_name, quoted
+from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.arrays import column as read_column
 from nrmmix.model.frame.arrays import typical_value
 from nrmmix.model.specification import Specification
@@ -139,6 +140,11 @@ def shapes(model: Specification) -> dict[str, str]:
         own = SHARE if distribution is None else COUNT if distribution.discrete else NUMBER
         found[name] = LEVELS if own == COUNT and (levels is not None or reads == "binary") else own
     return found
+
+
+def masses_of(model: Specification, name: str) -> np.ndarray:
+    """(m,) the values of a number that have a probability of their own."""
+    return point_masses(prior_distributions(model)[model.frame.response_names.index(name)])
 
 
 def responses(model: Specification, chosen: str | Sequence[str] | None, suited: Sequence[str] | None = None) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.messages import count
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import LEVELS, NUMBER, SHARE, Bands, check, kind, levels_of, responses, scattered, shapes, values_of
+from nrmmix.plots.kinds import LEVELS, NUMBER, SHARE, Bands, check, kind, levels_of, masses_of, responses, scattered, shapes, values_of
 from nrmmix.plots.predictive import bars, over_rows
 from nrmmix.posterior.given import marginal_density
 from nrmmix.results.mcmc import MCMCResult
@@ -44,7 +45,8 @@ def density(
     One response: histogram, density with its band, and rug; of counts and categories frequencies and probabilities.  Two numbers: points,
     and contours of the density inside which a stated probability lies.  Up to six: the density of each on the diagonal, and below it
     every pair, with contours of the joint density of two numbers.  Where components have inputs, such as exposures, the
-    density is that of the rows, averaged over them.
+    density is that of the rows, averaged over them.  Values with a probability of their own, as of `Hurdle`, have it on an axis at the
+    right, and the density is that apart from them.
 
     Parameters
     ----------
@@ -75,6 +77,7 @@ def density(
     check(fit.model, "density")
     names, held = responses(fit.model, response), shapes(fit.model)
     plane = len(names) == 2 == fit.model.n_dim and set(held.values()) == {NUMBER} and not fit.model.frame.input_names
+    plane = plane and not any(len(masses_of(fit.model, name)) for name in names)
     points = (PLANE_POINTS if plane else POINTS) if points is None else count("points", points, 2)
     if len(names) > 1 and not plane:
         return _pairs(fit, ax, names, points, bands)
@@ -89,27 +92,38 @@ def density(
         return ax
 
 
-def _one(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands) -> None:
+def _one(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands, small: bool = False) -> None:
     if shapes(fit.model)[name] == NUMBER:
-        _line(fit, ax, name, points, bands)
+        _line(fit, ax, name, points, bands, small)
     else:
         bars(fit, ax, name, bands)
 
 
-def _line(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands) -> None:
-    y = values_of(fit.model, name)
+def _line(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands, small: bool) -> None:
+    y, at = values_of(fit.model, name), masses_of(fit.model, name)
     y = y[~np.isnan(y)]
+    apart = y[~np.isin(y, at)]
     grid = style.padded(y, 0.12, points)
-    ax.hist(y, bins=style.bins(y), density=True, color=style.GREY, alpha=0.3, edgecolor="white", label="data")
-    if fit.model.frame.input_names:
-        table = over_rows(fit, grid, name, bands)
-    else:
-        table = fit.predict(kind="density", at=grid, response=name, **bands)
+    edges = style.bins(apart)
+    heights = np.full(len(apart), 1.0 / (len(y) * (edges[1] - edges[0])))
+    ax.hist(apart, bins=edges, weights=heights, color=style.GREY, alpha=0.3, edgecolor="white", label="data")
+
+    def predicted(points: np.ndarray) -> pd.DataFrame:
+        if fit.model.frame.input_names:
+            return over_rows(fit, points, name, bands)
+        return fit.predict(kind="density", at=points, response=name, **bands)
+
+    table = predicted(np.where(np.isin(grid, at), np.nextafter(grid, np.inf), grid))
+    if "lower" in table:
         style.band(ax, grid, table["lower"], table["upper"], style.BLUE, f"{bands.get('interval', 0.9):.0%} credible band")
     ax.plot(grid, table["estimate"], color=style.BLUE, linewidth=style.LINE, label=LABEL)
-    style.rug(ax, y)
+    style.rug(ax, apart)
     ax.set_xlim(grid[0], grid[-1])
     style.density_axis(ax)
+    if len(at):
+        table = predicted(at)
+        ends = table[["lower", "upper"]].to_numpy() if "lower" in table else None
+        style.point_masses(ax, at, (y[:, None] == at).mean(axis=0), table["estimate"].to_numpy(), ends, ", right axis", not small)
 
 
 def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, bands: Bands) -> None:
@@ -153,13 +167,14 @@ def _pairs(fit: MCMCResult, ax: Any, names: Sequence[str], points: int, bands: B
     with style.figure(d, d, (2.1, 1.9)) as axes:
         for i, j in zip(*np.tril_indices(d), strict=True):
             if i == j:
-                _one(fit, axes[i, i], names[i], points, bands)
+                _one(fit, axes[i, i], names[i], points, bands, small=True)
                 axes[i, i].set_yticks([])
             else:
                 axes[i, j].sharex(axes[j, j])
                 x, y = scattered(fit.model, names[j]), scattered(fit.model, names[i], style.PLASTIC)
                 axes[i, j].plot(x, y, **style.points(len(x), 3))
-                if held[names[i]] == held[names[j]] == NUMBER and not fit.model.frame.input_names:
+                smooth = not any(len(masses_of(fit.model, name)) for name in (names[i], names[j]))
+                if held[names[i]] == held[names[j]] == NUMBER and smooth and not fit.model.frame.input_names:
                     _contours_of_pair(fit, axes[i, j], (names[j], names[i]), bands)
                 if held[names[i]] == LEVELS:
                     style.level_axis(axes[i, j], "y", levels_of(fit.model, names[i]))

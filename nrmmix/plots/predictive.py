@@ -11,7 +11,7 @@ import pandas as pd
 from nrmmix.common.messages import count, known_name
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import COUNT, LEVELS, Bands, check, kind, levels_of, not_drawn, responses, shapes, values_of
+from nrmmix.plots.kinds import COUNT, LEVELS, Bands, check, kind, levels_of, masses_of, not_drawn, responses, shapes, values_of
 from nrmmix.posterior.predict.points import grid, label
 from nrmmix.results.mcmc import MCMCResult
 
@@ -38,7 +38,8 @@ def ppc(
 
     Each replicate has the rows of the data.  In density regression its responses are pooled over all rows, as the observed are.  Of
     counts and categories: frequencies in the data as bars, and the range that holds 90% of those in the replicates; of counts given
-    their total, shares of it.
+    their total, shares of it.  Values with a probability of their own, as of `Hurdle`, have an axis at the right for that, with their
+    shares in the data and the range of those in the replicates, and densities are of the others.
 
     Parameters
     ----------
@@ -83,9 +84,9 @@ def ppc(
                 _frequencies(fit.model, one, name, observed, simulated)
                 style.dress(one, pooled, "share of the rows")
                 continue
-            observed = observed[~np.isnan(observed)]
+            observed, at = observed[~np.isnan(observed)], masses_of(fit.model, name) if curve == "density" else np.zeros(0)
             x = style.padded(observed, 0.2, CELLS)
-            shape = _smoothed(x, observed) if curve == "density" else _ecdf(x)
+            shape = _smoothed(x, observed, at) if curve == "density" else _ecdf(x)
             for k, values in enumerate(simulated):
                 label = None if k else f"{len(simulated)} replicates"
                 one.plot(x, shape(values[~np.isnan(values)]), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
@@ -93,6 +94,10 @@ def ppc(
             one.set_xlim(x[0], x[-1])
             if curve == "density":
                 style.density_axis(one)
+            if len(at):
+                own = np.array([shares(values, at) for values in simulated])
+                ends = np.quantile(own, [0.05, 0.95], axis=0).T
+                style.point_masses(one, at, shares(observed, at), np.median(own, axis=0), ends, " in the replicates, right axis")
             style.dress(one, pooled, "density" if curve == "density" else "distribution function")
         return style.finish(axes, ax is None, note=not_drawn(fit.model, response, names))
 
@@ -119,8 +124,9 @@ def _frequencies(model: Specification, ax: Axes, name: str, observed: np.ndarray
     style.density_axis(ax)
 
 
-def _smoothed(x: np.ndarray, observed: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Kernel density estimates on the grid x; values beyond it count too."""
+def _smoothed(x: np.ndarray, observed: np.ndarray, at: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Kernel density estimates on the grid x, apart from point masses; values beyond it count too."""
+    observed = observed[~np.isin(observed, at)]
     spread = np.subtract(*np.quantile(observed, [0.75, 0.25])) / 1.34
     sd = observed.std()
     step = x[1] - x[0]
@@ -130,7 +136,7 @@ def _smoothed(x: np.ndarray, observed: np.ndarray) -> Callable[[np.ndarray], np.
     edges = x[0] + step * (np.arange(len(x) + 2 * reach + 1) - reach - 0.5)
 
     def estimate(values: np.ndarray) -> np.ndarray:
-        held = np.histogram(values, edges)[0] / (len(values) * step * kernel.sum())
+        held = np.histogram(values[~np.isin(values, at)], edges)[0] / (len(values) * step * kernel.sum())
         return np.convolve(held, kernel, "valid")
 
     return estimate

@@ -12,7 +12,7 @@ import pandas as pd
 from nrmmix.common.messages import count
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses, scattered, shapes, values_of
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, responses, scattered, shapes, values_of
 from nrmmix.plots.predictive import counted
 from nrmmix.results.mcmc import MCMCResult
 
@@ -28,6 +28,7 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 IMAGE_QUANTILES = (0.05, 0.5, 0.95)
 IMAGE_DRAWS = 200  # of the posterior behind an image: of means, which need fewer than bands
 DASHES = ("-", "--", "-.", ":")
+WIDEST = 0.06  # share of the height of a picture that a value of probability 1 has
 RIDGE = 0.92  # height of the densities one above the other
 MEAN = "posterior mean of E[y | x]"
 
@@ -260,6 +261,8 @@ def conditional(
 ) -> Any:
     """Posterior mean of the conditional density f(y | x) as an image, with the data and the quantiles 5%, 50% and 95%.
 
+    A value with a probability of its own, as of `Hurdle`, is a strip that is the wider the larger the probability.
+
     Parameters
     ----------
     fit, ax, **bands
@@ -304,10 +307,16 @@ def conditional(
                 interpolation="bilinear" if held[name] == kinds.NUMBER else "nearest",
                 extent=(x[0] - half, x[-1] + half, y[0] - step, y[-1] + step),
             )
-            style.color_bar(one, image, f"{'density' if held[name] == kinds.NUMBER else 'probability'} of {name}")
+            masses = masses_of(fit.model, name)
+            apart = f" apart from {' and '.join(f'{at:g}' for at in masses)}" if len(masses) else ""
+            style.color_bar(one, image, f"{'density' if held[name] == kinds.NUMBER else 'probability'} of {name}{apart}")
+            for at in masses:
+                _widening(one, grid, at, grid.spread(grid.predict("density", at=at, response=name, **own), 1)[:, 0, 0])
             grid.data(one, values_of(fit.model, name), color="white", markeredgecolor="black", markeredgewidth=0.5, markersize=3.5, alpha=1)
             # Quantiles beyond the image are not wanted; those on it can be read off a distribution function on its grid, at a
             # fraction of the cost of predict(kind="quantile").
+            if len(masses):
+                y = np.union1d(y, [masses, np.nextafter(masses, -np.inf)])
             cdf = grid.spread(grid.predict("cdf", at=y, response=name, **own), len(y))[..., 0]
             if held[name] == kinds.NUMBER:
                 curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
@@ -320,12 +329,20 @@ def conditional(
         return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
 
 
+def _widening(ax: Axes, grid: _Grid, at: float, probability: np.ndarray) -> None:
+    """A strip at a value with a probability of its own, as wide as that is large."""
+    ends = WIDEST * np.subtract(*ax.get_ylim()) / 2 * probability
+    looks = {"color": style.CYCLE[4], "alpha": 0.8, "linewidth": 0}
+    ax.fill_between(grid.position, at - ends, at + ends, label=f"probability of {at:g}, by width", **looks)
+
+
 def _points_along(fit: MCMCResult, name: str, margin: float, points: int) -> np.ndarray:
-    """Points along a number, or the whole numbers over the range of a count."""
+    """Points along a number, none of which has a probability of its own, or the whole numbers over the range of a count."""
     if shapes(fit.model)[name] == kinds.COUNT:
         return counted(fit.model, name)
-    values = values_of(fit.model, name)
-    return style.padded(values[~np.isnan(values)], margin, points)
+    values, masses = values_of(fit.model, name), masses_of(fit.model, name)
+    grid = style.padded(values[~np.isnan(values)], margin, points)
+    return np.where(np.isin(grid, masses), np.nextafter(grid, np.inf), grid)  # where there is a density, and no probability
 
 
 @kind(_needs_order, "conditional densities at a few values of one covariate")
@@ -335,7 +352,8 @@ def slices(
 ) -> Any:
     """Conditional densities f(y | x) at a few values of x, with their credible bands, one above the other.
 
-    Each is scaled to the same height, so that a narrow one does not press the others flat.
+    Each is scaled to the same height, so that a narrow one does not press the others flat.  A value with a probability of its own, as of
+    `Hurdle`, has a stroke as high as that.
 
     Parameters
     ----------
@@ -387,6 +405,10 @@ def slices(
                 what, looks = ("probability", {"drawstyle": "steps-mid"}) if steps else ("density", {})
                 label = None if foot else f"conditional {what}, scaled"
                 one.plot(y, estimate, color=style.BLUE, linewidth=style.LINE, label=label, **looks)
+            for at in masses_of(fit.model, name):
+                p = RIDGE * fit.predict(rows, "density", at=at, response=name, **bands)["estimate"].to_numpy()
+                feet, label = np.arange(len(chosen)), f"probability of {at:g}, 1 as high as densities"
+                one.vlines(np.full(len(p), at), feet, feet + p, color=style.ORANGE, linewidth=3, label=label)
             one.set_xlim(y[0], y[-1])
             style.dress(one, name, covariate.name)
             style.level_axis(one, "y", chosen)

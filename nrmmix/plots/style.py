@@ -167,6 +167,28 @@ def band(ax: Axes, x: np.ndarray, lower: np.ndarray, upper: np.ndarray, color: A
     ax.fill_between(x, lower, upper, color=color, alpha=FAINT, linewidth=0, label=label)
 
 
+def point_masses(ax: Axes, at: np.ndarray, shares: np.ndarray, estimates: np.ndarray, bands: Any, label: str, scaled: bool = True) -> None:
+    """Probabilities of some values on an axis of their own, from 0 to 1: shares in the data as bars, estimates as points with bands (m, 2).
+
+    Without `scaled` the axis has no numbers, as those of small panels.
+    """
+    shown = f"probability of {' and '.join(f'{one:g}' for one in at)}"
+    own, (low, high) = ax.twinx(), ax.get_xlim()
+    own.bar(at, shares, width=0.03 * (high - low), color=GREY, alpha=0.3)
+    own.vlines(at, 0, estimates, color=ORANGE, linewidth=LINE)
+    own.plot(at, estimates, color=ORANGE, linestyle="", marker="o", markersize=5)
+    if bands is not None:
+        own.vlines(at, *bands.T, color=ORANGE, linewidth=5, alpha=0.45)
+    own.set(ylim=(0, 1), xlim=(low, high))
+    own.spines[["top", "left", "bottom"]].set_visible(False)
+    own.tick_params(labelsize=9)
+    if scaled:
+        own.set_ylabel(shown)
+    else:
+        own.set_yticks([])
+    ax.plot([], [], color=ORANGE, linewidth=LINE, marker="o", markersize=5, label=f"{shown}{label}")
+
+
 def color_bar(ax: Axes, image: Any, label: str | Sequence[str], extend: str = "neither") -> None:
     bar = ax.figure.colorbar(image, ax=ax, extend=extend)
     bar.set_label(_lines(label))

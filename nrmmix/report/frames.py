@@ -9,9 +9,11 @@ import pandas as pd
 
 from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
+from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import converged, smallest_ess
+from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import insist_in_memory
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
@@ -152,7 +154,8 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
     TypeError
         If something else than fits is given.
     ValueError
-        If there are no fits, their responses or training data differ, no row is left, or ArviZ is needed and not installed.
+        If there are no fits, their responses, their point masses or training data differ, no row is left, or ArviZ is needed and not
+        installed.
 
     Warns
     -----
@@ -237,6 +240,21 @@ def _check_same_responses(named: dict[str, MCMCResult]) -> None:
                 f"compare: densities of different responses cannot be compared; {first} has {listed(reference)} and "
                 f"{name} {listed(responses)}."
             )
+        if (own := _masses(named[name])) != (wanted := _masses(named[first])):
+            raise ValueError(
+                f"compare: densities beside point masses cannot be compared with others; {first} has {_points(wanted)} and {name} "
+                f"{_points(own)}."
+            )
+
+
+def _masses(fit: MCMCResult) -> dict[str, tuple[float, ...]]:
+    """Values of responses that have a probability of their own, by the name of the response."""
+    laws = zip(fit.model.frame.response_names, prior_distributions(fit.model), strict=True)
+    return {name: tuple(masses.tolist()) for name, law in laws if len(masses := point_masses(law))}
+
+
+def _points(masses: dict[str, tuple[float, ...]]) -> str:
+    return listed(f"one at {name} = {at:g}" for name, own in masses.items() for at in own) if masses else "none"
 
 
 def _check_same_data(named: dict[str, MCMCResult]) -> None:

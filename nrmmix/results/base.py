@@ -116,7 +116,9 @@ class Result(Shown):
 
         Notes
         -----
-        Densities of counts and categories are probabilities, those of responses of several kinds densities times probabilities.
+        Densities of counts and categories are probabilities, those of responses of several kinds densities times probabilities.  Where a
+        number has a probability of its own, as the point of `Hurdle`, its density there is that probability, and elsewhere one per unit;
+        distribution functions jump there.
         Means: of a binary response the probability of 1; of categories the probability of each level, `response` then being
         `colour[red]` and so on; of counts given their total (`Multinomial`) the shares; these have no laws of their own, only the density
         of all counts of a row given their total.  Categories have no distribution function and no quantiles; the quantile of a count
@@ -223,7 +225,8 @@ class Result(Shown):
         -------
         Series
             With the index of the rows; its mean over held-out rows is a held-out score.  Of rows that miss some responses it is the density
-            of the others; rows that miss all, a covariate or an input are NaN.  Multinomial coefficients are counted.
+            of the others; rows that miss all, a covariate or an input are NaN.  Multinomial coefficients are counted.  At the point of a
+            `Hurdle` it is the probability there.
 
         Raises
         ------

@@ -310,7 +310,8 @@ class MCMCResult(Saved, Result):
     def loo(self) -> LeaveOneOut:
         """Leave-one-out cross-validation by Pareto smoothed importance sampling; see `nrmmix.posterior.leave_one_out`.
 
-        Each draw of the random measure gives each row a density; weighted by its reciprocal draws are those without the row.
+        Each draw of the random measure gives each row a density; weighted by its reciprocal draws are those without the row.  At the point
+        of a `Hurdle` that is the probability there: fits of the same responses can be compared if they have the same points.
 
         Returns
         -------

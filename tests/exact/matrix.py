@@ -90,6 +90,9 @@ def families() -> dict[str, FamilyCase]:
     mixed = pd.DataFrame({"y": [-1.2, -0.9, NAN, 1.4, 1.1], "visits": [0.0, 1.0, 4.0, NAN, 9.0], "smoker": [1.0, 1.0, 0.0, 0.0, NAN]})
     a2, b2 = np.array([0.8, 0.8]), np.array([0.3, 0.3])
     words, alpha = COUNTS[:6], np.full(3, 0.4)
+    spent = np.array([[0.0, 0.3], [-0.9, 2.0], [0.0, -0.4], [NAN, 2.0], [1.1, 2.0], [0.4, 1.1]])
+    floor = line.assign(y=np.where(line["x"] < 0.2, 0.5, line["y"]))
+    floor.loc[[1, 6], "y"] = Y[0, 0], 0.5
 
     def of_mixed(rows: list[int]) -> float:
         own = mixed.iloc[rows]
@@ -98,6 +101,16 @@ def families() -> dict[str, FamilyCase]:
             + marginals.poisson_log_marginal(own[["visits"]].to_numpy(), np.ones(len(rows)), a2[:1], b2[:1])
             + marginals.bernoulli_log_marginal(own[["smoker"]].to_numpy(), np.array([0.7]), np.array([1.2]))
         )
+
+    def hurdle(c: list[int], y: np.ndarray, at: Any, points: tuple[float, float], of: Callable[[np.ndarray, list[int]], float]) -> float:
+        """Of rows c of y, which are at the point with a probability of beta prior; `of` the others, NaN where they are at the point."""
+        whether = np.where(np.isnan(y), NAN, y == at)[c]
+        a, b = (np.full(y.shape[1], value) for value in points)
+        return marginals.bernoulli_log_marginal(whether, a, b) + of(np.where(y == at, NAN, y)[c], c)
+
+    def line_apart(y: np.ndarray, c: list[int]) -> float:
+        own = ~np.isnan(y[:, 0])
+        return marginals.regression_log_marginal(design[c][own], y[own, 0], b, precision, nu, 1.0) if own.any() else 0.0
 
     def prior_of(**given: Any) -> dict[str, Any]:
         return {"m": m, "r": r, "nu": nu} | given
@@ -145,6 +158,14 @@ def families() -> dict[str, FamilyCase]:
         "Regression, d = 2": FamilyCase(
             6, _model(planes, nm.Regression("1 + x", b=B, precision=precision, nu=nu, scale=S), "y + z ~ 1"),
             lambda c: marginals.matrix_regression_log_marginal(design[c], Y[c], B, precision, nu, S)),
+        "Hurdle, Gaussian, d = 2, cells missing": FamilyCase(
+            6, _model(
+                spent, nm.Hurdle(nm.Gaussian("diagonal", **prior_of(scale=scale)), at=[0.0, 2.0], a=0.6, b=1.3), missing="marginalize"),
+            lambda c: hurdle(
+                c, spent, [0.0, 2.0], (0.6, 1.3), lambda y, _: marginals.normal_gamma_log_marginal(y, m, r, nu, scale))),
+        "Hurdle, Regression": FamilyCase(
+            7, _model(floor, nm.Hurdle(nm.Regression("1 + x", b=b, precision=precision, nu=nu, scale=1.0), at=0.5), "y ~ 1"),
+            lambda c: hurdle(c, floor[["y"]].to_numpy(), 0.5, (0.5, 0.5), line_apart)),
         "blocks of three families, cells missing": FamilyCase(
             5, _model(
                 mixed, {

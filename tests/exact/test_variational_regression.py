@@ -106,6 +106,7 @@ MODELS = {
     "locations": lambda data: nm.Model("y ~ x", data, prior=nm.FiniteMixture(12)),
     "counts": lambda data: nm.Model("count ~ x + g", data, family=nm.Poisson()),
     "blocks": lambda data: nm.Model("y + level ~ x + t", data, family={"y": nm.Gaussian(), "level": nm.Categorical()}),
+    "hurdle": lambda data: nm.Model("y ~ x + t", data.assign(y=data["y"].clip(lower=0)), family=nm.Hurdle(nm.Regression("1 + x"))),
     "fixed chance": lambda data: nm.Model("y ~ x + t", data, kernel=nm.SparseProduct(inclusion=0.3), prior=nm.DirichletProcess(2.0)),
 }
 

@@ -26,7 +26,8 @@ def n_stat(d, T):
 
 
 @kernel
-def _probability(rows, stat, block, k, j, level):
+def probability(rows, stat, block, k, j, level):
+    """Posterior mean of the probability of a level of response j."""
     s, o, first, d = places(block)
     T = int(rows.constant[o + LEVELS])
     total = rows.constant[o + STARTS + d + 1 + j] + stat[s + 2 * T + 1 + j, k]
@@ -39,7 +40,7 @@ def _refresh(rows, stat, block, k, j):
     s, o, first, d = places(block)
     T = int(rows.constant[o + LEVELS])
     for level in range(int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])):
-        stat[s + T + level, k] = log_pos(_probability(rows, stat, block, k, j, level))
+        stat[s + T + level, k] = log_pos(probability(rows, stat, block, k, j, level))
 
 
 @entry(EMPTY_T)
@@ -160,7 +161,7 @@ def categorical_mean(rows, stat, out, block, k, i):
     o = block[CONSTANT]
     for j in range(block[LAST] - block[FIRST]):
         for level in range(int(rows.constant[o + STARTS + j]), int(rows.constant[o + STARTS + j + 1])):
-            out[block[MEANS] + level] = _probability(rows, stat, block, k, j, level)
+            out[block[MEANS] + level] = probability(rows, stat, block, k, j, level)
     return DONE
 
 
@@ -168,7 +169,7 @@ def categorical_mean(rows, stat, out, block, k, i):
 def bernoulli_mean(rows, stat, out, block, k, i):
     """Probability of 1, the second of two levels."""
     for j in range(block[LAST] - block[FIRST]):
-        out[block[MEANS] + j] = _probability(rows, stat, block, k, j, 2 * j + 1)
+        out[block[MEANS] + j] = probability(rows, stat, block, k, j, 2 * j + 1)
     return DONE
 
 

@@ -140,7 +140,8 @@ class Family:
     Notes
     -----
     `stat` and `theta` of the methods are the family's own rows of the kernels' arrays, one column a cluster; `inputs` (I, e) are rows of
-    inputs, I = 1 and e = 0 where the family has none.
+    inputs, I = 1 and e = 0 where the family has none.  A family that is several in the kernels, such as `Hurdle`, has `pack`, `observe` and
+    `exponential` give lists, one item for each, all in one order; `stat` and `theta` then have the rows of all of them.
     """
 
     names: tuple[str, ...] = field(default=(), init=False, repr=False)  # of the responses; set by `resolve`
@@ -183,7 +184,7 @@ class Family:
             "pandas.read_parquet(path)."
         )
 
-    def observe(self, y: Any) -> Observed:
+    def observe(self, y: Any) -> Observed | list[Observed]:
         """Responses (n, d), of the data or new ones, as kernels read them."""
         return Observed(np.ascontiguousarray(y, float))
 
@@ -191,11 +192,11 @@ class Family:
         """Inputs (n, e), of the data or new ones, as kernels read them; a RowError for rows that the family cannot use."""
         return inputs
 
-    def pack(self, y: Any, inputs: np.ndarray) -> Packed:
+    def pack(self, y: Any, inputs: np.ndarray) -> Packed | list[Packed]:
         """Constants, tables that serve the data's responses (n, d) and inputs (n, e), and entry points."""
         raise NotImplementedError
 
-    def exponential(self, y: Any) -> Exponential:
+    def exponential(self, y: Any) -> Exponential | list[Exponential]:
         """The natural side, for responses y (n, d), which say what is missing; a NotExponential, in words, where there is none.
 
         Variational inference alone needs it.

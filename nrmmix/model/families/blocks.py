@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,11 +105,12 @@ class Block:
 
 @dataclass(frozen=True)
 class PackedBlocks:
-    """All blocks as kernels read them, and where in the kernels' arrays each is."""
+    """All blocks as kernels read them, of some families several, and where in the kernels' arrays each is."""
 
     rows: layout.Rows
     table: np.ndarray  # (blocks, EMPTY) int64: columns of Data.block up to the entry points
     entries: tuple[Any, ...]  # of each block, its `Entries`
+    of: np.ndarray  # (blocks,) the number of the family, among those of the model, that each is of
     n_stat: int
     n_theta: int
     n_work: int
@@ -129,9 +131,10 @@ class PackedBlocks:
         return rows._replace(y=rows.y.copy()) if rows.missing.size else rows
 
     def part(self, array: np.ndarray, b: int, column: int) -> np.ndarray:
-        """The rows of block b in an array over all blocks; `column` says of which kind: STAT, THETA or MEANS."""
-        last = self.table[b + 1, column] if b + 1 < len(self.table) else len(array)
-        return array[self.table[b, column] : last]
+        """The rows of the model's family b in an array over all blocks; `column` says of which kind: STAT, THETA or MEANS."""
+        first, after = np.searchsorted(self.of, [b, b + 1])
+        last = self.table[after, column] if after < len(self.table) else len(array)
+        return array[self.table[first, column] : last]
 
 
 class Blocks:
@@ -165,7 +168,7 @@ class Blocks:
 
     def pack(self, response: Any, inputs: np.ndarray) -> PackedBlocks:
         """The model's responses (n, d) and inputs (n, e) in kernel arrays, and its families."""
-        parts = [block.family.pack(_columns(response, block.columns), inputs[:, block.inputs]) for block in self.blocks]
+        of, parts = _numbered(block.family.pack(_columns(response, block.columns), inputs[:, block.inputs]) for block in self.blocks)
         table = np.zeros((len(parts), layout.EMPTY), np.int64)
         at = dict.fromkeys((layout.MEANS, layout.STAT, layout.THETA, layout.CONSTANT), 0)
         for row, part in zip(table, parts, strict=True):
@@ -181,7 +184,8 @@ class Blocks:
         names = np.repeat([name for name, _ in shared], [len(places) for _, places in shared])
         return PackedBlocks(
             rows._replace(constant=_joined([part.constant for part in parts], np.float64)), table,
-            tuple(part.entries for part in parts), at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
+            tuple(part.entries for part in parts), np.array(of),
+            at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
             _first(table[:, layout.STAT], [part.n_explicit for part in parts]),
             _joined([places for _, places in shared], np.int64), {name: np.flatnonzero(names == name) for name, _ in shared},
         )
@@ -193,16 +197,12 @@ class Blocks:
     def to_kernel_arrays(self, response: Any, inputs: np.ndarray, table: np.ndarray) -> tuple[layout.Rows, np.ndarray]:
         """Responses and inputs in kernel arrays, without constants: blocks side by side, inputs behind them.  And the table for them."""
         n, table = response.shape[0], table.copy()
-        parts = []
-        for block in self.blocks:
-            y = _columns(response, block.columns)
-            _check_missing(block.family, block.family.names, y)
-            parts.append(block.family.observe(y))
+        of, parts = _numbered(map(self._observed, self.blocks, repeat(response)))
         of_inputs = sum(part.y.shape[1] for part in parts)
         of_blocks = self.observe_inputs(inputs)
         first = pointer = nonzero = 0
         indptr, indices, counts = [], [], []
-        for row, block, part in zip(table, self.blocks, parts, strict=True):
+        for row, block, part in zip(table, [self.blocks[b] for b in of], parts, strict=True):
             row[layout.FIRST], row[layout.LAST] = first, first + part.y.shape[1]
             first += part.y.shape[1]
             row[layout.INPUT] = of_inputs + (block.inputs[0] if len(block.inputs) else 0)
@@ -223,16 +223,23 @@ class Blocks:
         )
         return rows, table
 
+    @staticmethod
+    def _observed(block: Block, response: Any) -> Any:
+        y = _columns(response, block.columns)
+        _check_missing(block.family, block.family.names, y)
+        return block.family.observe(y)
+
     # ---- arrays for variational inference
 
     def exponential(self, response: Any) -> Stacked:
         """The natural sides of all families; a NotExponential, in words, where one has none."""
-        return Stacked([block.family.exponential(_columns(response, block.columns)) for block in self.blocks])
+        return Stacked(_numbered(block.family.exponential(_columns(response, block.columns)) for block in self.blocks)[1])
 
     def statistics(self, side: Stacked, response: Any, inputs: np.ndarray) -> Statistics:
         """Responses (n, d) and inputs (n, e) as rows of statistics."""
-        observed = [block.family.observe(_columns(response, block.columns)) for block in self.blocks]
-        return side.rows([part.y if part.counts is None else part.counts for part in observed], self.observe_inputs(inputs))
+        of, observed = _numbered(block.family.observe(_columns(response, block.columns)) for block in self.blocks)
+        of_blocks = self.observe_inputs(inputs)
+        return side.rows([part.y if part.counts is None else part.counts for part in observed], [of_blocks[b] for b in of])
 
     def log_coefficient(self, response: Any) -> np.ndarray | float:
         """Constants (n,) that scores leave out and log densities have."""
@@ -256,18 +263,18 @@ class Blocks:
         """In the kernels' order rows and responses; the order row by row; of each block its cells, and which of its responses they are."""
         row, column = layout.drawn(packed.rows)
         response, owned = np.zeros(len(row), np.int64), []
-        for block, entries, at in zip(self.blocks, packed.entries, packed.table, strict=True):
+        for b, entries, at in zip(packed.of, packed.entries, packed.table, strict=True):
             own = (column >= at[layout.FIRST]) & (column < at[layout.LAST]) & (entries.impute is not None)
             owned.append((own, column[own] - at[layout.FIRST]))
-            response[own] = block.columns[owned[-1][1]]
+            response[own] = self.blocks[b].columns[owned[-1][1]]
         return row, response, np.lexsort((response, row)), owned
 
     def in_units(self, values: np.ndarray, packed: PackedBlocks) -> np.ndarray:
         """Cells (..., cells) in the kernels' coordinates and order in the units of the responses, row by row."""
         out = np.empty_like(values)
         _, _, order, owned = self._drawn(packed)
-        for block, (own, which) in zip(self.blocks, owned, strict=True):
-            out[..., own] = block.family.cells(values[..., own], which)
+        for b, (own, which) in zip(packed.of, owned, strict=True):
+            out[..., own] = self.blocks[b].family.cells(values[..., own], which)
         return out[..., order]
 
     def completed(self, response: np.ndarray, imputed: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> np.ndarray:
@@ -377,6 +384,12 @@ def _columns(response: Any, columns: np.ndarray) -> Any:
     """Columns of responses, which may be sparse counts."""
     whole = len(columns) == response.shape[1] and (np.diff(columns) == 1).all()
     return response if whole else np.ascontiguousarray(response[:, columns])
+
+
+def _numbered(parts: Iterable[Any]) -> tuple[list[int], list[Any]]:
+    """What families gave, of some a list, end to end, and the number of the family that each item is from."""
+    found = [(b, one) for b, part in enumerate(parts) for one in (part if isinstance(part, list) else [part])]
+    return [b for b, _ in found], [one for _, one in found]
 
 
 def _first(start: np.ndarray, counts: list[int]) -> np.ndarray:

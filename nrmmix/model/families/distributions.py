@@ -20,7 +20,7 @@ from nrmmix.kernels.core.special import interpolate_columns
 class Distribution(Protocol):
     """Distributions with parameters of shape (I, k), or (1, k): I rows of inputs, k clusters."""
 
-    discrete: bool  # whole numbers or categories: the density is a probability
+    discrete: bool  # whole numbers or categories: the density is a probability, as it is at the point masses of `WithPointMass`
     ordered: bool  # whether there is a distribution function
 
     def density(self, x: Any) -> np.ndarray: ...
@@ -30,9 +30,14 @@ class Distribution(Protocol):
     def quantile(self, p: Any) -> np.ndarray: ...
 
 
+def mapped(distribution: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
+    """The same with all parameters changed, those of a distribution within it too."""
+    return type(distribution)(*(mapped(p, change) if isinstance(p, tuple) else change(np.asarray(p)) for p in distribution))
+
+
 def spread_out(distribution: Any) -> Any:
     """The same with parameters (I, 1, k): points (J, 1) then give (I, J, k)."""
-    return type(distribution)(*(np.asarray(parameter)[:, None, :] for parameter in distribution))
+    return mapped(distribution, lambda parameter: parameter[:, None, :])
 
 
 class StudentT(NamedTuple):
@@ -257,6 +262,45 @@ def _solve_lower(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     for a in range(factor.shape[-1]):
         x[..., a] = (b[..., a] - (factor[..., a, :a] * x[..., :a]).sum(axis=-1)) / factor[..., a, a]
     return x
+
+
+# ---- a point mass beside another distribution
+
+class WithPointMass(NamedTuple):
+    """The number `at`, the same everywhere, with a probability; else what a distribution gives that has no point masses.
+
+    The density is with respect to length and a unit of mass at the point, where it is a probability.
+    """
+
+    probability: Any
+    at: Any  # (1, 1)
+    otherwise: Any
+    discrete, ordered = False, True
+
+    def density(self, x: Any) -> np.ndarray:
+        return np.where(np.equal(x, self.at), self.probability, (1.0 - self.probability) * self.otherwise.density(x))
+
+    def cdf(self, x: Any) -> np.ndarray:
+        return (1.0 - self.probability) * self.otherwise.cdf(x) + self.probability * np.greater_equal(x, self.at)
+
+    def quantile(self, p: Any) -> np.ndarray:
+        rest = 1.0 - self.probability
+        below = rest * self.otherwise.cdf(self.at)
+        share = np.where(p <= below, p, p - self.probability) / np.maximum(rest, TINY)
+        on_point = (p > below) & (p <= below + self.probability)
+        return np.where(on_point, self.at, self.otherwise.quantile(np.clip(share, TINY, ALMOST_ONE)))
+
+
+TINY, ALMOST_ONE = 1e-300, 1.0 - 2.0**-53
+
+
+def point_masses(distribution: Any) -> np.ndarray:
+    """(m,) the numbers of a continuous distribution that have a probability of their own."""
+    return np.ravel(distribution.at) if isinstance(distribution, WithPointMass) else np.zeros(0)
+
+
+def without_point_masses(distribution: Any) -> Any:
+    return distribution.otherwise if isinstance(distribution, WithPointMass) else distribution
 
 
 # ---- counts and categories; parameters are arrays (I, k) that broadcast against the points

@@ -38,6 +38,10 @@ class Summary:
         """(e,) of each input the largest absolute value."""
         return np.abs(self.x).max(axis=0, initial=0.0)
 
+    def without(self, at: np.ndarray) -> Summary:
+        """The same with responses that equal their number in `at` (d,) taken for missing."""
+        return Summary(np.where(self.y == at, np.nan, self.y), self.x)
+
     # ---- what follows from these
 
     def counts(self) -> np.ndarray:
@@ -87,6 +91,12 @@ class StreamedSummary(Summary):
 
     def largest_inputs(self) -> np.ndarray:
         return np.max([np.abs(x).max(axis=0, initial=0.0) for _, x in self.pieces()], axis=0)
+
+    def without(self, at: np.ndarray) -> Summary:
+        def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+            return ((np.where(y == at, np.nan, y), x) for y, x in self.pieces())
+
+        return StreamedSummary(self.n, pieces, self._span, True)
 
     def counts(self) -> np.ndarray:
         if not self._gaps:

@@ -19,7 +19,16 @@ from scipy import special
 
 from nrmmix.common.machine import in_threads, one_blas_thread
 from nrmmix.common.seeds import draw_seeds
-from nrmmix.model.families.distributions import Distribution, Normal, StudentT, crossings, spread_out
+from nrmmix.model.families.distributions import (
+    Distribution,
+    Normal,
+    StudentT,
+    crossings,
+    mapped,
+    point_masses,
+    spread_out,
+    without_point_masses,
+)
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.kernel_states import prior_distributions
@@ -131,7 +140,7 @@ class Marginal(Functional):
 
 def distribution_of_rows(distribution: Any, rows: np.ndarray) -> Any:
     """The distributions whose parameters are those of some rows, where they differ by row."""
-    return type(distribution)(*(p[rows] if len(p) > 1 else p for p in map(np.asarray, distribution)))
+    return mapped(distribution, lambda parameter: parameter[rows] if len(parameter) > 1 else parameter)
 
 
 class MarginalDensity(Marginal):
@@ -161,8 +170,8 @@ class Exceedance(Marginal):
 class Quantile(Cdf):
     """Quantiles of some responses, those of one after those of another, from the cdf divided by its limit.
 
-    Of a number where the cdf crosses q; of a count the smallest whose cdf is q or more, among neighbouring grid points, which of counts
-    up to some thousands are all whole numbers.
+    Of a number where the cdf crosses q, or jumps over it; of a count the smallest whose cdf is q or more, among neighbouring grid points,
+    which of counts up to some thousands are all whole numbers.
     """
 
     def __init__(
@@ -173,7 +182,11 @@ class Quantile(Cdf):
         self.q, self.asked, self.discrete = q, responses, [distributions[j].discrete for j in responses]
         if all(isinstance(distributions[j], StudentT) for j in responses):
             self.held = 1  # see `directly`
-        self.grids = _quantile_grids(states, responses, self.discrete, inputs, relevant)
+        self.masses = [point_masses(distributions[j]) for j in responses]
+        self.grids = [
+            _with_jumps(grid, own) for grid, own in
+            zip(_quantile_grids(states, responses, self.discrete, inputs, relevant), self.masses, strict=True)
+        ]
         points = np.hstack([np.broadcast_to(grid, (len(inputs), grid.shape[1])) for grid in self.grids])
         super().__init__(points, np.repeat(responses, [grid.shape[1] for grid in self.grids]), inputs)
         self.W, self.whole = len(responses) * len(q), np.repeat(self.discrete, len(q))
@@ -188,6 +201,8 @@ class Quantile(Cdf):
                     out[case, j] = _smallest(self.q, np.maximum.accumulate(cdf) / cdf[-1], near)
             else:
                 out[:, j] = crossings(self.q, of_cases, grid, given)
+                for at in self.masses[j]:
+                    out[:, j][(out[:, j] >= just_below(at)) & (out[:, j] <= at)] = at
         return out.reshape(len(values), self.W)
 
     def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
@@ -227,7 +242,7 @@ def _quantile_grids(
         distributions = state.distributions(inputs)
         p = special.expit(LOGITS + shift)[:, None]
         for points, j in zip(found, responses, strict=True):
-            quantiles = relevant(spread_out(distributions[j]).quantile(p))
+            quantiles = relevant(spread_out(without_point_masses(distributions[j])).quantile(p))
             points.append(quantiles.reshape(len(quantiles), -1))
         total, used = total + state.n_components, used + 1
     most = int(np.clip(POINTS_EACH * total / used, FEWEST_POINTS, MOST_POINTS))
@@ -242,6 +257,18 @@ def _grid(near: np.ndarray, most: int, fewer: int) -> np.ndarray:
     low, high = near[:, :1], near[:, -1:]
     far = (high - low) / 2 * np.geomspace(1.0, QUANTILE_REACH, TAIL_POINTS // fewer)[1:]
     return np.hstack([(low + high) / 2 - far[:, ::-1], near, (low + high) / 2 + far])
+
+
+def just_below(at: float) -> float:
+    return float(np.nextafter(at, -np.inf))
+
+
+def _with_jumps(grid: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """The grid with point masses and the numbers just below them: straight lines between these are where the cdf jumps."""
+    if not len(masses):
+        return grid
+    jumps = np.concatenate([[just_below(at), at] for at in masses])
+    return np.sort(np.hstack([grid, np.broadcast_to(jumps, (len(grid), len(jumps)))]), axis=1)
 
 
 def _whole_grid(near: np.ndarray, most: int) -> np.ndarray:

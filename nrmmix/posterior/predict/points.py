@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import did_you_mean, listed, plain, shown
+from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import COUNT_BOUND
 from nrmmix.model.specification import Specification
@@ -117,7 +118,10 @@ def _codes(name: str, levels: Sequence[Any], values: np.ndarray) -> np.ndarray:
 
 
 def grid(model: Specification, response: int) -> np.ndarray:
-    """Points of a response: of a number its range and a tenth more on both sides, of a count whole numbers, of categories all levels."""
+    """Points of a response: of a number its range and a tenth more on both sides, of a count whole numbers, of categories all levels.
+
+    Numbers with a probability of their own are among them.
+    """
     levels, y = model.frame.levels[response], model.frame.response[:, response]
     if levels is not None:
         return np.arange(float(len(levels)))
@@ -125,8 +129,10 @@ def grid(model: Specification, response: int) -> np.ndarray:
         return np.array([0.0, 1.0])
     y = y[~np.isnan(y)]
     margin = 0.1 * np.ptp(y)
-    if not prior_distributions(model)[response].discrete:
-        return np.linspace(y.min() - margin, y.max() + margin, GRID)
+    distribution = prior_distributions(model)[response]
+    if not distribution.discrete:
+        points, masses = np.linspace(y.min() - margin, y.max() + margin, GRID), point_masses(distribution)
+        return np.union1d(points, masses) if len(masses) else points
     low, high = max(np.floor(y.min() - margin), min(0.0, y.min())), np.ceil(y.max() + max(margin, 1.0))
     return np.unique(np.rint(np.linspace(low, high, int(min(high - low + 1, MOST_COUNTS)))))
 

@@ -46,7 +46,7 @@ OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance}
 AVERAGES = ("density", "log")
 UNITS = {  # of predictions, in their `attrs["units"]`
     **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
-    "density": "probability per unit of each response; of counts and categories probabilities",
+    "density": "probability per unit of each response; of counts, categories and point masses probabilities",
     **dict.fromkeys(("cdf", "exceedance", "cluster"), "probabilities"),
 }
 

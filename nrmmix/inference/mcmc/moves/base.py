@@ -107,7 +107,7 @@ def only_families_with_unions(model: Specification) -> str:
     """Why clusters of a model cannot be joined, as trees need it; empty where they can."""
     if why := only_conjugate(model):
         return why
-    for block, entries in zip(model.blocks.blocks, model.packed.entries, strict=True):
+    for b, entries in zip(model.packed.of, model.packed.entries, strict=True):
         if entries.combine is None:
-            return f"it adds clusters to one another, and {type(block.family).__name__} has no entry `combine`"
+            return f"it adds clusters to one another, and {type(model.blocks.blocks[b].family).__name__} has no entry `combine`"
     return ""

@@ -128,3 +128,18 @@ class DirichletSide(Exponential):
         logs = np.log(alpha / self._spread(total)).T
         own = np.stack([counts[start:stop].sum(axis=0) for start, stop in pairwise(self.starts)])
         return np.concatenate([counts, logs, np.zeros((1, len(N))), own])
+
+
+class BinarySide(DirichletSide):
+    """Responses 0 and 1, NaN where missing, the probability of 1 Beta(a, b): counts of both, dense as statistics of continuous families."""
+
+    is_sparse: ClassVar[bool] = False
+
+    def __init__(self, a: np.ndarray, b: np.ndarray):
+        super().__init__(list(np.stack([b, a], axis=1)), is_multinomial=False)
+
+    def rows(self, y: Any, inputs: np.ndarray) -> np.ndarray:  # type: ignore[override]
+        return np.stack([y.T == 0.0, y.T == 1.0], axis=1).reshape(self.n_stat, len(y)).astype(float)
+
+    def fill(self, rows: np.ndarray, out: np.ndarray) -> None:
+        out[:] = rows
