@@ -115,8 +115,9 @@ class Poisson(Family):
         if shape is not None and rate is not None:
             shape, rate = one_each("Poisson", "shape", shape, d, "responses"), one_each("Poisson", "rate", rate, d, "responses")
             return self.with_values(shape=shape, rate=rate, names=names)
-        totals = np.maximum(summary.sums(lambda y, x: np.nan_to_num(y)), HALF)
-        mean = totals / summary.sums(lambda y, x: self._exposure(x) * ~np.isnan(y))
+        usual = summary.usual()
+        totals = np.maximum(usual.sums(lambda y, x: np.nan_to_num(y)), HALF)
+        mean = totals / usual.sums(lambda y, x: self._exposure(x) * ~np.isnan(y))
         if shape is None:
             shape = POISSON_SHAPE if rate is None else one_each("Poisson", "rate", rate, d, "responses") * mean
         shape = one_each("Poisson", "shape", shape, d, "responses")

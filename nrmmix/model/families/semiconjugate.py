@@ -18,6 +18,7 @@ from nrmmix.model.families.distributions import Distribution, Normal, NormalGamm
 from nrmmix.model.families.exponential import Exponential, NotExponential
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import Totals
+from nrmmix.model.frame.unusual import without_far
 from nrmmix.model.priors.hyperpriors import Gamma
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
@@ -109,9 +110,10 @@ class SemiconjugateGaussian(Family):
                 levels: Sequence[tuple[Any, ...] | None] | None = None) -> SemiconjugateGaussian:
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
-        spread = _variances(y, names) if self.mean is None or self.precision is None else np.ones(d)
+        usual = without_far(y)
+        spread = _variances(usual, names) if self.mean is None or self.precision is None else np.ones(d)
         if self.mean is None:
-            mean = np.nanmean(y, axis=0), VARIANCE * spread
+            mean = np.nanmean(usual, axis=0), VARIANCE * spread
         else:
             mean = _each("m", self.mean[0], d), _each("variance", self.mean[1], d)
             if not (mean[1] > 0).all():

@@ -146,7 +146,9 @@ class SparseProduct(CovariateKernel):
         scales = Scales.of(x, category, np.ones(q, bool))
         values, group, _ = grouped(x, scales, None)
         tables = tuple(
-            CodeTable.of(x[:, j], self.kernel_of(name, category[j], len(np.unique(x[:, j])) == 2), bool(category[j]), self.places)
+            CodeTable.of(
+                x[:, j], self.kernel_of(name, category[j], len(np.unique(x[:, j])) == 2), bool(category[j]), self.places, scales.ends[:, j]
+            )
             for j, name in enumerate(names)
         )
         for name, table in zip(names, tables, strict=True):
@@ -185,7 +187,8 @@ class CodeTable:
     width: np.ndarray  # (N,)
 
     @classmethod
-    def of(cls, x: np.ndarray, kernel: CovariateKernel, is_category: bool, places: int) -> CodeTable:
+    def of(cls, x: np.ndarray, kernel: CovariateKernel, is_category: bool, places: int, ends: np.ndarray) -> CodeTable:
+        """Of values x (n,) of the data; `ends` (2,) are the smallest and largest apart from those far from all others."""
         values, size = np.unique(x, return_counts=True)
         widths = np.array(kernel.width.values if isinstance(kernel.width, PerAtom) else [kernel.width])
         if is_category:
@@ -194,9 +197,13 @@ class CodeTable:
             scaled = values
             if kernel.scale == "unit" and len(values) > 1:
                 rank = np.cumsum(size) - 0.5 * size
-                scaled = 0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * (values - values[0]) / (values[-1] - values[0])
-            knots = np.stack([values, scaled])
-            at = scaled if len(values) <= places else np.linspace(scaled[0], scaled[-1], places)
+                by_range = np.clip((values - ends[0]) / (ends[1] - ends[0]), -1.0, 2.0)  # what is far from all others, by a range more
+                scaled = 0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * by_range
+            knots, at = np.stack([values, scaled]), scaled
+            if len(values) > places:
+                usual = scaled[(values >= ends[0]) & (values <= ends[1])]
+                at = np.linspace(usual[0], usual[-1], places)
+                at = np.r_[scaled[: values[0] < ends[0]], at, scaled[len(scaled) - (values[-1] > ends[1]) :]]
         if len(values) == 1:  # it cannot matter
             at = at[:0]
         return cls(kernel, is_category, knots, np.tile(at, len(widths)), np.repeat(widths, len(at)))

@@ -136,19 +136,19 @@ class Gaussian(Family):
         return self.resolve_from(Summary(y), names or tuple(f"y{j + 1}" for j in range(y.shape[1])))
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Gaussian:
-        d = summary.d
+        d, usual = summary.d, summary.usual()
         if self.known_covariance is not None:
-            return self._with_known_covariance(summary, names)
+            return self._with_known_covariance(summary, usual, names)
         nu = self._degrees(d)
         if self.known_mean is not None:
             known = reals(self.known_mean, "Gaussian: known_mean")
             centre = self._shaped("known_mean", np.full(d, known) if known.ndim == 0 else known, (d,))
             own, r = {"known_mean": centre}, KNOWN
         else:
-            centre = summary.means() if self.m is None else self._shaped("m", self.m, (d,))
+            centre = usual.means() if self.m is None else self._shaped("m", self.m, (d,))
             r = float(R if self.r is None else self.r)
             own = {"m": centre, "r": r}
-        scale = self._default_scale(summary, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
+        scale = self._default_scale(usual, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
         form: ConjugatePrior
         if self.is_diagonal:
             spread = np.sqrt(scale)
@@ -157,14 +157,14 @@ class Gaussian(Family):
             form = NormalWishart(centre, np.sqrt(np.diag(scale)), names, summary.has_gaps, r, nu, scale)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
-    def _with_known_covariance(self, summary: Summary, names: tuple[str, ...]) -> Gaussian:
+    def _with_known_covariance(self, summary: Summary, usual: Summary, names: tuple[str, ...]) -> Gaussian:
         d = summary.d
         covariance = self._checked_matrix("known_covariance", self.known_covariance, d)
-        m = summary.means() if self.m is None else self._shaped("m", self.m, (d,))
+        m = usual.means() if self.m is None else self._shaped("m", self.m, (d,))
         variances = covariance if self.is_diagonal else np.diag(covariance)
         if self.r is None:
             with np.errstate(over="ignore", invalid="ignore"):
-                ratio = float(np.mean(self._sample_variances(summary, names, "r") / variances))
+                ratio = float(np.mean(self._sample_variances(usual, names, "r") / variances))
             if not 0 < ratio < math.inf:
                 raise ValueError(f"Gaussian: the responses vary {ratio:g} times as much as known_covariance says; give r=, or correct it.")
             r = KNOWN_COVARIANCE_R / ratio
