@@ -203,7 +203,7 @@ class CodeTable:
             if len(values) > places:
                 usual = scaled[(values >= ends[0]) & (values <= ends[1])]
                 at = np.linspace(usual[0], usual[-1], places)
-                at = np.r_[scaled[: values[0] < ends[0]], at, scaled[len(scaled) - (values[-1] > ends[1]) :]]
+                at = np.r_[scaled[:1][values[:1] < ends[0]], at, scaled[-1:][values[-1:] > ends[1]]]
         if len(values) == 1:  # it cannot matter
             at = at[:0]
         return cls(kernel, is_category, knots, np.tile(at, len(widths)), np.repeat(widths, len(at)))

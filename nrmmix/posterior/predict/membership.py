@@ -46,21 +46,41 @@ def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) 
 
 def probabilities(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> np.ndarray:
     """(rows, C + 1) posterior probabilities of the clusters of the estimate, the last that of a new one; NaN where nothing is known."""
+    return _normalised(log_probabilities(states, estimate, rows, y))
+
+
+def probabilities_among_known(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> np.ndarray:
+    """(rows, C) posterior probabilities of the clusters of the estimate, given that a row belongs to one of them, however far it is."""
+    return _normalised(log_probabilities(states, estimate, rows, y)[:, :-1])
+
+
+def log_probabilities(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> np.ndarray:
+    """(rows, C + 1) logs of the same, up to a number of each row.
+
+    Those of known clusters are added up apart from that of a new one, beside which they may vanish.
+    """
     C = int(estimate.max()) + 1
     ok = np.flatnonzero((rows.row >= 0) & observed(y))
     out = np.full((len(rows.index), C + 1), np.nan)
     for part in parts(len(ok), 8 * (4 * (states.most_clusters + 1) + C)):
         some = ok[part]
-        total, top = np.zeros((len(some), C + 1)), np.full((len(some), 1), -np.inf)
+        total, top = np.zeros((len(some), C)), np.full((len(some), 1), -np.inf)
+        new = np.full(len(some), -np.inf)
         with rows_of(rows.index, some):
             for shares, terms in zip(_shares(states, estimate), log_terms(states, rows.take(some), y[some]), strict=True):
-                higher = np.maximum(top, terms.max(axis=1, keepdims=True))
-                total *= np.exp(top - higher)
-                p, top = np.exp(terms - higher), higher
-                total[:, :C] += p[:, :-1] @ shares
-                total[:, C] += p[:, -1]
-        out[some] = total / total.sum(axis=1, keepdims=True)
+                higher = np.maximum(top, terms[:, :-1].max(axis=1, keepdims=True))
+                of = np.where(np.isneginf(higher), 0.0, higher)  # no cluster has had any weight there so far
+                total = total * np.exp(top - of) + np.exp(terms[:, :-1] - of) @ shares
+                top, new = higher, np.logaddexp(new, terms[:, -1])
+        with np.errstate(divide="ignore"):
+            out[some, :C] = np.log(total) + np.where(np.isneginf(top), 0.0, top)
+        out[some, C] = new
     return out
+
+
+def _normalised(logs: np.ndarray) -> np.ndarray:
+    p = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return p / p.sum(axis=1, keepdims=True)
 
 
 def _company(states: States, estimate: np.ndarray) -> np.ndarray:
