@@ -22,6 +22,7 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
 from nrmmix.model.families.exponential import Stacked, Statistics
+from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
 from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
@@ -364,6 +365,8 @@ def _by_name(role: str, given: Any) -> Any:
     if not isinstance(given, str):
         return given
     known = shell_names(role)
+    if role == "family" and given in OTHER_WORDS:
+        return Gaussian(given)
     if given not in known:
         raise ValueError(f"unknown {role} {given!r}; there are {quoted(known)}, or an object{did_you_mean(given, known)}")
     made, options = known[given]

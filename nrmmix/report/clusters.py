@@ -119,7 +119,8 @@ def tie_notes(model: Specification, found: Clusters) -> list[str]:
     notes = []
     for block in model.blocks.blocks:
         for j in block.columns if block.family.reads == "numbers" else ():
-            tied = [int(k) for k in found.label if _is_tied(model.frame.response[found.partition.labels == k, j], block.family.point_masses)]
+            y, expected = model.frame.response[:, j], block.family.point_masses
+            tied = [int(k) for k in found.label if _is_tied(y[found.partition.labels == k], expected)]
             if tied:
                 several, name = len(tied) > 1, repr(model.frame.response_names[j])
                 in_a_row = several and sorted(tied) == list(range(min(tied), max(tied) + 1))

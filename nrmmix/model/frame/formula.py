@@ -323,7 +323,7 @@ class ModelFrame:
 
     def new_index(self, newdata: Any) -> pd.Index:
         """Labels of the rows of new data."""
-        return row_index(newdata) if is_sparse(newdata) else tables.as_frame(newdata, allow_empty=True).index
+        return row_index(newdata) if is_sparse(newdata) else self.rows_of(newdata).index
 
     def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> Any:
         """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
@@ -344,12 +344,16 @@ class ModelFrame:
 
     def lacking(self, newdata: Any, which: Iterable[int]) -> list[str]:
         """Columns behind some responses that new data do not have."""
-        there = set(tables.as_frame(newdata, allow_empty=True).columns)
+        there = set(self.rows_of(newdata).columns)
         return [name for name in dict.fromkeys(name for j in which for name in self._responses[j].columns) if name not in there]
+
+    def rows_of(self, newdata: Any) -> pd.DataFrame:
+        """New data as a DataFrame, of whatever columns."""
+        return tables.as_rows(newdata, [name for part in [*self._responses, *self._covariates, *self._inputs] for name in part.columns])
 
     def table(self, newdata: Any) -> pd.DataFrame:
         """New data as a DataFrame; a TypeError or ValueError where they are not like the training data."""
-        frame = tables.as_frame(newdata, allow_empty=True)
+        frame = self.rows_of(newdata)
         if tables.is_plain(newdata) and not self.from_array:
             raise TypeError("The model was built from named columns; give new data as a DataFrame or a dict.")
         if tables.is_plain(newdata) and frame.shape[1] != len(self.response_names):

@@ -21,6 +21,12 @@ from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 
 COVARIANCES = ("full", "diagonal")
+WORDS = {"diag": "diagonal"}  # of other packages
+INSTEAD = {
+    "tied": "; that all components share their variances is nm.SemiconjugateGaussian(shared_precision=True)",
+    "spherical": '; one variance for all responses of a component is not available: "diagonal" is nearest',
+}
+OTHER_WORDS = ("full", *WORDS, *INSTEAD)  # that stand for a family where others have Gaussian components alone
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
 R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
@@ -50,7 +56,8 @@ class Gaussian(Family):
     Parameters
     ----------
     covariance : "full" or "diagonal", default "full"
-        One covariance matrix a component, or one variance of each response: within a component responses then are independent.
+        One covariance matrix a component, or one variance of each response: within a component responses then are independent.  "diag"
+        is "diagonal".
     known_mean : float or array_like, (d,), optional
         Mean of every component; a single number is that of all responses.  m and r then do not apply.
     known_covariance : array_like, (d, d), or (d,) variances with covariance="diagonal", optional
@@ -112,8 +119,10 @@ class Gaussian(Family):
 
     def __init__(self, covariance: str = "full", *, known_mean: Any = None, known_covariance: Any = None, m: Any = None,
                  r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
+        covariance = WORDS.get(covariance, covariance) if isinstance(covariance, str) else covariance
         if not (isinstance(covariance, str) and covariance in COVARIANCES):
-            raise ValueError(f'Gaussian: covariance must be "full" or "diagonal", not {covariance!r}.')
+            instead = INSTEAD.get(covariance, "") if isinstance(covariance, str) else ""
+            raise ValueError(f'Gaussian: covariance must be "full" or "diagonal", not {covariance!r}{instead}.')
         if known_mean is not None and known_covariance is not None:
             raise ValueError("Gaussian: with known_mean and known_covariance nothing is left to learn; give one of them.")
         for known, value, without, left in (
