@@ -7,6 +7,7 @@ with its functions, so that they work in pipelines and searches; where it is not
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.inference.methods import method_of
 from nrmmix.model.families import Gaussian, Regression
 from nrmmix.model.frame.arrays import is_constant
-from nrmmix.posterior.predict.membership import probabilities_among_known
+from nrmmix.posterior.predict.membership import among_known_and_new
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import states_of
 
@@ -212,7 +213,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
         fit = self._fitted()
         X = self._array(X, reset=False)
         rows, y = prediction_rows(fit.model, self._of_kept(X)), np.ascontiguousarray(X[:, self._kept])
-        return probabilities_among_known(states_of(fit.posterior, 500), self.labels_, rows, y)
+        return among_known_and_new(states_of(fit.posterior, 500), self.labels_, rows, y)[0]
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the most probable cluster of each row."""
@@ -255,7 +256,8 @@ class NRMRegressor(RegressorMixin, _Estimator):
 
     Notes
     -----
-    Constant features, and such as equal another, are left out.
+    Constant features, and such as equal another, are left out.  Responses of which many are equal are not warned of, as those of
+    `nrmmix.Model` are: means of them are what they are, quantiles and densities those of a continuous family.
 
     Examples
     --------
@@ -289,7 +291,10 @@ class NRMRegressor(RegressorMixin, _Estimator):
         formula = f"{' + '.join(names)} ~ {' + '.join(used) or '1'}"
         data = table.assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))
         family = self.family if self.family is not None else _design(table[used])
-        self.result_ = self._run(Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*point masses", UserWarning)  # whole numbers are responses of regressors too
+            model = Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None)
+        self.result_ = self._run(model)
         return self
 
     @staticmethod

@@ -358,7 +358,8 @@ class ModelFrame:
             raise TypeError("The model was built from named columns; give new data as a DataFrame or a dict.")
         if tables.is_plain(newdata) and frame.shape[1] != len(self.response_names):
             d = len(self.response_names)
-            raise ValueError(f"The new data have {frame.shape[1]} columns; the model was built from {d}.")
+            one_row = "; one row is newdata[None]" if newdata.shape == (d,) else ""
+            raise ValueError(f"The new data have {frame.shape[1]} columns; the model was built from {d}{one_row}.")
         return frame
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
@@ -517,7 +518,12 @@ def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: 
     empty = np.flatnonzero(np.all(list(gaps.values()), axis=0))
     if len(empty):
         where = messages.row_name(np.flatnonzero(used)[empty[0]], index)
-        raise ValueError(f"All responses are missing in {where}, which then says nothing; drop it, or use missing='drop'.")
+        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+        subset = "" if len(columns) > messages.MOST else f", subset={list(columns)!r}"
+        raise ValueError(
+            f"All responses are missing in {where}{more}, which then says nothing; drop such rows, data.dropna(how='all'{subset}), or use "
+            "missing='drop', which drops all rows that miss something."
+        )
 
 
 def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray) -> np.ndarray:
