@@ -90,6 +90,8 @@ class Regression(Family):
     simulated lines, was 0.03 nats an observation; the least, at the edge of the candidates, was 0.02 (benchmarks/default_regression.py).
     Those problems have one response; several keep the numbers, so that one response has one default.
 
+    Values of responses and columns that are far from all others, as `Gaussian` says, count in no default and in no standard deviation.
+
     A row whose responses are all missing counts for nothing (`missing="marginalize"`).  One that misses some of several is refused;
     families of their own, `family={"y1": nm.Regression("1 + x"), "y2": nm.Regression("1 + x")}`, take such rows, their responses then
     independent within a component.

@@ -62,8 +62,8 @@ class SemiconjugateGaussian(Family):
 
     The defaults follow the units of the responses: a component's standard deviation is typically sqrt(0.02) = 0.14 of the sample's.  Among
     40 candidates their mean regret of held-out log density, over four problems from galaxy, acidity, faithful and iris, was 0.03 nats an
-    observation, and the largest, 0.04, was the smallest of all (benchmarks/default_regression.py).  A missing cell counts for nothing
-    (`missing="marginalize"`).
+    observation, and the largest, 0.04, was the smallest of all (benchmarks/default_regression.py).  Values far from all others do not
+    count, as in the defaults of `Gaussian`.  A missing cell counts for nothing (`missing="marginalize"`).
 
     Examples
     --------

@@ -45,7 +45,8 @@ class SparseProduct(CovariateKernel):
         Places in each covariate of numbers, equally spaced from 0 to 1; of one with fewer values just those.
     widths : sequence of float, default (0.05, 0.1, 0.2, 0.4)
         Widths of numbers in their scaled units; a covariate of two values has 0.25 and 0.5.  A covariate is scaled half by its range and
-        half by the ranks of the data, to [0, 1]; beyond the data it goes on at half the slope that its range gives.
+        half by the ranks of the data, to [0, 1]; beyond the data it goes on at half the slope that its range gives.  Values far from all
+        others, as `nrmmix.Gaussian` says, are within half of that range's share beyond 0 and 1, with a place of their own at either end.
     inclusion : float or Beta, optional
         Chance omega_j with which a slot uses a covariate, the same number for all, or its prior, independent for each.  Default
         Beta(1, max(q / 1.5 - 1, 1)) of q covariates: about 1.5 of them are used.
