@@ -190,8 +190,8 @@ def test_point_masses():
 
 def test_a_point_mass_at_an_end_and_two_of_them():
     inner = rng.uniform(0, 100, 900)
-    found = ties(np.r_[inner, np.full(60, 100.0), np.full(40, 0.0)])
-    assert found.values[found.is_mass].tolist() == [100.0] and not found.is_discrete
+    found = ties(np.r_[inner, np.full(60, 100.0), np.full(15, 0.0)])
+    assert found.values[found.is_mass].tolist() == [100.0] and not found.is_discrete, "15 of 975 values are below 2%"
     _, (message,) = said("y ~ 1", {"y": np.r_[inner, np.full(100, 100.0), np.full(80, 0.0)]})
     assert "180 of 1080 values of 'y' are exactly 100 (100) or 0 (80)" in message and "whether y < 100" in message
     _, (message,) = said("y ~ x", {"y": np.r_[inner, np.full(400, 50.0)], "x": rng.uniform(size=1300)})
@@ -207,6 +207,11 @@ def test_a_point_mass_at_an_end_and_two_of_them():
 def test_answers_and_rounded_durations(y, words):
     _, (message,) = said("y ~ 1", {"y": y})
     assert words in message and "nm.Categorical()" in message
+
+
+def test_codes_for_missing_values_are_not_point_masses():
+    _, (message,) = said("y ~ 1", {"y": np.r_[GROUPS, [-999.0] * 60]})
+    assert "60 of 260 values of 'y'" in message and "all of them -999: a code for missing?" in message
 
 
 def test_expected_point_masses_are_not_said():
@@ -234,7 +239,8 @@ def test_tables_of_the_package_are_not_said_to_be_tied_or_far():
 def test_rounded_measurements_are_not_ties():
     for draw in (
         lambda: np.round(rng.normal(170, 10, 1000)), lambda: np.round(rng.normal(20, 3, 200), 1), lambda: np.round(rng.gamma(2, 20, 500)),
-        lambda: rng.integers(18, 90, 2000), lambda: 5 * np.round(rng.normal(120, 15, 80) / 5),
+        lambda: rng.integers(18, 90, 2000), lambda: np.round(rng.lognormal(0, 1, 1000), 1),
+        lambda: 5 * np.round(rng.normal(120, 15, 80) / 5),
     ):
         assert ties(draw().astype(float)) is None
 

@@ -354,12 +354,12 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
         raise ValueError(f"{len(flat)} {what}s do not vary: {listed(f'{names[j]!r} {why[j]}' for j in flat)}; {remedy}.")
     for j in np.flatnonzero(spread < SMALLEST).tolist():
         raise ValueError(f"The {what} {names[j]!r} varies by {spread[j]:g} only, less than {SMALLEST:g}; rescale it.")
-    seen: dict[bytes, str] = {}
+    seen: dict[bytes, list[str]] = {}
     for j, name in enumerate(names):
-        key = (values[:, j] + 0.0).tobytes()  # + 0.0 makes one of the two zeros
-        if key in seen:
-            raise ValueError(f"The {what}s {seen[key]!r} and {name!r} are equal in every row; leave one of them out.")
-        seen[key] = name
+        seen.setdefault((values[:, j] + 0.0).tobytes(), []).append(name)  # + 0.0 makes one of the two zeros
+    if alike := [" and ".join(map(repr, same)) for same in seen.values() if len(same) > 1]:
+        of_each = "of each of these" if len(alike) > 1 else "of them"
+        raise ValueError(f"The {what}s {'; '.join(alike[:MOST])} are equal in every row; leave one {of_each} out.")
 
 
 def is_constant(values: np.ndarray) -> np.ndarray:

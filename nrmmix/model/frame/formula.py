@@ -512,9 +512,9 @@ def default_design(formula: str | None, data: Any, most_levels: int = 0) -> str 
 def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:
     """Of every row and every column something must be there."""
     gaps = {name: arrays.missing_mask(values)[used] for name, values in columns.items()}
-    for name, gap in gaps.items():
-        if gap.all():
-            raise ValueError(f"The response {name!r} is missing in all {len(gap)} rows; leave it out.")
+    if nowhere := [name for name, gap in gaps.items() if gap.all()]:
+        which = f" {nowhere[0]!r} is" if len(nowhere) == 1 else f"s {messages.quoted(nowhere)} are"
+        raise ValueError(f"The response{which} missing in all {used.sum()} rows; leave {'it' if len(nowhere) == 1 else 'them'} out.")
     empty = np.flatnonzero(np.all(list(gaps.values()), axis=0))
     if len(empty):
         where = messages.row_name(np.flatnonzero(used)[empty[0]], index)

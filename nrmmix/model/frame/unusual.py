@@ -25,8 +25,9 @@ CODES = np.array([  # for missing values in many files
 
 ENOUGH = 30  # values, below which ties are not counted
 LARGE = 0.25  # share of the rows of one value that is a point mass, whatever the others are
-STEP = 10  # times the median count of a value that one has which is a point mass among others
-SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.05, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
+STEP = 10  # times as many rows as its neighbours that a value has which is a point mass among others
+NEIGHBOURS = 2  # values on either side
+SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.02, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
 ROWS_A_VALUE = 10.0  # rows for each distinct value from which on all are ties, where these are few
 # Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
 # there are u: beyond m = u^2 / 32 clusters of single values fit better than clusters of several
@@ -103,7 +104,7 @@ class Ties(NamedTuple):
 def ties(values: np.ndarray, expected: Iterable[float] = ()) -> Ties | None:
     """Ties of (n,) values, NaN where missing, apart from point masses that are expected; None where they are such as rounding makes.
 
-    A value is a point mass that 25% of the rows have; or 5%, ten times as many as the median value has, and 20 rows or 15%.  All are ties
+    A value is a point mass that 25% of the rows have; or 2%, ten times as many as the values beside it, and 20 rows or 15%.  All are ties
     where u distinct values have each 10 rows and u^2 / 32 on average.  Of fewer than 30 values nothing is said.
 
     Examples
@@ -119,20 +120,21 @@ def ties(values: np.ndarray, expected: Iterable[float] = ()) -> Ties | None:
     if n < ENOUGH:
         return None
     distinct, counts = np.unique(seen, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    distinct, counts = distinct[order], counts[order]
-    u = len(distinct)
-    is_spike = (counts >= max(SPIKE * n, STEP * np.median(counts))) & ((counts >= SPIKE_ROWS) | (counts >= SPIKE_ALONE * n))
-    is_mass = is_spike | (counts >= LARGE * n)
+    u, is_mass = len(distinct), counts >= LARGE * n
+    for i in np.flatnonzero((counts >= SPIKE * n) & ((counts >= SPIKE_ROWS) | (counts >= SPIKE_ALONE * n))):
+        beside = np.sort(np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS)))
+        is_mass[i] |= not len(beside) or counts[i] >= STEP * beside[(len(beside) - 1) // 2]
     is_discrete = u > 1 and n >= u * max(ROWS_A_VALUE, u**2 / OF_SQUARE)
-    return Ties(n, distinct, counts, is_mass, is_discrete) if is_mass.any() or is_discrete else None
+    order = np.argsort(-counts, kind="stable")
+    return Ties(n, distinct[order], counts[order], is_mass[order], is_discrete) if is_mass.any() or is_discrete else None
 
 
 # ---- what is said of them
 
 def warn_of_ties(columns: Mapping[str, tuple[np.ndarray, Iterable[float]]]) -> None:
     """Warn of columns of continuous responses whose values are ties, apart from the point masses that are expected of each."""
-    found = {name: one for name, (values, expected) in columns.items() if (one := ties(values, expected)) is not None}
+    known = {name: (values[~far(values)], expected) for name, (values, expected) in columns.items()}  # codes are not point masses
+    found = {name: one for name, (values, expected) in known.items() if (one := ties(values, expected)) is not None}
     if not found:
         return
     name, first = next(((name, one) for name, one in found.items() if one.is_mass.any()), next(iter(found.items())))
