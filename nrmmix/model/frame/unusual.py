@@ -66,6 +66,8 @@ def _distance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return nowhere
     with np.errstate(over="ignore", invalid="ignore"):
         beyond = np.maximum(np.maximum(low - values, values - high), 0.0) / (high - low)
+    if not (beyond > FAR).any():  # as nearly always: nothing is to be put in order
+        return beyond, nowhere[1]
     order = np.sort(beyond[~np.isnan(beyond)])
     first = np.flatnonzero(order[1:] > FAR * np.maximum(order[:-1], 1.0))
     if not len(first):
