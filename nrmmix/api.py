@@ -75,6 +75,14 @@ class Model(Specification):
     ValueError
         If the formula, the data or an option cannot be used; the message names the column, row or argument.
 
+    Warns
+    -----
+    UserWarning
+        If rows are dropped.  If values of a continuous response are ties, 30 values or more: one that 25% of them have (2%, where it is ten
+        times as frequent as the values beside it), or few distinct ones, each many times.  If values lie far from all others, as
+        `nrmmix.Gaussian` says: default priors and ranges of covariates are taken from the others then.  Of a source, which is not in
+        memory, nothing is said of ties and values far away, and defaults follow all rows.
+
     Examples
     --------
     >>> import nrmmix as nm

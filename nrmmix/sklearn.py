@@ -7,15 +7,19 @@ with its functions, so that they work in pipelines and searches; where it is not
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from nrmmix.api import Model
-from nrmmix.common.messages import count
+from nrmmix.common.messages import count, listed
+from nrmmix.common.warnings import warn
+from nrmmix.inference.methods import method_of
 from nrmmix.model.families import Gaussian, Regression
-from nrmmix.posterior.predict.membership import probabilities
+from nrmmix.model.frame.arrays import is_constant
+from nrmmix.posterior.predict.membership import among_known_and_new
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import states_of
 
@@ -133,10 +137,12 @@ class _Estimator(BaseEstimator):
         return int(given.randint(2**31 - 1))  # a RandomState
 
     def _run(self, model: Model) -> Any:
-        return model.fit(
-            self.method, draws=self.draws, tune=self.tune, thin=self.thin, chains=self.chains, rng=self._seed(), cores=self.cores,
-            progress=False,
-        )
+        """Fit; what belongs to chains and is as by default is not handed on to methods that do without."""
+        _, method = method_of(self.method, model)
+        default = inspect.signature(type(self).__init__).parameters
+        own = {name: getattr(self, name) for name in ("draws", "tune", "thin", "chains", "cores")}
+        taken = {name: value for name, value in own.items() if name in method.accepts or value != default[name].default}
+        return model.fit(self.method, rng=self._seed(), progress=False, **taken)
 
     def _fitted(self) -> Any:
         if not hasattr(self, "result_"):
@@ -159,11 +165,18 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
     Attributes
     ----------
     result_ : MCMCResult
-        The fit, with all its methods.
+        The fit, with all its methods; of a search, such as method="ibhc", a SearchResult, of variational inference, such as
+        method="memoized_vb", a VariationalResult.
     labels_ : ndarray of int, (n,)
         The point estimate of the clustering, clusters by size.
     n_clusters_ : int
     n_features_in_ : int
+
+    Notes
+    -----
+    Features that do not vary, as happens within a fold, and such as equal another are left out with a warning: they say nothing of
+    clusters, and densities are those of the other features.  The columns of `result_` are y1, y2, ..., by the number of the feature.
+    `draws`, `tune`, `thin`, `chains` and `cores` belong to chains; variational inference and searches refuse values that are given.
 
     Examples
     --------
@@ -183,18 +196,24 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
     def fit(self, X: Any, y: Any = None) -> NRMMixture:
         """Fit to rows X (n, d); y is not used."""
         X = self._array(X, reset=True)
-        self.result_ = self._run(Model(data=X, family=self.family, prior=self.prior))
+        self._kept, self._copied = _varying(X)
+        self._constant = X[0]
+        self.result_ = self._run(Model(data=self._of_kept(X), family=self.family, prior=self.prior))
         found = self.result_.partition()
         self.labels_, self.n_clusters_ = found.labels, found.n_clusters
         return self
+
+    def _of_kept(self, X: np.ndarray) -> Any:
+        """Rows (n, d) as the model has them."""
+        whole = len(self._kept) == X.shape[1]
+        return X if whole else pd.DataFrame(X[:, self._kept], columns=[f"y{j + 1}" for j in self._kept])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities, (n, clusters), of the clusters of the estimate, given that a row belongs to one of them."""
         fit = self._fitted()
         X = self._array(X, reset=False)
-        states = states_of(fit.posterior, 500)
-        shares = probabilities(states, self.labels_, prediction_rows(fit.model, X), X)[:, :-1]
-        return shares / shares.sum(axis=1, keepdims=True)
+        rows, y = prediction_rows(fit.model, self._of_kept(X)), np.ascontiguousarray(X[:, self._kept])
+        return among_known_and_new(states_of(fit.posterior, 500), self.labels_, rows, y)[0]
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the most probable cluster of each row."""
@@ -203,7 +222,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """(n,) log posterior predictive densities."""
         fit = self._fitted()
-        return fit.log_density(self._array(X, reset=False)).to_numpy()
+        return fit.log_density(self._of_kept(self._array(X, reset=False))).to_numpy()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`."""
@@ -212,7 +231,10 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows (n_samples, d) from the posterior predictive distribution, and their most probable clusters."""
         fit, size = self._fitted(), count("n_samples", n_samples, 1)
-        X = fit.simulate(np.zeros((1, self.n_features_in_)), size, random_state).to_numpy()
+        drawn = fit.simulate(self._of_kept(np.zeros((1, self.n_features_in_))), size, random_state).to_numpy()
+        X = np.where(self._copied < 0, self._constant, 0.0) + np.zeros((size, 1))
+        varies = self._copied >= 0
+        X[:, varies] = drawn[:, np.searchsorted(self._kept, self._copied[varies])]
         return X, self.predict(X)
 
 
@@ -234,7 +256,8 @@ class NRMRegressor(RegressorMixin, _Estimator):
 
     Notes
     -----
-    Constant features, and such as equal another, are left out.
+    Constant features, and such as equal another, are left out.  Responses of which many are equal are not warned of, as those of
+    `nrmmix.Model` are: means of them are what they are, quantiles and densities those of a continuous family.
 
     Examples
     --------
@@ -268,7 +291,10 @@ class NRMRegressor(RegressorMixin, _Estimator):
         formula = f"{' + '.join(names)} ~ {' + '.join(used) or '1'}"
         data = table.assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))
         family = self.family if self.family is not None else _design(table[used])
-        self.result_ = self._run(Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*point masses", UserWarning)  # whole numbers are responses of regressors too
+            model = Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None)
+        self.result_ = self._run(model)
         return self
 
     @staticmethod
@@ -302,6 +328,23 @@ class NRMRegressor(RegressorMixin, _Estimator):
         fit, size = self._fitted(), count("n_samples", n_samples, 1)
         drawn = fit.simulate(self._table(self._array(X, reset=False)), size, random_state).to_numpy().reshape(size, len(X), -1)
         return drawn[..., 0] if self._flat else drawn
+
+
+def _varying(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the features that vary and equal no earlier one; and of each feature (d,) the one that it is equal to, -1 where constant.
+
+    A warning names the others; where no feature varies a ValueError.
+    """
+    constant = is_constant(X)
+    if constant.all():
+        raise ValueError(f"No feature of X varies: all {len(X)} rows are alike; give rows that differ.")
+    _, first, place = np.unique(X, axis=1, return_index=True, return_inverse=True)
+    of = np.where(constant, -1, first[place.reshape(-1)])
+    itself = of == np.arange(X.shape[1])
+    found = {"do not vary": np.flatnonzero(constant), "repeat others": np.flatnonzero(~constant & ~itself)}
+    if parts := [f"{listed(map(str, which))} {why}" for why, which in found.items() if len(which)]:
+        warn(f"of {X.shape[1]} features, counted from 0, {' and '.join(parts)}; they are left out.")
+    return np.flatnonzero(itself), of
 
 
 def _design(features: pd.DataFrame) -> Any:

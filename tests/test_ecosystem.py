@@ -190,6 +190,7 @@ def test_shape_of_the_tail():
     assert smoothed(np.zeros(100))[1] == 0.0
 
 
+@pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarning")
 def test_leave_one_out_says_what_cannot_be_trusted():
     y = np.r_[np.random.default_rng(0).normal(size=20), 30.0]
     fit = nm.Model(data=y).fit(draws=100, tune=50, chains=2, rng=1)

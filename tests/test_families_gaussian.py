@@ -114,6 +114,7 @@ def add_and_remove(data, state, inside, times, rng):
             clusters.update_column(data, state.stat, 0, i, 1.0)
 
 
+@pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarning")
 @pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("name", FORMS)
 def test_an_outlier_leaves_correct_statistics_behind(name, d):

@@ -183,6 +183,7 @@ def test_law_of_a_new_cluster(shape, rate):
     assert law.cdf(law.quantile(p)) == pytest.approx(np.broadcast_to(p, (5, 2)), rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarning")
 def test_removals_keep_the_digits():
     y = np.random.default_rng(4).normal(size=(30, 2)) + 1e4
     y[7] = 1e9

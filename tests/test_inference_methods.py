@@ -280,6 +280,7 @@ def test_searches_propose_only_what_the_prior_allows(components, program):
     assert fit.draws["n_clusters"].max() <= components and np.isfinite(fit.draws["log_joint"]).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarning")
 def test_a_row_far_out_drowns_nothing():
     """Log predictives of -1e18 are common to all partitions: they must not take the digits of the rest."""
     X = np.random.default_rng(0).normal(size=(30, 2))

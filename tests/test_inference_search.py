@@ -131,6 +131,7 @@ def test_sparse_counts_and_blocks_of_twenty_rows():
 # ---- awkward data
 
 
+@pytest.mark.filterwarnings("ignore:.*point masses:UserWarning")
 @pytest.mark.parametrize("method", ["bhc", "ibhc"])
 def test_identical_rows_share_a_cluster(method):
     fit = model_of(np.repeat([[0.0, 1.0], [5.0, 5.0]], 30, axis=0)).fit(method, rng=1)

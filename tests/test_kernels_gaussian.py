@@ -19,6 +19,8 @@ from nrmmix.kernels.core.entry import call_density, call_mean, call_sample, call
 from nrmmix.kernels.measure import joint
 from nrmmix.model.pack import arrays_of
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarning")  # rows far out are what is tested
+
 
 # Entry points have addresses, and only compiled functions call them (without compilation njit leaves a function as it is).
 @numba.njit

@@ -288,6 +288,7 @@ def test_a_marginal_needs_only_its_own_response(regression, data):
     assert len(regression.predict(whole[["x", "small"]], "cdf", response="large", draws=9)) > 2  # a grid
 
 
+@pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarning")
 @pytest.mark.parametrize("case", ["skewed", "outlier", "regression"])
 def test_quantiles_are_where_the_cdf_says(case):
     """Whatever the scales: log-normal data, one value a thousand times too large, narrow and wide responses side by side."""

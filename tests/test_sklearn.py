@@ -6,8 +6,11 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 import nrmmix as nm
+from nrmmix.posterior.predict.rows import prediction_rows
+from nrmmix.posterior.predict.states import log_terms, states_of
 from nrmmix.sklearn import HAS_SKLEARN, NotFittedError, NRMMixture, NRMRegressor
 
 SMALL = {"draws": 30, "tune": 30, "chains": 1, "random_state": 3}
@@ -43,6 +46,62 @@ def test_probabilities_are_those_of_predict(mixture):
     table = mixture.result_.predict(X, "cluster")
     known = table["cluster"].to_numpy() >= 0
     assert np.array_equal(table["cluster"].to_numpy()[known], mixture.predict(X)[known])
+
+
+def test_memberships_of_rows_far_from_all_clusters():
+    """Finite, and as logarithms say: probabilities of a known cluster vanish beside that of a new one."""
+    groups = np.vstack([rng.normal(size=(40, 10)), rng.normal(size=(40, 10)) + 6])
+    for family in ("diagonal", "gaussian", nm.SemiconjugateGaussian(), nm.Gaussian(known_covariance=np.eye(10))):
+        fit = NRMMixture(family, **SMALL).fit(groups)
+        for far in (100.0, 1e3, 1e6, -1e50, 1e90):
+            rows = np.vstack([np.full((1, 10), far), groups[:1], np.r_[far, np.zeros(9)][None]])
+            p = fit.predict_proba(rows)
+            assert np.isfinite(p).all() and np.allclose(p.sum(axis=1), 1), (family, far)
+            states = states_of(fit.result_.posterior, 500)
+            logs = [terms[:, :-1] for terms in log_terms(states, prediction_rows(fit.result_.model, rows), rows)]
+            top = np.max([terms.max(axis=1) for terms in logs], axis=0)[:, None]  # in whose digits smaller differences are lost
+            logs = [terms - top for terms in logs]
+            shares = [np.equal.outer(np.arange(terms.shape[1]), labels) @ np.eye(fit.n_clusters_)[fit.labels_]
+                      for terms, labels in zip(logs, states.partitions(), strict=True)]
+            with np.errstate(divide="ignore"):
+                each = [terms[:, :, None] + np.log(s / s.sum(axis=1, keepdims=True)) for terms, s in zip(logs, shares, strict=True)]
+            total = logsumexp(np.concatenate(each, axis=1), axis=1)
+            np.testing.assert_allclose(p, np.exp(total - logsumexp(total, axis=1, keepdims=True)), rtol=1e-9, atol=1e-300)
+    with pytest.raises(ValueError, match="prior standard deviations out"):
+        fit.predict(np.full((1, 10), 1e150))
+
+
+def test_features_that_say_nothing_are_left_out():
+    awkward = np.column_stack([np.zeros(50), X[:, 0], 5 + 1e-14 * X[:, 1], X[:, 0], X[:, 1]])
+    with pytest.warns(UserWarning, match="of 5 features, counted from 0, 0, 2 do not vary and 3 repeat others; they are left out"):
+        fit = NRMMixture(**SMALL).fit(awkward)
+    plain = NRMMixture(**SMALL).fit(X)
+    assert np.array_equal(fit.labels_, plain.labels_) and fit.n_features_in_ == 5
+    assert fit.result_.model.frame.response_names == ("y2", "y5")
+    np.testing.assert_array_equal(fit.predict_proba(awkward), plain.predict_proba(X))
+    np.testing.assert_array_equal(fit.score_samples(awkward), plain.score_samples(X))
+    drawn, labels = fit.sample(7, random_state=2)
+    assert drawn.shape == (7, 5) and (drawn[:, 0] == 0).all() and np.array_equal(drawn[:, 1], drawn[:, 3])
+    assert np.array_equal(drawn[:, [1, 4]], plain.sample(7, random_state=2)[0]) and labels.shape == (7,)
+    with pytest.raises(ValueError, match="No feature of X varies"):
+        NRMMixture(**SMALL).fit(np.ones((5, 2)))
+
+
+@pytest.mark.parametrize("method", ["memoized_vb", "vb", "ibhc", "gibbs"])
+def test_methods_get_what_they_take(method):
+    fit = NRMMixture(method=method, tune=20, draws=20, random_state=1) if method == "gibbs" else NRMMixture(method=method, random_state=1)
+    assert fit.fit(X).predict_proba(X).shape == (50, fit.n_clusters_) and fit.n_clusters_ >= 2
+    if method != "gibbs":
+        with pytest.raises(ValueError, match="draws"):
+            NRMMixture(method=method, draws=20).fit(X)
+
+
+def test_words_for_covariances():
+    assert nm.Gaussian("diag").covariance == "diagonal" == NRMMixture("diag", **SMALL).fit(X).result_.model.family.covariance
+    with pytest.raises(ValueError, match=r"nm.SemiconjugateGaussian\(shared_precision=True\)"):
+        NRMMixture("tied", **SMALL).fit(X)
+    with pytest.raises(ValueError, match="not available"):
+        nm.Gaussian("spherical")
 
 
 def test_regressor(regressor):

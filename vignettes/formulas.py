@@ -53,6 +53,27 @@ nm.Model("accel_g ~ times_ms", gaps).n_obs
 nm.Model("accel_g ~ times_ms", gaps, missing="raise")
 
 # %% [markdown]
+# ## What the data look like
+#
+# A continuous family has no point masses: where many values of a response are exactly equal, clusters are of single values, and probabilities
+# and quantiles are of the spikes there. It is said when a model is made, with what suits.
+
+# %%
+visits = np.where(np.arange(120) < 90, 0.0, np.linspace(1, 12, 120))
+nm.Model("visits ~ 1", {"visits": visits}).n_obs
+
+# %% [markdown]
+# Errors of typing and codes for missing values would set the scale of default priors and the range of covariates. Values that lie far from all
+# others, ten quartile ranges beyond a quartile and ten times as far as any value before them, are named, and defaults are those of the others;
+# the rows count all the same, and are clusters of their own where nothing is near them. Long tails and small groups far away are left alone.
+
+# %%
+coded = mcycle.copy()
+coded.loc[[3, 10], "accel_g"] = -9999
+model = nm.Model("accel_g ~ times_ms", coded)
+model.n_obs
+
+# %% [markdown]
 # ## New data
 #
 # New data need the columns of the covariates. Rows that miss one become NaN; a level that the training data do not have is an error.

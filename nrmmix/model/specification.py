@@ -22,6 +22,8 @@ from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
 from nrmmix.model.families.exponential import Stacked, Statistics
+from nrmmix.model.families.gaussian.family import OTHER_WORDS
+from nrmmix.model.families.unusual import warn_of_unusual
 from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
@@ -100,6 +102,8 @@ class Specification:
                 self._check_reach(self.frame.covariates, self.frame.index)
         elif kernel is not None:
             raise ValueError("kernel is given but the formula has no covariates; write `response ~ covariate`.")
+        if not isinstance(data, ModelFrame):
+            warn_of_unusual(self.frame, self.blocks)
 
     @cached_property
     def packed(self) -> PackedBlocks:
@@ -361,6 +365,8 @@ def _by_name(role: str, given: Any) -> Any:
     if not isinstance(given, str):
         return given
     known = shell_names(role)
+    if role == "family" and given in OTHER_WORDS:
+        return Gaussian(given)
     if given not in known:
         raise ValueError(f"unknown {role} {given!r}; there are {quoted(known)}, or an object{did_you_mean(given, known)}")
     made, options = known[given]

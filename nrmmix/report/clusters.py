@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from nrmmix.common.messages import listed
 from nrmmix.model.families import Parameter
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
@@ -22,6 +23,7 @@ FEW_PARAMETERS = 6  # of a family; with more, only means are reported
 MOST_PARAMETERS = 40  # of a family that are reported
 DRAWS = 500  # behind the shares of pairs that are together
 TOP_WORDS = 8  # of counts given their total, those whose shares are largest
+FEW_TIES = 3  # members of a cluster of one value, from which on it is said
 SHARE = "share "  # how the names of such shares begin
 
 
@@ -98,6 +100,40 @@ def clusters(fit: MCMCResult) -> Clusters:
         tuple(Column(name, value[order], sd[order]) for name, value, sd in columns),
         tuple(Words(name, tuple(top[k] for k in order)) for name, top in words), n_left_out,
     )
+
+
+def tie_notes(model: Specification, found: Clusters) -> list[str]:
+    """Of each continuous response what clusters have one value of it alone, which a point mass or rounding repeats.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import nrmmix as nm
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     fit = nm.fit("y ~ 1", {"y": np.repeat([1.0, 2.0, 3.0], 20)}, draws=50, tune=50, chains=2, rng=1)
+    >>> tie_notes(fit.model, clusters(fit))
+    ["Clusters 0 to 2 hold one value of 'y' each, repeated: these are ties, not groups."]
+    """
+    if model.frame.is_sparse:
+        return []
+    notes = []
+    for block in model.blocks.blocks:
+        for j in block.columns if block.family.reads == "numbers" else ():
+            y, expected = model.frame.response[:, j], block.family.point_masses
+            tied = [int(k) for k in found.label if _is_tied(y[found.partition.labels == k], expected)]
+            if tied:
+                several, name = len(tied) > 1, repr(model.frame.response_names[j])
+                in_a_row = several and sorted(tied) == list(range(min(tied), max(tied) + 1))
+                which = f"{min(tied)} to {max(tied)}" if in_a_row else listed(map(str, tied))
+                words = ("s", "hold", f"{name} each", "groups") if several else ("", "holds", name, "a group")
+                notes.append(f"Cluster{words[0]} {which} {words[1]} one value of {words[2]}, repeated: these are ties, not {words[3]}.")
+    return notes
+
+
+def _is_tied(values: np.ndarray, expected: Collection[float]) -> bool:
+    """Whether the values of a cluster, NaN where missing, are one, and not a point mass that is expected."""
+    seen = values[~np.isnan(values)]
+    return len(seen) >= FEW_TIES and bool((seen == seen[0]).all()) and float(seen[0]) not in expected
 
 
 def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ import pandas as pd
 from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.distributions import point_masses
-from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import converged, smallest_ess
 from nrmmix.posterior.predict.kernel_states import prior_distributions
@@ -90,7 +89,7 @@ def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
     if frame.is_sparse:
         table, new = pd.DataFrame(index=frame.index if newdata is None else frame.new_index(newdata)), {}
     else:
-        table = frame.source if newdata is None else as_frame(newdata, allow_empty=True)
+        table = frame.source if newdata is None else frame.rows_of(newdata)
         new = _fitted(fit, newdata, response)
     if response is not None:
         new[".log_density"] = fit.log_density(newdata).to_numpy()

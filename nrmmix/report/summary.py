@@ -16,7 +16,7 @@ from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
-from nrmmix.report.clusters import Clusters, Column, affordable, clusters
+from nrmmix.report.clusters import Clusters, Column, affordable, clusters, tie_notes
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
 from nrmmix.results.base import Result
@@ -64,6 +64,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
     """
     numbers, said = Checked.of(fit) if checked is None else checked
     width, covariates = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index))), fit.model.slots is not None and not fit.lacking
+    tied: list[str] = []
     tables = [
         _model_table(fit, width), _prior_table(fit, width), _run_table(fit, width), _parameter_table(numbers, width),
         *([_covariate_table(use(fit.model, fit.draws), width)] if covariates else []),
@@ -73,6 +74,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
         note = f"The clusters of a point estimate are not shown: draws of {', '.join(lacking)} have not been kept (store=)."
     elif affordable(fit):
         found = clusters(fit)
+        tied = tie_notes(fit.model, found)
         tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
         note = (
             f"Clusters, numbered by size: fit.partition(), of expected {found.partition.loss.upper()} loss "
@@ -84,7 +86,7 @@ def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
             note += f" {found.n_left_out} parameters more are not shown."
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
-    return Report(tables, [*([OF_COVARIATES] if covariates else []), note, said], width)
+    return Report(tables, [*([OF_COVARIATES] if covariates else []), note, *tied, said], width)
 
 
 def search_summary(fit: SearchResult) -> Report:
@@ -97,7 +99,7 @@ def search_summary(fit: SearchResult) -> Report:
     note = f"{search_verdict(fit)} Parameters: posterior mean ± standard deviation given this partition."
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
-    return Report(tables, [note], WIDTH)
+    return Report(tables, [note, *tie_notes(fit.model, found)], WIDTH)
 
 
 def search_verdict(fit: SearchResult) -> str:
@@ -128,7 +130,7 @@ def variational_summary(fit: VariationalResult) -> Report:
     )
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
-    return Report(tables, [note, variational_verdict(fit)], WIDTH)
+    return Report(tables, [note, *tie_notes(fit.model, found), variational_verdict(fit)], WIDTH)
 
 
 def variational_verdict(fit: VariationalResult) -> str:

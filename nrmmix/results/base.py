@@ -71,7 +71,8 @@ class Result(Shown):
         ----------
         newdata : DataFrame, path or other source, optional
             Rows to predict for, with the covariates and what else components depend on, such as an exposure; default the rows that were
-            fitted.  A .parquet, .csv or .npy file, and whatever else can be loaded part by part, is never in memory as a whole.
+            fitted.  One row may be a Series by the names of columns, `data.iloc[0]`, or a dict of single values.
+            A .parquet, .csv or .npy file, and whatever else can be loaded part by part, is never in memory as a whole.
         kind : {"mean", "density", "cdf", "exceedance", "quantile", "cluster"}, default "mean"
             Means of the responses, their density, distribution functions, probabilities of more than `at`, or quantiles of each response,
             or the cluster of the point estimate `partition()` that a row most probably belongs to.

@@ -127,7 +127,8 @@ def merge_chains(memory: Memory, lost: np.ndarray) -> int:
             break
         i, j = a[best], b[best]
         share = H[:, i] + H[:, j]
-        H[:, i] = share * (1.0 - lost[i, j] / share.sum() if lost[i, j] < share.sum() else 0.0)
+        total = share.sum()  # 0 of components that surely have their rows, as those far from all others
+        H[:, i] = share * (1.0 - lost[i, j] / total if 0.0 < total > lost[i, j] else 0.0)
         for sums in (memory.N, memory.s):
             sums[:, i] += sums[:, j]
         N[i], s[i], log_z[i] = N[i] + N[j], s[i] + s[j], joined[i, j]

@@ -133,6 +133,9 @@ class Family:
         Right side of a formula whose columns are the family's inputs, row by row: covariates of a regression, an exposure.  None for none.
     takes_missing : bool
         Whether responses may be NaN, in cells that then count for nothing or are drawn; False unless a family says so.
+    point_masses : tuple of float
+        Of responses that are numbers, values that have a probability of their own within a component; none unless a family says so.  Of
+        other families values that many rows share are warned of when a model is made.
     independent : bool
         Whether the responses of a row are independent of each other within a component, its parameters integrated out too.  A family of
         several responses that are not has `joint_predictive` and `joint_component`, or its responses are given all or none.
@@ -157,6 +160,10 @@ class Family:
     @property
     def design(self) -> str | None:
         return None
+
+    @property
+    def point_masses(self) -> tuple[float, ...]:
+        return ()
 
     def with_values(self, **values: Any) -> Any:
         """A copy with other values of its fields."""

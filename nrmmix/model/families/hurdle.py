@@ -145,6 +145,10 @@ class Hurdle(Family):
             family = family.with_values(form=replace(family.resolved, incomplete=True))
         return self.with_values(family=family, input_names=family.input_names)
 
+    @property
+    def point_masses(self) -> tuple[float, ...]:
+        return tuple(np.unique(self.at).tolist())
+
     # ---- what is asked of a hurdle is asked of both
 
     @property

@@ -16,6 +16,7 @@ from nrmmix.model.families.exponential import Exponential
 from nrmmix.model.families.linear import Linear, OneResponse, SeveralResponses
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
+from nrmmix.model.frame.unusual import far_cells, without_far
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
 R = 0.01
@@ -89,6 +90,8 @@ class Regression(Family):
     simulated lines, was 0.03 nats an observation; the least, at the edge of the candidates, was 0.02 (benchmarks/default_regression.py).
     Those problems have one response; several keep the numbers, so that one response has one default.
 
+    Values of responses and columns that are far from all others, as `Gaussian` says, count in no default and in no standard deviation.
+
     A row whose responses are all missing counts for nothing (`missing="marginalize"`).  One that misses some of several is refused;
     families of their own, `family={"y1": nm.Regression("1 + x"), "y2": nm.Regression("1 + x")}`, take such rows, their responses then
     independent within a component.
@@ -141,23 +144,25 @@ class Regression(Family):
         if inputs is None:
             raise ValueError("Regression: resolve needs the inputs, the columns of the design.")
         _check_whole_rows(y, names, self.design)
-        (n, q), d, y = inputs.shape, y.shape[1], y[~np.isnan(y[:, 0])]
+        q, d, y = inputs.shape[1], y.shape[1], y[~np.isnan(y[:, 0])]
         columns = self.input_names or tuple(f"x{a + 1}" for a in range(q))
         nu = self._degrees(d)
         if self.shrinkage == "sampled":
             form = _standardised(y, names, inputs, columns, nu, np.array(self.input_groups or range(q), dtype=np.int64))
             return self.with_values(names=names, input_names=columns, nu=nu, form=form)
-        scale = self._scale(y, names, nu)
+        usual = y[~far_cells(y).any(axis=1)]
+        scale = self._scale(usual, names, nu)
         r, precision = self.r, None
         if self.precision is None:
             r = R if r is None else r
-            _check_independent(inputs, columns)
-            factor = math.sqrt(r / n) * np.linalg.qr(inputs, mode="r")
+            of_usual = inputs[~far_cells(inputs).any(axis=1)]
+            _check_independent(of_usual, columns)
+            factor = math.sqrt(r / len(of_usual)) * np.linalg.qr(of_usual, mode="r")
         else:
             precision, lower = _positive_definite("precision", self.precision, q, "this design")
             factor = lower.T
         constant = _constant(inputs)
-        b = _of_means(y, constant) if self.b is None else _shaped("b", self.b, (q,) if d == 1 else (q, d))
+        b = _of_means(usual, constant) if self.b is None else _shaped("b", self.b, (q,) if d == 1 else (q, d))
         form = _form(names, columns, inputs, b, nu, scale, constant, factor)
         return self.with_values(names=names, input_names=columns, b=b, r=r, precision=precision, nu=nu, scale=scale, form=form)
 
@@ -297,11 +302,14 @@ def _standardised(
     Columns of the levels of a factor, which have one shrinkage, are only centred: rare levels are not to differ more than others.  What
     they are multiplied by, in an interaction, is divided by the largest of its values.
     """
+    y = y[~far_cells(y).any(axis=1)]
     variances = np.array([_variance(column, name) for column, name in zip(y.T, names, strict=True)])
-    q, mean = inputs.shape[1], inputs.mean(axis=0)
+    q, usual = inputs.shape[1], without_far(inputs)
+    whole = usual is inputs
+    mean = inputs.mean(axis=0) if whole else np.nanmean(usual, axis=0)
     with np.errstate(over="ignore"):
-        spread = inputs.std(axis=0, ddof=1)
-    factor = _scales(mean, spread, lambda own: np.abs(inputs[:, own]).max(), groups)
+        spread = inputs.std(axis=0, ddof=1) if whole else np.nanstd(usual, axis=0, ddof=1)
+    factor = _scales(mean, spread, lambda own: np.nanmax(np.abs(usual[:, own])), groups)
     constant = np.eye(q)[0] / mean[0] if _has_intercept(mean, spread) else _constant(inputs)
     start = np.full(q, R), np.full(len(names), SPREAD * nu)  # as far as a component's line is from constant without shrinkage
     scale = float(variances[0]) if len(names) == 1 else np.diag(variances)

@@ -18,6 +18,7 @@ from nrmmix.model.families.distributions import Distribution, Normal, NormalGamm
 from nrmmix.model.families.exponential import Exponential, NotExponential
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import Totals
+from nrmmix.model.frame.unusual import without_far
 from nrmmix.model.priors.hyperpriors import Gamma
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
@@ -61,8 +62,8 @@ class SemiconjugateGaussian(Family):
 
     The defaults follow the units of the responses: a component's standard deviation is typically sqrt(0.02) = 0.14 of the sample's.  Among
     40 candidates their mean regret of held-out log density, over four problems from galaxy, acidity, faithful and iris, was 0.03 nats an
-    observation, and the largest, 0.04, was the smallest of all (benchmarks/default_regression.py).  A missing cell counts for nothing
-    (`missing="marginalize"`).
+    observation, and the largest, 0.04, was the smallest of all (benchmarks/default_regression.py).  Values far from all others do not
+    count, as in the defaults of `Gaussian`.  A missing cell counts for nothing (`missing="marginalize"`).
 
     Examples
     --------
@@ -109,9 +110,10 @@ class SemiconjugateGaussian(Family):
                 levels: Sequence[tuple[Any, ...] | None] | None = None) -> SemiconjugateGaussian:
         d = y.shape[1]
         names = names or tuple(f"y{j + 1}" for j in range(d))
-        spread = _variances(y, names) if self.mean is None or self.precision is None else np.ones(d)
+        usual = without_far(y)
+        spread = _variances(usual, names) if self.mean is None or self.precision is None else np.ones(d)
         if self.mean is None:
-            mean = np.nanmean(y, axis=0), VARIANCE * spread
+            mean = np.nanmean(usual, axis=0), VARIANCE * spread
         else:
             mean = _each("m", self.mean[0], d), _each("variance", self.mean[1], d)
             if not (mean[1] > 0).all():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import listed, row_name, shown
+from nrmmix.common.messages import MOST, listed, quoted, row_name, shown
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, as_frame
 
@@ -327,7 +327,7 @@ def check_finite(
 
 
 def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response") -> None:
-    """A ValueError where a column of (n, d) is constant (range below 1e-12 of its magnitude, or below 1e-100) or two are equal; names them.
+    """A ValueError that names all columns of (n, d) that are constant (range below 1e-12 of magnitude, or 1e-100), or two that are equal.
 
     Nothing is checked where n < 2.
 
@@ -338,22 +338,40 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     if len(values) < 2:
         return
     top, bottom = np.nanmax(values, axis=0), np.nanmin(values, axis=0)  # of cells that are not missing
-    spread = top - bottom
-    flat = spread <= CONSTANT * np.maximum(top, -bottom)
-    for j in np.flatnonzero(flat).tolist():
-        nearly = f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding: subtract an offset"
-        gaps = int(np.isnan(values[:, j]).sum())
-        where = f"all {len(values)} rows used" if not gaps else f"the {len(values) - gaps} of {len(values)} rows used that have it"
-        constant = f"is constant ({bottom[j]:g} in {where}); leave it out"
-        raise ValueError(f"The {what} {names[j]!r} {nearly if spread[j] else constant}.")
+    spread, flat = top - bottom, np.flatnonzero(is_constant(values)).tolist()
+    if flat:
+        gaps = np.isnan(values).sum(axis=0)
+        varying = [j for j in flat if spread[j]]
+        why = {
+            j: f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding" if spread[j]
+            else f"is constant ({bottom[j]:g} in all {len(values)} rows used)" if not gaps[j]
+            else f"is constant ({bottom[j]:g} in the {len(values) - gaps[j]} of {len(values)} rows used that have it)"
+            for j in flat
+        }
+        if len(flat) == 1:
+            raise ValueError(f"The {what} {names[flat[0]]!r} {why[flat[0]]}{': subtract an offset' if varying else '; leave it out'}.")
+        remedy = "leave them out" + (f", or subtract an offset from {quoted(names[j] for j in varying[:MOST])}" if varying else "")
+        raise ValueError(f"{len(flat)} {what}s do not vary: {listed(f'{names[j]!r} {why[j]}' for j in flat)}; {remedy}.")
     for j in np.flatnonzero(spread < SMALLEST).tolist():
         raise ValueError(f"The {what} {names[j]!r} varies by {spread[j]:g} only, less than {SMALLEST:g}; rescale it.")
-    seen: dict[bytes, str] = {}
+    seen: dict[bytes, list[str]] = {}
     for j, name in enumerate(names):
-        key = (values[:, j] + 0.0).tobytes()  # + 0.0 makes one of the two zeros
-        if key in seen:
-            raise ValueError(f"The {what}s {seen[key]!r} and {name!r} are equal in every row; leave one of them out.")
-        seen[key] = name
+        seen.setdefault((values[:, j] + 0.0).tobytes(), []).append(name)  # + 0.0 makes one of the two zeros
+    if alike := [" and ".join(map(repr, same)) for same in seen.values() if len(same) > 1]:
+        of_each = "of each of these" if len(alike) > 1 else "of them"
+        raise ValueError(f"The {what}s {'; '.join(alike[:MOST])} are equal in every row; leave one {of_each} out.")
+
+
+def is_constant(values: np.ndarray) -> np.ndarray:
+    """(d,) whether the range of a column of (n, d) is lost in rounding: below 1e-12 of its magnitude.
+
+    Examples
+    --------
+    >>> is_constant(np.array([[1e6, 0.0], [1e6 + 1e-7, 1.0]]))
+    array([ True, False])
+    """
+    top, bottom = np.nanmax(values, axis=0), np.nanmin(values, axis=0)
+    return top - bottom <= CONSTANT * np.maximum(top, -bottom)
 
 
 def labels(values: Any, n: int, index: pd.Index | None = None, what: str = "labels") -> np.ndarray:

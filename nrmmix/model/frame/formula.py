@@ -323,7 +323,7 @@ class ModelFrame:
 
     def new_index(self, newdata: Any) -> pd.Index:
         """Labels of the rows of new data."""
-        return row_index(newdata) if is_sparse(newdata) else tables.as_frame(newdata, allow_empty=True).index
+        return row_index(newdata) if is_sparse(newdata) else self.rows_of(newdata).index
 
     def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> Any:
         """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
@@ -344,17 +344,22 @@ class ModelFrame:
 
     def lacking(self, newdata: Any, which: Iterable[int]) -> list[str]:
         """Columns behind some responses that new data do not have."""
-        there = set(tables.as_frame(newdata, allow_empty=True).columns)
+        there = set(self.rows_of(newdata).columns)
         return [name for name in dict.fromkeys(name for j in which for name in self._responses[j].columns) if name not in there]
+
+    def rows_of(self, newdata: Any) -> pd.DataFrame:
+        """New data as a DataFrame, of whatever columns."""
+        return tables.as_rows(newdata, [name for part in [*self._responses, *self._covariates, *self._inputs] for name in part.columns])
 
     def table(self, newdata: Any) -> pd.DataFrame:
         """New data as a DataFrame; a TypeError or ValueError where they are not like the training data."""
-        frame = tables.as_frame(newdata, allow_empty=True)
+        frame = self.rows_of(newdata)
         if tables.is_plain(newdata) and not self.from_array:
             raise TypeError("The model was built from named columns; give new data as a DataFrame or a dict.")
         if tables.is_plain(newdata) and frame.shape[1] != len(self.response_names):
             d = len(self.response_names)
-            raise ValueError(f"The new data have {frame.shape[1]} columns; the model was built from {d}.")
+            one_row = "; one row is newdata[None]" if newdata.shape == (d,) else ""
+            raise ValueError(f"The new data have {frame.shape[1]} columns; the model was built from {d}{one_row}.")
         return frame
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
@@ -507,13 +512,18 @@ def default_design(formula: str | None, data: Any, most_levels: int = 0) -> str 
 def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:
     """Of every row and every column something must be there."""
     gaps = {name: arrays.missing_mask(values)[used] for name, values in columns.items()}
-    for name, gap in gaps.items():
-        if gap.all():
-            raise ValueError(f"The response {name!r} is missing in all {len(gap)} rows; leave it out.")
+    if nowhere := [name for name, gap in gaps.items() if gap.all()]:
+        which = f" {nowhere[0]!r} is" if len(nowhere) == 1 else f"s {messages.quoted(nowhere)} are"
+        raise ValueError(f"The response{which} missing in all {used.sum()} rows; leave {'it' if len(nowhere) == 1 else 'them'} out.")
     empty = np.flatnonzero(np.all(list(gaps.values()), axis=0))
     if len(empty):
         where = messages.row_name(np.flatnonzero(used)[empty[0]], index)
-        raise ValueError(f"All responses are missing in {where}, which then says nothing; drop it, or use missing='drop'.")
+        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+        subset = "" if len(columns) > messages.MOST else f", subset={list(columns)!r}"
+        raise ValueError(
+            f"All responses are missing in {where}{more}, which then says nothing; drop such rows, data.dropna(how='all'{subset}), or use "
+            "missing='drop', which drops all rows that miss something."
+        )
 
 
 def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray) -> np.ndarray:

@@ -167,7 +167,7 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> tuple[Any, np.ndar
         empty = np.flatnonzero(used & gaps.all(axis=1))
         if len(empty):
             where = row_name(empty[0], table.index)
-            raise ValueError(f"All responses are missing in {where}, which then says nothing; drop it, or use missing='drop'.")
+            raise ValueError(f"All responses are missing in {where}, which then says nothing; drop such rows, or use missing='drop'.")
     else:
         used = used & ~gaps.any(axis=1)
     return y, x, used

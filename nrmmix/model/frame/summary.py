@@ -1,7 +1,8 @@
 """What defaults of hyperparameters are taken from: sums over the rows of a table, in memory or part by part.
 
 Both add up in the same order, so that they agree to the bit: NumPy adds the rows of a table of several columns one after the other, and
-halves one column again and again.
+halves one column again and again.  Values far from all others, which defaults are not to follow, are found by quartiles, and these
+need the table: of rows that are loaded part by part defaults follow all values.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from nrmmix.model.frame.unusual import without_far
 
 Of = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (rows, k) from responses (rows, d) and inputs (rows, e)
 LEAF = 8192  # rows of a column that are added at once; a multiple of 128, up to which NumPy's own halving does not go on
@@ -21,6 +24,11 @@ class Summary:
     def __init__(self, y: np.ndarray, x: np.ndarray | None = None):
         self.y, self.x = y, np.zeros((len(y), 0)) if x is None else x
         self.n, self.d = y.shape
+
+    def usual(self) -> Summary:
+        """The same without values that are far from all others of their response; itself where there are none."""
+        usual = without_far(self.y)
+        return self if usual is self.y else Summary(usual, self.x)
 
     def sums(self, of: Of) -> np.ndarray:
         """Sums (k,) over all rows."""
@@ -78,6 +86,9 @@ class StreamedSummary(Summary):
         self.n, self.d, self.pieces = n, len(span[0]), pieces
         self._span, self._gaps = span, gaps
         self._kept: dict[str, np.ndarray] = {}
+
+    def usual(self) -> Summary:
+        return self
 
     def sums(self, of: Of) -> np.ndarray:
         return column_sums(self.n, (np.ascontiguousarray(of(y, x)) for y, x in self.pieces()))

@@ -50,6 +50,25 @@ def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
     return frame.set_axis(names, axis="columns")
 
 
+def as_rows(newdata: Any, known: Sequence[str]) -> pd.DataFrame:
+    """New rows as a DataFrame, see `as_frame`; a Series by names of columns that are known, or a dict of single values, is one row.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame({"dose": [1.0, 2.0], "group": ["a", "b"]})
+    >>> as_rows(table.iloc[1], ["dose", "group"])
+       dose group
+    1   2.0     b
+    >>> len(as_rows({"dose": 3.0, "group": "a"}, ["dose", "group"])), len(as_rows(table["dose"], ["dose", "group"]))
+    (1, 2)
+    """
+    if isinstance(newdata, pd.Series) and newdata.index.isin(known).any():
+        newdata = newdata.to_frame().T.infer_objects()
+    elif isinstance(newdata, Mapping) and newdata and all(pd.api.types.is_scalar(value) for value in newdata.values()):
+        newdata = pd.DataFrame([dict(newdata)])
+    return as_frame(newdata, allow_empty=True)
+
+
 def _to_frame(data: Any) -> pd.DataFrame:
     if isinstance(data, pd.DataFrame):
         return data

@@ -238,7 +238,8 @@ class SquaredExponential(CovariateKernel):
     weights : array_like, (P,), optional
         Prior weights of the locations given as an array; default all alike.
     scale : "unit" or None, default "unit"
-        Scale each covariate to [0, 1] by the training data, or leave its units.
+        Scale each covariate to [0, 1] by the training data, or leave its units.  Values far from all others, as `nrmmix.Gaussian` says,
+        lie beyond 0 and 1 and have places of their own.
     groups : int, optional
         Where there are more distinct covariate rows, the model takes the rows of a bin for equal: so many bins, at quantiles.  Default
         none: every row is itself.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nrmmix.model.frame.arrays import LARGEST
+from nrmmix.model.frame.unusual import without_far
 
 
 @dataclass(frozen=True)
@@ -17,13 +18,16 @@ class Scales:
     offset: np.ndarray  # (q,)
     span: np.ndarray
     category: np.ndarray  # (q,) bool
+    ends: np.ndarray  # (2, q) smallest and largest values, apart from those far from all others
 
     @classmethod
     def of(cls, x: np.ndarray, category: np.ndarray, unit: np.ndarray) -> Scales:
-        """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are."""
-        span = np.ptp(x, axis=0)
+        """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are.  Values far from all others lie beyond."""
+        usual = without_far(x)
+        ends = np.stack([np.nanmin(usual, axis=0), np.nanmax(usual, axis=0)])
+        span = ends[1] - ends[0]
         scaled = unit & ~category & (span > 0)
-        return cls(np.where(scaled, x.min(axis=0), 0.0), np.where(scaled, span, 1.0), category)
+        return cls(np.where(scaled, ends[0], 0.0), np.where(scaled, span, 1.0), category, ends)
 
     def distances(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Distances (q, m, p) of rows x (m, q) from rows y (p, q)."""
@@ -116,7 +120,11 @@ def bins(values: np.ndarray, size: np.ndarray, scales: Scales, most: int) -> lis
 def places_of(values: np.ndarray, scales: Scales, way: str, most: int) -> np.ndarray:
     """Places (P, q) for atoms, at most so many, in the data's units."""
     if way == "spaced" and values.shape[1] == 1 and not scales.category[0]:
-        return np.linspace(values.min(), values.max(), most)[:, None]
+        (low,), (high,) = scales.ends
+        beyond = values[(values < low) | (values > high)]  # far from all others: an atom there needs a place of its own
+        if len(beyond) > most // 4:
+            beyond = beyond[np.linspace(0, len(beyond) - 1, most // 4).astype(np.int64)]
+        return np.sort(np.r_[np.linspace(low, high, most - len(beyond)), beyond])[:, None]
     if len(values) <= most:
         return values
     if way == "quantiles":

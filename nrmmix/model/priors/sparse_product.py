@@ -45,7 +45,8 @@ class SparseProduct(CovariateKernel):
         Places in each covariate of numbers, equally spaced from 0 to 1; of one with fewer values just those.
     widths : sequence of float, default (0.05, 0.1, 0.2, 0.4)
         Widths of numbers in their scaled units; a covariate of two values has 0.25 and 0.5.  A covariate is scaled half by its range and
-        half by the ranks of the data, to [0, 1]; beyond the data it goes on at half the slope that its range gives.
+        half by the ranks of the data, to [0, 1]; beyond the data it goes on at half the slope that its range gives.  Values far from all
+        others, as `nrmmix.Gaussian` says, are within half of that range's share beyond 0 and 1, with a place of their own at either end.
     inclusion : float or Beta, optional
         Chance omega_j with which a slot uses a covariate, the same number for all, or its prior, independent for each.  Default
         Beta(1, max(q / 1.5 - 1, 1)) of q covariates: about 1.5 of them are used.
@@ -146,7 +147,9 @@ class SparseProduct(CovariateKernel):
         scales = Scales.of(x, category, np.ones(q, bool))
         values, group, _ = grouped(x, scales, None)
         tables = tuple(
-            CodeTable.of(x[:, j], self.kernel_of(name, category[j], len(np.unique(x[:, j])) == 2), bool(category[j]), self.places)
+            CodeTable.of(
+                x[:, j], self.kernel_of(name, category[j], len(np.unique(x[:, j])) == 2), bool(category[j]), self.places, scales.ends[:, j]
+            )
             for j, name in enumerate(names)
         )
         for name, table in zip(names, tables, strict=True):
@@ -185,7 +188,8 @@ class CodeTable:
     width: np.ndarray  # (N,)
 
     @classmethod
-    def of(cls, x: np.ndarray, kernel: CovariateKernel, is_category: bool, places: int) -> CodeTable:
+    def of(cls, x: np.ndarray, kernel: CovariateKernel, is_category: bool, places: int, ends: np.ndarray) -> CodeTable:
+        """Of values x (n,) of the data; `ends` (2,) are the smallest and largest apart from those far from all others."""
         values, size = np.unique(x, return_counts=True)
         widths = np.array(kernel.width.values if isinstance(kernel.width, PerAtom) else [kernel.width])
         if is_category:
@@ -194,9 +198,13 @@ class CodeTable:
             scaled = values
             if kernel.scale == "unit" and len(values) > 1:
                 rank = np.cumsum(size) - 0.5 * size
-                scaled = 0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * (values - values[0]) / (values[-1] - values[0])
-            knots = np.stack([values, scaled])
-            at = scaled if len(values) <= places else np.linspace(scaled[0], scaled[-1], places)
+                by_range = np.clip((values - ends[0]) / (ends[1] - ends[0]), -1.0, 2.0)  # what is far from all others, by a range more
+                scaled = 0.5 * (rank - rank[0]) / (rank[-1] - rank[0]) + 0.5 * by_range
+            knots, at = np.stack([values, scaled]), scaled
+            if len(values) > places:
+                usual = scaled[(values >= ends[0]) & (values <= ends[1])]
+                at = np.linspace(usual[0], usual[-1], places)
+                at = np.r_[scaled[:1][values[:1] < ends[0]], at, scaled[-1:][values[-1:] > ends[1]]]
         if len(values) == 1:  # it cannot matter
             at = at[:0]
         return cls(kernel, is_category, knots, np.tile(at, len(widths)), np.repeat(widths, len(at)))

@@ -46,21 +46,42 @@ def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) 
 
 def probabilities(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> np.ndarray:
     """(rows, C + 1) posterior probabilities of the clusters of the estimate, the last that of a new one; NaN where nothing is known."""
+    among_known, log_odds = among_known_and_new(states, estimate, rows, y)
+    with np.errstate(over="ignore"):
+        new = 1.0 / (1.0 + np.exp(-log_odds))
+        return np.column_stack([among_known / (1.0 + np.exp(log_odds))[:, None], new])
+
+
+def among_known_and_new(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, C) probabilities of the clusters given that a row belongs to one of them, and (rows,) log odds of a new one against these.
+
+    Known clusters are added up apart from a new one, beside which they vanish far out.
+    """
     C = int(estimate.max()) + 1
     ok = np.flatnonzero((rows.row >= 0) & observed(y))
-    out = np.full((len(rows.index), C + 1), np.nan)
+    among, log_odds = np.full((len(rows.index), C), np.nan), np.full(len(rows.index), np.nan)
     for part in parts(len(ok), 8 * (4 * (states.most_clusters + 1) + C)):
         some = ok[part]
-        total, top = np.zeros((len(some), C + 1)), np.full((len(some), 1), -np.inf)
+        total, top = np.zeros((len(some), C)), np.full((len(some), 1), -np.inf)
+        new, top_of_new = np.zeros((len(some), 1)), np.full((len(some), 1), -np.inf)
         with rows_of(rows.index, some):
             for shares, terms in zip(_shares(states, estimate), log_terms(states, rows.take(some), y[some]), strict=True):
-                higher = np.maximum(top, terms.max(axis=1, keepdims=True))
-                total *= np.exp(top - higher)
-                p, top = np.exp(terms - higher), higher
-                total[:, :C] += p[:, :-1] @ shares
-                total[:, C] += p[:, -1]
-        out[some] = total / total.sum(axis=1, keepdims=True)
-    return out
+                weight, top, total = _rescaled(terms[:, :-1], top, total)
+                total += weight @ shares
+                weight, top_of_new, new = _rescaled(terms[:, -1:], top_of_new, new)
+                new += weight
+        size = total.sum(axis=1, keepdims=True)
+        among[some] = np.where(size > 0, total, 1.0) / np.where(size > 0, size, C)
+        with np.errstate(divide="ignore"):
+            log_odds[some] = (top_of_new - np.where(size > 0, top, 0.0) + np.log(new) - np.log(size))[:, 0]
+    return among, log_odds
+
+
+def _rescaled(terms: np.ndarray, top: np.ndarray, total: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """exp(terms) and sums over earlier ones, both over the exponential of the largest term so far, and the log of that."""
+    higher = np.maximum(top, terms.max(axis=1, keepdims=True))
+    by = np.where(np.isneginf(higher), 0.0, higher)  # nothing has had any weight so far
+    return np.exp(terms - by), higher, total * np.exp(top - by)
 
 
 def _company(states: States, estimate: np.ndarray) -> np.ndarray:

@@ -20,7 +20,6 @@ from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
-from nrmmix.model.frame.tables import as_frame
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
@@ -363,7 +362,7 @@ def _own_responses(model: Specification, newdata: Any, which: Iterable[int] | No
 
 def _lacking(model: Specification, newdata: Any) -> str:
     """The columns of responses that new data with all covariates do not have."""
-    return ", ".join(name for name in model.frame.source if name not in as_frame(newdata, allow_empty=True))
+    return ", ".join(name for name in model.frame.source if name not in model.frame.rows_of(newdata))
 
 
 # ---- tables

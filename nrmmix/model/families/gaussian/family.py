@@ -21,6 +21,12 @@ from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 
 COVARIANCES = ("full", "diagonal")
+WORDS = {"diag": "diagonal"}  # of other packages
+INSTEAD = {
+    "tied": "; that all components share their variances is nm.SemiconjugateGaussian(shared_precision=True)",
+    "spherical": '; one variance for all responses of a component is not available: "diagonal" is nearest',
+}
+OTHER_WORDS = ("full", *WORDS, *INSTEAD)  # that stand for a family where others have Gaussian components alone
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
 R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
@@ -50,7 +56,8 @@ class Gaussian(Family):
     Parameters
     ----------
     covariance : "full" or "diagonal", default "full"
-        One covariance matrix a component, or one variance of each response: within a component responses then are independent.
+        One covariance matrix a component, or one variance of each response: within a component responses then are independent.  "diag"
+        is "diagonal".
     known_mean : float or array_like, (d,), optional
         Mean of every component; a single number is that of all responses.  m and r then do not apply.
     known_covariance : array_like, (d, d), or (d,) variances with covariance="diagonal", optional
@@ -82,6 +89,11 @@ class Gaussian(Family):
     covariance leaves r, with which the component means vary as much as the observations: the least of seven candidates, 0.009 nats
     over nine problems.  In one dimension all hyperparameters may be scalars.
 
+    Means and variances of samples are those of all values, unless some lie far from all others: beyond a quartile by more than ten
+    quartile ranges, and by more than ten times as much as any value before them, and no more than 5% of the values (of codes for
+    missing ones, such as -999, 50%).  Then they are those of the others, and a warning names the rows.  Of rows that are not in memory
+    they are those of all values.
+
     Missing cells (`missing="marginalize"`) are integrated out where responses are independent within a component or the covariance is
     known.  Under a Wishart prior no closed form is known: a row's own missing cells are integrated out when its cluster is drawn, then
     they are drawn given its other cells and the cluster, an exact Gibbs step for cluster and cells together.
@@ -112,8 +124,10 @@ class Gaussian(Family):
 
     def __init__(self, covariance: str = "full", *, known_mean: Any = None, known_covariance: Any = None, m: Any = None,
                  r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
+        covariance = WORDS.get(covariance, covariance) if isinstance(covariance, str) else covariance
         if not (isinstance(covariance, str) and covariance in COVARIANCES):
-            raise ValueError(f'Gaussian: covariance must be "full" or "diagonal", not {covariance!r}.')
+            instead = INSTEAD.get(covariance, "") if isinstance(covariance, str) else ""
+            raise ValueError(f'Gaussian: covariance must be "full" or "diagonal", not {covariance!r}{instead}.')
         if known_mean is not None and known_covariance is not None:
             raise ValueError("Gaussian: with known_mean and known_covariance nothing is left to learn; give one of them.")
         for known, value, without, left in (
@@ -136,19 +150,19 @@ class Gaussian(Family):
         return self.resolve_from(Summary(y), names or tuple(f"y{j + 1}" for j in range(y.shape[1])))
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Gaussian:
-        d = summary.d
+        d, usual = summary.d, summary.usual()
         if self.known_covariance is not None:
-            return self._with_known_covariance(summary, names)
+            return self._with_known_covariance(summary, usual, names)
         nu = self._degrees(d)
         if self.known_mean is not None:
             known = reals(self.known_mean, "Gaussian: known_mean")
             centre = self._shaped("known_mean", np.full(d, known) if known.ndim == 0 else known, (d,))
             own, r = {"known_mean": centre}, KNOWN
         else:
-            centre = summary.means() if self.m is None else self._shaped("m", self.m, (d,))
+            centre = usual.means() if self.m is None else self._shaped("m", self.m, (d,))
             r = float(R if self.r is None else self.r)
             own = {"m": centre, "r": r}
-        scale = self._default_scale(summary, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
+        scale = self._default_scale(usual, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
         form: ConjugatePrior
         if self.is_diagonal:
             spread = np.sqrt(scale)
@@ -157,14 +171,14 @@ class Gaussian(Family):
             form = NormalWishart(centre, np.sqrt(np.diag(scale)), names, summary.has_gaps, r, nu, scale)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
-    def _with_known_covariance(self, summary: Summary, names: tuple[str, ...]) -> Gaussian:
+    def _with_known_covariance(self, summary: Summary, usual: Summary, names: tuple[str, ...]) -> Gaussian:
         d = summary.d
         covariance = self._checked_matrix("known_covariance", self.known_covariance, d)
-        m = summary.means() if self.m is None else self._shaped("m", self.m, (d,))
+        m = usual.means() if self.m is None else self._shaped("m", self.m, (d,))
         variances = covariance if self.is_diagonal else np.diag(covariance)
         if self.r is None:
             with np.errstate(over="ignore", invalid="ignore"):
-                ratio = float(np.mean(self._sample_variances(summary, names, "r") / variances))
+                ratio = float(np.mean(self._sample_variances(usual, names, "r") / variances))
             if not 0 < ratio < math.inf:
                 raise ValueError(f"Gaussian: the responses vary {ratio:g} times as much as known_covariance says; give r=, or correct it.")
             r = KNOWN_COVARIANCE_R / ratio

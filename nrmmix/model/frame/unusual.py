@@ -1,0 +1,204 @@
+"""What a continuous model does not expect of a column: values far from all others, codes for missing ones among them, and ties.
+
+Far away is told by quartiles, so that neither units nor zero matter, and by a gap, so that long tails, which thin out step by step, and
+groups far from others are not taken for errors of typing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nrmmix.common.messages import plain, printable, shown
+from nrmmix.common.warnings import warn
+
+FAR = 10.0  # quartile ranges beyond a quartile, and times as far as any value before it: where what is far away begins
+FEWEST = 10  # values, below which none is far away
+MOST_FAR = 0.05  # share of the values, at least one of them, that may be far away: more are a group
+MOST_CODED = 0.5  # the same of codes for missing values
+CODES = np.array([  # for missing values in many files
+    -1, *(sign * (10.0**k - 1) for k in range(1, 6) for sign in (1, -1)), -99.9, -999.9, -9999.9, 99.9, 999.9, 9999.9, 1e20, -1e20, 1e30,
+    -1e30, 32767, -32768, 2147483647, -2147483648, -(2.0**63), np.finfo(np.float32).min, np.finfo(np.float32).max,
+])
+
+ENOUGH = 30  # values, below which ties are not counted
+LARGE = 0.25  # share of the rows of one value that is a point mass, whatever the others are
+STEP = 10  # times as many rows as its neighbours that a value has which is a point mass among others
+NEIGHBOURS = 2  # values on either side
+SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.02, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
+ROWS_A_VALUE = 10.0  # rows for each distinct value from which on all are ties, where these are few
+# Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
+# there are u: beyond m = u^2 / 32 clusters of single values fit better than clusters of several
+OF_SQUARE = 32.0
+
+SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_VALUES = 4, 5, 3
+
+
+# ---- values far from all others
+
+def far(values: np.ndarray) -> np.ndarray:
+    """Mask of the values (n,), NaN where missing, that are far from all others.
+
+    With e the distance beyond the nearer quartile in quartile ranges (of the values that are no usual codes for missing ones), sorted, they
+    begin at the first e > 10 max(1, the e before it).  There are none where quartiles coincide, where these are more than 5% of the values
+    (codes: 50%), or of fewer than 10 values.
+
+    Examples
+    --------
+    >>> y = np.r_[np.linspace(0, 1, 50), 30.0]
+    >>> np.flatnonzero(far(y)).tolist(), np.flatnonzero(far(1000 * y - 3)).tolist(), far(np.exp(np.linspace(-3, 3, 50))).any()
+    ([50], [50], np.False_)
+    """
+    return _distance(values)[1]
+
+
+def _distance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each value the distance beyond the nearer quartile in quartile ranges, NaN where there is none, and whether it is far away."""
+    nowhere = np.full(len(values), np.nan), np.zeros(len(values), bool)
+    seen = values[~np.isnan(values)]
+    if len(seen) < FEWEST:
+        return nowhere
+    trusted = seen[~np.isin(seen, CODES)]
+    low, high = np.percentile(trusted if len(trusted) > 0.5 * len(seen) else seen, [25, 75])
+    if not high > low:
+        return nowhere
+    with np.errstate(over="ignore", invalid="ignore"):
+        beyond = np.maximum(np.maximum(low - values, values - high), 0.0) / (high - low)
+    if not (beyond > FAR).any():  # as nearly always: nothing is to be put in order
+        return beyond, nowhere[1]
+    order = np.sort(beyond[~np.isnan(beyond)])
+    first = np.flatnonzero(order[1:] > FAR * np.maximum(order[:-1], 1.0))
+    if not len(first):
+        return beyond, nowhere[1]
+    found = beyond >= order[first[0] + 1]  # NaN is not
+    share = MOST_CODED if np.isin(values[found], CODES).all() else MOST_FAR
+    return beyond, found if found.sum() <= max(share * len(seen), 1.0) else nowhere[1]
+
+
+def far_cells(values: np.ndarray) -> np.ndarray:
+    """The same of each column of (n, d)."""
+    out = np.zeros(values.shape, bool)
+    for j in range(values.shape[1]):
+        out[:, j] = far(values[:, j])
+    return out
+
+
+def without_far(values: np.ndarray) -> np.ndarray:
+    """The table (n, d) with NaN in cells that are far from all others of their columns; the table itself where there are none."""
+    found = far_cells(values)
+    return np.where(found, np.nan, values) if found.any() else values
+
+
+# ---- ties
+
+class Ties(NamedTuple):
+    """Of a column how many values there are, which of them are point masses, and whether all are ties."""
+
+    n: int
+    values: np.ndarray  # distinct ones, the most frequent first
+    counts: np.ndarray
+    is_mass: np.ndarray  # bool
+    is_discrete: bool
+
+
+def ties(values: np.ndarray) -> Ties | None:
+    """Ties of (n,) values, NaN where missing; None where they are such as rounding makes.
+
+    A value is a point mass that 25% of the rows have; or 2%, ten times as many as the values beside it, and 20 rows or 15%.  All are ties
+    where u distinct values have each 10 rows and u^2 / 32 on average.  Of fewer than 30 values nothing is said.
+
+    Examples
+    --------
+    >>> found = ties(np.r_[np.zeros(40), np.linspace(1, 2, 60)])
+    >>> found.values[found.is_mass], found.is_discrete
+    (array([0.]), False)
+    >>> ties(np.round(np.random.default_rng(0).normal(5, 1, 150), 1)) is None
+    True
+    """
+    seen = values[~np.isnan(values)]
+    n = len(seen)
+    if n < ENOUGH:
+        return None
+    distinct, counts = np.unique(seen, return_counts=True)
+    u, is_mass = len(distinct), counts >= LARGE * n
+    for i in np.flatnonzero((counts >= SPIKE * n) & ((counts >= SPIKE_ROWS) | (counts >= SPIKE_ALONE * n))):
+        beside = np.sort(np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS)))
+        is_mass[i] |= not len(beside) or counts[i] >= STEP * beside[(len(beside) - 1) // 2]
+    is_discrete = u > 1 and n >= u * max(ROWS_A_VALUE, u**2 / OF_SQUARE)
+    order = np.argsort(-counts, kind="stable")
+    return Ties(n, distinct[order], counts[order], is_mass[order], is_discrete) if is_mass.any() or is_discrete else None
+
+
+# ---- what is said of them
+
+def warn_of_ties(columns: Mapping[str, np.ndarray]) -> None:
+    """Warn of columns of continuous responses whose values are ties."""
+    known = {name: values[~far(values)] for name, values in columns.items()}  # codes are not point masses
+    found = {name: one for name, values in known.items() if (one := ties(values)) is not None}
+    if not found:
+        return
+    name, first = next(((name, one) for name, one in found.items() if one.is_mass.any()), next(iter(found.items())))
+    at = float(first.values[0])
+    side = ">" if at <= first.values.min() else "<" if at >= first.values.max() else "!="
+    warn(
+        f"{_together([_of_ties(name, one) for name, one in found.items()])}: a continuous family has no point masses, and clusters, "
+        "densities, quantiles and probabilities there are of spikes at single values. Where one value stands out, "
+        f"nm.Hurdle(nm.Gaussian(), at={at!r}) suits, or first a column that says whether {printable(name)} {side} {at:g}, by "
+        "nm.Bernoulli(); counts are for nm.Poisson(), answers and levels for nm.Categorical()."
+    )
+
+
+def _of_ties(name: str, found: Ties) -> str:
+    masses = [(shown(value), int(count)) for value, count in zip(found.values[found.is_mass], found.counts[found.is_mass], strict=True)]
+    some = masses[:SHOWN_VALUES]
+    if len(some) == 1:
+        text = f"{some[0][1]} of {found.n} values of {name!r} are exactly {some[0][0]}"
+    elif some:
+        text = f"{sum(count for _, count in masses)} of {found.n} values of {name!r} are exactly "
+        text += " or ".join(f"{value} ({count})" for value, count in some) + (" or another such" if len(masses) > len(some) else "")
+    else:
+        most = ", ".join(f"{shown(value)} ({count})" for value, count in zip(found.values[:SHOWN_VALUES], found.counts, strict=False))
+        return f"the {found.n} values of {name!r} are {len(found.values)} distinct ones, exactly equal many times: {most}, ..."
+    return f"{text}, and only {len(found.values)} values are distinct" if found.is_discrete else text
+
+
+def warn_of_far(columns: Mapping[str, np.ndarray], labels: Any, rows: np.ndarray, consequence: str) -> None:
+    """Warn of values far from all others; `labels` (n,) are the caller's labels of the rows, and `rows` (n,) their positions."""
+    found = [text for name, values in columns.items() if (text := _of_far(name, values, labels, rows))]
+    if found:
+        warn(f"{_together(found)}; {consequence}.")
+
+
+def _of_far(name: str, values: np.ndarray, labels: Any, rows: np.ndarray) -> str:
+    distance, is_far = _distance(values)
+    place = np.flatnonzero(is_far)
+    if not len(place):
+        return ""
+    low, high = (f"{end:.3g}" for end in (distance[place].min(), distance[place].max()))
+    several = len(place) > 1
+    text = (
+        f"{len(place)} of {int((~np.isnan(values)).sum())} values of {name!r} {'are' if several else 'is'} "
+        f"{low if low == high else f'{low} to {high}'} quartile ranges away ({_rows(labels, rows, place)}"
+        f"{')' if several else f': {shown(values[place[0]])})'}"
+    )
+    distinct, counts = np.unique(values[place], return_counts=True)
+    coded = distinct[np.isin(distinct, CODES) | (counts > 1)][:SHOWN_VALUES]
+    if not len(coded):
+        return text
+    which = " and ".join(map(shown, coded))
+    which = f"all of them {which}" if len(coded) == len(distinct) else f"{which} among them"
+    text = f"{text}, {which}" if several else text
+    return f"{text}: a code for missing? Then give NaN in its place, as by data.replace({shown(coded[0])}, float('nan'))"
+
+
+def _rows(labels: Any, rows: np.ndarray, place: np.ndarray) -> str:
+    some = [(int(rows[i]), plain(labels[i])) for i in place[:SHOWN_ROWS]]
+    names = [str(row) if label == row else f"{row} (index label {shown(label)})" for row, label in some]
+    return f"row{'s' if len(place) > 1 else ''} {', '.join(names)}" + (", ..." if len(place) > len(some) else "")
+
+
+def _together(facts: Sequence[str]) -> str:
+    more = len(facts) - SHOWN_COLUMNS
+    return "; ".join(facts[:SHOWN_COLUMNS]) + (f"; {more} column{'s' if more > 1 else ''} more are alike" if more > 0 else "")

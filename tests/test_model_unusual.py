@@ -1,0 +1,259 @@
+"""Ties, and values far from all others: what is said of them when a model is made, and that defaults do not follow them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nrmmix as nm
+from nrmmix.model.frame.unusual import CODES, far, ties, without_far
+from nrmmix.model.priors.grid import Scales
+
+RUN = {"draws": 300, "tune": 300, "chains": 2, "rng": 1, "progress": False}
+rng = np.random.default_rng(0)
+GROUPS = np.r_[rng.normal(0, 1, 100), rng.normal(8, 1, 100)]
+
+
+def said(formula, data, **options):
+    """The model, and what is said when it is made."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = nm.Model(formula, data, **options)
+    return model, [str(one.message) for one in caught]
+
+
+# ---- which values are far from all others
+
+@pytest.mark.parametrize("wild", [[1000.0], [-1000.0], [1e6, -3e7], [1e90], [-999.0] * 4, [9999.0] * 30, [-99.0] * 60, [-999.0, 1e5]])
+def test_far_values_are_found(wild):
+    y = np.r_[GROUPS, wild]
+    assert np.flatnonzero(far(y)).tolist() == list(range(200, len(y)))
+    usual = without_far(np.column_stack([y, np.arange(len(y))]))
+    assert np.isnan(usual).sum() == len(wild) and np.array_equal(usual[:200, 0], GROUPS)
+
+
+def test_the_rule_as_it_stands():
+    """Quartiles 0 and 1: far begins beyond 11, or at ten times as many ranges as the value before it is away."""
+    y = np.r_[np.zeros(10), np.ones(10)] + np.r_[0.0, np.full(18, 1e-9), 0.0]
+    with_one = [np.r_[y, 0.5, value] for value in (10.9, 11.1, -9.9, -10.1)]
+    assert [far(values).any() for values in with_one] == [False, True, False, True]
+    assert not far(np.r_[y, 6.0, 50.0]).any() and np.flatnonzero(far(np.r_[y, 6.0, 52.0])).tolist() == [21]
+    assert not far(np.r_[y, 100.0, 101.0, 102.0]).any(), "3 of 23 are a group"
+    assert not far(np.r_[np.zeros(30), 5.0, 9.0]).any(), "quartiles coincide"
+    assert not far(np.array([0.0, 1.0, 2.0, 3.0, 1e6])).any(), "too few to tell"
+    assert not far(np.full(20, np.nan)).any()
+
+
+def test_units_and_zero_do_not_matter():
+    y = np.r_[GROUPS, np.nan, 700.0, 650.0]
+    for a, b in ((1e-6, 0.0), (-3.0, 1e3), (1e8, -5.0)):
+        np.testing.assert_array_equal(far(a * y + b), far(y))
+
+
+def test_long_tails_and_far_groups_are_not_far():
+    """Of columns of 300 values; with tails as heavy as Cauchy's one largest value in ten is ten times as far as the next."""
+    draws = {
+        "normal": lambda: rng.normal(size=300), "t, 3": lambda: rng.standard_t(3, 300), "lognormal": lambda: rng.lognormal(0, 1, 300),
+        "exponential": lambda: rng.exponential(size=300), "uniform": lambda: rng.uniform(size=300),
+        "negative binomial": lambda: rng.negative_binomial(0.5, 0.02, 300).astype(float),
+        "a fifth far away": lambda: np.where(rng.random(300) < 0.2, 1000.0, 0.0) + rng.normal(size=300),
+        "a tenth far away": lambda: np.where(np.arange(300) < 30, 1000.0, 0.0) + rng.normal(size=300),
+    }
+    for name, draw in draws.items():
+        assert sum(far(draw()).any() for _ in range(100)) <= 3, name
+    assert sum(far(rng.standard_cauchy(300)).any() for _ in range(300)) < 60
+
+
+# ---- defaults
+
+@pytest.mark.parametrize("family", [
+    nm.Gaussian(), nm.Gaussian("diagonal"), nm.SemiconjugateGaussian(), nm.Gaussian(known_mean=0), nm.Gaussian(known_covariance=[[1.0]]),
+])
+def test_default_priors_are_those_without_far_values(family):
+    (alone, none), (model, messages) = (said("y ~ 1", {"y": values}, family=family) for values in (GROUPS, np.r_[GROUPS, 1000.0]))
+    assert not none and len(messages) == 1 and "1 of 201 values of 'y' is 126 quartile ranges away (row 200: 1000)" in messages[0]
+    assert [*map(str, model.family.describe())] == [*map(str, alone.family.describe())]
+
+
+def test_several_responses_have_each_their_own():
+    X = np.column_stack([GROUPS, rng.normal(size=200), rng.normal(size=200)])
+    wild = X.copy()
+    wild[3, 1], wild[7, 2] = 1e4, -999.0
+    model, (message,) = said(None, wild)
+    assert "of 'y2'" in message and "(row 3: 10000)" in message and "of 'y3'" in message and "a code for missing?" in message
+    marked = np.where(np.isin(wild, [1e4, -999.0]), np.nan, wild)
+    wanted = said(None, marked, missing="marginalize")[0]
+    np.testing.assert_allclose(model.family.scale, wanted.family.scale)
+    np.testing.assert_allclose(model.family.m, wanted.family.m)
+
+
+def test_counts_too():
+    y = np.r_[rng.poisson(5, 100), 9999]
+    model, (message,) = said("y ~ 1", {"y": y}, family=nm.Poisson())
+    assert "9999): a code for missing?" in message and model.family.shape / model.family.rate == pytest.approx(y[:-1].mean())
+
+
+@pytest.mark.parametrize("shrinkage", ["sampled", None])
+def test_regressions(shrinkage):
+    x = rng.uniform(size=80)
+    data = pd.DataFrame({"x": x, "y": 3 * x + rng.normal(0, 0.1, 80)})
+    wild = pd.concat([data, pd.DataFrame({"x": [0.5, -999.0], "y": [1e4, 1.0]})], ignore_index=True)
+    family = nm.Regression("1 + x", shrinkage=shrinkage)
+    model, messages = said("y ~ x", wild, family=family)
+    assert len(messages) == 2 and "(row 80: 10000)" in messages[0] and "of 'x'" in messages[1] and "(row 81: -999)" in messages[1]
+    form, alone = model.family.form, said("y ~ x", data.iloc[:80], family=family)[0].family.form
+    assert form.level == pytest.approx(np.r_[data["y"], 1.0].mean()) and form.scale == pytest.approx(alone.scale, rel=0.05)
+    np.testing.assert_allclose(np.abs(form.factor), np.abs(alone.factor), rtol=0.1)
+
+
+def test_a_model_without_far_values_is_to_the_bit_as_it_was():
+    data = {"y": GROUPS}
+    family = said("y ~ 1", data)[0].family
+    assert family.m[0] == GROUPS[:, None].sum(axis=0)[0] / 200
+    gap = GROUPS[:, None] - family.m
+    assert family.scale[0, 0] == 0.02 * 2.0 * (np.sum(gap * gap, axis=0) / 199)[0]
+
+
+@pytest.mark.parametrize("wild", [[1000.0], [-999.0] * 4])
+def test_groups_are_found_beside_far_rows(wild):
+    with warnings.catch_warnings(action="ignore"):
+        fit = nm.fit("y ~ 1", {"y": np.r_[GROUPS, wild]}, **RUN)
+    labels = fit.partition().labels
+    assert len({labels[0], labels[150], labels[200]}) == 3 and (labels[200:] == labels[200]).all() and (labels[:200] != labels[200]).all()
+
+
+def test_messages_name_rows_by_label_and_after_transformations():
+    table = pd.DataFrame({"y": np.exp(np.r_[GROUPS / 8, 200.0])}, index=[f"r{i}" for i in range(201)])
+    _, (message,) = said("log(y) ~ 1", table)
+    assert "of 'log(y)'" in message and "row 200 (index label 'r200'): 200" in message
+    table.loc["r5"] = np.nan
+    _, messages = said("log(y) ~ 1", table)
+    assert "1 of 200 values" in messages[1] and "row 200 (index label 'r200')" in messages[1], "dropped rows are counted in positions"
+    wide = np.column_stack([np.r_[rng.normal(size=50), 1e5] for _ in range(9)])
+    _, (message,) = said(None, wide)
+    assert message.count("quartile ranges away") == 5 and "4 columns more are alike" in message
+
+
+def test_saved_models_say_nothing(tmp_path):
+    with warnings.catch_warnings(action="ignore"):
+        fit = nm.fit("y ~ 1", {"y": np.r_[GROUPS, 1000.0]}, draws=2, tune=2, chains=1, rng=1)
+    fit.save(tmp_path / "fit.npz")
+    again = nm.load(tmp_path / "fit.npz")  # warnings are errors
+    assert again.model.family.scale[0, 0] == fit.model.family.scale[0, 0]
+
+
+# ---- covariates
+
+def test_ranges_of_covariates():
+    x = np.r_[np.linspace(0, 1, 50), -999.0][:, None]
+    scales = Scales.of(x, np.array([False]), np.array([True]))
+    assert scales.offset[0] == 0.0 and scales.span[0] == 1.0 and scales.ends.ravel().tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x + z"])
+def test_a_covariate_far_away_takes_no_resolution_from_the_others(formula):
+    x, z = np.linspace(0, 1, 120), rng.uniform(size=120)
+    data = pd.DataFrame({"x": x, "z": z, "y": np.sin(9 * x) + rng.normal(0, 0.1, 120)})
+    wild = pd.concat([data, pd.DataFrame({"x": [-999.0], "z": [0.5], "y": [0.0]})], ignore_index=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = nm.fit(formula, wild, family=nm.Gaussian(), **RUN)
+    assert any("covariates are scaled by the other rows" in str(one.message) for one in caught)
+    mean = fit.predict(data.drop(columns="y"))["estimate"]
+    assert np.sqrt(np.mean((mean - np.sin(9 * x)) ** 2)) < 0.2
+    there = fit.predict(wild.iloc[[120]].drop(columns="y"))
+    assert np.isfinite(there.to_numpy()).all()
+    grid = fit.model.grid
+    if formula == "y ~ x":
+        assert -999.0 in grid.locations and len(np.unique(grid.locations[grid.locations >= 0])) > 20
+    else:
+        (of_x, _), usual = grid.tables, grid.tables[0].measured(x)
+        assert np.ptp(usual) > 0.9 and (np.unique(of_x.place) >= usual[0]).sum() == 11 and (of_x.place < usual[0]).any()
+
+
+# ---- ties
+
+def test_point_masses():
+    y = np.where(np.arange(600) < 450, 0.0, rng.choice([1.0, 2.0, 3.0, 7.0, 12.0], 600))
+    _, (message,) = said("y ~ 1", {"y": y})
+    assert "450 of 600 values of 'y' are exactly 0" in message
+    for remedy in ("nm.Hurdle(nm.Gaussian(), at=0.0)", "y > 0", "nm.Bernoulli()", "nm.Poisson()", "nm.Categorical()"):
+        assert remedy in message
+    for family in (nm.Poisson(), nm.Categorical()):
+        assert not said("y ~ 1", {"y": y}, family=family)[1]
+    _, messages = said("a + y ~ 1", {"a": GROUPS, "y": y[::3]}, family={"a": nm.Gaussian(), "y": nm.SemiconjugateGaussian()})
+    assert len(messages) == 1 and "'a'" not in messages[0]
+
+
+def test_a_point_mass_at_an_end_and_two_of_them():
+    inner = rng.uniform(0, 100, 900)
+    found = ties(np.r_[inner, np.full(60, 100.0), np.full(15, 0.0)])
+    assert found.values[found.is_mass].tolist() == [100.0] and not found.is_discrete, "15 of 975 values are below 2%"
+    _, (message,) = said("y ~ 1", {"y": np.r_[inner, np.full(100, 100.0), np.full(80, 0.0)]})
+    assert "180 of 1080 values of 'y' are exactly 100 (100) or 0 (80)" in message and "whether y < 100" in message
+    _, (message,) = said("y ~ x", {"y": np.r_[inner, np.full(400, 50.0)], "x": rng.uniform(size=1300)})
+    assert "400 of 1300 values of 'y' are exactly 50" in message and "whether y != 50" in message
+
+
+@pytest.mark.parametrize(("y", "words"), [
+    (rng.integers(1, 6, 300), "the 300 values of 'y' are 5 distinct ones"),
+    (rng.integers(2, 14, 400), "are 12 distinct ones"),
+    (np.round(rng.gamma(3, 1, 300)) + 1, "values are distinct"),
+    (np.repeat([0.0, 1.0], 40), "80 of 80 values of 'y' are exactly 0 (40) or 1 (40)"),
+])
+def test_answers_and_rounded_durations(y, words):
+    _, (message,) = said("y ~ 1", {"y": y})
+    assert words in message and "nm.Categorical()" in message
+
+
+def test_codes_for_missing_values_are_not_point_masses():
+    _, (message,) = said("y ~ 1", {"y": np.r_[GROUPS, [-999.0] * 60]})
+    assert "60 of 260 values of 'y'" in message and "all of them -999: a code for missing?" in message
+
+
+def test_families_with_point_masses_are_not_told_of_them():
+    y = np.r_[np.zeros(50), rng.normal(5, 1, 50)]
+    assert not said("y ~ 1", {"y": y}, family=nm.Hurdle(nm.Gaussian()))[1] and said("y ~ 1", {"y": y}, family=nm.Gaussian())[1]
+
+
+def test_tables_of_the_package_are_not_said_to_be_tied_or_far():
+    load = nm.datasets
+    iris = load.load_iris().iloc[:, :4]
+    for table in (load.load_galaxy(), load.load_acidity(), load.load_faithful(), iris, iris.iloc[::3]):
+        for name in table:
+            assert not said("y ~ 1", {"y": table[name]})[1], name
+    assert not said("accel_g ~ times_ms", load.load_mcycle())[1]
+    _, messages = said("height + visits ~ 1", load.simulate_mixed(rng=1)[0], family={"height": nm.Gaussian(), "visits": nm.Poisson()})
+    assert not messages
+    assert not said("y ~ x", load.simulate_regression(rng=1))[1]
+
+
+def test_rounded_measurements_are_not_ties():
+    for draw in (
+        lambda: np.round(rng.normal(170, 10, 1000)), lambda: np.round(rng.normal(20, 3, 200), 1), lambda: np.round(rng.gamma(2, 20, 500)),
+        lambda: rng.integers(18, 90, 2000), lambda: np.round(rng.lognormal(0, 1, 1000), 1),
+        lambda: 5 * np.round(rng.normal(120, 15, 80) / 5),
+    ):
+        assert ties(draw().astype(float)) is None
+
+
+def test_summaries_say_which_clusters_are_ties():
+    y = np.r_[rng.integers(1, 6, 300)]
+    with warnings.catch_warnings(action="ignore"):
+        fit = nm.fit("y ~ 1", {"y": y}, **RUN)
+        search, variational = (nm.fit("y ~ 1", {"y": y}, method=name, rng=1) for name in ("ibhc", "memoized_vb"))
+        both = nm.fit("y + z ~ 1", {"y": y, "z": rng.normal(size=300)}, family=nm.Gaussian("diagonal"), **RUN)
+        usual = nm.fit("y ~ 1", {"y": GROUPS}, **RUN)
+    note = " ".join(fit.summary().as_text().split())
+    assert "Clusters 0 to 4 hold one value of 'y' each, repeated: these are ties, not groups." in note
+    for other in (search, variational):
+        assert "one value of 'y'" in " ".join(other.summary().as_text().split())
+    assert "hold one value of 'y' each" in " ".join(both.summary().as_text().split()) and "'z' each" not in both.summary().as_text()
+    assert "these are ties" not in usual.summary().as_text()
+
+
+def test_codes_are_distinct():
+    assert len(np.unique(CODES)) == len(CODES) and {-9.0, -99.0, -999.0, 999.0, 9999.0, -1.0} <= set(CODES)
