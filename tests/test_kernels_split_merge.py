@@ -21,6 +21,9 @@ from nrmmix.kernels.core import clusters
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 
+# rows far out, and ties, are what is tested
+pytestmark = pytest.mark.filterwarnings("ignore:.*(quartile ranges away|point masses):UserWarning")
+
 PROPOSALS = {
     "no scans": nm.SplitMerge(scans=0),
     "two scans": nm.SplitMerge(scans=2),

@@ -28,6 +28,9 @@ from nrmmix.kernels.trees import guide_tree
 from nrmmix.kernels.trees import splits as tree_splits
 from nrmmix.kernels.trees import sweep as tree_cycle
 
+# rows far out, and ties, are what is tested
+pytestmark = pytest.mark.filterwarnings("ignore:.*(quartile ranges away|point masses):UserWarning")
+
 MOVES = {
     "both": TreeGuided(global_moves=5),
     "blocks": TreeGuided(global_moves=5, scan_share=0.0),

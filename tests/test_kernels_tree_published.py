@@ -22,6 +22,9 @@ from nrmmix.kernels.core.state import ACCEPTED, PROPOSED, TALLY
 from nrmmix.kernels.measure import nrm, weights
 from nrmmix.kernels.trees import published_trees
 
+# rows far out, and ties, are what is tested
+pytestmark = pytest.mark.filterwarnings("ignore:.*(quartile ranges away|point masses):UserWarning")
+
 REPAIRS = ("subset", "tree", "first_pick")
 MOVES = {
     "published": nm.PublishedTreeGuided(3),

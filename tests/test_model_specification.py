@@ -92,7 +92,7 @@ def test_bad_arguments(mcycle, options, message):
         (lambda: nm.FiniteMixture(10**6 + 1), "nm.DirichletProcess\\(mass\\) is the limit of many components"),
         (lambda: nm.FiniteMixture(3, 0.0), "FiniteMixture: mass must be a number"),
         (lambda: nm.NormalizedInverseGaussian(tau=-1), "tau"),
-        (lambda: nm.Gaussian("diag"), 'covariance must be "full"'),
+        (lambda: nm.Gaussian("diagonally"), 'covariance must be "full"'),
         (lambda: nm.Gaussian(r=0), "r must be a finite number greater than 0"),
         (lambda: nm.Gaussian(nu=-2), "nu must be"),
         (lambda: nm.SquaredExponential(0), "width must be a number"),

@@ -180,6 +180,7 @@ def test_pairs_and_principal_components():
     assert np.allclose(offsets.var(axis=0), largest) and f"({largest[0] / 7:.0%} of the variance)" in ax.get_xlabel()
 
 
+@pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarning")
 def test_a_few_rows_far_away_do_not_press_the_others_flat():
     rng = np.random.default_rng(0)
     near = rng.normal(size=(96, 6)) * [3.0, 2, 1, 1, 1, 1]

@@ -333,6 +333,7 @@ def test_contours_of_pairs_are_marginals():
     pyplot.close("all")
 
 
+@pytest.mark.filterwarnings("ignore:.*quartile ranges away:UserWarning")
 def test_one_far_cluster_does_not_wash_out_the_others():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1, 2], [40, 40, 2])
