@@ -15,7 +15,7 @@ from nrmmix.kernels.moves.algorithm8 import redraw_column
 
 MAX_THETA = 4e6  # numbers in the parameters of the unseen atoms
 SCANS = 20  # of a Gibbs sampler of parameters given one row
-LEAST = 1e-4  # variance of the sum of the atoms that are not drawn, of the sum of squares of those that are
+LEAST = 1e-3  # variance of the sum of the atoms that are not drawn, of the sum of squares of those that are
 
 
 @root

@@ -320,7 +320,7 @@ def _over_parts(
             sampled = np.zeros((len(states), len(part), W))
 
             def work(state: PosteriorState, functional: Functional, t: int, child: Any, own=own, sampled=sampled, given=given[part]) -> Any:
-                measure = state.measure(child)
+                measure = state.measure(child).seen_from(own.covariates)
                 found = functional.directly(state, measure, own)
                 if found is not None:
                     sampled[t] = found[1]
@@ -420,7 +420,7 @@ def over_rows(
         def work(
             state: PosteriorState, functional: Functional, t: int, child: Any, covariates=covariates, place=place, sampled=sampled
         ) -> np.ndarray:
-            values, measure = functional.values(state)[0], state.measure(child)
+            values, measure = functional.values(state)[0], state.measure(child).seen_from(covariates)
             share, rest = measure.shares(covariates)
             sampled[t] = (share[place] * functional.values(measure)[0]).sum(axis=1) + rest[place] * values[:, -1]
             return (state.weights(covariates)[place] * values).sum(axis=1)

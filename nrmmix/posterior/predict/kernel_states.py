@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ OUT_OF_REACH = (
     "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
     "a wider kernel or more components."
 )
+INVISIBLE = 1e-5  # share of a row up to which atoms are part of what is left there
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,15 @@ class DrawnMeasure:
     place: np.ndarray  # (M,) location of each atom
     theta: np.ndarray  # (T, M)
     log_rest: np.ndarray  # (P,) log weight of what is left at each location
+    known: tuple[CovariateWeights, np.ndarray, np.ndarray] | None = None  # covariate rows and the shares there
 
     @property
     def n_components(self) -> int:
         return self.theta.shape[1]
 
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
+        if self.known is not None and self.known[0] is covariates:
+            return self.known[1:]
         log_K = covariates.log_at(self.widths)  # far away the lightest of atoms may be all there is, at e^-1000
         share, rest = log_K[:, self.place] + self.log_weight, log_K + self.log_rest
         top = np.maximum(share.max(axis=1, initial=-np.inf), rest.max(axis=1))[:, None]
@@ -55,6 +59,17 @@ class DrawnMeasure:
         share, rest = np.exp(share - top), np.exp(rest - top).sum(axis=1)
         total = share.sum(axis=1) + rest
         return share / total[:, None], rest / total
+
+    def seen_from(self, covariates: CovariateWeights) -> DrawnMeasure:
+        share, rest = self.shares(covariates)
+        large = share > INVISIBLE
+        seen = large.any(axis=0)
+        rest = rest + np.where(large, 0.0, share).sum(axis=1)
+        share = np.where(large, share, 0.0)[:, seen]
+        return replace(
+            self, log_weight=self.log_weight[seen], place=self.place[seen], theta=np.ascontiguousarray(self.theta[:, seen]),
+            known=(covariates, share, rest),
+        )
 
     def log_densities(self, points: layout.Data) -> np.ndarray:
         provide(self.model, points.block, (layout.DENSITY,))

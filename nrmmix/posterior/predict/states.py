@@ -62,6 +62,9 @@ class Measure(Components, Protocol):
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
         """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
 
+    def seen_from(self, covariates: CovariateWeights) -> Measure:
+        """The same for these rows only: what has next to no share of a row is part of the rest there, and what has none anywhere is gone."""
+
 
 class PosteriorState(Components, Protocol):
     """One state: its K clusters and a new one, last, as components, with all integrated out that can be."""
