@@ -15,7 +15,6 @@ from nrmmix.kernels.moves.algorithm8 import redraw_column
 
 MAX_THETA = 4e6  # numbers in the parameters of the unseen atoms
 SCANS = 20  # of a Gibbs sampler of parameters given one row
-LEAST = 1e-3  # variance of the sum of the atoms that are not drawn, of the sum of squares of those that are
 
 
 @root
@@ -153,14 +152,13 @@ def fill_joined(points, state, theta, clusters, rng):
 def draw_measure(data, state, n_theta, rng):
     """Atoms of the unnormalised measure: log weights (M,), locations (M,), parameters (T, M), and log of the rest by location (P,).
 
-    Parameters of clusters are from their posterior.  Of the unseen atoms each location has its largest, until the sum of the others has a
-    variance below LEAST of their sum of squares; where these are expected to be more than MAX_JUMPS and one for each location, or to have
-    more than MAX_THETA parameters, fewer are drawn.
+    Parameters of clusters are from their posterior.  Of the unseen atoms each location has its largest, and besides one for each location
+    there are at most about MAX_JUMPS of them, and fewer where these have more than MAX_THETA parameters.
     """
     most, P = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1)), len(state.A)
     room = room_for_atoms(data, state, most)
     log_weight, place, log_rest = np.empty(room), np.empty(room, np.int64), np.empty(P)
-    M = draw_atoms(data, state, most + P, LEAST, log_weight, place, log_rest, rng)
+    M = draw_atoms(data, state, most, log_weight, place, log_rest, rng)
     return log_weight[:M], place[:M], draw_components(data, state, n_theta, 0, M, rng), log_rest
 
 

@@ -31,7 +31,8 @@ from nrmmix.kernels.measure.nrm import is_integrated, mass_of_new, total_growth
 from nrmmix.kernels.measure.weights import log_cluster
 
 SURE = 1e32  # a gamma variable of such a shape is its mean
-MAX_JUMPS = 2000.0
+MAX_JUMPS, FEW = 2000.0, 300.0
+FINEST, LEAST = 1e-8, 1e-3  # variance of the sum of the atoms of a location that are not drawn, of the sum of squares of those that are
 FARTHEST, CLOSEST = 40.0, 1e-3  # how much lighter than the heaviest, on the log scale, atoms are that are drawn one by one
 
 
@@ -140,19 +141,23 @@ def expected_atoms(data, state, mass, least):
 
 @root
 @kernel
-def draw_atoms(data, state, most, least, log_weight, place, log_rest, rng):
+def draw_atoms(data, state, most, log_weight, place, log_rest, rng):
     """Atoms of the unnormalised measure: log weights and locations, those of the clusters first, and log rest by location (P,); how many.
 
     Clusters have weight Gamma(n_m - sigma, tau + A).  Of the unseen atoms at each location the largest are drawn one by one, until what is
-    left there has a sum of a variance below `least` of their sum of squares; the lighter ones are the rest, at their mean.  So what is
-    left is little beside what is drawn wherever a row is, whatever weights the kernel gives to locations there.  Where more than `most`
-    are expected, `least` is raised.  There is room for as many as `room_for_atoms`.
+    left there has a sum of a variance below FINEST of their sum of squares; the lighter ones are the rest, at their mean.  So what is left
+    is little beside what is drawn wherever a row is, whatever weights the kernel gives to locations there.  The limit is raised up to LEAST
+    where besides one for each location more than FEW are expected, and further where more than `most` are.  There is room for as many as
+    `room_for_atoms`.
     """
     if data.setup[MEASURE] == FINITE:
         return draw_finite(data, state, most, log_weight, place, log_rest, rng)
     P = state.A.shape[0]
     mass, sigma, tau = given_mass(data, state, rng), state.hyper[SIGMA], state.hyper[TAU]
-    while least < 1.0 and expected_atoms(data, state, mass, least) > most:
+    least = FINEST
+    while least < LEAST and expected_atoms(data, state, mass, least) > P + min(FEW, most):
+        least *= 4.0
+    while least < 1.0 and expected_atoms(data, state, mass, least) > P + most:
         least *= 2.0
     gap, M = math.gamma(1.0 - sigma), state.num[N_CLUSTERS]
     draw_weights(state, log_weight, place, rng)
@@ -181,7 +186,7 @@ def draw_weights(state, log_weight, place, rng):
 @kernel
 def draw_finite(data, state, most, log_weight, place, log_rest, rng):
     """As `draw_atoms`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
-    Gamma(mass / M, b), b = tau + A_p.  Where these are more than `most`, those that are light beside the heaviest at their location are
+    Gamma(mass / M, b), b = tau + A_p.  Where these are more than P + `most`, those that are light beside the heaviest at their location are
     the rest, as drawn."""
     K, M, P, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.A.shape[0], state.plane[0]
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
@@ -195,13 +200,13 @@ def draw_finite(data, state, most, log_weight, place, log_rest, rng):
         place[j] = p
         log_weight[j] = draw_log_gamma(-sigma, rng) - math.log(tau + state.A[p])
         heaviest[p] = max(heaviest[p], log_weight[j])
-    cut = 0.0 if M - K <= most else FARTHEST
-    while cut > CLOSEST and count_near(log_weight[K:M], place[K:M], heaviest, cut) > most:
+    cut = 0.0 if M - K <= P + most else FARTHEST
+    while cut > CLOSEST and count_near(log_weight[K:M], place[K:M], heaviest, cut) > P + most:
         cut *= 0.8
     m = K
     for j in range(K, M):
         p = place[j]
-        if M - K <= most or log_weight[j] >= heaviest[p] - cut:
+        if M - K <= P + most or log_weight[j] >= heaviest[p] - cut:
             log_weight[m], place[m] = log_weight[j], p
             m += 1
         else:

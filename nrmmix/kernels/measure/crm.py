@@ -137,7 +137,7 @@ def draw_largest(c, sigma, least, out, rng):
 
 @kernel
 def log_mass_below(c, sigma, log_level):
-    """log of the mean of the sum of all jumps below a level: c times the lower incomplete gamma function, by its series of positive terms."""
+    """log of the mean sum of the jumps below a level: c times the lower incomplete gamma function, by its series of positive terms."""
     s, level = 1.0 - sigma, math.exp(log_level)
     term = 1.0 / s
     total = term

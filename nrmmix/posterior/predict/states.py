@@ -63,7 +63,7 @@ class Measure(Components, Protocol):
         """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
 
     def seen_from(self, covariates: CovariateWeights) -> Measure:
-        """The same for these rows only: what has next to no share of a row is part of the rest there, and what has none anywhere is gone."""
+        """The same for these rows: what has next to no share of a row is part of the rest there, and what has none anywhere is gone."""
 
 
 class PosteriorState(Components, Protocol):
