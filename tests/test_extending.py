@@ -89,7 +89,7 @@ def test_bands_need_the_random_measure():
     states, gaps, covariates = states_of(fit.posterior, None), [], CovariateWeights(fit.model, prediction_rows(fit.model, None))
     for seed, state in zip(np.random.SeedSequence(5).spawn(len(states)), states, strict=True):
         atoms = state.measure(seed)
-        share = atoms.weight / (atoms.weight.sum() + atoms.rest.sum())
+        share = atoms.shares(covariates)[0][0]
         gaps.append(share[0] - state.weights(covariates)[0, 0])
         assert len(share) >= state.n_components - 1
     assert abs(np.mean(gaps)) < 4.5 * np.std(gaps) / math.sqrt(len(gaps))

@@ -50,6 +50,9 @@ class PlainMeasure(Normals):
         weights = self.state.weights(covariates)
         return weights[:, :-1], weights[:, -1]
 
+    def seen_from(self, covariates):
+        return self
+
 
 class PlainState(Normals):
     def __init__(self, s):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from nrmmix.kernels.core.clusters import empty_column, open_cluster, score_columns_and_new, update_column
+from nrmmix.kernels.core.clusters import copy_column, empty_column, open_cluster, score_columns_and_new, update_column
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
 from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms, room_for_atoms
 from nrmmix.kernels.measure.prediction import mixture_weights, octets, regression_weights
 from nrmmix.kernels.measure.weights import set_A
+from nrmmix.kernels.moves.algorithm8 import redraw_column
 
 MAX_THETA = 4e6  # numbers in the parameters of the unseen atoms
+SCANS = 20  # of a Gibbs sampler of parameters given one row
 
 
 @root
@@ -120,17 +122,44 @@ def fill_components(data, state, theta, which, rng):
         draw_component(data, state, theta, m, which[m], rng)
 
 
-def draw_measure(data, state, n_theta, level, rng):
-    """Atoms of the unnormalised measure: weights (M,), locations (M,), parameters (T, M), and the rest by location (P,).
+def draw_joined(points, state, n_theta, clusters, rng):
+    """(T, J): parameters of the clusters (J,) that rows of `points` join, drawn given each its row too, K standing for a new one."""
+    theta = np.zeros((n_theta, len(clusters)))
+    fill_joined(points, state, theta, clusters, rng)
+    return theta
 
-    Parameters of clusters are from their posterior.  Unseen atoms lighter than `level` observations are the rest; where there are more
-    heavier ones than MAX_JUMPS, or parameters of more than MAX_THETA numbers, the level is raised.
+
+@root
+@kernel
+def fill_joined(points, state, theta, clusters, rng):
+    """Held parameters of a cluster stay as they are; those of a new one, from the prior, are drawn given the row by SCANS scans."""
+    K = state.num[N_CLUSTERS]
+    for j in range(clusters.shape[0]):
+        new = clusters[j] == K
+        if new:
+            empty_column(points, state.stat, K)
+            redraw_column(points, state, K, rng)
+        else:
+            copy_column(state.stat, state.stat, clusters[j], K)
+        update_column(points, state.stat, K, j, 1.0)
+        if new and points.explicit.shape[0] > 0:
+            for _ in range(SCANS):
+                redraw_column(points, state, K, rng)
+        draw_component(points, state, theta, j, K, rng)
+    empty_column(points, state.stat, K)
+
+
+def draw_measure(data, state, n_theta, rng):
+    """Atoms of the unnormalised measure: log weights (M,), locations (M,), parameters (T, M), and log of the rest by location (P,).
+
+    Parameters of clusters are from their posterior.  Of the unseen atoms each location has its largest, and besides one for each location
+    there are at most about MAX_JUMPS of them, and fewer where these have more than MAX_THETA parameters.
     """
-    most = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1))
+    most, P = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1)), len(state.A)
     room = room_for_atoms(data, state, most)
-    weight, place, rest = np.empty(room), np.empty(room, np.int64), np.zeros(len(state.A))
-    M = draw_atoms(data, state, most, level, weight, place, rest, np.empty(room), rng)
-    return weight[:M], place[:M], draw_components(data, state, n_theta, 0, M, rng), rest
+    log_weight, place, log_rest = np.empty(room), np.empty(room, np.int64), np.empty(P)
+    M = draw_atoms(data, state, most, log_weight, place, log_rest, rng)
+    return log_weight[:M], place[:M], draw_components(data, state, n_theta, 0, M, rng), log_rest
 
 
 def component_densities(points, theta, n_work):

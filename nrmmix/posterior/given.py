@@ -6,8 +6,8 @@ of the posterior weigh each by what it says of y_G too,
 
     p(y_R | y_G, data) = E[f(y_G, y_R)] / E[f(y_G)],
 
-the mean of the random conditional density once the row's y_G is observed as well.  Bands are quantiles of that posterior: draws of the
-random measure count by the density f(y_G) that they have.
+the mean of the random conditional density once the row's y_G is observed as well.  Bands are quantiles of that posterior: the row is in
+the measure that is drawn, and draws count by the density of y_G that is expected of them.
 """
 
 from __future__ import annotations
@@ -16,19 +16,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from nrmmix.common.messages import did_you_mean, listed
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import Family, rows_of
 from nrmmix.model.families.blocks import Block
 from nrmmix.model.families.distributions import Distribution
-from nrmmix.model.replicates import parts
+from nrmmix.model.replicates import MEMORY, parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.predict.functionals import MANY, Functional
+from nrmmix.posterior.predict.functionals import MANY, Functional, with_band
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import Components, PosteriorState, States, states_of
 
+TOGETHER = 64  # rows at most, for the atoms that they join are evaluated at all of them
 NEGLIGIBLE = 1e-3  # share of a row's heaviest component below which one has no points of its own on the grid of quantiles
 
 
@@ -200,6 +202,19 @@ def log_weights(state: PosteriorState, covariates: CovariateWeights, place: np.n
         return np.log(state.weights(covariates))[place]
 
 
+def draw_rest(
+    state: PosteriorState, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, totals: list[np.ndarray | None],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """(M, d) rows y with what is NaN in them, in the same responses of all, drawn in the cluster (M,) of each given the rest."""
+    model = state.model
+    values = model.blocks.draw_responses(state.components(clusters, rng), inputs, rng, model.packed, totals)
+    for b, columns in torn_blocks(model, ~np.isnan(y[0])):
+        joint = state.joint(b, inputs if inputs.shape[1] else inputs[:1])
+        values[:, columns] = joint.of(clusters).completed(y[:, columns], rng)
+    return np.where(np.isnan(y), values, y)
+
+
 def over_known(
     make: Callable[[np.ndarray, Known, PredictionRows], Functional], y: np.ndarray, positions: np.ndarray, states: States,
     rows: PredictionRows, interval: float, seed: np.random.SeedSequence,
@@ -211,13 +226,14 @@ def over_known(
     first, S = rows.take(positions[:1]), len(states)
     trial = make(np.arange(1), Known(states, y[positions[:1]], first.own_inputs()), first)
     table = np.zeros((len(positions), trial.W, 3))
-    for part in parts(len(positions), 8 * (S * trial.W + 4 * MANY * trial.J)):
+    each = max(S * trial.W + 4 * MANY * trial.J, MEMORY // (8 * TOGETHER))
+    for part in parts(len(positions), 8 * each):
         some = positions[part]
         own = rows.take(some)
         with rows_of(rows.index, some):
             known = Known(states, y[some], own.own_inputs())
             functional = make(part, known, own)
-        covariates, place, each = CovariateWeights(states.model, own), own.place[own.row], np.arange(len(part))
+        covariates, place, cases = CovariateWeights(states.model, own), own.place[own.row], np.arange(len(part))
         total, norm, top = np.zeros((len(part), functional.J)), np.zeros((len(part), 1)), np.full((len(part), 1), -np.inf)
         sampled, log_mass = np.zeros((S, len(part), functional.W)), np.zeros((S, len(part), 1))
         for s, (state, child) in enumerate(zip(states, draw_seeds(seed, S), strict=True)):
@@ -228,20 +244,47 @@ def over_known(
             weight, earlier, top = np.exp(terms - higher), np.exp(top - higher), higher
             total = total * earlier + _averaged(weight, values)
             norm = norm * earlier + weight.sum(axis=1, keepdims=True)
-
-            measure = state.measure(child)
-            share, rest = measure.shares(covariates)
-            there = Conditioned(measure, known, states.model)
-            with np.errstate(divide="ignore"):
-                terms = np.hstack([np.log(share)[place] + there.log_known, (np.log(rest)[place] + here.log_known[:, -1])[:, None]])
-            most = terms.max(axis=1, keepdims=True)
-            weight = np.exp(terms - most)
-            mass = weight.sum(axis=1, keepdims=True)
-            drawn = _averaged(weight[:, :-1], functional.values(there)) + weight[:, -1:] * values[..., -1]
-            sampled[s], log_mass[s] = functional.finish(drawn / mass, each), most + np.log(mass)
+            drawn, log_mass[s] = _under_measure(state, child, here, functional, values, covariates, place)
+            sampled[s] = functional.finish(drawn, cases)
         band = weighted_band(sampled, np.exp(log_mass - log_mass.max(axis=0)), interval, functional.whole)
-        table[part] = np.stack([functional.finish(total / norm, each), *band], axis=-1)
+        table[part] = with_band(functional.finish(total / norm, cases), *band)
     return table
+
+
+def _under_measure(
+    state: PosteriorState, seed: np.random.SeedSequence, here: Conditioned, functional: Functional, values: np.ndarray,
+    covariates: CovariateWeights, place: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Averages (J, functional.J) under a draw of the random measure given that each row came from it, and log weights (J, 1) of these.
+
+    The row chooses an atom by its share times the density of what is known there, parameters integrated out, and that atom's parameters
+    are drawn given the row too.  The sum over atoms is the weight, in which only shares are drawn: however far what is known lies from
+    the data, an atom is where it is.
+    """
+    known, rng = here.known, np.random.default_rng(seed.spawn(1)[0])
+    measure, K, J = state.measure(seed), state.n_components - 1, known.size
+    share, rest = measure.shares(covariates)
+    there, M = Conditioned(measure, known, here.model), share.shape[1]
+    with np.errstate(divide="ignore"):
+        log_share = np.log(np.column_stack([share, rest]))[place]  # the last of what is left
+    terms = log_share + here.log_known[:, np.minimum(np.arange(M + 1), K)]
+    log_mass = logsumexp(terms, axis=1, keepdims=True)
+    steps = np.cumsum(np.exp(terms[:, : max(M, K + 1)] - log_mass), axis=1)  # what is left only where no atom stands for the prior
+    chosen = np.minimum((steps < rng.random((J, 1)) * steps[:, -1:]).sum(axis=1), steps.shape[1] - 1)
+    clusters, inputs = np.minimum(chosen, K), known.inputs
+    totals = [np.zeros(J) if block.family.needs_totals else None for block in here.model.blocks.blocks]
+    whole = draw_rest(state, clusters, known.y, np.broadcast_to(inputs, (J, inputs.shape[1])), totals, rng)
+    atom = Conditioned(state.joined(clusters, whole, inputs, rng), known, here.model)
+
+    log_weight = np.hstack([log_share + np.column_stack([there.log_known, here.log_known[:, -1:]]), np.zeros((J, 1))])
+    every = np.arange(J)
+    log_weight[every, -1] = log_share[every, chosen] + np.diagonal(atom.log_known)
+    log_weight[every, chosen] = -np.inf
+    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+    of_atom = functional.values(atom)
+    of_atom = of_atom[every if len(of_atom) > 1 else 0, :, every]
+    drawn = _averaged(weight[:, :M], functional.values(there)) + weight[:, M : M + 1] * values[..., -1] + weight[:, -1:] * of_atom
+    return drawn / weight.sum(axis=1, keepdims=True), log_mass
 
 
 def _averaged(weight: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -127,8 +127,14 @@ class Result(Shown):
         that of the others, and so is its cluster.
 
         With `given` the estimate is E[f(y_given, y)] / E[f(y_given)], the law of a new row of which these responses are observed, and the
-        band that of the random conditional density, draws weighted by the density of what is observed.  Without it new data of a mixture
-        that hold some of its responses are refused where the prediction would ignore them.
+        band that of the random conditional density once the row is among the data: it has an atom of the measure, drawn given it too.
+        Without it new data of a mixture that hold some of its responses are refused where the prediction would ignore them.
+
+        Bands are quantiles over draws of the random measure.  Of the atoms that no row belongs to each location of the covariate kernel
+        has its largest drawn, until the variance of the sum of the others is 1e-8 of the sum of squares of those, up to 1e-3 where that
+        takes more than 300 of them besides one for each location, and more where it takes more than 2,000; so what is left out is as
+        small at any x, however far from the data.  The estimate is an average over all that a draw can be, and where it lies beyond these
+        quantiles, as of a density far in a tail, the band reaches to it: it then has the probability of `interval` or more.
 
         Sparse counts: the means, the same in every row, have the index `response` alone, and densities that of the rows alone.
 

@@ -135,7 +135,7 @@ def pointwise(fit: MCMCResult) -> np.ndarray:
     with announced(), np.errstate(divide="ignore"):
         seeds = draw_seeds(prediction_seed(fit.seed), len(states))
         for values, state, seed in zip(out.reshape(len(states), -1), states, seeds, strict=True):
-            measure = state.measure(seed)
+            measure = state.measure(seed).seen_from(covariates)
             share, rest = measure.shares(covariates)
             of_atoms = np.log(share)[place] + measure.log_densities(points)
             of_rest = np.log(rest)[place] + state.log_densities(points)[:, -1]

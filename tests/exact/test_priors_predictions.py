@@ -124,8 +124,9 @@ def test_measure_has_the_predictive_weights_as_its_mean(prior):
     provide(fit.model, state.data.block, (SAMPLE,))
     rng, shares = np.random.default_rng(1), np.zeros((20_000, K))
     for t in range(len(shares)):
-        weight, _, _, rest = draw_measure(state.data, state.state, fit.model.packed.n_theta, 0.02, rng)
-        shares[t] = weight[:K] / (weight.sum() + rest.sum())
+        log_weight, _, _, log_rest = draw_measure(state.data, state.state, fit.model.packed.n_theta, rng)
+        weight = np.exp(log_weight)
+        shares[t] = weight[:K] / (weight.sum() + np.exp(log_rest).sum())
     wanted = state.weights(covariates)[0, :K]
     error = shares.std(axis=0, ddof=1) / math.sqrt(len(shares))
     # where all components are occupied, and the shares of two sum to 1, the error is that of one of them

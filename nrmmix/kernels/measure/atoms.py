@@ -17,14 +17,23 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.jit import kernel, root
-from nrmmix.kernels.core.special import draw_share, to_shares
-from nrmmix.kernels.core.state import COMPONENTS, CRM, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU
-from nrmmix.kernels.measure.crm import draw_jumps, expected_count, mass_below
+from nrmmix.kernels.core.special import draw_log_gamma, draw_share, to_shares
+from nrmmix.kernels.core.state import COMPONENTS, CRM, FINITE, MASS, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.measure.crm import (
+    draw_jumps,
+    draw_largest,
+    expected_count,
+    log_expected_level,
+    log_low_proposals,
+    log_mass_below,
+)
 from nrmmix.kernels.measure.nrm import is_integrated, mass_of_new, total_growth
 from nrmmix.kernels.measure.weights import log_cluster
 
 SURE = 1e32  # a gamma variable of such a shape is its mean
-MAX_JUMPS = 2000.0
+MAX_JUMPS, FEW = 2000.0, 300.0
+FINEST, LEAST = 1e-8, 1e-3  # variance of the sum of the atoms of a location that are not drawn, of the sum of squares of those that are
+FARTHEST, CLOSEST = 40.0, 1e-3  # how much lighter than the heaviest, on the log scale, atoms are that are drawn one by one
 
 
 @kernel
@@ -117,90 +126,105 @@ def draw_located(data, state, level, most, sizes, place, rng):
 
 
 @kernel
-def mean_jumps(data, state, mass, level):
-    """How many unseen atoms above the level are expected."""
+def expected_atoms(data, state, mass, least):
+    """How many unseen atoms are expected where the largest of each location are drawn; nearly one of each or more."""
     sigma = state.hyper[SIGMA]
     gap, expected = math.gamma(1.0 - sigma), 0.0
     for p in range(state.A.shape[0]):
-        expected += expected_count(data.R0[p] * mass * (state.hyper[TAU] + state.A[p]) ** sigma / gap, sigma, level)
+        c = max(data.R0[p] * mass * (state.hyper[TAU] + state.A[p]) ** sigma / gap, TINY)
+        at = log_expected_level(c, sigma, least)
+        expected += c
+        if at < 0.0:
+            expected += math.exp(min(log_low_proposals(c, sigma, at), 700.0))
     return expected
 
 
 @root
 @kernel
-def draw_atoms(data, state, most, level, weight, place, rest, jumps, rng):
-    """Atoms of the unnormalised measure: weights and locations, those of the clusters first, and the rest by location (P,); how many.
+def draw_atoms(data, state, most, log_weight, place, log_rest, rng):
+    """Atoms of the unnormalised measure: log weights and locations, those of the clusters first, and log rest by location (P,); how many.
 
-    Clusters have weight Gamma(n_m - sigma, tau + A).  Of the unseen atoms those heavier than `level` / (tau + A_p), `level` observations'
-    worth, are drawn one by one; the lighter ones are the rest, at their mean.  Where more than `most` are expected, the level is raised.
-    There is room for as many as `room_for_atoms`, in `jumps` too, which is scratch.
+    Clusters have weight Gamma(n_m - sigma, tau + A).  Of the unseen atoms at each location the largest are drawn one by one, until what is
+    left there has a sum of a variance below FINEST of their sum of squares; the lighter ones are the rest, at their mean.  So what is left
+    is little beside what is drawn wherever a row is, whatever weights the kernel gives to locations there.  The limit is raised up to LEAST
+    where besides one for each location more than FEW are expected, and further where more than `most` are.  There is room for as many as
+    `room_for_atoms`.
     """
     if data.setup[MEASURE] == FINITE:
-        return draw_finite(data, state, level, weight, place, rest, rng)
+        return draw_finite(data, state, most, log_weight, place, log_rest, rng)
     P = state.A.shape[0]
     mass, sigma, tau = given_mass(data, state, rng), state.hyper[SIGMA], state.hyper[TAU]
-    expected = mean_jumps(data, state, mass, level)
-    while expected > most:
-        level *= 2.0
-        expected = mean_jumps(data, state, mass, level)
+    least = FINEST
+    while least < LEAST and expected_atoms(data, state, mass, least) > P + min(FEW, most):
+        least *= 4.0
+    while least < 1.0 and expected_atoms(data, state, mass, least) > P + most:
+        least *= 2.0
     gap, M = math.gamma(1.0 - sigma), state.num[N_CLUSTERS]
-    draw_weights(state, weight, place, rng)
+    draw_weights(state, log_weight, place, rng)
     for p in range(P):
         b = tau + state.A[p]
-        c = data.R0[p] * mass * b**sigma / gap
-        for j in range(draw_jumps(c, sigma, level, jumps, rng)):
-            if M < weight.shape[0]:
-                weight[M] = jumps[j] / b
-                place[M] = p
-                M += 1
-            else:
-                rest[p] += jumps[j] / b
-        rest[p] += mass_below(c, sigma, level) / b
+        c, log_b = max(data.R0[p] * mass * b**sigma / gap, TINY), math.log(b)
+        own = log_weight[M : log_weight.shape[0] - (P - 1 - p)]  # one is left for each of the others
+        count, level = draw_largest(c, sigma, least, own, rng)
+        for m in range(count):
+            own[m] -= log_b
+            place[M + m] = p
+        log_rest[p] = log_mass_below(c, sigma, level) - log_b
+        M += count
     return M
 
 
 @kernel
-def draw_weights(state, weight, place, rng):
-    """Weights and locations of the clusters."""
+def draw_weights(state, log_weight, place, rng):
+    """Log weights and locations of the clusters."""
     for k in range(state.num[N_CLUSTERS]):
         place[k] = state.location[k]
-        weight[k] = rng.standard_gamma(state.size[k] - state.hyper[SIGMA]) / (state.hyper[TAU] + state.A[place[k]])
+        rate = state.hyper[TAU] + state.A[place[k]]
+        log_weight[k] = draw_log_gamma(state.size[k] - state.hyper[SIGMA], rng) - math.log(rate)
 
 
 @kernel
-def draw_finite(data, state, level, weight, place, rest, rng):
+def draw_finite(data, state, most, log_weight, place, log_rest, rng):
     """As `draw_atoms`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
-    Gamma(mass / M, b), b = tau + A_p; the lighter ones are the rest, as drawn."""
-    K, M, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.plane[0]
+    Gamma(mass / M, b), b = tau + A_p.  Where these are more than P + `most`, those that are light beside the heaviest at their location are
+    the rest, as drawn."""
+    K, M, P, shares = state.num[N_CLUSTERS], data.setup[COMPONENTS], state.A.shape[0], state.plane[0]
     sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+    draw_weights(state, log_weight, place, rng)
     total = shares_of_locations(data, state, shares)
+    heaviest = state.plane[1]
+    for p in range(P):
+        heaviest[p], log_rest[p] = -math.inf, -math.inf
     for j in range(K, M):
-        place[j] = draw_share(shares, shares.shape[0], rng.random() * total)
-        weight[j] = rng.standard_gamma(-sigma)
-    while count_above(weight[K:M], level) > MAX_JUMPS:
-        level *= 2.0
-    draw_weights(state, weight, place, rng)
+        p = draw_share(shares, P, rng.random() * total)
+        place[j] = p
+        log_weight[j] = draw_log_gamma(-sigma, rng) - math.log(tau + state.A[p])
+        heaviest[p] = max(heaviest[p], log_weight[j])
+    cut = 0.0 if M - K <= P + most else FARTHEST
+    while cut > CLOSEST and count_near(log_weight[K:M], place[K:M], heaviest, cut) > P + most:
+        cut *= 0.8
     m = K
     for j in range(K, M):
-        size, p = weight[j], place[j]
-        if size > level:
-            weight[m], place[m] = size / (tau + state.A[p]), p
+        p = place[j]
+        if M - K <= P + most or log_weight[j] >= heaviest[p] - cut:
+            log_weight[m], place[m] = log_weight[j], p
             m += 1
         else:
-            rest[p] += size / (tau + state.A[p])
+            larger = max(log_rest[p], log_weight[j])
+            log_rest[p] = larger + math.log(math.exp(log_rest[p] - larger) + math.exp(log_weight[j] - larger))
     return m
 
 
 @kernel
-def count_above(sizes, level):
+def count_near(log_size, place, heaviest, cut):
     count = 0
-    for j in range(sizes.shape[0]):
-        count += sizes[j] > level
+    for j in range(log_size.shape[0]):
+        count += log_size[j] >= heaviest[place[j]] - cut
     return count
 
 
 def room_for_atoms(data, state, most):
-    """Of `draw_atoms`: a Poisson variable of a mean up to `most` is smaller but with a probability below 1e-20."""
+    """Of `draw_atoms`: where there are more than twice those expected the lightest of a location are its rest."""
     if data.setup[MEASURE] == FINITE:
         return int(data.setup[COMPONENTS])
-    return int(state.num[N_CLUSTERS]) + int(most + 10.0 * math.sqrt(most)) + 50
+    return int(state.num[N_CLUSTERS]) + len(state.A) + int(2.0 * most) + 50

@@ -1,4 +1,4 @@
-"""Atoms of completely random measures: jumps above a level, and what lies below it."""
+"""Atoms of completely random measures: jumps above a level, or the largest, and what lies below."""
 
 from __future__ import annotations
 
@@ -73,9 +73,72 @@ def jumps_above(c, sigma, level, rng):
 
 
 @kernel
-def mass_below(c, sigma, level):
-    """Mean of the sum of all jumps below the level: c times the lower incomplete gamma function, by its series of positive terms."""
-    s = 1.0 - sigma
+def log_level(log_c, sigma, log_least):
+    """log of the level below which the jumps have a sum of the variance exp(log_least), or less: c level^(2 - sigma) / (2 - sigma)."""
+    return (log_least + math.log(2.0 - sigma) - log_c) / (2.0 - sigma)
+
+
+@kernel
+def log_expected_level(c, sigma, least):
+    """Where `draw_largest` is to be expected to stop: the sum of squares is c Gamma(2 - sigma), or that of the largest jump."""
+    log_largest = -1.0 / c if sigma == 0.0 else -math.log1p(sigma / c) / sigma
+    log_squares = max(math.log(c) + math.lgamma(2.0 - sigma), 2.0 * log_largest)
+    return min(log_level(math.log(c), sigma, math.log(least) + log_squares), log_largest)
+
+
+@kernel
+def log_low_proposals(c, sigma, at):
+    """log of the mean number of jumps between exp(at) and 1 under the power law, at < 0."""
+    if sigma == 0.0:
+        return math.log(-c * at)
+    ratio = -sigma * at
+    return math.log(c / sigma) + (ratio if ratio > 40.0 else math.log(math.expm1(ratio)))
+
+
+@kernel
+def draw_largest(c, sigma, least, out, rng):
+    """Logarithms of the largest jumps of a Poisson process of intensity c z^(-1-sigma) e^-z into `out`; how many, and log of their least.
+
+    They end at a level below which jumps have a sum whose variance is `least` of the sum of the squares of those above, or where there is
+    no more room.  By thinning, as in `draw_jumps`, but downwards from 1 by the power law: what is above a level that only jumps above it
+    have a say in leaves those below a Poisson process as before.  Jumps of a small c are out of the range of numbers: hence logarithms.
+    """
+    top = 1.0
+    while c * top ** (-1.0 - sigma) * math.exp(-top) > 0.5 * out.shape[0]:
+        top *= 1.25
+    count, squares = 0, 0.0  # sum of squares, in units of the first jump below 1 where there is none above
+    arrival, high = rng.standard_exponential(), c * top ** (-1.0 - sigma) * math.exp(-top)
+    while arrival < high and count < out.shape[0]:
+        z = top + rng.standard_exponential()
+        if rng.random() < (z / top) ** (-1.0 - sigma):
+            out[count] = math.log(z)
+            squares += z * z
+            count += 1
+        arrival += rng.standard_exponential()
+    if top > 1.0 or count == out.shape[0]:
+        return count, math.log(top)
+    unit, log_c = 0.0, math.log(c)
+    level = -math.inf if count == 0 else min(log_level(log_c, sigma, math.log(least * squares)), 0.0)
+    arrival = 0.0
+    while count < out.shape[0]:
+        arrival += rng.standard_exponential()
+        log_z = -arrival / c if sigma == 0.0 else -math.log1p(sigma * arrival / c) / sigma
+        if log_z < level:
+            return count, level
+        if rng.random() < math.exp(-math.exp(log_z)):
+            if count == 0:
+                unit = log_z
+            out[count] = log_z
+            squares += math.exp(2.0 * (log_z - unit))
+            count += 1
+            level = min(log_level(log_c, sigma, math.log(least * squares) + 2.0 * unit), log_z)
+    return count, out[count - 1]
+
+
+@kernel
+def log_mass_below(c, sigma, log_level):
+    """log of the mean sum of the jumps below a level: c times the lower incomplete gamma function, by its series of positive terms."""
+    s, level = 1.0 - sigma, math.exp(log_level)
     term = 1.0 / s
     total = term
     for k in range(1, 10_000):
@@ -83,4 +146,4 @@ def mass_below(c, sigma, level):
         total += term
         if term < 1e-17 * total:
             break
-    return c * math.exp(s * math.log(level) - level) * total
+    return math.log(c) + s * log_level - level + math.log(total)

@@ -88,7 +88,8 @@ class GammaWeights:
         u = np.linspace(low, high, size)
         return u, self._log_density(u), float(u[1] - u[0])
 
-    def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """Weights (M,) drawn from q."""
+    def draw_log(self, rng: np.random.Generator) -> np.ndarray:
+        """Logarithms (M,) of weights drawn from q; those of components that nearly no row is of underflow."""
         at = min(int(np.searchsorted(np.cumsum(self.shares), rng.random())), len(self.nodes) - 1)
-        return rng.gamma(self.nodes[at] / len(self.counts) + self.counts) / self.rates
+        shape = self.nodes[at] / len(self.counts) + self.counts
+        return np.log(rng.standard_gamma(shape + 1.0)) + np.log1p(-rng.random(len(shape))) / shape - np.log(self.rates)

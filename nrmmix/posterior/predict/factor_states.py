@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.clusters import empty_column
+from nrmmix.kernels.measure.atoms import FEW as ALWAYS
+from nrmmix.kernels.measure.atoms import FINEST, LEAST
 from nrmmix.model.pack import provide
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior, Factors, drawn_components
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior, KernelFactors
-from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState, unseen_level
+from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState
 from nrmmix.posterior.predict.rows import CovariateWeights
 
 MOST_UNSEEN = 1000  # further atoms that are drawn one by one
@@ -59,14 +62,16 @@ class FactorState(KernelState):
         rng = np.random.default_rng(rng)
         provide(self.model, self.data.block, (layout.SAMPLE,))
         weights, rest, mass = self.factors.sticks.draw(rng)
-        least, further = unseen_level(self.model.n_obs) / self.model.n_obs, []
-        while rest > least and len(further) < MOST_UNSEEN:
+        further, squares = [], 0.0
+        while rest * rest / (1.0 + mass) > (FINEST if len(further) < ALWAYS else LEAST) * squares and len(further) < MOST_UNSEEN:
             v = rng.beta(1.0, mass)
             further.append(rest * v)
+            squares += (rest * v) ** 2
             rest *= 1.0 - v
-        weight = np.concatenate([weights, further])
-        theta = self.draw_components(0, len(weight), rng)
-        return DrawnMeasure(self.model, self.widths, weight, np.zeros(len(weight), np.int64), theta, np.array([rest]))
+        theta = self.draw_components(0, len(weights) + len(further), rng)
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(np.concatenate([weights, further]))
+            return DrawnMeasure(self.model, self.widths, log_weight, np.zeros(len(log_weight), np.int64), theta, np.log([rest]))
 
 
 class FactorDraws:
@@ -148,9 +153,9 @@ class KernelFactorState(KernelState):
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
         if self._weighed is None or self._weighed[0] is not covariates:  # the same in every draw
-            K = covariates.at(self.widths)[:, self._place] * np.exp(self.factors.log_weight)
-            share = K / np.maximum(K.sum(axis=1, keepdims=True), layout.TINY)
-            self._weighed = covariates, np.column_stack([share, np.zeros(len(K))])
+            share = covariates.log_at(self.widths)[:, self._place] + self.factors.log_weight
+            share = np.exp(share - logsumexp(share, axis=1, keepdims=True))
+            self._weighed = covariates, np.column_stack([share, np.zeros(len(share))])
         return self._weighed[1]
 
     def log_densities(self, points: layout.Data) -> np.ndarray:
@@ -166,10 +171,10 @@ class KernelFactorState(KernelState):
     def measure(self, rng: np.random.SeedSequence | np.random.Generator) -> DrawnMeasure:
         rng = np.random.default_rng(rng)
         provide(self.model, self.data.block, (layout.SAMPLE,))
-        weight, M = self.factors.weights.draw(rng), self.factors.n_components
+        log_weight, M = self.factors.weights.draw_log(rng), self.factors.n_components
         theta, place = self.draw_components(0, M, rng), self._place
-        rest = np.zeros(M if self.model.slots is not None else len(self.model.grid.weights))
-        return DrawnMeasure(self.model, self.widths, weight, place, theta, rest)
+        nothing = np.full(M if self.model.slots is not None else len(self.model.grid.weights), -np.inf)
+        return DrawnMeasure(self.model, self.widths, log_weight, place, theta, nothing)
 
 
 class KernelFactorDraws:

@@ -285,7 +285,7 @@ def over_cases(
     """(cases, W, 3): estimate and band for every case, of the functional that `make` makes for rows of inputs."""
     table = np.zeros((rows.n_cases, W, 3))
     for cases, estimate, sampled, whole in _over_parts(make, W, states, rows, seed):
-        table[cases] = np.stack([estimate, *_band(sampled, interval, whole)], axis=-1)
+        table[cases] = with_band(estimate, *_band(sampled, interval, whole))
     return table
 
 
@@ -303,7 +303,7 @@ def over_pairs(
     for cases, estimate, sampled, _ in _over_parts(make, W, states, rows, seed):
         estimates[cases], drawn[:, cases] = estimate, sampled
     first, second = pairs.T
-    return np.stack([estimates[second] - estimates[first], *_band(drawn[:, second] - drawn[:, first], interval)], axis=-1)
+    return with_band(estimates[second] - estimates[first], *_band(drawn[:, second] - drawn[:, first], interval))
 
 
 def over_groups(
@@ -315,7 +315,7 @@ def over_groups(
     for cases, estimate, sampled, _ in _over_parts(make, W, states, rows, seed):
         estimates[cases], drawn[:, cases] = estimate, sampled
     averaged = np.stack([drawn[:, group].mean(axis=1) for group in groups], axis=1)
-    return np.stack([estimates[groups].mean(axis=1), *_band(averaged, interval)], axis=-1)
+    return with_band(estimates[groups].mean(axis=1), *_band(averaged, interval))
 
 
 def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows) -> np.ndarray:
@@ -347,7 +347,7 @@ def _over_parts(
             sampled = np.zeros((len(states), len(part), W))
 
             def work(state: PosteriorState, functional: Functional, t: int, child: Any, own=own, sampled=sampled, given=given[part]) -> Any:
-                measure = state.measure(child)
+                measure = state.measure(child).seen_from(own.covariates)
                 found = functional.directly(state, measure, own)
                 if found is not None:
                     sampled[t] = found[1]
@@ -447,13 +447,13 @@ def over_rows(
         def work(
             state: PosteriorState, functional: Functional, t: int, child: Any, covariates=covariates, place=place, sampled=sampled
         ) -> np.ndarray:
-            values, measure = functional.values(state)[0], state.measure(child)
+            values, measure = functional.values(state)[0], state.measure(child).seen_from(covariates)
             share, rest = measure.shares(covariates)
             sampled[t] = (share[place] * functional.values(measure)[0]).sum(axis=1) + rest[place] * values[:, -1]
             return (state.weights(covariates)[place] * values).sum(axis=1)
 
         estimate = _mean_over(states, functional, seed, work)
-        table[part] = np.stack([estimate, *_band(sampled, interval)], axis=-1)
+        table[part] = with_band(estimate, *_band(sampled, interval))
     return table
 
 
@@ -462,3 +462,12 @@ def _band(sampled: np.ndarray, interval: float, whole: Any = False) -> tuple[np.
     tail = (1 - interval) / 2
     lower, upper = np.quantile(sampled, [tail, 1 - tail], axis=0)
     return np.where(whole, np.floor(lower + 1e-9), lower), np.where(whole, np.ceil(upper - 1e-9) + 0.0, upper)  # not -0
+
+
+def with_band(estimate: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """(..., 3): estimate and band; where the estimate lies beyond the quantiles of its draws the band reaches to it.
+
+    A mean can lie there: that of a density far in a tail, where few draws have any, or of a mean with heavy tails; and so can a quantile
+    of the averaged distribution.  The band then has the probability asked for, or more.
+    """
+    return np.stack([estimate, np.minimum(lower, estimate), np.maximum(upper, estimate)], axis=-1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ OUT_OF_REACH = (
     "a row is out of reach of every atom of a finite measure in some draw: there is no density there; predict closer to the data, or fit "
     "a wider kernel or more components."
 )
-SMALLEST_JUMP = 0.01  # unseen atoms lighter than this many observations enter by their mean
+INVISIBLE = 1e-5  # share of a row up to which atoms are part of what is left there
 
 
 @dataclass(frozen=True)
@@ -38,22 +38,38 @@ class DrawnMeasure:
 
     model: Specification
     widths: np.ndarray  # of the covariate kernel, or codes of its slots
-    weight: np.ndarray  # (M,)
+    log_weight: np.ndarray  # (M,)
     place: np.ndarray  # (M,) location of each atom
     theta: np.ndarray  # (T, M)
-    rest: np.ndarray  # (P,) weight of what is left at each location
+    log_rest: np.ndarray  # (P,) log weight of what is left at each location
+    known: tuple[CovariateWeights, np.ndarray, np.ndarray] | None = None  # covariate rows and the shares there
 
     @property
     def n_components(self) -> int:
         return self.theta.shape[1]
 
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
-        K = covariates.at(self.widths)
-        share, rest = K[:, self.place] * self.weight, K @ self.rest
-        total = share.sum(axis=1) + rest
-        if not (total > 0).all():  # of a finite measure
+        if self.known is not None and self.known[0] is covariates:
+            return self.known[1:]
+        log_K = covariates.log_at(self.widths)  # far away the lightest of atoms may be all there is, at e^-1000
+        share, rest = log_K[:, self.place] + self.log_weight, log_K + self.log_rest
+        top = np.maximum(share.max(axis=1, initial=-np.inf), rest.max(axis=1))[:, None]
+        if np.isneginf(top).any():  # of a finite measure
             raise ValueError(OUT_OF_REACH)
+        share, rest = np.exp(share - top), np.exp(rest - top).sum(axis=1)
+        total = share.sum(axis=1) + rest
         return share / total[:, None], rest / total
+
+    def seen_from(self, covariates: CovariateWeights) -> DrawnMeasure:
+        share, rest = self.shares(covariates)
+        large = share > INVISIBLE
+        seen = large.any(axis=0)
+        rest = rest + np.where(large, 0.0, share).sum(axis=1)
+        share = np.where(large, share, 0.0)[:, seen]
+        return replace(
+            self, log_weight=self.log_weight[seen], place=self.place[seen], theta=np.ascontiguousarray(self.theta[:, seen]),
+            known=(covariates, share, rest),
+        )
 
     def log_densities(self, points: layout.Data) -> np.ndarray:
         provide(self.model, points.block, (layout.DENSITY,))
@@ -68,11 +84,6 @@ class DrawnMeasure:
 
     def joint(self, block: int, inputs: np.ndarray) -> Elliptical | None:
         return self.model.blocks.joint_component(block, self.theta, inputs, self.model.packed)
-
-
-def unseen_level(n: int) -> float:
-    """Observations, of n, below which unseen atoms enter by their mean."""
-    return min(max(SMALLEST_JUMP, 1e-4 * n), 1.0)
 
 
 class KernelState:
@@ -143,11 +154,18 @@ class KernelState:
 
     def drawn_clusters(self, rng: np.random.Generator) -> DrawnMeasure:
         K = self.n_clusters
-        return DrawnMeasure(self.model, self.widths, np.zeros(K), np.zeros(K, np.int64), self.components(np.arange(K), rng), np.zeros(1))
+        nothing = np.full(1, -np.inf)
+        return DrawnMeasure(self.model, self.widths, np.zeros(K), np.zeros(K, np.int64), self.components(np.arange(K), rng), nothing)
 
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         provide(self.model, self.data.block, (layout.SAMPLE,))
         return predictive.draw_components_of(self.data, self.state, self.model.packed.n_theta, clusters, rng)
+
+    def joined(self, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> DrawnMeasure:
+        points, M = self.points(y, inputs), len(clusters)
+        provide(self.model, points.block, (layout.SAMPLE, layout.REDRAW))
+        theta = predictive.draw_joined(points, self.state, self.model.packed.n_theta, clusters, rng)
+        return DrawnMeasure(self.model, self.widths, np.zeros(M), np.zeros(M, np.int64), theta, np.full(1, -np.inf))
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.draw_components(self.n_clusters, size, rng)
@@ -167,12 +185,11 @@ class KernelState:
                 f"in a draw a location of {model.kernel} is out of reach of every row, and nm.NormalizedStable, whose atoms have no "
                 "scale of their own, says nothing of those there; fit with a prior of wider kernels, or with nm.PitmanYor."
             )
-        level = unseen_level(model.n_obs)
         provide(model, self.data.block, (layout.SAMPLE,))
-        return DrawnMeasure(model, self.widths, *predictive.draw_measure(self.data, self.state, model.packed.n_theta, level, rng))
+        return DrawnMeasure(model, self.widths, *predictive.draw_measure(self.data, self.state, model.packed.n_theta, rng))
 
     def _measure_from_outside(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Weights from a Gibbs-type prior's own `draw_weights`."""
+        """Log weights from a Gibbs-type prior's own `draw_weights`."""
         prior, K = self.model.prior, self.n_clusters
         clusters, further, rest = prior.draw_weights(self.state.size[:K].copy(), rng)
         weight = np.concatenate([np.asarray(clusters, float).reshape(-1), np.asarray(further, float).reshape(-1)])
@@ -182,7 +199,8 @@ class KernelState:
                 "of them negative and not all of them 0."
             )
         theta = self.draw_components(0, len(weight), rng)
-        return weight, np.zeros(len(weight), np.int64), theta, np.array([float(rest)])
+        with np.errstate(divide="ignore"):
+            return np.log(weight), np.zeros(len(weight), np.int64), theta, np.log([float(rest)])
 
 
 class RecordedDraws:
@@ -197,7 +215,8 @@ class RecordedDraws:
         size = total if limit is None else min(limit, total)
         self.chosen = (np.arange(size) * total) // size
         self.most_clusters = int(draws["n_clusters"].max())
-        self.most_atoms = self.most_clusters + int(1.3 * predictive.MAX_JUMPS)
+        locations = 1 if self.model.grid is None else len(self.model.grid.weights)
+        self.most_atoms = self.most_clusters + locations + int(1.3 * predictive.MAX_JUMPS)
         self._kernel_state = KernelState(self.model, self.most_clusters)
         self._flat = {name: draws.flat(name) for name in draws}
 

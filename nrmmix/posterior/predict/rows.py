@@ -100,19 +100,25 @@ class CovariateWeights:
         if rows.covariates is not None:
             self.places = np.arange(len(rows.covariates)) if places is None else places
             self.distance = model.grid.distances(rows.covariates[self.places])
-        self._last: tuple[bytes, np.ndarray] | None = None
+        self._last: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def at(self, widths: np.ndarray) -> np.ndarray:
         """Rows (R, P) of the kernel at widths (q,), each up to a factor; a ValueError if a row is out of reach of every location."""
-        if self.distance is None:
-            return np.ones((1, 1))
+        return np.ones((1, 1)) if self.distance is None else self._both(widths)[1]
+
+    def log_at(self, widths: np.ndarray) -> np.ndarray:
+        """Their logarithms, of which none underflows."""
+        return np.zeros((1, 1)) if self.distance is None else self._both(widths)[0]
+
+    def _both(self, widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         last = self._last  # threads share this object
         if last is None or last[0] != widths.tobytes():
             log_K = self.model.log_kernel(self.distance, widths)
             self._check(log_K)
-            # the conditional distribution does not change when a row of K is scaled: far out nothing underflows
-            self._last = last = (widths.tobytes(), np.exp(log_K - log_K.max(axis=1, keepdims=True)))
-        return last[1]
+            # the conditional distribution does not change when a row of K is scaled: far out the largest is 1
+            log_K = log_K - log_K.max(axis=1, keepdims=True)
+            self._last = last = (widths.tobytes(), log_K, np.exp(log_K))
+        return last[1:]
 
     def _check(self, log_K: np.ndarray) -> None:
         out = np.flatnonzero(np.isneginf(log_K.max(axis=1, initial=-np.inf)))

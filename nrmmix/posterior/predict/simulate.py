@@ -21,7 +21,7 @@ from nrmmix.model.families.base import rows_of
 from nrmmix.model.replicates import Replicates, parts
 from nrmmix.model.replicates import known as known_totals
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.given import Conditioned, Known, known_responses, known_values, log_weights, torn_blocks
+from nrmmix.posterior.given import Conditioned, Known, draw_rest, known_responses, known_values, log_weights
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import PosteriorState, States, states_of
@@ -35,8 +35,8 @@ def simulate(
     """Draw data sets like the observed one; see `MCMCResult.simulate`.
 
     Replicates are from recorded draws spread evenly over the chains; where more are wanted than were recorded, these are gone through
-    again, each time with a new draw of the random measure.  Atoms lighter than a hundredth of an observation (or n/10,000 where that
-    is more, up to one) are not drawn one by one: a row that falls on their mass has a component of its own.
+    again, each time with a new draw of the random measure.  Of its atoms those that are light beside others at their location are not
+    drawn one by one: a row that falls on their mass has a component of its own.
     """
     if isinstance(newdata, str):
         raise ValueError(f"newdata must be a DataFrame, not {newdata!r}.")
@@ -126,19 +126,6 @@ def replicates_given(
     for replicate in range(size):
         out.put(replicate, ok, values[replicate])
     return out.table()
-
-
-def draw_rest(
-    state: PosteriorState, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, totals: list[np.ndarray | None],
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """(M, d) rows y with what is NaN in them, in the same responses of all, drawn in the cluster (M,) of each given the rest."""
-    model = state.model
-    values = model.blocks.draw_responses(state.components(clusters, rng), inputs, rng, model.packed, totals)
-    for b, columns in torn_blocks(model, ~np.isnan(y[0])):
-        joint = state.joint(b, inputs if inputs.shape[1] else inputs[:1])
-        values[:, columns] = joint.of(clusters).completed(y[:, columns], rng)
-    return np.where(np.isnan(y), values, y)
 
 
 def _systematic(weight: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:

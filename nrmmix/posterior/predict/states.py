@@ -52,12 +52,18 @@ class Components(Protocol):
 
 
 class Measure(Components, Protocol):
-    """A draw of the random measure: its M atoms as components."""
+    """A draw of the random measure: its M atoms as components, the first those of the K clusters.
+
+    Given the state parameters of atoms are independent of each other and of the weights; those of atoms of no cluster are from the prior.
+    """
 
     theta: np.ndarray  # (T, M) parameters of the atoms, as `Blocks.draw_responses` takes them
 
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
         """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
+
+    def seen_from(self, covariates: CovariateWeights) -> Measure:
+        """The same for these rows: what has next to no share of a row is part of the rest there, and what has none anywhere is gone."""
 
 
 class PosteriorState(Components, Protocol):
@@ -76,6 +82,12 @@ class PosteriorState(Components, Protocol):
 
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(T, M): parameters of clusters (M,) from their posterior, each drawn anew, K standing for a new one; as in `Measure.theta`."""
+
+    def joined(self, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> Measure:
+        """Of rows y (J, d) at inputs (J, e), or (1, e), the clusters (J,) that they join as J atoms, without shares.
+
+        Their parameters are drawn given the row too, K standing for a new cluster; nothing of the rows may be missing.
+        """
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """(T, size): parameters of components from the prior, as in `Measure.theta`."""

@@ -1,7 +1,8 @@
 """Predictions as tables: which functional of the posterior is asked for, at which rows and points, and the index of the answer.
 
 Estimates are Rao-Blackwell means over draws: weights and component densities with everything integrated out that can be.  Bands are
-quantiles over draws of the random measure itself: atoms' weights and parameters drawn, the mass of unseen atoms included.
+quantiles over draws of the random measure itself: atoms' weights and parameters drawn, those of unseen atoms included; they reach to
+estimates that lie outside.
 """
 
 from __future__ import annotations
