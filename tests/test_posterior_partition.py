@@ -214,6 +214,39 @@ def test_more_draws_than_the_search_uses(rng, monkeypatch):
     assert little.expected_loss == pt.expected_loss(little.labels, draws) >= part.expected_loss - 0.1
 
 
+def around(rng, n, draws, share=0.25):
+    """Draws around five clusters, in each of which a share of the observations is somewhere else, and some draws join two."""
+    truth = rng.integers(5, size=n)
+    out = np.where(rng.uniform(size=(draws, n)) < share, rng.integers(7, size=(draws, n)), truth)
+    out[: draws // 3] = np.where(out[: draws // 3] == 4, 3, out[: draws // 3])
+    return out
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_search_by_a_sample_is_nearly_as_good(loss, rng, monkeypatch):
+    """Of many rows: the loss is exact, nearly that of the search among all, and the estimate says how it was sought."""
+    draws = around(rng, 3000, 120)
+    monkeypatch.setattr(pt, "SEARCH_WORK", math.inf)
+    whole = pt.estimate(draws, loss, rng=1)
+    monkeypatch.setattr(pt, "SEARCH_WORK", 1e6)
+    for name, value in (("SAMPLE", 500), ("SAMPLE_WORK", 2e5), ("SCAN_WORK", 1e6)):
+        monkeypatch.setattr(pt, name, value)
+    found = pt.estimate(draws, loss, rng=1)
+    assert found.sampled == 500 and "sought by a sample of 500 of 3,000 rows" in repr(found)
+    assert not whole.sampled and "sample" not in repr(whole)
+    assert found.expected_loss == pytest.approx(pt.expected_loss(found.labels, draws, loss))
+    assert whole.expected_loss - 1e-9 <= found.expected_loss <= 1.01 * whole.expected_loss
+    assert found.expected_loss < pt.expected_loss(draws, draws, loss).min()
+    assert (pt.estimate(draws, loss, rng=1).labels == found.labels).all(), "the seed decides"
+    assert pt.estimate(draws, loss, rng=1, max_clusters=3).n_clusters <= 3
+
+
+def test_few_rows_are_searched_among_all(rng, monkeypatch):
+    monkeypatch.setattr(pt, "_searched_by_sample", lambda *_: pytest.fail("a sample of few rows"))
+    monkeypatch.setattr(pt, "SEARCH_WORK", 0)
+    assert pt.estimate(around(rng, pt.SAMPLE, 4), runs=1, rng=1).sampled == 0
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_same_seed_gives_the_same_estimate(loss, rng):
     draws = rng.integers(0, 6, (30, 40))
