@@ -11,7 +11,7 @@ from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.tables import as_frame
 from nrmmix.posterior import diagnostics, imputation
-from nrmmix.posterior.convergence import converged, smallest_ess
+from nrmmix.posterior.convergence import agreed, smallest_ess
 from nrmmix.posterior.predict.rows import insist_in_memory
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
@@ -60,7 +60,7 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_chains": fit.draws.n_chains, "n_draws": fit.draws.n_draws,
         "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
         "mean_log_density": fit.log_density().mean(), "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
-        "seconds": fit.seconds, "converged": converged(table) and fit.evidence.clean,
+        "seconds": fit.seconds, "converged": agreed(fit.evidence, table),
     }])
 
 

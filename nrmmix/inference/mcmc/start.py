@@ -59,6 +59,12 @@ def starts_of(init: Any, n: int, chains: int, spread: Callable[[], Starts | None
     return [found[c % len(found)] for c in range(chains)]
 
 
+def is_one(starts: Starts) -> bool:
+    """Whether all chains start from the same partition; those do not whose rows enter one by one, each chain in an order of its own."""
+    labels = np.stack([own for own, _ in starts])
+    return bool((labels >= 0).all() and (labels == labels[0]).all())
+
+
 def check_start(model: Specification, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:
     """There may not be more clusters than components, and each starting cluster must have a location that reaches all its members."""
     n_clusters = int(labels.max(initial=-1)) + 1
