@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import guided
+from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior, partitions_in_memory
 from nrmmix.posterior.kernel_factors import AnyPosterior
@@ -225,6 +226,12 @@ class Result(Shown):
             With the index of the rows; its mean over held-out rows is a held-out score.  Of rows that miss some responses it is the density
             of the others; rows that miss all, a covariate or an input are NaN.  Multinomial coefficients are counted.
 
+        Warns
+        -----
+        UserWarning
+            If some of the rows, and not all of them, hold the same values as rows that were fitted, more than chance would have it: a mean
+            over such a table is no held-out score.
+
         Raises
         ------
         ValueError
@@ -237,10 +244,16 @@ class Result(Shown):
         >>> fit.log_density().shape
         (82,)
         """
+        from nrmmix.posterior.held_out import described, seen_rows
         from nrmmix.posterior.predict.tables import log_density
-        from nrmmix.results.streams import of_parts
+        from nrmmix.results.streams import new_source, of_parts
 
-        return of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
+        found = of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
+        if newdata is not None and new_source(newdata) is None:
+            index, seen = self.model.frame.new_index(newdata), seen_rows(self.model, newdata)
+            if 0 < len(seen) < len(index):
+                warn(f"log_density: {described(seen, index)} were fitted: there it is in-sample, and their mean no held-out score.")
+        return found
 
     @guided
     def simulate(
