@@ -142,9 +142,9 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
         worst = rhat[bad].idxmax() if (rhat > RHAT_BAD).any() else ess.idxmin()
         others = [name for name in varied.index[bad] if name != worst]
         more = f" Nor {', '.join(others)}." if others else ""
-        text = f"Do not trust {worst}: R-hat {format_rhat(rhat[worst])}, effective sample size {ess[worst]:.0f}.{more}"
+        text = f"Do not trust {worst}: R-hat {format_rhat(rhat[worst])}, effective sample size {math.floor(ess[worst])}.{more}"
     else:
-        numbers = f"largest R-hat {format_rhat(rhat.max())}, smallest effective sample size {ess.min():.0f}."
+        numbers = f"largest R-hat {format_rhat(rhat.max())}, smallest effective sample size {math.floor(ess.min())}."
         text = f"Chains {'agree' if converged(quantities) else 'nearly agree'}: {numbers}"
     if also:
         text = f"Clusters: {text[0].lower()}{text[1:]}"
@@ -194,7 +194,7 @@ def _of_curves(curves: pd.DataFrame | None) -> str:
         return ""
     what = "Density" if varied.index[0].startswith(DENSITY) else "Curves"
     ess, bad = smallest_ess(varied), _suspect(varied)
-    numbers = f"largest R-hat {format_rhat(varied['rhat'].max())}, smallest effective sample size {ess.min():.0f}"
+    numbers = f"largest R-hat {format_rhat(varied['rhat'].max())}, smallest effective sample size {math.floor(ess.min())}"
     if bad.any():
         worst = varied["rhat"].idxmax() if (varied["rhat"] > RHAT_BAD).any() else ess.idxmin()
         return f"{what}: chains differ, most of all in {worst}: {numbers}."

@@ -20,9 +20,9 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     """Positions of new rows that hold the same responses, covariates and inputs as rows that were fitted, if these are more than by chance.
 
     By chance a new row is like one that was fitted with a probability that is estimated by the share of rows that are like another one
-    (Good 1953, Biometrika 40), and by what ties in single columns would bring about if these were independent, whichever is more.  That is
-    0 of numbers that are never the same, and near 1 of a few categories, where nothing can be told.  Empty where the rows that were fitted
-    are not in memory.
+    (Good 1953, Biometrika 40), or by what ties in single columns would bring about if these were independent, or where there are ties in
+    all of them as one pair in the data does, whichever is most.  That is 0 where a column has no ties, and near 1 of a few categories, of
+    which nothing can be told.  Empty where the rows that were fitted are not in memory.
 
     Examples
     --------
@@ -42,7 +42,8 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     new = [content if there else None for content, there in zip(_contents(y, parts), observed(y), strict=True)]
     found = np.array([i for i, content in enumerate(new) if content in own], np.int64)
     n, alone = len(old), sum(count == 1 for count in own.values())
-    chance = max(1.0 - alone / n, 0.0 if frame.is_sparse else min(n * _all_tied(np.frombuffer(b"".join(old)).reshape(n, -1)), 1.0))
+    tied = 0.0 if frame.is_sparse else n * _all_tied(np.frombuffer(b"".join(old)).reshape(n, -1))
+    chance = min(max(1.0 - alone / n, tied, 2.0 / n if tied else 0.0), 1.0)
     by_chance = len(new) * chance + FAR * np.sqrt(len(new) * chance * (1.0 - chance))
     return found if len(found) > by_chance else found[:0]
 

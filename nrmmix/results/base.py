@@ -379,7 +379,8 @@ class Result(Shown):
     ) -> Partition:
         """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
 
-        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022); see `nrmmix.posterior.partition.estimate`.
+        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022), and of many rows begins with some of them, which the
+        estimate says; see `nrmmix.posterior.partition.estimate`.
 
         Parameters
         ----------
