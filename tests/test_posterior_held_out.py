@@ -68,6 +68,10 @@ def test_what_is_alike_by_chance_is_not_called_seen(levels):
         model = nm.Model(data=old, family=family)
         found.append((len(seen_rows(model, new)) > 0, len(seen_rows(model, np.vstack([new, old]))) > 0))
     by_chance, leaked = np.mean(found, axis=0)
+    same = pd.DataFrame(old, columns=["y1", "y2"])
+    by_name = nm.Model("y1 + y2 ~ 1", same, family=family)
+    assert len(seen_rows(by_name, same)) == 60 and seen_rows(by_name, same.iloc[5:25]).tolist() == list(range(20)), "by their labels too"
+    assert seen_rows(by_name, pd.DataFrame(new, columns=["y1", "y2"])).size == 0
     assert by_chance < 0.06 and (leaked == 1.0 if levels == 40 else leaked < 0.06)
 
 

@@ -13,6 +13,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.rows import observed
 
 FAR = 3.0  # standard deviations above what chance brings about
+FEWEST = 3  # rows that labels and values alike say something of
 NAMED = 3  # rows that are named
 
 
@@ -22,7 +23,8 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     By chance a new row is like one that was fitted with a probability that is estimated by the share of rows that are like another one
     (Good 1953, Biometrika 40), or by what ties in single columns would bring about if these were independent, or where there are ties in
     all of them as one pair in the data does, whichever is most.  That is 0 where a column has no ties, and near 1 of a few categories, of
-    which nothing can be told.  Empty where the rows that were fitted are not in memory.
+    which nothing can be told but where all rows with labels of fitted ones hold their values too.  Empty where the rows that were fitted
+    are not in memory.
 
     Examples
     --------
@@ -42,10 +44,20 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
     new = [content if there else None for content, there in zip(_contents(y, parts), observed(y), strict=True)]
     found = np.array([i for i, content in enumerate(new) if content in own], np.int64)
     n, alone = len(old), sum(count == 1 for count in own.values())
-    tied = 0.0 if frame.is_sparse else n * _all_tied(np.frombuffer(b"".join(old)).reshape(n, -1))
-    chance = min(max(1.0 - alone / n, tied, 2.0 / n if tied else 0.0), 1.0)
-    by_chance = len(new) * chance + FAR * np.sqrt(len(new) * chance * (1.0 - chance))
-    return found if len(found) > by_chance else found[:0]
+    pairs = 0.0 if frame.is_sparse else _all_tied(np.frombuffer(b"".join(old)).reshape(n, -1))
+    if len(found) > _by_chance(len(new), min(max(1.0 - alone / n, n * pairs, 2.0 / n if pairs else 0.0), 1.0)):
+        return found
+    # a table that was fitted, or a part of it, by its labels too: that single rows are alike is rarer than that some row is
+    index = frame.new_index(newdata)
+    place = frame.index.get_indexer(index) if frame.index.is_unique else np.full(len(index), -1)
+    known = np.array([i for i in np.flatnonzero(place >= 0) if new[i] is not None], np.int64)
+    alike = all(new[i] == old[place[i]] for i in known)
+    return known if alike and len(known) >= FEWEST and len(known) > _by_chance(len(known), pairs) else found[:0]
+
+
+def _by_chance(size: int, chance: float) -> float:
+    """Of so many rows those that are seldom more by chance."""
+    return size * chance + FAR * np.sqrt(size * chance * (1.0 - chance))
 
 
 def _all_tied(rows: np.ndarray) -> float:
