@@ -241,6 +241,19 @@ def test_a_search_by_a_sample_is_nearly_as_good(loss, rng, monkeypatch):
     assert pt.estimate(draws, loss, rng=1, max_clusters=3).n_clusters <= 3
 
 
+def test_many_clusters_of_many_rows(rng, monkeypatch):
+    """As many as a tenth of the rows: tables stay within their room, and the estimate has them."""
+    for name, value in (("SAMPLE", 300), ("SEARCH_WORK", 1e4), ("SAMPLE_WORK", 1e4), ("SCAN_WORK", 1e4), ("SEARCH_CELLS", 2**18)):
+        monkeypatch.setattr(pt, name, value)
+    kept, init = [], kernels.Search.__init__
+    monkeypatch.setattr(kernels.Search, "__init__", lambda self, *a: init(self, *a) or kept.append(self.cells))
+    truth = np.repeat(np.arange(120), 10)
+    draws = np.where(rng.uniform(size=(60, 1200)) < 0.02, rng.integers(120, size=(60, 1200)), truth)
+    found = pt.estimate(draws, rng=1)
+    assert found.sampled == 300 and max(kept) <= 2**19
+    assert found.expected_loss <= pt.expected_loss(draws, draws).min() and abs(found.n_clusters - 120) < 12
+
+
 def test_few_rows_are_searched_among_all(rng, monkeypatch):
     monkeypatch.setattr(pt, "_searched_by_sample", lambda *_: pytest.fail("a sample of few rows"))
     monkeypatch.setattr(pt, "SEARCH_WORK", 0)

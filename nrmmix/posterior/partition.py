@@ -417,13 +417,13 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
         max_clusters = count("max_clusters", max_clusters, 1)
     random = np.random.default_rng(rng)
     draws, n_clusters = _draws(labels)
-    n, K = draws.shape[1], float(n_clusters.mean())
+    n = draws.shape[1]
 
     limit = _limit(n, n_clusters, max_clusters)
-    used = _evenly(len(draws), min(SEARCH_DRAWS, max(SEARCH_CELLS // (limit * int(n_clusters.max())), 1)))
-    sampled = SAMPLE if n > SAMPLE and n * len(used) * K > SEARCH_WORK else 0
+    used = _evenly(len(draws), min(SEARCH_DRAWS, _most_draws(limit, n_clusters)))
+    sampled = SAMPLE if n > SAMPLE and n * len(used) * float(n_clusters.mean()) > SEARCH_WORK else 0
     if sampled:
-        found = _searched_by_sample(draws, K, loss, max_clusters, runs, random)
+        found = _searched_by_sample(draws, n_clusters, loss, max_clusters, runs, random)
     else:
         found = _searched(draws[used], loss, limit, max_clusters, runs, random)
 
@@ -437,6 +437,11 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
 def _limit(n: int, n_clusters: np.ndarray, max_clusters: int | None) -> int:
     """Clusters that every run is allowed."""
     return min(n, max_clusters or n, max(2 * int(n_clusters.max()), FEW))
+
+
+def _most_draws(limit: int, n_clusters: np.ndarray) -> int:
+    """Draws for whose tables of clusters against clusters there is room."""
+    return max(SEARCH_CELLS // (limit * int(n_clusters.max())), 1)
 
 
 def _searched(
@@ -462,21 +467,23 @@ def _searched(
 
 
 def _searched_by_sample(
-    draws: np.ndarray, K: float, loss: str, max_clusters: int | None, runs: int, random: np.random.Generator
+    draws: np.ndarray, n_clusters: np.ndarray, loss: str, max_clusters: int | None, runs: int, random: np.random.Generator
 ) -> list[np.ndarray]:
     """What a search among some of many rows finds, the others added, after scans of all."""
-    n = draws.shape[1]
+    n, K = draws.shape[1], float(n_clusters.mean())
     some = np.sort(random.choice(n, SAMPLE, replace=False))
     own, n_own = _draws(draws[:, some])
-    used = _evenly(len(draws), max(int(SAMPLE_WORK / (SAMPLE * K)), LEAST_DRAWS))
-    found = _searched(own[used], loss, _limit(SAMPLE, n_own, max_clusters), max_clusters, runs, random)
+    limit = _limit(SAMPLE, n_own, max_clusters)
+    used = _evenly(len(draws), min(max(int(SAMPLE_WORK / (SAMPLE * K)), LEAST_DRAWS), _most_draws(limit, n_own)))
+    found = _searched(own[used], loss, limit, max_clusters, runs, random)
     few, _ = distinct(_draws(np.array(found))[0])
     few = few[np.argsort(_means(_Compared(own, n_own, loss), few), kind="stable")[:EXTENDED]]
-    many = draws[_evenly(len(draws), max(int(SCAN_WORK / (n * K)), LEAST_DRAWS))]
-    search = kernels.Search(many, np.ones(len(many)), _gain(loss, n), _limit(n, many.max(axis=1) + 1, max_clusters))
+    limit = max(_limit(n, n_clusters, max_clusters), int(few.max()) + 1)
+    many = draws[_evenly(len(draws), min(max(int(SCAN_WORK / (n * K)), LEAST_DRAWS), _most_draws(limit, n_clusters)))]
+    search = kernels.Search(many, np.ones(len(many)), _gain(loss, n), limit)
     starts = np.full((len(few), n), -1)
     starts[:, some] = few
-    return [search.run(start, random, SCANS) for start in starts if start.max() < search.limit]
+    return [search.run(start, random, SCANS) for start in starts]
 
 
 def _best_of_runs(
