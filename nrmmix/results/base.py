@@ -249,10 +249,10 @@ class Result(Shown):
         from nrmmix.results.streams import new_source, of_parts
 
         found = of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
-        if newdata is not None and new_source(newdata) is None:
-            index, seen = self.model.frame.new_index(newdata), seen_rows(self.model, newdata)
-            if 0 < len(seen) < len(index):
-                warn(f"log_density: {described(seen, index)} were fitted: there it is in-sample, and their mean no held-out score.")
+        if isinstance(found, pd.Series) and newdata is not None and new_source(newdata) is None:
+            seen = seen_rows(self.model, newdata)
+            if 0 < len(seen) < len(found):
+                warn(f"log_density: {described(seen, found.index)} were fitted: there it is in-sample, and the mean no held-out score.")
         return found
 
     @guided
