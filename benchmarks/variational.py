@@ -138,7 +138,8 @@ def run(
         if others:
             start = components or 25
             methods |= {
-                f"full, from {start}": nm.VB(components=start), f"stochastic, from {start}": nm.StochasticVB(components=start),
+                f"full, from {start}": nm.VB(components=start, merges=False),
+                f"stochastic, from {start}": nm.StochasticVB(components=start),
                 f"GreedyMerge, from {start}": nm.MemoizedVB(components=start, births=False, merges="greedy", batches=max(n // 1000, 1)),
             }
         for what, method in methods.items():

@@ -107,17 +107,17 @@ class Model(Specification):
             (with Gibbs), `"tree_published"`, `"blocked"` and `"sngp"`; a move with options, such as `nm.Slice()`; a list such as
             `[nm.SplitMerge(), nm.Gibbs(subset=100)]`, run in turn in every iteration; or an `nm.Cycle`.  `"auto"` is, for mixtures
             whose component parameters are integrated out, from 500 rows or from three responses on `"tree"`, or `"split_merge"` where
-            that does not suit (trees too large for memory, families without an entry `combine`); for density regressions by such families
-            `"split_merge"`; else `"gibbs"`.  It is never variational inference, but says where that is worth a thought: for density
-            regressions of 20,000 rows and more.
+            that does not suit (trees too large for memory, so many columns that they take long, families without an entry `combine`); for
+            density regressions by such families `"split_merge"`; else `"gibbs"`.  It is never variational inference, but says where that
+            is worth a thought: for density regressions of 20,000 rows and more.
             `"bhc"` and `"ibhc"`, or `nm.BHC(...)` and `nm.IBHC(...)`, are searches: they take rng, progress and time_limit (when it is
             over, a tree that is not finished is given up) and refuse what belongs to chains.
         draws : int or "auto", default "auto"
             Draws to record in each chain.  "auto" goes on until the chains agree: until of the number of clusters, the log joint density,
-            the hyperparameters, and in density regression the mean and the quartiles at five covariate values, the smallest effective
-            sample size is 400 and the largest R-hat 1.01, or the time limit is over.  At most 1,000 draws of each chain are kept (fewer
-            where they would take more than 2 GB): when there are so many, every second one goes and `thin` doubles.  What is
-            kept is to the bit what `draws=fit.draws.n_draws, thin=fit.thin, tune=fit.tune` draws.
+            the hyperparameters, and in density regression the mean and the quartiles at a few rows spread over all covariates, the
+            smallest effective sample size is 400 and the largest R-hat 1.01, or the time limit is over.  At most 1,000 draws of each
+            chain are kept (fewer where they would take more than 2 GB): when there are so many, every second one goes and `thin` doubles.
+            What is kept is to the bit what `draws=fit.draws.n_draws, thin=fit.thin, tune=fit.tune` draws.
         tune, thin, chains : int, default 1000, 1 and 4
             Iterations of each chain before the first draw, and for each draw; every chain runs tune + draws * thin iterations.  Of
             `draws="auto"` tuning ends when it has taken a third of the time limit.

@@ -22,6 +22,7 @@ from nrmmix.model.frame.arrays import is_constant
 from nrmmix.posterior.predict.membership import among_known_and_new
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import states_of
+from nrmmix.posterior.predict.tables import log_density
 
 try:
     from sklearn.base import BaseEstimator, ClusterMixin, DensityMixin, RegressorMixin
@@ -222,7 +223,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """(n,) log posterior predictive densities."""
         fit = self._fitted()
-        return fit.log_density(self._of_kept(self._array(X, reset=False))).to_numpy()
+        return log_density(fit.posterior, self._of_kept(self._array(X, reset=False))).to_numpy()
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean of `score_samples`."""
@@ -321,7 +322,7 @@ class NRMRegressor(RegressorMixin, _Estimator):
         fit = self._fitted()
         X, y = (self._array(X, reset=False), self.predict(X)) if y is None else self._array(X, reset=False, y=y)
         names = fit.model.frame.response_names
-        return fit.log_density(self._table(X).assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))).to_numpy()
+        return log_density(fit.posterior, self._table(X).assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))).to_numpy()
 
     def sample(self, X: Any, n_samples: int = 1, random_state: Any = None) -> np.ndarray:
         """Responses (n_samples, n) or (n_samples, n, d) drawn at the rows X."""

@@ -129,9 +129,12 @@ def test_fits_are_compared_as_in_python(capsys, saved, tmp_path):
     new = nm.datasets.load_faithful().iloc[:40]
     new.to_csv(tmp_path / "new.csv", index=False)
     names = [str(path) for path in saved]
-    expected = nm.compare({name: nm.load(name) for name in names}, newdata=new)
+    with pytest.warns(UserWarning, match="has seen 40 of 40 rows"):
+        expected = nm.compare({name: nm.load(name) for name in names}, newdata=new)
     assert main(["compare", *names, "--data", str(tmp_path / "new.csv"), "--json"]) == 0
-    found = pd.DataFrame(json.loads(capsys.readouterr().out)).set_index("fit")
+    written = capsys.readouterr()
+    assert "warning: compare: " in written.err and written.err.count("has seen 40 of 40 rows") == 2
+    found = pd.DataFrame(json.loads(written.out)).set_index("fit")
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     assert found.index[0] == names[0]
     assert main(["compare", *names, "--data", str(tmp_path / "new.csv")]) == 0

@@ -314,6 +314,12 @@ def test_what_auto_chooses():
     assert choose(nm.Model(data=rng.normal(size=(499, 2)))) == "gibbs"
     assert choose(nm.Model(data=rng.normal(size=(500, 2)))) == "tree"
     assert choose(nm.Model(data=rng.normal(size=(40, 3)))) == "tree"
+    assert choose(nm.Model(data=rng.normal(size=(60, 50)))) == "tree", "few rows of many columns"
+    assert choose(nm.Model(data=rng.normal(size=(2000, 20)))) == "tree"
+    assert choose(nm.Model(data=rng.normal(size=(60, 200)))) == "split_merge", "one tree takes seconds"
+    assert choose(nm.Model(data=rng.normal(size=(500, 50)))) == "split_merge"
+    assert choose(nm.Model(data=rng.normal(size=(60, 200)), family=nm.Gaussian("diagonal"))) == "tree"
+    assert choose(nm.Model(data=rng.normal(size=(400, 300)), family=nm.Gaussian("diagonal"))) == "split_merge"
     assert choose(nm.Model(data=rng.poisson(3.0, size=(500, 2)), family=nm.Poisson(), prior=nm.PitmanYor())) == "tree"
     held = nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0))
     assert choose(nm.Model(data=rng.normal(size=(600, 1)), family=held)) == "gibbs"

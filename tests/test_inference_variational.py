@@ -28,6 +28,19 @@ def test_three_methods_find_two_clusters(fit):
     assert stochastic.elbo < fit.elbo + 1e-6
 
 
+def test_merges_at_the_end_join_what_has_come_to_rest():
+    """By default components that one would do for are not left; merges begin once the bound has settled, and it never falls."""
+    for seed in (1, 2, 3):
+        left = nm.fit(FORMULA, FAITHFUL, method=nm.VB(merges=False), rng=seed)
+        found = nm.fit(FORMULA, FAITHFUL, method="vb", rng=seed)
+        assert found.elbo > left.elbo + 1 and found.n_components < left.n_components and found.has_converged
+        first = int(np.flatnonzero(found.passes["merged"])[0])
+        bounds, settled = found.passes["elbo"].to_numpy(), 10 * climb.SETTLED * len(FAITHFUL)
+        assert first > 5 and bounds[first - 1] - bounds[first - 2] < settled
+        np.testing.assert_array_equal(bounds[:first - 1], left.passes["elbo"].to_numpy()[:first - 1])
+        assert (np.diff(bounds) > -1e-9 * abs(bounds[-1])).all()
+
+
 def test_a_fit_is_reproducible_and_its_bound_never_falls(fit):
     again = nm.fit(FORMULA, FAITHFUL, method="memoized_vb", rng=1)
     assert again.elbo == fit.elbo and np.array_equal(again.factors.s, fit.factors.s) and again.passes.equals(fit.passes)

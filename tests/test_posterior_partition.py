@@ -214,6 +214,52 @@ def test_more_draws_than_the_search_uses(rng, monkeypatch):
     assert little.expected_loss == pt.expected_loss(little.labels, draws) >= part.expected_loss - 0.1
 
 
+def around(rng, n, draws, share=0.25):
+    """Draws around five clusters, in each of which a share of the observations is somewhere else, and some draws join two."""
+    truth = rng.integers(5, size=n)
+    out = np.where(rng.uniform(size=(draws, n)) < share, rng.integers(7, size=(draws, n)), truth)
+    out[: draws // 3] = np.where(out[: draws // 3] == 4, 3, out[: draws // 3])
+    return out
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_search_by_a_sample_is_nearly_as_good(loss, rng, monkeypatch):
+    """Of many rows: the loss is exact, nearly that of the search among all, and the estimate says how it was sought."""
+    draws = around(rng, 3000, 120)
+    monkeypatch.setattr(pt, "SEARCH_WORK", math.inf)
+    whole = pt.estimate(draws, loss, rng=1)
+    monkeypatch.setattr(pt, "SEARCH_WORK", 1e6)
+    for name, value in (("SAMPLE", 500), ("SAMPLE_WORK", 2e5), ("SCAN_WORK", 1e6)):
+        monkeypatch.setattr(pt, name, value)
+    found = pt.estimate(draws, loss, rng=1)
+    assert found.sampled == 500 and "sought by a sample of 500 of 3,000 rows" in repr(found)
+    assert not whole.sampled and "sample" not in repr(whole)
+    assert found.expected_loss == pytest.approx(pt.expected_loss(found.labels, draws, loss))
+    assert whole.expected_loss - 1e-9 <= found.expected_loss <= 1.01 * whole.expected_loss
+    assert found.expected_loss < pt.expected_loss(draws, draws, loss).min()
+    assert (pt.estimate(draws, loss, rng=1).labels == found.labels).all(), "the seed decides"
+    assert pt.estimate(draws, loss, rng=1, max_clusters=3).n_clusters <= 3
+
+
+def test_many_clusters_of_many_rows(rng, monkeypatch):
+    """As many as a tenth of the rows: tables stay within their room, and the estimate has them."""
+    for name, value in (("SAMPLE", 300), ("SEARCH_WORK", 1e4), ("SAMPLE_WORK", 1e4), ("SCAN_WORK", 1e4), ("SEARCH_CELLS", 2**18)):
+        monkeypatch.setattr(pt, name, value)
+    kept, init = [], kernels.Search.__init__
+    monkeypatch.setattr(kernels.Search, "__init__", lambda self, *a: init(self, *a) or kept.append(self.cells))
+    truth = np.repeat(np.arange(120), 10)
+    draws = np.where(rng.uniform(size=(60, 1200)) < 0.02, rng.integers(120, size=(60, 1200)), truth)
+    found = pt.estimate(draws, rng=1)
+    assert found.sampled == 300 and max(kept) <= 2**19
+    assert found.expected_loss <= pt.expected_loss(draws, draws).min() and abs(found.n_clusters - 120) < 12
+
+
+def test_few_rows_are_searched_among_all(rng, monkeypatch):
+    monkeypatch.setattr(pt, "_searched_by_sample", lambda *_: pytest.fail("a sample of few rows"))
+    monkeypatch.setattr(pt, "SEARCH_WORK", 0)
+    assert pt.estimate(around(rng, pt.SAMPLE, 4), runs=1, rng=1).sampled == 0
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_same_seed_gives_the_same_estimate(loss, rng):
     draws = rng.integers(0, 6, (30, 40))

@@ -35,6 +35,9 @@ NAMES = ("auto", *METHODS)
 
 TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
 TREES_UP_TO = 200_000  # rows
+# An iteration along trees takes about 2 to 10 times 1e-10 s x rows x statistics², as measured from 60 x 50 to 60 x 200, 2000 x 20 and, of
+# diagonal covariances, 400 x 300; a sweep takes a twentieth of that or less where statistics are many.
+TREE_STATISTICS, TREE_WORK = 300, 2e8
 VARIATIONAL_FROM = 20_000  # rows of density regressions from which on chains are not comfortable
 
 
@@ -42,9 +45,11 @@ def choose(model: Specification) -> str:
     """The method that `"auto"` stands for.
 
     For mixtures whose component parameters are integrated out, of 500 rows or more or three responses or more, `"tree"`, and
-    `"split_merge"` where trees do not fit into memory or a family has none, and beyond 200,000 rows; for density regressions by such
-    families `"split_merge"`; `"gibbs"` for all others.  Few rows of one or two responses mix as well by single observations; more can be
-    caught in partitions that these do not lead out of (benchmarks/auto.py), and so can density regressions (benchmarks/motorcycle.py).
+    `"split_merge"` where trees do not fit into memory or a family has none, beyond 200,000 rows, and of so many columns that trees take
+    long (clusters have more than 300 statistics, as of 24 columns with full covariance, and rows x statistics² are more than 2e8); for
+    density regressions by such families `"split_merge"`; `"gibbs"` for all others.  Few rows of one or two responses mix as well by
+    single observations; more can be caught in partitions that these do not lead out of (benchmarks/auto.py), and so can density
+    regressions (benchmarks/motorcycle.py).
     """
     names: tuple[str, ...] = ()
     if model.is_regression:
@@ -52,12 +57,18 @@ def choose(model: Specification) -> str:
     elif model.n_obs >= TREES_FROM or model.frame.response.shape[1] >= TREES_FROM_RESPONSES:
         names = ("tree", "split_merge")
     for name in names:
-        if name == "tree" and model.n_obs > TREES_UP_TO:
-            continue  # one tree takes minutes, which a run of limited time does not have
+        if name == "tree" and (model.n_obs > TREES_UP_TO or _is_wide(model)):
+            continue  # one tree takes seconds to minutes, which a run of limited time does not have
         cycle = OF_REGRESSION.get(name, CYCLES[name]) if model.is_regression else CYCLES[name]
         if not cycle.refusal(model) and not any(move.complaint(model) for move in cycle.moves):
             return name
     return "gibbs"
+
+
+def _is_wide(model: Specification) -> bool:
+    """Whether clusters have so many statistics that trees, which join and score them without end, take long."""
+    size = model.packed.n_stat
+    return size > TREE_STATISTICS and model.n_obs * float(size) ** 2 > TREE_WORK
 
 
 def instead_of_chains(model: Specification) -> str:

@@ -325,8 +325,11 @@ class Search:
         new.table = table._replace(**{name: np.empty_like(getattr(table, name)) for name in changing})
         return new
 
-    def run(self, start: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Labels of the best partition found from `start`, where -1 is an observation that is yet to be allocated."""
+    def run(self, start: np.ndarray, rng: np.random.Generator, scans: int | None = None) -> np.ndarray:
+        """Labels of the best partition found from `start`, where -1 is an observation that is yet to be allocated.
+
+        Of so many scans, if they are given, observations are moved only, and no cluster is destroyed.
+        """
         K = int(start.max()) + 1
         if K > len(self.table.size):
             self.table = enlarged(self.table, K)
@@ -335,7 +338,10 @@ class Search:
             join(self.table, np.flatnonzero(start == k))
         self._sweep(np.flatnonzero(start < 0), rng)
         everything = np.arange(len(start))
-        improved = True
+        for _ in range(scans or 0):
+            if not self._sweep(everything, rng)[0]:
+                break
+        improved = scans is None
         while improved:
             while self._sweep(everything, rng)[0]:
                 pass

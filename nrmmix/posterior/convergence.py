@@ -22,14 +22,17 @@ ESS_GOOD, ESS_BAD = 400, 100
 LARGEST_DRAWS = 10_000  # of a chain that a remedy asks for; beyond, it asks for thinning
 DENSITY = "log density"  # how rows of the diagnostics of a density begin
 WARN_FROM = 100  # draws a chain; nobody takes fewer for a result
+ALONE = "Whether other chains would agree is not known: there is one; use chains=4."
+ELSEWHERE = "Start elsewhere (init=), or with other moves (method=)."
 
 
 class ConvergenceWarning(UserWarning):
     """The chains of a fit disagree, or hold too few effective draws to be used.
 
     Given by `Model.fit` and `MCMCResult.extend` for runs of 100 or more draws a chain whose R-hat is above 1.05 or whose effective
-    sample size is below 100 for some label-invariant quantity, in which no move has changed the partition, or in which slice sampling has
-    skipped more than a fifth of its calls.  `summary()` says the same of every run.
+    sample size is below 100 for some label-invariant quantity, in which no move has changed the partitions of chains that differ or have
+    never left a common start, or in which slice sampling has skipped more than a fifth of its calls.  `summary()` says the same of every
+    run.
 
     Examples
     --------
@@ -58,12 +61,27 @@ class Evidence(NamedTuple):
         """Whether nothing but the diagnostics can speak against the run."""
         return not self.bias and not self.trouble
 
+    @property
+    def has_ended_itself(self) -> bool:
+        """Whether the run went on until what it looks at was worth enough."""
+        return self.by_itself and not self.interrupted
 
-def stuck(draws: Draws) -> str:
-    """That the partitions of every chain never change, in words; empty if they do, or too few were drawn to tell."""
-    labels = draws["labels"]
-    if labels.shape[-1] > 1 and draws.n_draws >= WARN_FROM and (labels == labels[:, :1]).all():
-        return "Do not trust the partition: no move has changed it since tuning. Start elsewhere (init=), or with other moves (method=)."
+
+def unmoved(draws: Draws, never: bool, one_start: bool) -> str:
+    """What speaks against partitions that no draw of any chain changes, in words; empty if nothing does, or too few were drawn to tell.
+
+    Where every chain has come to the same one they agree.  It says nothing that they do if no label has changed since the start (`never`)
+    and all have started there (`one_start`), and partitions that differ from chain to chain are each where a chain is caught.
+    """
+    labels = draws["labels"] if "labels" in draws else None
+    if draws.n_draws < WARN_FROM or (labels is not None and (labels.shape[-1] == 1 or not (labels == labels[:, :1]).all())):
+        return ""
+    if labels is not None and not (labels[0, 0] == labels[:, 0]).all():
+        return f"Do not trust the partition: chains keep different ones, and no move has changed them since tuning. {ELSEWHERE}"
+    if never and one_start:
+        return f"Do not trust the partition: all chains have started from it, and no move has changed it. {ELSEWHERE}"
+    if draws.n_chains == 1 and labels is not None:
+        return "Do not trust the partition: no move has changed it since tuning."
     return ""
 
 
@@ -105,36 +123,57 @@ def verdict(evidence: Evidence, quantities: pd.DataFrame, curves: pd.DataFrame |
     'Convergence cannot be judged from 3 draws a chain. Run longer: tune=500, draws=1000.'
     """
     varied = quantities.dropna(subset=["ess"])
+    alone = ALONE if evidence.n_chains == 1 else ""
     if evidence.n_draws < 4:
         few = f"Convergence cannot be judged from {evidence.n_draws} draws a chain."
         return _joined(evidence.bias, few, _end(evidence), _remedy(evidence, 1.0))
     if varied.empty:
-        judged = f"Convergence cannot be judged: nothing varied among the draws. {_remedy(evidence, 1.0)}"
-        return _joined(evidence.bias, evidence.trouble, judged)
+        judged, remedy = "Chains agree: nothing varied among the draws, and all chains have the same values.", ""
+        if not _is_still(evidence, varied) or evidence.trouble:
+            judged = "Convergence cannot be judged: nothing varied among the draws."
+            remedy = _remedy(evidence, 1.0) if evidence.n_draws < WARN_FROM and not evidence.trouble else ""
+        return _joined(evidence.bias, evidence.trouble, judged, _end(evidence), remedy, alone)
     rhat, ess = varied["rhat"], smallest_ess(varied)
     bad = _suspect(varied)
     also = _of_curves(curves)
-    worth = ess.min() if curves is None else min(ess.min(), smallest_ess(curves.dropna(subset=["ess"])).min())
-    factor = ESS_GOOD / worth
+    of_curves = None if curves is None else curves.dropna(subset=["ess"])
+    worth = ess.min() if of_curves is None else min(ess.min(), smallest_ess(of_curves).min())
     if bad.any():
         worst = rhat[bad].idxmax() if (rhat > RHAT_BAD).any() else ess.idxmin()
         others = [name for name in varied.index[bad] if name != worst]
         more = f" Nor {', '.join(others)}." if others else ""
-        text = f"Do not trust {worst}: R-hat {format_rhat(rhat[worst])}, effective sample size {ess[worst]:.0f}.{more}"
-        remedy = _remedy(evidence, max(4.0, factor))
+        text = f"Do not trust {worst}: R-hat {format_rhat(rhat[worst])}, effective sample size {math.floor(ess[worst])}.{more}"
     else:
-        numbers = f"largest R-hat {format_rhat(rhat.max())}, smallest effective sample size {ess.min():.0f}."
-        if converged(quantities):
-            text, remedy = f"Chains agree: {numbers}", ""
-        else:
-            text, remedy = f"Chains nearly agree: {numbers}", _remedy(evidence, max(2.0, factor))
-    if also and not remedy and not converged(curves):
-        remedy = _remedy(evidence, max(2.0, factor))
-    if evidence.n_chains == 1:
-        remedy = _joined(remedy, "Whether other chains would agree is not known: there is one; use chains=4.")
+        numbers = f"largest R-hat {format_rhat(rhat.max())}, smallest effective sample size {math.floor(ess.min())}."
+        text = f"Chains {'agree' if converged(quantities) else 'nearly agree'}: {numbers}"
     if also:
         text = f"Clusters: {text[0].lower()}{text[1:]}"
-    return _joined(evidence.bias, evidence.trouble, also, text, _end(evidence), remedy)
+    good_enough = not bad.any() and not (also and _suspect(of_curves).any())
+    agreed = converged(quantities) and (not also or converged(of_curves))
+    if evidence.trouble or agreed or (good_enough and evidence.has_ended_itself):
+        remedy = ""  # trouble has its own, and a run that has found its length itself need not go on
+    else:
+        remedy = _remedy(evidence, max(4.0 if bad.any() else 2.0, ESS_GOOD / worth))
+    return _joined(evidence.bias, evidence.trouble, also, text, _end(evidence), remedy, alone)
+
+
+def agreed(evidence: Evidence, quantities: pd.DataFrame) -> bool:
+    """Whether chains agree and nothing else speaks against the run; those agree too of which nothing varies, and all have the same values.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=3, tune=0, chains=2, rng=1)
+    >>> agreed(fit.evidence, fit.diagnostics())
+    False
+    """
+    varied = quantities.dropna(subset=["ess"])
+    return evidence.clean and (_is_still(evidence, varied) or converged(quantities))
+
+
+def _is_still(evidence: Evidence, varied: pd.DataFrame) -> bool:
+    """Whether nothing varies, in draws enough to say so, and there are chains that could have differed."""
+    return varied.empty and evidence.n_chains > 1 and evidence.n_draws >= WARN_FROM
 
 
 def _end(evidence: Evidence) -> str:
@@ -155,11 +194,11 @@ def _of_curves(curves: pd.DataFrame | None) -> str:
         return ""
     what = "Density" if varied.index[0].startswith(DENSITY) else "Curves"
     ess, bad = smallest_ess(varied), _suspect(varied)
-    numbers = f"largest R-hat {format_rhat(varied['rhat'].max())}, smallest effective sample size {ess.min():.0f}"
+    numbers = f"largest R-hat {format_rhat(varied['rhat'].max())}, smallest effective sample size {math.floor(ess.min())}"
     if bad.any():
         worst = varied["rhat"].idxmax() if (varied["rhat"] > RHAT_BAD).any() else ess.idxmin()
         return f"{what}: chains differ, most of all in {worst}: {numbers}."
-    of = "at five rows" if what == "Density" else "of means and quartiles"
+    of = f"at {len(curves)} rows" if what == "Density" else "of means and quartiles"
     return f"{what}: chains {'agree' if converged(varied) else 'nearly agree'}: {numbers} {of}."
 
 

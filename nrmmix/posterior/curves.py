@@ -1,7 +1,9 @@
-"""Convergence of what density regression is fitted for: means and distribution functions at a few rows, draw by draw."""
+"""Convergence of what fits are for: means, distribution functions and densities at a few rows, draw by draw."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,25 +11,31 @@ import pandas as pd
 from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
+from nrmmix.common.machine import available_cores, in_threads
+from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import DENSITY
 from nrmmix.posterior.predict.functionals import Cdf, Mean, distribution_of_rows
 from nrmmix.posterior.predict.kernel_states import prior_distributions
-from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
-from nrmmix.posterior.predict.states import States, log_terms, states_of
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, covariates_text, prediction_rows
+from nrmmix.posterior.predict.states import States, StatesInParts, log_terms, states_of
+from nrmmix.posterior.representatives import nearest, representatives
 
 if TYPE_CHECKING:
     from nrmmix.posterior.draws import Posterior
 
-AT = (0.1, 0.3, 0.5, 0.7, 0.9)  # of the rows, in the order of the first covariate
 QUARTILES = (0.25, 0.5, 0.75)
 MOST_DRAWS = 1000  # of each chain: with a quarter as many the largest R-hat of 20 curves is seldom below 1.01 where chains agree
+LEAST_DRAWS, WORK = 500, 6e8  # of all chains, and statistics of rows beyond which fewer draws are used: a few seconds
+BESIDE = 10  # statistics that a row costs as much as, beside its own
+WORTH_THREADS = 1e5  # statistics of rows of a draw; of fewer most time is Python's
 MOST_RESPONSES = 3
-NEAR = 0.2  # share of the rows, those nearest in order, whose quartiles are taken
+NEAR = 0.2  # share of the rows, the nearest, whose quartiles are taken
+MOST_NAMED = 3  # covariates that a place is named by
 
 
 def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
-    """Diagnostics of the mean and of the distribution function at about the quartiles, at five rows along the first covariate.
+    """Diagnostics of the mean and of the distribution function at about the quartiles, at a few rows spread over all covariates.
 
     Parameters
     ----------
@@ -38,7 +46,9 @@ def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
     -------
     DataFrame
         Columns as of `nrmmix.diagnostics.table`, one row for each curve and place, such as "mean accel_g at times_ms = 10".  Empty for
-        mixtures, and where no response is a number or a count.  At most 1,000 draws of each chain are used, evenly spread.
+        mixtures, and where no response is a number or a count.  Places are rows of the data, five of one covariate, up to eight of
+        several (see `nrmmix.posterior.representatives`), and quartiles those of the fifth of all rows nearest to each.  At most 1,000 draws
+        of each chain are used, evenly spread, and fewer where many rows would take more than a few seconds: 500 of all chains at least.
 
     Examples
     --------
@@ -47,34 +57,28 @@ def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
     >>> curve_diagnostics(fit.posterior).index[0]
     'mean accel_g at times_ms = 10'
     """
-    model, draws = posterior.specification, posterior.draws
-    responses = [] if not model.is_regression or model.frame.is_sparse else [
+    model, frame = posterior.specification, posterior.specification.frame
+    responses = [] if not model.is_regression or frame.is_sparse else [
         j for j, one in enumerate(prior_distributions(model)) if one is not None and one.ordered
     ][:MOST_RESPONSES]
     if not responses:
         return diagnostics.table({})
-    first = model.frame.covariates[:, 0]
-    order = np.argsort(first, kind="stable")
-    at = np.unique([int(share * (len(order) - 1)) for share in AT])
-    near = max(int(NEAR * len(order)) // 2, 1)
-    around = [model.frame.response[order[max(i - near, 0) : i + near + 1]] for i in at]
+    at = representatives(frame.covariates, frame.is_category)
+    around = [frame.response[rows] for rows in nearest(frame.covariates, frame.is_category, at, NEAR)]
     quartiles = np.array([[np.nanquantile(own[:, j], QUARTILES) for j in responses] for own in around])
-    thin = -(-draws.n_draws // MOST_DRAWS)
-    with announced():
-        states = states_of(posterior, draws.n_chains * (draws.n_draws // thin))
-        found = _values(states, prediction_rows(model, model.frame.source.iloc[order[at]]), responses, quartiles)
+    rows = prediction_rows(model, frame.source.iloc[at])
+    found = _by_draws(posterior, lambda states: _values(states, rows, responses, quartiles))
     values: dict[str, np.ndarray] = {}
-    for r, value in enumerate(first[order[at]]):
-        place = f"{model.frame.covariate_names[0]} = {value:.3g}"
+    for r, place in enumerate(_places(posterior.specification, at)):
         for j, response in enumerate(responses):
-            name = model.frame.response_names[response]
-            values[f"mean {name} at {place}"] = found[:, r, j, 0]
-            values |= {f"P({name} <= {c:.3g}) at {place}": found[:, r, j, 1 + q] for q, c in enumerate(quartiles[r, j])}
-    return diagnostics.table({name: each.reshape(draws.n_chains, -1) for name, each in values.items()})
+            name = frame.response_names[response]
+            values[f"mean {name} at {place}"] = found[..., r, j, 0]
+            values |= {f"P({name} <= {c:.3g}) at {place}": found[..., r, j, 1 + q] for q, c in enumerate(quartiles[r, j])}
+    return diagnostics.table(values)
 
 
 def density_diagnostics(posterior: Posterior) -> pd.DataFrame:
-    """Diagnostics of the log predictive density of a mixture at five of its rows, spread over those of the first response.
+    """Diagnostics of the log predictive density of a mixture at a few of its rows, spread over all responses.
 
     Parameters
     ----------
@@ -84,7 +88,8 @@ def density_diagnostics(posterior: Posterior) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns as of `nrmmix.diagnostics.table`, one row for each place.  At most 1,000 draws of each chain are used, evenly spread.
+        Columns as of `nrmmix.diagnostics.table`, one row for each place: five rows of one response that is a number, up to eight of others.
+        Draws are used as for `curve_diagnostics`.
 
     Examples
     --------
@@ -93,18 +98,40 @@ def density_diagnostics(posterior: Posterior) -> pd.DataFrame:
     >>> density_diagnostics(fit.posterior).index[0]
     'log density at row 8'
     """
-    model, draws = posterior.specification, posterior.draws
+    model = posterior.specification
     if model.frame.is_sparse:
         return diagnostics.table({})
-    order = np.argsort(model.frame.response[:, 0], kind="stable")
-    at = np.unique([order[int(share * (len(order) - 1))] for share in AT])
-    thin = -(-draws.n_draws // MOST_DRAWS)
+    at = representatives(model.frame.response, np.array([levels is not None for levels in model.frame.levels]))
+    rows = prediction_rows(model, None).take(at)
+    found = _by_draws(
+        posterior, lambda states: np.array([logsumexp(terms, axis=1) for terms in log_terms(states, rows, model.frame.response[at])])
+    )
+    return diagnostics.table({f"{DENSITY} at row {model.frame.index[row]}": found[..., r] for r, row in enumerate(at)})
+
+
+def _by_draws(posterior: Posterior, of: Callable[[States], np.ndarray]) -> np.ndarray:
+    """(chains, draws, ...): what `of` says of states, for evenly spread draws; of many rows in threads."""
+    model, draws = posterior.specification, posterior.draws
+    each = model.n_obs * (model.packed.n_stat + BESIDE)
+    most = max(int(WORK / each), LEAST_DRAWS) // draws.n_chains
+    size = draws.n_chains * min(draws.n_draws, MOST_DRAWS, max(most, 1))
     with announced():
-        states = states_of(posterior, draws.n_chains * (draws.n_draws // thin))
-        rows = prediction_rows(model, None).take(at)
-        found = np.array([logsumexp(terms, axis=1) for terms in log_terms(states, rows, model.frame.response[at])])
-    values = {f"{DENSITY} at row {model.frame.index[row]}": found[:, r].reshape(draws.n_chains, -1) for r, row in enumerate(at)}
-    return diagnostics.table(values)
+        states = states_of(posterior, size)
+        if each < WORTH_THREADS or not isinstance(states, StatesInParts):
+            found = of(states)
+        else:
+            bounds = np.linspace(0, size, min(available_cores(), size) + 1).astype(int)
+            found = np.concatenate(in_threads(lambda ends: of(states.part(*ends)), pairwise(bounds)))
+    return found.reshape(draws.n_chains, -1, *found.shape[1:])
+
+
+def _places(model: Specification, at: np.ndarray) -> list[str]:
+    """Rows in words: by their covariates, where these are few and tell them apart, else by their labels."""
+    frame = model.frame
+    places = [covariates_text(frame, frame.covariates[row], digits=3) for row in at]
+    if len(frame.covariate_names) > MOST_NAMED or len(set(places)) < len(places):
+        return [f"row {frame.index[row]}" for row in at]
+    return places
 
 
 def _values(states: States, rows: PredictionRows, responses: list[int], quartiles: np.ndarray) -> np.ndarray:

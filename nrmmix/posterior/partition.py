@@ -32,6 +32,10 @@ __all__ = ["CredibleBall", "Partition", "binder", "canonical", "estimate", "expe
 SIMILARITY_LIMIT = 20_000  # observations: 1.6 GB
 SEARCH_DRAWS = 1_000
 SEARCH_CELLS = 2**26  # of the contingency tables, 12 bytes each
+SAMPLE, SEARCH_WORK = 2_000, 4e6  # rows, and rows x draws x clusters beyond which a search begins with so many rows
+SAMPLE_WORK, SCAN_WORK = 2e6, 5e7  # of the search among these rows, and of a scan of all rows
+EXTENDED = 3  # partitions of the sample that the other rows are added to
+SCANS, LEAST_DRAWS = 4, 50  # of all rows, and draws that both use
 AT_ONCE = 2**22  # labels of partitions that a thread compares with draws
 SCREENING = 100_000_000  # labels read to find the best of the visited partitions
 FEW = 16  # clusters that every run is allowed
@@ -275,6 +279,8 @@ class Partition:
         Its average over all draws; the variation of information in nats, which `in_unit` gives in bits.
     draws : ndarray of int, (draws, n)
         The partitions drawn from the posterior.
+    sampled : int
+        Rows that the search began with, of many; 0 where it was among all.
 
     Examples
     --------
@@ -289,6 +295,7 @@ class Partition:
     loss: str
     expected_loss: float
     draws: np.ndarray
+    sampled: int = 0
 
     @property
     def n_clusters(self) -> int:
@@ -315,7 +322,8 @@ class Partition:
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, np.sort(self.sizes)[::-1][:SHOWN])) + (", ..." if self.n_clusters > SHOWN else "")
-        return f"Partition({self.n_clusters} clusters of sizes {sizes}; expected {self.loss} loss {self.expected_loss:.4g})"
+        by = f"; sought by a sample of {self.sampled:,} of {len(self.labels):,} rows" if self.sampled else ""
+        return f"Partition({self.n_clusters} clusters of sizes {sizes}; expected {self.loss} loss {self.expected_loss:.4g}{by})"
 
     @cached_property
     def credible_ball(self) -> CredibleBall:
@@ -390,6 +398,10 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     have at most, and no less than 16; the best goes on with more where it has as many as that.  Time is proportional to n times
     draws times clusters times runs.
 
+    Of more than 2,000 rows, where rows times draws times clusters are more than 4 million, the search is an approximation: it is among
+    2,000 rows drawn at random, and 50 draws or more, spread evenly; to the three best partitions that it finds the other rows are added,
+    and all are moved in four scans at most.  The estimate says so (`sampled`).  `expected_loss` is by all rows and draws all the same.
+
     Examples
     --------
     >>> draws = [[0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 1, 1]]
@@ -407,13 +419,41 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
     draws, n_clusters = _draws(labels)
     n = draws.shape[1]
 
-    most, largest = int(n_clusters.max()), min(n, max_clusters or n)
-    limit = min(largest, max(2 * most, FEW))
-    used = _evenly(len(draws), min(SEARCH_DRAWS, max(SEARCH_CELLS // (limit * most), 1)))
-    rows, weight = distinct(draws[used])
-    largest = min(largest, max(SEARCH_CELLS // int(rows.max(axis=1).sum() + len(rows)), limit))
+    limit = _limit(n, n_clusters, max_clusters)
+    used = _evenly(len(draws), min(SEARCH_DRAWS, _most_draws(limit, n_clusters)))
+    sampled = SAMPLE if n > SAMPLE and n * len(used) * float(n_clusters.mean()) > SEARCH_WORK else 0
+    if sampled:
+        found = _searched_by_sample(draws, n_clusters, loss, max_clusters, runs, random)
+    else:
+        found = _searched(draws[used], loss, limit, max_clusters, runs, random)
 
-    visited = rows[rows.max(axis=1) < limit]
+    candidates, _ = distinct(_draws(np.array([np.zeros(n, np.int64), *found]))[0])
+    compared = _Compared(draws, n_clusters, loss)
+    losses = _means(compared, candidates)
+    best = min(np.flatnonzero(losses <= losses.min() + TIE), key=lambda c: candidates[c].max())  # of equal ones the simplest
+    return Partition(by_size(candidates[best]), loss, float(losses[best]), np.asarray(labels), sampled)
+
+
+def _limit(n: int, n_clusters: np.ndarray, max_clusters: int | None) -> int:
+    """Clusters that every run is allowed."""
+    return min(n, max_clusters or n, max(2 * int(n_clusters.max()), FEW))
+
+
+def _most_draws(limit: int, n_clusters: np.ndarray) -> int:
+    """Draws for whose tables of clusters against clusters there is room."""
+    return max(SEARCH_CELLS // (limit * int(n_clusters.max())), 1)
+
+
+def _searched(
+    draws: np.ndarray, loss: str, limit: int, max_clusters: int | None, runs: int, random: np.random.Generator
+) -> list[np.ndarray]:
+    """The best of the draws, and what runs from them and from nothing find."""
+    n = draws.shape[1]
+    rows, weight = distinct(draws)
+    most = rows.max(axis=1) + 1
+    largest = min(n, max_clusters or n, max(SEARCH_CELLS // int(most.sum()), limit))
+
+    visited = rows[most <= limit]
     visited = visited[_screen(visited, rows, weight, loss)[: max(runs // 2, 1)]]
     search = kernels.Search(rows, weight, _gain(loss, n), limit)
     starts = [start for row in visited[: runs // 2] for start in (row, np.full(n, -1))]  # those and none in turn
@@ -423,12 +463,27 @@ def estimate(labels: Any, loss: str = "vi", *, max_clusters: int | None = None, 
         search.limit = min(4 * search.limit, largest)
         last = search.run(last, random)
         found.append(last)
+    return [*visited, *found]
 
-    candidates, _ = distinct(_draws(np.array([np.zeros(n, np.int64), *visited, *found]))[0])
-    compared = _Compared(draws, n_clusters, loss)
-    losses = _means(compared, candidates)
-    best = min(np.flatnonzero(losses <= losses.min() + TIE), key=lambda c: candidates[c].max())  # of equal ones the simplest
-    return Partition(by_size(candidates[best]), loss, float(losses[best]), np.asarray(labels))
+
+def _searched_by_sample(
+    draws: np.ndarray, n_clusters: np.ndarray, loss: str, max_clusters: int | None, runs: int, random: np.random.Generator
+) -> list[np.ndarray]:
+    """What a search among some of many rows finds, the others added, after scans of all."""
+    n, K = draws.shape[1], float(n_clusters.mean())
+    some = np.sort(random.choice(n, SAMPLE, replace=False))
+    own, n_own = _draws(draws[:, some])
+    limit = _limit(SAMPLE, n_own, max_clusters)
+    used = _evenly(len(draws), min(max(int(SAMPLE_WORK / (SAMPLE * K)), LEAST_DRAWS), _most_draws(limit, n_own)))
+    found = _searched(own[used], loss, limit, max_clusters, runs, random)
+    few, _ = distinct(_draws(np.array(found))[0])
+    few = few[np.argsort(_means(_Compared(own, n_own, loss), few), kind="stable")[:EXTENDED]]
+    limit = max(_limit(n, n_clusters, max_clusters), int(few.max()) + 1)
+    many = draws[_evenly(len(draws), min(max(int(SCAN_WORK / (n * K)), LEAST_DRAWS), _most_draws(limit, n_clusters)))]
+    search = kernels.Search(many, np.ones(len(many)), _gain(loss, n), limit)
+    starts = np.full((len(few), n), -1)
+    starts[:, some] = few
+    return [search.run(start, random, SCANS) for start in starts]
 
 
 def _best_of_runs(

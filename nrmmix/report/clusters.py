@@ -13,11 +13,12 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
-from nrmmix.posterior.partition import Partition
+from nrmmix.posterior.partition import SAMPLE, Partition
 from nrmmix.posterior.predict.kernel_states import clusters_of
 from nrmmix.results.mcmc import MCMCResult
 
 WORK_LIMIT = 1e8  # rows x draws x clusters beyond which no partition is sought unasked: one to three seconds
+LABELS_LIMIT = 5e7  # the same of rows x draws, where the search is by a sample
 DEFAULT = ("vi", None, 16)  # what `fit.partition()` is kept under
 FEW_PARAMETERS = 6  # of a family; with more, only means are reported
 MOST_PARAMETERS = 40  # of a family that are reported
@@ -25,6 +26,9 @@ DRAWS = 500  # behind the shares of pairs that are together
 TOP_WORDS = 8  # of counts given their total, those whose shares are largest
 FEW_TIES = 3  # members of a cluster of one value, from which on it is said
 SHARE = "share "  # how the names of such shares begin
+
+
+APART = 0.5  # clusters: by more than that the number of a partition is another than that of the draws
 
 
 class Column(NamedTuple):
@@ -36,7 +40,7 @@ class Column(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The largest shares of every cluster, of many."""
+    """The largest shares of every cluster, of many: of words, or of levels of a category."""
 
     name: str
     top: tuple[tuple[tuple[str, float], ...], ...]  # of each cluster, words and their shares
@@ -64,7 +68,11 @@ def affordable(fit: MCMCResult) -> bool:
     >>> affordable(nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1))
     True
     """
-    return DEFAULT in fit._partitions or fit.model.n_obs * float(fit.draws["n_clusters"].sum()) <= WORK_LIMIT
+    if DEFAULT in fit._partitions:
+        return True
+    if fit.model.n_obs > SAMPLE:
+        return fit.draws["labels"].size <= LABELS_LIMIT
+    return fit.model.n_obs * float(fit.draws["n_clusters"].sum()) <= WORK_LIMIT
 
 
 def clusters(fit: MCMCResult) -> Clusters:
@@ -73,8 +81,8 @@ def clusters(fit: MCMCResult) -> Clusters:
     Stability is the mean over pairs of members of the posterior probability that they share a cluster, purity that over members of the
     probability that `fit.predict(kind="cluster")` gives: of the rows that share a cluster with a member in a draw, the share that are
     members.  A fragment of a cluster is pure but not stable where the rest belongs to it.  Parameters have their
-    posterior mean and standard deviation given this partition, in closed form; the means of covariates are those of the members.  Of many
-    shares the largest are named, of other parameters of a family at most forty given, and those left out counted.
+    posterior mean and standard deviation given this partition, in closed form; the means and levels of covariates are those of the
+    members.  Of many shares the largest are named, of other parameters of a family at most forty given, and those left out counted.
 
     Examples
     --------
@@ -93,7 +101,8 @@ def clusters(fit: MCMCResult) -> Clusters:
     stability = together_by_shares(posterior, labels) if soft else together(posterior.draws.flat("labels"), labels)
     learnt = posterior.factors.side.shared if soft else None
     of_families, words, n_left_out = parameters(fit.model, found, None if soft else posterior.draws, learnt)
-    columns = [*of_families, *_covariates(fit.model, labels, size)]
+    means, levels = _covariates(fit.model, labels, size)
+    columns, words = [*of_families, *means], [*words, *levels]
     order = np.argsort(-size, kind="stable")
     return Clusters(
         found, order, size[order], stability[order], purity[order],
@@ -134,6 +143,24 @@ def _is_tied(values: np.ndarray, expected: Collection[float]) -> bool:
     """Whether the values of a cluster, NaN where missing, are one, and not a point mass that is expected."""
     seen = values[~np.isnan(values)]
     return len(seen) >= FEW_TIES and bool((seen == seen[0]).all()) and float(seen[0]) not in expected
+
+
+def why_counts_differ(mean: float, partition: Partition) -> str:
+    """Why a partition has more or fewer clusters than draws have on average, in a sentence; empty where it has about as many.
+
+    Examples
+    --------
+    >>> from nrmmix.posterior.partition import estimate
+    >>> found = estimate([[0, 0, 1, 1], [0, 0, 1, 1]], rng=1)
+    >>> why_counts_differ(2.4, found), why_counts_differ(4.2, found)[:47]
+    ('', 'Draws have 4.2 clusters on average, the table 2')
+    """
+    if abs(mean - partition.n_clusters) <= APART:
+        return ""
+    return (
+        f"Draws have {mean:.1f} clusters on average, the table {partition.n_clusters}: the mean counts every cluster of every draw, small "
+        "ones that come and go too, and the table is one partition, the point estimate of least expected loss."
+    )
 
 
 def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -184,17 +211,28 @@ def parameters(
 
 
 def _words(shares: list[Parameter]) -> Words:
-    names = np.array([parameter.name.removeprefix(SHARE) for parameter in shares], dtype=object)
-    value = np.array([parameter.mean for parameter in shares])  # (words, K)
-    top = np.argsort(-value, axis=0, kind="stable")[:TOP_WORDS].T
-    found = tuple(tuple(zip(names[rows].tolist(), value[rows, k].tolist(), strict=True)) for k, rows in enumerate(top))
-    return Words("Largest shares", found)
+    names = [parameter.name.removeprefix(SHARE) for parameter in shares]
+    return _leading("Largest shares", names, np.array([parameter.mean for parameter in shares]))
 
 
-def _covariates(model: Specification, labels: np.ndarray, size: np.ndarray) -> list[Column]:
-    if model.frame.covariates is None:
-        return []
-    return [
-        Column(f"mean {name}", np.bincount(labels, weights=x) / size, np.full(len(size), np.nan))
-        for name, x in zip(model.frame.covariate_names, model.frame.covariates.T, strict=True)
-    ]
+def _leading(title: str, names: list[str], shares: np.ndarray) -> Words:
+    """The largest shares (words, K) of each cluster; none of those that it has none of."""
+    top = np.argsort(-shares, axis=0, kind="stable")[:TOP_WORDS].T
+    found = tuple(tuple((names[j], float(shares[j, k])) for j in rows if shares[j, k] > 0) for k, rows in enumerate(top))
+    return Words(title, found)
+
+
+def _covariates(model: Specification, labels: np.ndarray, size: np.ndarray) -> tuple[list[Column], list[Words]]:
+    """Of the members of each cluster the means of covariates that are numbers, and the commonest levels of those that are categories."""
+    frame = model.frame
+    if frame.covariates is None:
+        return [], []
+    means, levels = [], []
+    for name, x, is_category in zip(frame.covariate_names, frame.covariates.T, frame.is_category, strict=True):
+        if not is_category:
+            means.append(Column(f"mean {name}", np.bincount(labels, weights=x) / size, np.full(len(size), np.nan)))
+            continue
+        own = frame.covariate_columns[name]
+        count = np.bincount(labels * len(own) + x.astype(int), minlength=len(size) * len(own)).reshape(len(size), -1)
+        levels.append(_leading(f"Levels of {name}", list(map(str, own)), (count / size[:, None]).T))
+    return means, levels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,14 @@ from nrmmix.common.messages import listed
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.distributions import point_masses
 from nrmmix.posterior import diagnostics, imputation
-from nrmmix.posterior.convergence import converged, smallest_ess
+from nrmmix.posterior.convergence import agreed, smallest_ess
+from nrmmix.posterior.held_out import described, seen_rows
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import insist_in_memory
+from nrmmix.posterior.predict.tables import log_density
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.streams import new_source, of_parts
 from nrmmix.results.variational import VariationalResult
 
 LEAST_DRAWS, RELIABLE = 50, 0.7  # of Pareto smoothing, and the shape up to which it is reliable (Vehtari et al. 2024)
@@ -61,7 +65,7 @@ def glance(fit: MCMCResult) -> pd.DataFrame:
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_chains": fit.draws.n_chains, "n_draws": fit.draws.n_draws,
         "n_clusters": table.loc["n_clusters", "mean"], "log_joint": table.loc["log_joint", "mean"],
         "mean_log_density": fit.log_density().mean(), "max_rhat": table["rhat"].max(), "min_ess": smallest_ess(table).min(),
-        "seconds": fit.seconds, "converged": converged(table) and fit.evidence.clean,
+        "seconds": fit.seconds, "converged": agreed(fit.evidence, table),
     }])
 
 
@@ -92,7 +96,7 @@ def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
         table = frame.source if newdata is None else frame.rows_of(newdata)
         new = _fitted(fit, newdata, response)
     if response is not None:
-        new[".log_density"] = fit.log_density(newdata).to_numpy()
+        new[".log_density"] = log_density(fit.posterior, newdata).to_numpy()
         clusters = fit.predict(newdata, "cluster")
         new |= {f".{name}": clusters[name].array for name in ("cluster", "probability")}
     for name in new:
@@ -159,7 +163,8 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
     Warns
     -----
     UserWarning
-        Where rows are left out because some fit has no density for them, as something is missing; it counts them.
+        Where rows are left out because some fit has no density for them, as something is missing; it counts them.  Where new data hold rows
+        that a fit has seen, by their values and more than chance would have it; it names the fit, how many and the first.
 
     Examples
     --------
@@ -177,8 +182,9 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
     named = _named(fits)
     _check_same_responses(named)
     if newdata is not None:
-        columns = {name: fit.log_density(newdata) for name, fit in named.items()}
+        columns = {name: of_parts(fit.model, newdata, None, partial(_scores, fit)) for name, fit in named.items()}
         extra = None
+        _say_what_was_seen(named, newdata)
     else:
         _check_same_data(named)
         found = {name: _leave_one_out(fit) for name, fit in named.items()}
@@ -208,6 +214,20 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
                 "is alone in a cluster; give held-out rows as newdata=."
             )
     return table.sort_values("elpd", ascending=False, kind="stable")
+
+
+def _scores(fit: Result, rows: Any) -> pd.Series:
+    return log_density(fit.posterior, rows)
+
+
+def _say_what_was_seen(named: dict[str, MCMCResult], newdata: Any) -> None:
+    """A warning where rows that are to be held out are rows that a fit has seen."""
+    if new_source(newdata) is not None:
+        return
+    found = {name: (seen_rows(fit.model, newdata), fit.model.frame.new_index(newdata)) for name, fit in named.items()}
+    said = [f"{name} has seen {described(rows, index)}" for name, (rows, index) in found.items() if len(rows)]
+    if said:
+        warn(f"compare: {'; '.join(said)}: their scores are in-sample, which flatters; give rows that no fit has seen.")
 
 
 def _standard_error(scores: np.ndarray) -> np.ndarray:

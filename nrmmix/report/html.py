@@ -26,8 +26,8 @@ from nrmmix.model.priors.covariate_kernels import CovariateKernel
 from nrmmix.model.priors.measures import Prior
 from nrmmix.plots.kinds import KINDS
 from nrmmix.plots.methods import trees, variational
-from nrmmix.posterior.convergence import converged
-from nrmmix.report.summary import Checked, search_verdict, summary, variational_verdict
+from nrmmix.posterior.convergence import agreed
+from nrmmix.report.summary import Checked, search_summary, search_verdict, summary, variational_summary, variational_verdict
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
@@ -96,24 +96,26 @@ class _Parts(NamedTuple):
 
     verdict: str
     state: str  # GOOD, DOUBTFUL or PLAIN
-    summary: str  # as HTML
+    summary: str  # as HTML, without the verdict
     kinds: tuple[str, ...]  # of pictures
     drawing: Callable[[str], Callable[..., Any]]  # the function that draws a kind, whose description is its caption
 
 
 def _parts(fit: Result) -> _Parts:
     if isinstance(fit, SearchResult):
-        return _Parts(search_verdict(fit), PLAIN, fit.summary().as_html(), trees.available(fit), trees.drawing)
+        return _Parts(search_verdict(fit), PLAIN, search_summary(fit, says=False).as_html(), trees.available(fit), trees.drawing)
     if isinstance(fit, VariationalResult):
         state = GOOD if fit.has_converged and not fit.interrupted else DOUBTFUL
-        return _Parts(variational_verdict(fit), state, fit.summary().as_html(), variational.available(fit), variational.drawing)
+        shown = variational_summary(fit, says=False).as_html()
+        return _Parts(variational_verdict(fit), state, shown, variational.available(fit), variational.drawing)
     assert isinstance(fit, MCMCResult)
     fit._insist_on_draws()
     if not fit.lacking:
         fit.partition()  # pictures need it, and the summary shows what is there, whatever it took
     checked = Checked.of(fit)
-    state = GOOD if converged(checked.numbers) and fit.evidence.clean else DOUBTFUL
-    return _Parts(checked.verdict, state, summary(fit, checked).as_html(), plots.available(fit.model), lambda kind: KINDS[kind].draw)
+    state = GOOD if agreed(fit.evidence, checked.numbers) else DOUBTFUL
+    shown = summary(fit, checked, says=False).as_html()
+    return _Parts(checked.verdict, state, shown, plots.available(fit.model), lambda kind: KINDS[kind].draw)
 
 
 def _page(fit: Result) -> str:

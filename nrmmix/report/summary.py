@@ -16,7 +16,7 @@ from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
 from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
-from nrmmix.report.clusters import Clusters, Column, affordable, clusters, tie_notes
+from nrmmix.report.clusters import Clusters, Column, affordable, clusters, tie_notes, why_counts_differ
 from nrmmix.report.frames import quantities
 from nrmmix.report.tables import Report, Table
 from nrmmix.results.base import Result
@@ -54,13 +54,13 @@ class Checked(NamedTuple):
         return cls(numbers, verdict(fit.evidence, numbers, fit.curve_diagnostics()))
 
 
-def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
+def summary(fit: MCMCResult, checked: Checked | None = None, says: bool = True) -> Report:
     """Tables of the model, priors, sampler, hyperparameters and clusters, and a verdict on convergence; see `MCMCResult.summary`.
 
     Numbers are shown to two significant digits of their Monte Carlo standard error, parameters of clusters to two of their posterior
     standard deviation.  Where the search for a point estimate of the clustering would take more than a few seconds, the table of clusters
     is left out until `fit.partition()` has been called.  What comes out as LaTeX needs the package booktabs.  `checked` is what has been
-    computed before, for it takes longest.
+    computed before, for it takes longest.  Without `says` the verdict is left to the page that the tables stand on.
     """
     numbers, said = Checked.of(fit) if checked is None else checked
     width, covariates = max(WIDTH, 9 * len(COLUMNS) + max(map(len, numbers.index))), fit.model.slots is not None and not fit.lacking
@@ -70,33 +70,37 @@ def summary(fit: MCMCResult, checked: Checked | None = None) -> Report:
         *([_covariate_table(use(fit.model, fit.draws), width)] if covariates else []),
         *([_move_table(fit, width)] if len(fit.cycle.moves) > 1 or fit.cycle.moves[0] != Gibbs() else []), _count_table(fit, width),
     ]
+    counts = ""
     if lacking := fit.lacking:
         note = f"The clusters of a point estimate are not shown: draws of {', '.join(lacking)} have not been kept (store=)."
     elif affordable(fit):
         found = clusters(fit)
         tied = tie_notes(fit.model, found)
         tables += [*_cluster_tables(found, width), *_word_tables(found, width)]
+        by = f", sought by a sample of {found.partition.sampled:,} rows" if found.partition.sampled else ""
         note = (
             f"Clusters, numbered by size: fit.partition(), of expected {found.partition.loss.upper()} loss "
-            f"{found.partition.expected_loss:.3g} nats. Stability: posterior probability that two members share a cluster. Purity: of the "
-            "rows that share a cluster with a member, the posterior mean share that are members. Parameters: posterior mean ± standard "
+            f"{found.partition.expected_loss:.3g} nats{by}. Stability: posterior probability that two members share a cluster. Purity: of "
+            "the rows that share a cluster with a member, the posterior mean share that are members. Parameters: posterior mean ± standard "
             "deviation given this partition."
         )
         if found.n_left_out:
             note += f" {found.n_left_out} parameters more are not shown."
+        counts = why_counts_differ(float(fit.draws["n_clusters"].mean()), found.partition)
     else:
         note = "The clusters of a point estimate are not shown, as the search takes long: call fit.partition(), then summary() shows them."
-    return Report(tables, [*([OF_COVARIATES] if covariates else []), note, *tied, said], width)
+    notes = [*([OF_COVARIATES] if covariates else []), note, *filter(None, [counts]), *tied, *([said] if says else [])]
+    return Report(tables, notes, width)
 
 
-def search_summary(fit: SearchResult) -> Report:
+def search_summary(fit: SearchResult, says: bool = True) -> Report:
     """Tables of the model, the search and the clusters; see `SearchResult.summary`."""
     found = clusters(fit)
     tables = [
         _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _search_table(fit, WIDTH), *_cluster_tables(found, WIDTH, stability=False),
         *_word_tables(found, WIDTH),
     ]
-    note = f"{search_verdict(fit)} Parameters: posterior mean ± standard deviation given this partition."
+    note = f"{search_verdict(fit) + ' ' if says else ''}Parameters: posterior mean ± standard deviation given this partition."
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
     return Report(tables, [note, *tie_notes(fit.model, found)], WIDTH)
@@ -107,18 +111,19 @@ def search_verdict(fit: SearchResult) -> str:
     return f"One partition, found by a search ({fit.method}), not samples from the posterior: nothing here says how sure it is."
 
 
-def variational_summary(fit: VariationalResult) -> Report:
+def variational_summary(fit: VariationalResult, says: bool = True) -> Report:
     """Tables of the model, the passes and the clusters; see `VariationalResult.summary`."""
+    said = [variational_verdict(fit)] if says else []
     if fit.model.frame.is_streamed:
         tables = [_model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), _component_table(fit, WIDTH)]
         note = "Components: expected numbers of rows, and weights. The rows are not in memory."
-        return Report(tables, [note, variational_verdict(fit)], WIDTH)
+        return Report(tables, [note, *said], WIDTH)
     own = [_start_table(fit, WIDTH)] if isinstance(fit, VariationalRegressionResult) else []
     if own and fit.model.slots is not None:
         own.append(_covariate_table(use_by_factors(fit.posterior), WIDTH))
     if fit.model.n_obs > MOST_ROWS:
         tables = [_model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *own, _component_table(fit, WIDTH)]
-        return Report(tables, ["Components: expected numbers of rows, and weights.", variational_verdict(fit)], WIDTH)
+        return Report(tables, ["Components: expected numbers of rows, and weights.", *said], WIDTH)
     found = clusters(fit)
     tables = [
         _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *own, *_cluster_tables(found, WIDTH),
@@ -130,7 +135,7 @@ def variational_summary(fit: VariationalResult) -> Report:
     )
     if found.n_left_out:
         note += f" {found.n_left_out} parameters more are not shown."
-    return Report(tables, [note, *tie_notes(fit.model, found), variational_verdict(fit)], WIDTH)
+    return Report(tables, [note, *tie_notes(fit.model, found), *said], WIDTH)
 
 
 def variational_verdict(fit: VariationalResult) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import guided
+from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior, partitions_in_memory
 from nrmmix.posterior.kernel_factors import AnyPosterior
@@ -235,6 +236,12 @@ class Result(Shown):
             of the others; rows that miss all, a covariate or an input are NaN.  Multinomial coefficients are counted.  At the point of a
             `Hurdle` it is the probability there.
 
+        Warns
+        -----
+        UserWarning
+            If some of the rows, and not all of them, hold the same values as rows that were fitted, more than chance would have it: a mean
+            over such a table is no held-out score.
+
         Raises
         ------
         ValueError
@@ -247,10 +254,16 @@ class Result(Shown):
         >>> fit.log_density().shape
         (82,)
         """
+        from nrmmix.posterior.held_out import described, seen_rows
         from nrmmix.posterior.predict.tables import log_density
-        from nrmmix.results.streams import of_parts
+        from nrmmix.results.streams import new_source, of_parts
 
-        return of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
+        found = of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
+        if isinstance(found, pd.Series) and newdata is not None and new_source(newdata) is None:
+            seen = seen_rows(self.model, newdata)
+            if 0 < len(seen) < len(found):
+                warn(f"log_density: {described(seen, found.index)} were fitted: there it is in-sample, and the mean no held-out score.")
+        return found
 
     @guided
     def simulate(
@@ -376,7 +389,8 @@ class Result(Shown):
     ) -> Partition:
         """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
 
-        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022); see `nrmmix.posterior.partition.estimate`.
+        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022), and of many rows begins with some of them, which the
+        estimate says; see `nrmmix.posterior.partition.estimate`.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ from nrmmix.inference.mcmc.length import AUTO, SECONDS
 from nrmmix.inference.mcmc.sampling import Run
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
-from nrmmix.posterior.convergence import Evidence, stuck, warn_unless_converged
+from nrmmix.posterior.convergence import Evidence, unmoved, warn_unless_converged
 from nrmmix.posterior.draws import Posterior
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.shown import Saved
@@ -89,7 +89,8 @@ class MCMCResult(Saved, Result):
     @property
     def evidence(self) -> Evidence:
         """What a verdict on the chains rests on, beside `diagnostics()`; see `nrmmix.posterior.convergence.verdict`."""
-        troubles = (stuck(self.draws) if self.checkpoints and "labels" in self.draws else "", proposals.trouble(self.run, self.model.n_obs))
+        still = unmoved(self.draws, self.moved == 0, self.run.one_start) if self.checkpoints and self.model.n_obs > 1 else ""
+        troubles = (still, proposals.trouble(self.run, self.model.n_obs))
         return Evidence(
             self.draws.n_chains, self.draws.n_draws, self.tune, self.thin, self.interrupted, self.cycle.bias,
             trouble=next(filter(None, troubles), ""), seconds=self.seconds, by_itself=self.run.goal == AUTO, limit=self._limit_reached,
@@ -130,9 +131,9 @@ class MCMCResult(Saved, Result):
         Returns
         -------
         DataFrame or None
-            Means and distribution functions along the first covariate, see `nrmmix.posterior.curves.curve_diagnostics`; or log densities at
-            five rows, see `nrmmix.posterior.curves.density_diagnostics`.  None of sparse counts, of fewer than 4 draws a chain, and
-            where `store=` has left out what they need.
+            Means and distribution functions at a few rows spread over all covariates, see `nrmmix.posterior.curves.curve_diagnostics`; or
+            log densities at rows spread over all responses, see `nrmmix.posterior.curves.density_diagnostics`.  None of sparse counts, of
+            fewer than 4 draws a chain, and where `store=` has left out what they need.
 
         Examples
         --------

@@ -34,7 +34,7 @@ model = nm.Model(data=X, family=nm.Gaussian(known_mean=0.0, nu=27.0, scale=np.ey
 methods = {
     "memoized, births and merges": nm.MemoizedVB(),
     "memoized, from 25, merges": nm.MemoizedVB(components=25, births=False),
-    "full, from 25": nm.VB(components=25),
+    "full, from 25": nm.VB(components=25, merges=False),
     "stochastic, from 25": nm.StochasticVB(components=25),
 }
 fits = {name: model.fit(method, rng=1) for name, method in methods.items()}

@@ -23,7 +23,7 @@ from nrmmix.inference.mcmc.cycle import Cycle, seconds_to_compile
 from nrmmix.inference.mcmc.driving import REASONS, Driver, Saver
 from nrmmix.inference.mcmc.length import AUTO
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
-from nrmmix.inference.mcmc.start import starts_of
+from nrmmix.inference.mcmc.start import is_one, starts_of
 from nrmmix.inference.mcmc.store import Store, check_room, joined, wanted
 from nrmmix.inference.mcmc.workers import Cluster, Threads, workers_of
 from nrmmix.inference.variational_regression.spread import spread
@@ -55,6 +55,7 @@ class Run:
     store: str = "all"
     most: int = 0  # draws of each chain that are kept at most, where the goal is "auto"
     stopped: str = ""  # by what, of `driving`, where it was before the goal
+    one_start: bool = False  # whether all chains started from the same partition
 
 
 @dataclass
@@ -129,6 +130,7 @@ def sample(
         with _compiling(model, cycle), stop.preparing():  # kernels must not be loaded halfway
             of_chains = seeds.spawn(chains)
             starts = starts_of(model, init, chains, tune, lambda: spread(model, chains, seeds.spawn(1)[0]))
+            run.one_start = is_one(starts)
             course.runs = [
                 new_chain(model, cycle, start.labels, lent(seed), course.store.each.part(0), start.codes, start.heated)
                 for start, seed in zip(starts, of_chains, strict=True)

@@ -89,6 +89,12 @@ def dealt(model: Specification, tune: int) -> tuple[str, ...]:
     return ("sequential", "one", "each", "one") if from_each else ("sequential", "one")
 
 
+def is_one(starts: list[Start]) -> bool:
+    """Whether all chains start from the same partition; those do not whose rows enter one by one, each chain in an order of its own."""
+    labels = np.stack([one.labels for one in starts])
+    return bool(not any(one.heated for one in starts) and (labels >= 0).all() and (labels == labels[0]).all())
+
+
 def check_start(model: Specification, data: layout.Data, labels: np.ndarray, width: np.ndarray) -> None:
     """There may not be more clusters than components, and each starting cluster must have a location that reaches all its members."""
     n_clusters = int(labels.max(initial=-1)) + 1

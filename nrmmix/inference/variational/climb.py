@@ -27,6 +27,7 @@ class Settings:
     tol: float  # least gain of a pass in nats a row
     merges: bool = False
     greedy: bool = False  # merges by the bound of one round
+    at_end: bool = False  # merges only once the bound has settled
     chains: bool = False  # merges of what has been merged in the same pass
     births: bool = False
     start: str = "k-means++"  # of fresh fits
@@ -53,6 +54,7 @@ class Climb:
         self.memory, self.settings, self.rng, self.is_sample = memory, settings, rng, is_sample
         self.creation, self.targets = births.QUICK, births.Targets()
         self.resting = merges.Resting()
+        self.may_merge = settings.merges and not settings.at_end
         self.is_thorough = is_sample  # samples are not gone through again
         self.learns = learns and not is_sample  # what families share, which samples and new rows take as it is
         self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before births or deletions
@@ -103,7 +105,7 @@ class Climb:
         self.last = made.bound if not made.born else -math.inf
         if made.merged or made.born or not memory.is_exact or gain > max(settings.tol, SETTLED):
             return
-        if self._deletes() or self._more_to_try():
+        if self._begins_to_merge() or self._deletes() or self._more_to_try():
             self.last = -math.inf
         else:
             self.has_converged = gain <= settings.tol
@@ -112,7 +114,7 @@ class Climb:
         """A pass, what merges it allows, and births."""
         memory, settings = self.memory, self.settings
         pairs = None
-        if settings.merges and not settings.greedy:
+        if self.may_merge and not settings.greedy:
             pairs = merges.candidates(memory, None if settings.chains else self.resting, self.number)
         chosen = self.targets.choose(memory) if settings.births and memory.is_exact and self.adopted is None else []
         creation = births.FIRST if memory.n_components == 1 else self.creation
@@ -140,6 +142,12 @@ class Climb:
             of_names = {names[t]: collector.sample(t) for t in chosen}
             born = self._births({memory.ids.index(name): own for name, own in of_names.items() if name in memory.ids}, creation)
         return Pass(self.number, components, clusters, bound, merged, born)
+
+    def _begins_to_merge(self) -> bool:
+        """Whether it is from now on that components are joined."""
+        begins = self.settings.merges and not self.may_merge
+        self.may_merge = self.settings.merges
+        return begins
 
     def _deletes(self) -> bool:
         """Leave components out in which no row is expected to be, once; the next pass says whether the bound is higher without them."""

@@ -38,7 +38,7 @@ class Variational(Method):
     name: ClassVar[str]
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
     takes_streams: ClassVar[bool] = True
-    may_be_greedy: ClassVar[bool] = False  # whether there is merges="greedy"
+    how_to_merge: ClassVar[tuple[str, ...]] = ()  # what merges= may be beside True and False
     of_regression: ClassVar[bool] = True  # whether it is for density regression too
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
 
@@ -61,8 +61,11 @@ class Variational(Method):
             if not 0.5 < number(value) <= 1:
                 raise ValueError(f"kappa must be greater than 0.5 and at most 1, so that steps neither die out nor stay, not {value!r}.")
             return float(value)
-        if name == "merges" and cls.may_be_greedy and isinstance(value, str) and value == "greedy":
-            return value
+        if name == "merges" and isinstance(value, str):
+            if value in cls.how_to_merge:
+                return value
+            other = "".join(f' or "{way}"' for way in cls.how_to_merge)
+            raise ValueError(f"merges must be True or False{other}, not {value!r}.")
         if name == "tol" and value is None:
             return None
         return flag(name, value) if name in ("births", "merges") else positive(name, value)
@@ -160,8 +163,9 @@ class VB(Variational):
         Passes over the rows, at most.
     tol : float, optional
         Stop where a pass raises the bound by less, in nats a row; default 1e-6, of density regression 1e-4.
-    merges : bool, default False
-        Join two components of a mixture after a pass where that raises the bound.
+    merges : "end" or bool, default "end"
+        Join two components of a mixture after a pass where that raises the bound: once it has settled, which is the default, after every
+        pass (True), or never.
     starts : int, optional
         Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
     combine : {"stacking", "equal", "best"}, default "stacking"
@@ -176,7 +180,9 @@ class VB(Variational):
     Notes
     -----
     `fit(init=)` is "k-means++", the default, seeds far from each other in the divergence of the family; "random", any rows; labels of the
-    rows used; or an earlier fit of the same rows, whose clusters it starts from.  Which bound is reached depends on the start.
+    rows used; or an earlier fit of the same rows, whose clusters it starts from.  Which bound is reached depends on the start.  Without
+    merges a fit stops with several components in the place of one where each has come to rest; components that are joined early on, while
+    they are blurred, can take away what the data hold.
 
     Density regression, `y ~ x`, is by the finite measure of so many components, each with gamma weight Gamma(mass / components, 1), its own
     codes of the kernel, and the conjugate prior of its family; it starts from cuts of the covariates.  Covariates of more than 128 values
@@ -198,10 +204,11 @@ class VB(Variational):
 
     name: ClassVar[str] = "vb"
     most_rounds: ClassVar[int] = 1
+    how_to_merge: ClassVar[tuple[str, ...]] = ("end",)
     components: int | None = None
     passes: int = 500
     tol: float | None = None
-    merges: bool = False
+    merges: bool | str = "end"
     starts: int | None = None
     combine: str = "stacking"
 
@@ -325,7 +332,7 @@ class MemoizedVB(Variational):
 
     name: ClassVar[str] = "memoized_vb"
     most_rounds: ClassVar[int] = 20
-    may_be_greedy: ClassVar[bool] = True
+    how_to_merge: ClassVar[tuple[str, ...]] = ("greedy",)
     components: int | None = None
     batches: int | None = None
     passes: int = 100

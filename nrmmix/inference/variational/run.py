@@ -130,7 +130,9 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray:
 def _settings(method: Variational, start: str | np.ndarray) -> Settings:
     births, merges = getattr(method, "births", False), method.merges
     how = STARTS[0] if isinstance(start, np.ndarray) else start
-    return Settings(method.passes, method.tolerance(), merges=bool(merges), greedy=merges == "greedy", births=births, start=how)
+    return Settings(
+        method.passes, method.tolerance(), merges=bool(merges), greedy=merges == "greedy", at_end=merges == "end", births=births, start=how
+    )
 
 
 def _climb(

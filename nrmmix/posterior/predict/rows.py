@@ -14,6 +14,7 @@ import pandas as pd
 
 from nrmmix.common.messages import plain
 from nrmmix.model.families.base import rows_of
+from nrmmix.model.frame.formula import ModelFrame
 from nrmmix.model.specification import Specification
 
 
@@ -78,6 +79,15 @@ def prediction_rows(model: Specification, newdata: Any) -> PredictionRows:
     return PredictionRows(index, row, pairs % R, covariates, pairs // R, inputs)
 
 
+def covariates_text(frame: ModelFrame, values: np.ndarray, digits: int = 6) -> str:
+    """Values (q,) of the covariates in words, those of categories by the names of their levels."""
+    levels = [frame.covariate_columns[name] if one else None for name, one in zip(frame.covariate_names, frame.is_category, strict=True)]
+    return ", ".join(
+        f"{name} = {value:.{digits}g}" if own is None else f"{name} = {own[int(value)]}"
+        for name, own, value in zip(frame.covariate_names, levels, values, strict=True)
+    )
+
+
 def insist_in_memory(model: Specification, newdata: Any, what: str) -> None:
     """A ValueError where the rows that were fitted are wanted and are not in memory."""
     if newdata is None and model.frame.is_streamed:
@@ -125,10 +135,7 @@ class CovariateWeights:
         if len(out):
             rows, place = self.rows, self.places[out[0]]
             position = int(np.flatnonzero((rows.row >= 0) & (rows.place[rows.row] == place))[0])
-            frame = self.model.frame
-            levels = [frame.covariate_columns.get(name) if one else None for name, one in zip(frame.covariate_names, frame.is_category)]
-            values = zip(frame.covariate_names, levels, rows.covariates[place], strict=True)
-            at = ", ".join(f"{name} = {value:g}" if own is None else f"{name} = {own[int(value)]}" for name, own, value in values)
+            at = covariates_text(self.model.frame, rows.covariates[place])
             raise ValueError(
                 f"row {plain(rows.index[position])!r} ({at}) is out of reach of every location of {self.model.kernel}: "
                 "there is no density there; predict closer to the data, or fit a wider kernel."
