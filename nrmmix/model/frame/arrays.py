@@ -326,16 +326,17 @@ def check_finite(
     raise ValueError(f"The {what} {names[j]!r} is {value} in {where}; {remedy}.")
 
 
-def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response") -> None:
+def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response", n: int | None = None) -> None:
     """A ValueError where a column of (n, d) is constant (range below 1e-12 of its magnitude, or below 1e-100) or two are equal; names them.
 
-    Nothing is checked where n < 2.
+    Nothing is checked where n < 2.  With `n` the values are of some of so many rows, which show what there is.
 
     Examples
     --------
     >>> check_distinct(np.array([[1e6, 0.0], [1e6 + 1e-3, 1.0]]), ["a", "b"])
     """
-    if len(values) < 2:
+    n = len(values) if n is None else n
+    if n < 2:
         return
     top, bottom = np.nanmax(values, axis=0), np.nanmin(values, axis=0)  # of cells that are not missing
     spread = top - bottom
@@ -343,7 +344,7 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
     for j in np.flatnonzero(flat).tolist():
         nearly = f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding: subtract an offset"
         gaps = int(np.isnan(values[:, j]).sum())
-        where = f"all {len(values)} rows used" if not gaps else f"the {len(values) - gaps} of {len(values)} rows used that have it"
+        where = f"all {n} rows used" if not gaps else f"the {n - gaps} of {n} rows used that have it"
         constant = f"is constant ({bottom[j]:g} in {where}); leave it out"
         raise ValueError(f"The {what} {names[j]!r} {nearly if spread[j] else constant}.")
     for j in np.flatnonzero(spread < SMALLEST).tolist():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nrmmix.model.frame.arrays import LARGEST
+from nrmmix.model.frame.quantiles import Counted
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,20 @@ class Grid:
 
 
 # ---- groups
+
+
+def counted_groups(own: Counted, x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The same as `grouped` of one covariate whose rows are not in memory, by its values; the groups are those of rows x (n, 1)."""
+    values, binned = own.values[:, None], groups is not None and len(own.values) > groups
+    if binned:
+        parts = bins(values, own.sizes, scales, groups)
+        values = np.array([[np.average(own.values[rows], weights=own.sizes[rows])] for rows in parts])
+    return values, nearest(values[:, 0], x[:, 0]), binned
+
+
+def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Of each of x (n,) the number of the nearest of some values, which ascend."""
+    return np.searchsorted((values[1:] + values[:-1]) / 2, x).astype(np.int64)
 
 
 def grouped(x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarray, np.ndarray, bool]:

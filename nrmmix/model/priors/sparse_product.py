@@ -12,6 +12,7 @@ import numpy as np
 from nrmmix.common import machine
 from nrmmix.common.messages import count, did_you_mean, listed
 from nrmmix.common.registry import plugin
+from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, CovariateWidth, Matching, Product, SquaredExponential
 from nrmmix.model.priors.grid import Grid, Scales, grouped
 from nrmmix.model.priors.hyperpriors import Beta, hyperparameter
@@ -132,8 +133,12 @@ class SparseProduct(CovariateKernel):
             return SquaredExponential(PerAtom(OF_TWO if has_two_values else self.widths))
         return kernel
 
-    def grid(self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None) -> SlotGrid:
+    def grid(
+        self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None
+    ) -> SlotGrid:
         """Groups and tables of codes for covariates x (n, q), of which those are categories that `category` (q,) says.
+
+        Where the rows are some of many that are not in memory, `counted` has the values of each covariate.
 
         Raises
         ------
@@ -143,11 +148,13 @@ class SparseProduct(CovariateKernel):
         q = x.shape[1]
         category = np.zeros(q, bool) if category is None else category
         self.by_covariate(names, category)
-        scales = Scales.of(x, category, np.ones(q, bool))
+        counted = [Counted(*np.unique(column, return_counts=True)) for column in x.T] if counted is None else counted
+        ends = np.array([[own.values[0], own.values[-1]] for own in counted]).T
+        scales = Scales.of(ends, category, np.ones(q, bool))
         values, group, _ = grouped(x, scales, None)
         tables = tuple(
-            CodeTable.of(x[:, j], self.kernel_of(name, category[j], len(np.unique(x[:, j])) == 2), bool(category[j]), self.places)
-            for j, name in enumerate(names)
+            CodeTable.of(own, self.kernel_of(name, is_category, len(own.values) == 2), bool(is_category), self.places)
+            for own, name, is_category in zip(counted, names, category, strict=True)
         )
         for name, table in zip(names, tables, strict=True):
             if table.n_codes > MOST_CODES:
@@ -185,8 +192,8 @@ class CodeTable:
     width: np.ndarray  # (N,)
 
     @classmethod
-    def of(cls, x: np.ndarray, kernel: CovariateKernel, is_category: bool, places: int) -> CodeTable:
-        values, size = np.unique(x, return_counts=True)
+    def of(cls, counted: Counted, kernel: CovariateKernel, is_category: bool, places: int) -> CodeTable:
+        values, size = counted
         widths = np.array(kernel.width.values if isinstance(kernel.width, PerAtom) else [kernel.width])
         if is_category:
             knots, at = np.stack([values, values]), values
