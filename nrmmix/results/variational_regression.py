@@ -127,7 +127,7 @@ class VariationalRegressionResult(VariationalResult):
         Raises
         ------
         ValueError
-            If an argument cannot be used.
+            If an argument cannot be used, or the rows are not in memory.
 
         Examples
         --------
@@ -137,9 +137,9 @@ class VariationalRegressionResult(VariationalResult):
         [1.0]
         """
         from nrmmix.posterior.importance import importance
-        from nrmmix.posterior.predict.rows import insist_in_memory
 
-        insist_in_memory(self.model, None, "importance moves rows along covariates; summary() has how many rows use each")
+        if self.model.frame.is_streamed:
+            raise ValueError("importance moves rows along covariates, and they are not in memory; summary() has the share that uses each.")
         return importance(self.posterior._replace(draws=draws), interval=interval, draws=draws, rows=rows, rng=rng, response=response)
 
     def __repr__(self) -> str:
