@@ -84,7 +84,7 @@ def test_predictions_go_to_a_file(fit, streamed, path, ending, tmp_path):
 
 
 def test_new_levels_and_missing_covariates(streamed):
-    with pytest.raises(ValueError, match="holds the level 'z'.*which the training data do not have"):
+    with pytest.raises(ValueError, match=r"holds the level 'z'.*which the training data do not have"):
         streamed.predict([NEW[:5], NEW[5:9].assign(g="z")])
     gaps = NEW[:4].assign(x=[np.nan, 0.0, 1.0, 2.0])
     assert streamed.predict([gaps])["estimate"].isna().tolist() == [True, False, False, False]

@@ -119,6 +119,8 @@ def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *,
     >>> column(pd.Series([True, False]), "treated")
     array([1., 0.])
     """
+    if levels is not None and not numeric and (codes := _codes(values, levels)) is not None:
+        return pd.Categorical.from_codes(codes, categories=list(levels))
     categories = isinstance(values.dtype, pd.CategoricalDtype)
     items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else list(values.astype(object))
     text = categories or any(isinstance(item, str) for item in items)
@@ -141,6 +143,18 @@ def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *,
                     f"{row_name(i, values.index)}; convert the column to one type."
                 )
     return pd.Categorical([None if _is_missing(item) else item for item in items], categories=list(levels))
+
+
+def _codes(values: pd.Series, levels: Sequence[Any]) -> np.ndarray | None:
+    """Numbers of the levels (n,), -1 where missing; None where a value is no level, or has no hash, or levels are not all text."""
+    if not all(isinstance(level, str) for level in levels):
+        return None
+    items = values.astype(object).to_numpy()
+    try:
+        codes = pd.Index(list(levels), dtype=object).get_indexer(items)
+    except TypeError:
+        return None
+    return codes if all(map(_is_missing, items[codes < 0])) else None
 
 
 def typical_value(values: pd.Series, name: str) -> Any:
