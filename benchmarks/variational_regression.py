@@ -1,21 +1,26 @@
 """Variational inference of density regression: held-out scores and coverage beside chains, and what a row costs.
 
-    python -m benchmarks.variational_regression [TABLES] [--splits N] [--chains S] [--rows N ...] [--json FILE.json]
+    python -m benchmarks.variational_regression [TABLES] [--splits N] [--chains S] [--rows N ...] [--files N ...]
+        [--json FILE.json]
 
 The tables of `benchmarks.several_covariates`.  Of each: `nm.VB()` by its starts combined in all three ways, and on average one start alone;
 with `--chains` chains by the defaults for so many seconds.  Log densities (nats a row) and RMSE are in units of the response's standard
 deviation; coverage is of the 80% and 90% predictive intervals; CPU seconds are of the fit.  `--rows` adds a simulated table of so many rows
 by six covariates, whose law is known: seconds of a start, microseconds a row and pass, peak memory of the process, held-out log density and
-that of the law itself.
+that of the law itself.  `--files` writes such a table to a Parquet file and fits 30 components from there in a fresh process: CPU
+microseconds a row before the fit, a row and pass, and a row of reading alone, and megabytes at most, beyond the imports.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import resource
+import tempfile
 import time
 import warnings
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +35,7 @@ from nrmmix.results import VariationalRegressionResult
 WAYS = ("stacking", "equal", "best")
 LEVELS = (0.8, 0.9)
 HELD_OUT = 5000
+GROUP, COMPONENTS = 65_536, 30  # rows of a group of a file; components of its fit
 HEAD = ("log density", "rmse", "coverage 80", "coverage 90", "cpu")
 
 
@@ -104,10 +110,46 @@ def of_rows(n: int, passes: int = 20) -> dict[str, Any]:
     return out | {"log density": float(fit.log_density(test).mean()), "truth": float(truth.mean())}
 
 
-def run(names: list[str] | None, splits: int | None, seconds: float | None, sizes: list[int], path: str | None) -> None:
-    every, large = [], []
+def of_file(n: int) -> dict[str, Any]:
+    """A fit of n rows of a Parquet file."""
+    import pyarrow
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(1)
+    with tempfile.TemporaryDirectory() as folder:
+        path, writer = Path(folder) / "rows.parquet", None
+        for first in range(0, n, GROUP):
+            table = pyarrow.Table.from_pandas(simulated(min(GROUP, n - first), rng)[0], preserve_index=False)
+            writer = writer or parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+        writer.close()
+        with multiprocessing.get_context("spawn").Pool(1) as pool:  # whose peak of memory is that of the fit
+            return {"rows": n, "file": path.stat().st_size / 1e6} | pool.apply(fitted_from, (str(path),))
+
+
+def fitted_from(path: str) -> dict[str, Any]:
+    """What a fit from a file takes in this process."""
+    imports, begun = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, time.process_time()
+    model = nm.Model("y ~ x0 + x1 + x2 + x3 + x4 + x5", path)
+    out, cpu = {"before": 1e6 * (time.process_time() - begun) / model.n_obs}, []
+    for number in (1, 2):
+        begun = time.process_time()
+        fit = model.fit(nm.MemoizedVB(starts=1, passes=number, components=COMPONENTS), rng=1)
+        cpu.append(time.process_time() - begun)
+    out["microseconds"] = 1e6 * (cpu[1] - cpu[0]) / model.n_obs
+    begun = time.process_time()
+    for _ in fit.posterior.rows.parts():
+        pass
+    out["reading"] = 1e6 * (time.process_time() - begun) / model.n_obs
+    return out | {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - imports}
+
+
+def run(
+    names: list[str] | None, splits: int | None, seconds: float | None, sizes: list[int], files: list[int], path: str | None
+) -> None:
+    every, large, streamed = [], [], []
     print(f"{'':<26}" + "".join(f"{name:>14}" for name in HEAD))
-    for name in names or ([] if sizes else tables()):
+    for name in names or ([] if sizes or files else tables()):
         rows = of_table(name, splits, seconds)
         every += rows
         for how in dict.fromkeys(row["how"] for row in rows):
@@ -116,8 +158,11 @@ def run(names: list[str] | None, splits: int | None, seconds: float | None, size
     for n in sizes:
         large.append(of_rows(n))
         print("  ".join(f"{name} {value:.4g}" for name, value in large[-1].items()), flush=True)
+    for n in files:
+        streamed.append(of_file(n))
+        print("  ".join(f"{name} {value:.4g}" for name, value in streamed[-1].items()), flush=True)
     if path:
-        found = {name: rows for name, rows in (("runs", every), ("rows", large)) if rows}
+        found = {name: rows for name, rows in (("runs", every), ("rows", large), ("files", streamed)) if rows}
         record.write(path, "variational_regression", {"splits": splits, "seconds of chains": seconds}, found)
 
 
@@ -127,6 +172,7 @@ if __name__ == "__main__":
     parser.add_argument("--splits", type=int)
     parser.add_argument("--chains", type=float, metavar="SECONDS")
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="*", default=[])
+    parser.add_argument("--files", type=lambda text: int(float(text)), nargs="*", default=[])
     record.option(parser)
     given = parser.parse_args()
-    run(given.tables, given.splits, given.chains, given.rows, given.json)
+    run(given.tables, given.splits, given.chains, given.rows, given.files, given.json)

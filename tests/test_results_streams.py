@@ -118,6 +118,14 @@ def test_saved_fits_find_their_rows_again(fit, path, tmp_path):
         other.log_density()
 
 
+def test_saved_regressions_need_no_rows(tmp_path):
+    """Their scales are not in the family, and rows are not asked for them."""
+    fit = nm.fit("a ~ 1", PARTS, family=nm.Regression("1 + b"), method=nm.MemoizedVB(batches=4, passes=5), rng=1)
+    for number, one in enumerate((fit, fit.update(TABLE.head(50)))):
+        again = nm.load(one.save(tmp_path / f"{number}.npz"))
+        assert again.log_density(TABLE).equals(one.log_density(TABLE)) and again.elbo == one.elbo
+
+
 def test_command_line(fit, path, tmp_path, capsys):
     saved, run, out = (str(tmp_path / name) for name in ("fit.npz", "run.npz", "labels.csv"))
     given = ["fit", FORMULA, "--data", str(path), "--stream", "--method", "memoized_vb", "--seed", "1"]

@@ -134,7 +134,6 @@ def test_stops_in_time_with_what_is_there(table):
     ({"method": "vb", "init": "each"}, "starts from cuts"),
     ({"method": "vb", "draws": 10}, "draws belongs to chains"),
     ({"of": nm.VB(components=10**5)}, "components=100000 for 133 rows"),
-    ({"of": nm.MemoizedVB(checkpoint="run.npz")}, "checkpoint: variational density regression writes none"),
 ])
 def test_bad_input(options, message):
     options = dict(options)

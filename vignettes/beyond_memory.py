@@ -117,6 +117,39 @@ pd.read_parquet(written).head(3)
 #     nrmmix resume run.npz
 #     nrmmix predict fit.npz --data points.parquet --kind cluster --out labels.parquet
 #
+# ## A regression from a file
+#
+# Density regression goes through its rows in the same way, with sums by bins of the covariates. Here 40,000 rows with three covariates, one of them
+# a factor, of whose starts each is found on 10,000 rows:
+
+# %%
+n = 40_000
+rows = pd.DataFrame({"x": rng.uniform(-2, 2, n), "t": rng.standard_normal(n), "group": rng.choice(list("abc"), n)})
+noise = np.where(rows["x"] > 0, 0.4, 0.1)
+rows["y"] = np.sin(2 * rows["x"]) + np.where(rows["group"] == "a", 1.5, 0) + noise * rng.standard_normal(n)
+rows.to_parquet(folder / "rows.parquet", row_group_size=10_000)
+
+method = nm.MemoizedVB(starts=1, passes=10, components=40, round_size=2, executor="threads", checkpoint=folder / "regression.npz")
+regression = nm.fit("y ~ x + t + group", folder / "rows.parquet", method=method, rng=1)
+regression
+
+# %%
+new = pd.DataFrame({"x": [-1.0, 1.0, 1.0], "t": 0.0, "group": ["b", "b", "a"]})
+truth = np.sin(2 * new["x"]) + np.where(new["group"] == "a", 1.5, 0)
+regression.predict(new, draws=100).assign(truth=truth).round(3)
+
+# %% [markdown]
+# Covariates are measured half by their ranks and half by their ranges. Both come from the pass that checks the source: the values of a covariate are
+# counted, exactly up to 200,000 of them, and of more the ranks are wrong by at most log2(n / 16384) / 32768 of the rows, 0.0002 for a million and
+# 0.0005 for 1e9. Levels of factors are those of all parts; a level that comes later, or a covariate that is another in a later pass, ends the fit
+# with its name and its rows. Checkpoints, `resume`, executors, saved fits and predictions to files are as above:
+
+# %%
+again = nm.fit("y ~ x + t + group", rows, method=nm.MemoizedVB(starts=1, passes=10, components=40, round_size=2), rng=1)
+written = regression.predict(folder / "rows.parquet", "quantile", q=[0.1, 0.9], draws=10, out=folder / "bands.parquet")
+abs(regression.elbo - again.elbo) < 1e-6, pd.read_parquet(written).head(2).round(3)
+
+# %% [markdown]
 # ## New rows
 #
 # `update` adds rows to a fit whose own rows may be gone: they keep their probabilities of the components. Components that new rows alone are in can
@@ -205,7 +238,9 @@ ax.legend()
 # %% [markdown]
 # ## What it does not do
 #
-# - Chains, searches and density regression need their table in memory. So does `nm.Regression`, which takes its prior from all rows at once.
+# - Chains and searches need their table in memory. So do `nm.Regression(shrinkage=None)`, which takes its prior from all rows at once, and designs
+#   without an intercept.
+# - Density regression has no `update`. Of several covariates it needs `nm.SparseProduct()`, the default; `importance` needs the rows in memory.
 # - What is drawn or asked row by row from a fit whose rows are not in memory needs `newdata=`: `simulate`, `augment`, pictures of the density.
 # - A part of an iterator that lies before the last one costs going through all before it again: an object with `load(b)` does not.
 # - Rounds wait for their slowest batch; batches of less than 0.1 s lose to the scheduler.

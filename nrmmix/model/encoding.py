@@ -17,6 +17,7 @@ from nrmmix.common import archive, registry
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import ModelFrame, restored_frame
+from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.frame.streaming import Index, found_again, restored_stream
 
 
@@ -133,6 +134,8 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
         common["stream"] = {
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
             "has_gaps": places.has_gaps, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
+            "covariates": [[put(array) for array in counted] for counted in places.covariates],
+            "sums": {name: put(values) for name, values in frame.sums.items()},
         }
     if frame.is_sparse:
         counts = frame.response
@@ -163,8 +166,14 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
     rows, used, low, high = (get(own[name]) for name in ("rows", "used", "low", "high"))
     if not (rows.ndim == 1 and rows.shape == used.shape and len(rows) > 1 and (np.diff(rows) >= 0).all() and (np.diff(used) >= 0).all()):
         raise ValueError("its places of rows cannot be right")
-    places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]))
-    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None)
+    counted = tuple(Counted(*map(get, names)) for names in own.get("covariates", []))
+    for one in counted:
+        sound = one.values.ndim == 1 and one.values.shape == one.sizes.shape and len(one.values) > 0 and one.sizes.dtype.kind == "i"
+        if not (sound and (np.diff(one.values) > 0).all() and (one.sizes > 0).all() and one.n_rows == used[-1]):
+            raise ValueError("its values of covariates cannot be right")
+    places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]), counted)
+    sums = {name: get(key) for name, key in own.get("sums", {}).items()}
+    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums)
 
 
 # ---- tables

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -62,9 +61,15 @@ class Specification:
         if kernel is not None:
             _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
         by_default = family is None
-        source = None if isinstance(data, ModelFrame) else source_of(data)
+        source, gathered = None if isinstance(data, ModelFrame) else source_of(data), None
+        table = data
+        if by_default and source is not None:
+            from nrmmix.model.frame.streaming import gather
+
+            gathered = gather(formula, source, missing)
+            table = gathered.table()
         if by_default:
-            family = Gaussian() if source is not None or isinstance(data, ModelFrame) else _default_family(formula, data, kernel)
+            family = Gaussian() if isinstance(data, ModelFrame) else _default_family(formula, table, kernel)
 
         def framed() -> ModelFrame:
             def reads(names: Sequence[str]) -> Sequence[str]:
@@ -73,11 +78,11 @@ class Specification:
             if source is not None:
                 from nrmmix.model.frame.streaming import streamed_frame
 
-                return streamed_frame(formula, source, missing, reads, designs(family))
+                return streamed_frame(formula, source, missing, reads, designs(family), gathered)
             return model_frame(formula, data, missing, reads, designs(family))
 
         self.frame = data if isinstance(data, ModelFrame) else framed()
-        if by_default and isinstance(family, Regression) and _spans_constant(self.frame.inputs):
+        if by_default and source is None and isinstance(family, Regression) and _spans_constant(self.frame.inputs):
             family = Regression(family.design.replace("1 + ", "0 + ", 1))  # as of cr(x), a basis that has the constant in it
             with catch_warnings():  # of the rows that are dropped, once
                 simplefilter("ignore")
@@ -97,8 +102,9 @@ class Specification:
             kernel = _default_kernel(names, category) if kernel is None else kernel
             self.kernel = kernel.resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
-            self.grid = self.kernel.grid(self.frame.covariates, names, category)
-            if self.slots is None:  # the kernel of a slot is nowhere 0
+            counted = self.frame.places.covariates if self.frame.is_streamed else None
+            self.grid = self.kernel.grid(self.frame.covariates, names, category, counted)
+            if self.slots is None and not self.frame.is_streamed:  # the kernel of a slot is nowhere 0
                 self._check_reach(self.frame.covariates, self.frame.index)
         elif kernel is not None:
             raise ValueError("kernel is given but the formula has no covariates; write `response ~ covariate`.")
@@ -125,7 +131,8 @@ class Specification:
     def of_few(self, rows: int) -> Specification:
         """The same with its first rows alone, all that was taken from the others held: what factors are put into kernels' arrays by."""
         frame, grid, few = self.frame, self.grid, slice(0, rows)
-        made = copy(self)
+        made = object.__new__(type(self))  # copies are made anew from the data
+        vars(made).update(vars(self))
         for name, one in vars(type(self)).items() | vars(Specification).items():
             if isinstance(one, cached_property):
                 made.__dict__.pop(name, None)
@@ -291,6 +298,8 @@ class Specification:
 
     def describe_groups(self) -> str:
         """How many groups and locations there are."""
+        if self.slots is not None and self.frame.is_streamed:  # whose rows of values nobody has counted
+            return f"{len(self.grid.weights)} slots"
         if self.slots is not None:
             return f"{len(self.grid.values)} distinct values, {len(self.grid.weights)} slots"
         values = "bins at quantiles of the rows, within which they are taken for equal" if self.grid.binned else "distinct values"

@@ -120,7 +120,11 @@ class FactorPosterior(NamedTuple):
 
     def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Blocks of the fitted rows, and the probabilities (K, b) of the components there."""
-        for start, stop, features in self.rows.blocks(0, self.rows.n):
+        return self.probabilities(self.rows)
+
+    def probabilities(self, rows: Statistics | StreamedRows) -> Iterator[tuple[slice, np.ndarray]]:
+        """The same of any rows."""
+        for start, stop, features in rows.blocks(0, rows.n):
             yield slice(start, stop), local_step(features, self.factors.eta, self.factors.const).r
 
     def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
@@ -136,18 +140,22 @@ class FactorPosterior(NamedTuple):
         Clusters are numbered by size, of equal ones by their first rows; a component that is the most probable of no row counts for the
         cluster where most of it lies.  Nothing is held of the rows.
         """
-        K, n = self.factors.n_components, self.rows.n
-        first, size, inside = np.full(K, n), np.zeros(K, np.int64), np.zeros((K, K))
-        for some, r in self.blocks():
-            best = r.argmax(axis=0)
-            there, at = np.unique(best, return_index=True)
-            first[there] = np.minimum(first[there], some.start + at)
-            size += np.bincount(best, minlength=K)
-            inside += r @ np.eye(K)[best]
-        order = np.lexsort([first, -size])[: int((size > 0).sum())]
-        number = np.full(K, -1)
-        number[order] = np.arange(len(order))
-        return np.where(number >= 0, number, number[order][inside[:, order].argmax(axis=1)])
+        return component_clusters(self.blocks(), self.factors.n_components, self.rows.n)
+
+
+def component_clusters(blocks: Iterator[tuple[slice, np.ndarray]], K: int, n: int) -> np.ndarray:
+    """Clusters (K,) of components, from blocks of n rows and probabilities (K, b) of the components there."""
+    first, size, inside = np.full(K, n), np.zeros(K, np.int64), np.zeros((K, K))
+    for some, r in blocks:
+        best = r.argmax(axis=0)
+        there, at = np.unique(best, return_index=True)
+        first[there] = np.minimum(first[there], some.start + at)
+        size += np.bincount(best, minlength=K)
+        inside += r @ np.eye(K)[best]
+    order = np.lexsort([first, -size])[: int((size > 0).sum())]
+    number = np.full(K, -1)
+    number[order] = np.arange(len(order))
+    return np.where(number >= 0, number, number[order][inside[:, order].argmax(axis=1)])
 
 
 def drawn_components(r: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:

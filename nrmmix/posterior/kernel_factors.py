@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from scipy.special import logsumexp
 
-from nrmmix.model.families.exponential import Stacked
+from nrmmix.model.families.exponential import Features, Stacked
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.priors.gamma_weights import GammaWeights
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
-from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.factors import FactorPosterior, component_clusters
 
 LEAST = 1e-250  # of a weight
 
@@ -87,6 +87,11 @@ class KernelFactors:
             out += table[bins[:, j]]
         return out
 
+    def probabilities(self, features: Features, bins: np.ndarray) -> np.ndarray:
+        """(M, b) of the components of rows with such statistics in bins (b, q)."""
+        score = features.scores(self.eta).T + self.const + self.log_kernels(bins)
+        return np.exp(score - logsumexp(score, axis=1, keepdims=True)).T
+
 
 class KernelFactorPosterior(NamedTuple):
     """What predictions of a variational density regression are made from: the counterpart of `nrmmix.posterior.draws.Posterior`."""
@@ -110,10 +115,17 @@ class KernelFactorPosterior(NamedTuple):
 
     def blocks(self, start: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
         """Blocks of the fitted rows, and the probabilities (M, b) of the components of a start there, by default the best."""
+        return self.probabilities(self.rows, start)
+
+    def probabilities(self, rows: Any, start: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
+        """The same of any rows, with their bins."""
         factors = self.fits[self.best if start is None else start]
-        for first, last, features in self.rows.statistics.blocks(0, self.rows.n):
-            score = features.scores(factors.eta).T + factors.const + factors.log_kernels(self.rows.bins[first:last])
-            yield slice(first, last), np.exp(score - logsumexp(score, axis=1, keepdims=True)).T
+        for first, last, features, bins in rows.blocks():
+            yield slice(first, last), factors.probabilities(features, bins)
+
+    def component_clusters(self) -> np.ndarray:
+        """(M,) of each component of the best start the cluster that it counts for; see `nrmmix.posterior.factors.FactorPosterior`."""
+        return component_clusters(self.blocks(), self.factors.n_components, self.rows.n)
 
     def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
         """Of each fitted row its most probable component (n,) int32, and the probability of that (n,)."""

@@ -114,16 +114,14 @@ def search_verdict(fit: SearchResult) -> str:
 def variational_summary(fit: VariationalResult, says: bool = True) -> Report:
     """Tables of the model, the passes and the clusters; see `VariationalResult.summary`."""
     said = [variational_verdict(fit)] if says else []
-    if fit.model.frame.is_streamed:
-        tables = [_model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), _component_table(fit, WIDTH)]
-        note = "Components: expected numbers of rows, and weights. The rows are not in memory."
-        return Report(tables, [note, *said], WIDTH)
     own = [_start_table(fit, WIDTH)] if isinstance(fit, VariationalRegressionResult) else []
     if own and fit.model.slots is not None:
         own.append(_covariate_table(use_by_factors(fit.posterior), WIDTH))
-    if fit.model.n_obs > MOST_ROWS:
+    if fit.model.frame.is_streamed or fit.model.n_obs > MOST_ROWS:
         tables = [_model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *own, _component_table(fit, WIDTH)]
-        return Report(tables, ["Components: expected numbers of rows, and weights.", *said], WIDTH)
+        note = "Components: expected numbers of rows, and weights."
+        note += " The rows are not in memory." if fit.model.frame.is_streamed else ""
+        return Report(tables, [note, *said], WIDTH)
     found = clusters(fit)
     tables = [
         _model_table(fit, WIDTH), _prior_table(fit, WIDTH), _pass_table(fit, WIDTH), *own, *_cluster_tables(found, WIDTH),

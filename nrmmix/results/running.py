@@ -144,7 +144,7 @@ def _variational(path: Any, data: Any, executor: Any, progress: bool | None, tim
 
     saved: Any = of_variational.find(path)
     parts, header = saved.header["model"], saved.header
-    given = {part: decode(parts[part]) for part in ("prior", "family")} | {"missing": header.get("missing", "drop")}
+    given = {part: decode(parts[part]) for part in ("prior", "family", "kernel")} | {"missing": header.get("missing", "drop")}
     data = header.get("path") if data is None else data
     if data is not None:
         model = Model(parts["formula"], data, **given)

@@ -26,7 +26,8 @@ from nrmmix.model.frame.formula import restored_frame
 from nrmmix.model.frame.sources import ENDINGS, Source, source_of
 from nrmmix.model.frame.streaming import Index, index_of, labelled, read_part, streamed
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.factors import FactorPosterior, local_step
+from nrmmix.posterior.factors import FactorPosterior
+from nrmmix.posterior.kernel_factors import KernelFactorPosterior
 
 if TYPE_CHECKING:
     from nrmmix.results.variational import VariationalResult
@@ -80,7 +81,7 @@ def _own(model: Specification) -> Iterator[Any]:
     """The rows that were fitted, without those that were dropped."""
     frame: Any = model.frame  # a streamed one
     for part in frame.tables():
-        used = read_part(frame, part, frame.missing)[2]
+        used = read_part(frame, part, frame.missing).used
         if used.any():
             yield part[used]
 
@@ -119,17 +120,16 @@ def _written(tables: Iterable[Table], path: Path) -> Path:
     return path
 
 
-def own_clusters(posterior: FactorPosterior, of_component: np.ndarray) -> Iterator[pd.DataFrame]:
+def own_clusters(posterior: FactorPosterior | KernelFactorPosterior, of_component: np.ndarray) -> Iterator[pd.DataFrame]:
     """Part by part the most probable cluster of each fitted row, and the probability of the components that count for it."""
-    share, factors = np.eye(int(of_component.max()) + 1)[of_component], posterior.factors  # (K, C)
+    share = np.eye(int(of_component.max()) + 1)[of_component]  # (K, C)
     rows: Any = posterior.rows  # streamed ones
-    for part, index in rows.parts():
+    for part, piece in rows.parts():
         cluster, probability = np.empty(part.n, np.int64), np.empty(part.n)
-        for start, stop, features in part.blocks(0, part.n):
-            r = local_step(features, factors.eta, factors.const).r
-            cluster[start:stop] = of_component[r.argmax(axis=0)]
-            probability[start:stop] = np.minimum((r * share.T[cluster[start:stop]].T).sum(axis=0), 1.0)
-        yield pd.DataFrame({"cluster": pd.array(cluster, dtype="Int64"), "probability": probability}, index=index)
+        for some, r in posterior.probabilities(part):
+            cluster[some] = of_component[r.argmax(axis=0)]
+            probability[some] = np.minimum((r * share.T[cluster[some]].T).sum(axis=0), 1.0)
+        yield pd.DataFrame({"cluster": pd.array(cluster, dtype="Int64"), "probability": probability}, index=piece.index)
 
 
 # ---- new rows for a fit
@@ -170,10 +170,11 @@ def _with_table(model: Specification, side: Stacked, new: Any) -> tuple[Specific
     """A model of the rows before and of a table of new ones, and the new ones."""
     frame = model.frame
     table = new if frame.is_sparse else frame.table(new)
-    y, x, used = read_part(frame, table, _missing(frame))
+    read = read_part(frame, table, _missing(frame))
+    used = read.used
     if not used.all():
         warn(f"{int((~used).sum())} of {len(used)} new rows dropped: missing values")
-    y, x = y[used], x[used]
+    y, x = read.taken()[:2]
     index = frame.new_index(new)[used]
     with rows_of(index):
         rows = model.blocks.statistics(side, y, x)
@@ -204,4 +205,5 @@ def _counted(model: Specification, new: Index) -> Specification:
         np.array([0, frame.n_rows + new.rows[-1]]), np.array([0, frame.n_used + new.used[-1]]), "", np.fmin(low, new.low) + d,
         np.fmax(high, new.high) + d, _missing(frame) == "marginalize",
     )
-    return type(model)(model.formula, streamed(frame, None, places, _missing(frame)), family=model.family, prior=model.prior)
+    larger = streamed(frame, None, places, _missing(frame), sums=getattr(frame, "sums", None))
+    return type(model)(model.formula, larger, family=model.family, prior=model.prior)

@@ -10,6 +10,7 @@ import numpy as np
 from nrmmix.inference.methods import VARIATIONAL
 from nrmmix.inference.variational.climb import Pass
 from nrmmix.inference.variational.options import RegressionOutcome, Variational, VariationalOutcome
+from nrmmix.inference.variational_regression.checkpoint import OF_START
 from nrmmix.inference.variational_regression.climb import Pass as PassOfStart
 from nrmmix.inference.variational_regression.run import binned_of, rows_of_model
 from nrmmix.model.encoding import decode, encode
@@ -29,11 +30,24 @@ def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]
     passes = fit.passes.reset_index()
     return {
         "run": {name: getattr(fit, name) for name in RUN} | {"options": encode(fit.options)},
-        **({"clusters": put(fit._estimate(), "clusters")} if fit.model.frame.is_streamed else {}),
+        **_clusters(fit, put),
         "factors": {"N": put(fit.factors.N, "factors/N"), "s": put(fit.factors.s, "factors/s")}
         | {name: put(values, f"factors/{name}") for name, values in fit.factors.side.shared.items()},
         "passes": {name: put(passes[name].to_numpy(), f"passes/{name}") for name in passes},
     }
+
+
+def _clusters(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]:
+    """Clusters of components, where rows are not in memory to be asked for theirs."""
+    return {"clusters": put(fit._estimate(), "clusters")} if fit.model.frame.is_streamed else {}
+
+
+def _take_clusters(result: Any, header: dict[str, Any], get: Callable[[str], np.ndarray], insist: Callable[[bool, str], None]) -> Any:
+    if "clusters" in header:
+        result._clusters = clusters = get(header["clusters"])
+        sound = clusters.shape == result.factors.N.shape and clusters.dtype.kind == "i" and int(clusters.min()) >= 0
+        insist(sound, "clusters of components")
+    return result
 
 
 def restored(
@@ -68,16 +82,10 @@ def restored(
         options, run["method"], model.statistics(side), factors, float(run["elbo"]), passes, bool(run["has_converged"]), run["seed"],
         float(run["seconds"]), bool(run["interrupted"]),
     )
-    result = VariationalResult(model, outcome)
-    if "clusters" in header:
-        result._clusters = clusters = get(header["clusters"])
-        insist(clusters.shape == N.shape and clusters.dtype.kind == "i" and int(clusters.min()) >= 0, "clusters of components")
-    return result
+    return _take_clusters(VariationalResult(model, outcome), header, get, insist)
 
 
 # ---- density regression: several starts
-
-OF_START = ("N", "s", "A", "codes")
 
 
 def _header_of_starts(fit: VariationalRegressionResult, put: Callable[..., str]) -> dict[str, Any]:
@@ -92,6 +100,7 @@ def _header_of_starts(fit: VariationalRegressionResult, put: Callable[..., str])
         "run": {name: getattr(fit, name) for name in RUN} | {"options": encode(fit.options)},
         "factors": starts,
         "starts": {name: put(getattr(outcome, name), f"starts/{name}") for name in ("bounds", "weights", "has_converged")},
+        **_clusters(fit, put),
     }
 
 
@@ -103,8 +112,9 @@ def _restored_starts(
     header: dict[str, Any], get: Callable[[str], np.ndarray], model: Specification, options: Variational,
     insist: Callable[[bool, str], None],
 ) -> VariationalRegressionResult:
-    run, binned, rows = header["run"], binned_of(model), rows_of_model(model)
-    side, q = rows.statistics.side, rows.bins.shape[1]
+    run, binned = header["run"], binned_of(model)
+    rows = rows_of_model(model, binned)
+    side, q = rows.statistics.side, len(binned.counts)
     bounds, weights, converged = (get(header["starts"][name]) for name in ("bounds", "weights", "has_converged"))
     size = len(header["factors"])
     sound = size > 0 and bounds.shape == weights.shape == converged.shape == (size,) and bounds.dtype.kind == weights.dtype.kind == "f"
@@ -131,4 +141,4 @@ def _restored_starts(
         options, run["method"], rows, tuple(fits), bounds, weights, passes, converged, run["seed"], float(run["seconds"]),
         bool(run["interrupted"]),
     )
-    return VariationalRegressionResult(model, outcome)
+    return _take_clusters(VariationalRegressionResult(model, outcome), header, get, insist)

@@ -74,14 +74,17 @@ class VariationalRegressionResult(VariationalResult):
         table = pd.DataFrame(outcome.passes[self.posterior.best]).set_index("number").rename_axis("pass")
         self.passes = table.rename(columns={"bound": "elbo"})[PASSES]
         self.factors = self.posterior.factors
-        self._most_probable = None
+        self._clusters = self._most_probable = None
 
     @property
     def posterior(self) -> KernelFactorPosterior:
         return KernelFactorPosterior(self.model, self.fits, self._outcome.weights, self._outcome.rows, self.seed)
 
     def _averaged(self, kind: str, draws: int) -> KernelFactorPosterior:
-        return self.posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
+        posterior = self.posterior
+        if kind == "cluster" and self.model.frame.is_streamed:  # clusters are those of the components of one start
+            posterior = posterior._replace(fits=(posterior.factors,), weights=np.ones(1))
+        return posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
 
     @property
     def weights(self) -> pd.Series:
@@ -124,7 +127,7 @@ class VariationalRegressionResult(VariationalResult):
         Raises
         ------
         ValueError
-            If an argument cannot be used.
+            If an argument cannot be used, or the rows are not in memory.
 
         Examples
         --------
@@ -135,6 +138,8 @@ class VariationalRegressionResult(VariationalResult):
         """
         from nrmmix.posterior.importance import importance
 
+        if self.model.frame.is_streamed:
+            raise ValueError("importance moves rows along covariates, and they are not in memory; summary() has the share that uses each.")
         return importance(self.posterior._replace(draws=draws), interval=interval, draws=draws, rows=rows, rng=rng, response=response)
 
     def __repr__(self) -> str:

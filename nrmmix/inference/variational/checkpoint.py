@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from nrmmix.inference.variational.climb import Climb, Pass, Settings
 from nrmmix.inference.variational.memory import Batches, Memory, Snapshot
 from nrmmix.inference.variational.options import MemoizedVB
 from nrmmix.model.encoding import decode, encode, encode_source, keeper
+from nrmmix.model.frame.streaming import add_to_digest
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import Factors
 
@@ -44,20 +46,14 @@ class Saved(NamedTuple):
     def seconds(self) -> float:
         return float(self.header["seconds"])
 
-    @property
-    def passes(self) -> list[Pass]:
-        columns = [self.arrays[f"passes/{name}"].tolist() for name in Pass._fields]
-        return [Pass(*values) for values in zip(*columns, strict=True)]
-
 
 def digest_of(model: Specification) -> str:
     """Of the rows used: the same whatever source they came from."""
     frame = model.frame
     if frame.is_streamed:
         return frame.places.digest
-    found, y = hashlib.blake2b(digest_size=16), frame.response
-    for array in (y, frame.inputs) if isinstance(y, np.ndarray) else (np.diff(y.indptr), y.indices, y.data):
-        found.update(np.ascontiguousarray(array).view(np.uint8).data)
+    found = hashlib.blake2b(digest_size=16)
+    add_to_digest(found, frame.response, frame.inputs, *([] if frame.covariates is None else [frame.covariates]))
     return found.hexdigest()
 
 
@@ -73,12 +69,10 @@ class Saver:
             "n": model.n_obs, "options": encode(replace(method, executor=None, checkpoint=None)), **_of_model(model, put),
         }
 
-    def __call__(self, climb: Climb, passes: list[Pass], seconds: float) -> None:
+    def __call__(self, of: Callable[[Callable[..., str]], dict[str, Any]], seconds: float) -> None:
+        """Write what `of` puts into the file, and what it says in the header."""
         held = dict(self.held)
-        put = keeper(held)
-        for name, values in zip(Pass._fields, zip(*passes, strict=True), strict=True):
-            put(np.array(values), f"passes/{name}")
-        header = self.header | {"seconds": seconds, "climb": _of_climb(climb, put)}
+        header = self.header | {"seconds": seconds} | of(keeper(held))
         try:
             with files.replaced(self.path) as file:
                 archive.write(file, header, held)
@@ -105,14 +99,16 @@ def _of_model(model: Specification, put: Any) -> dict[str, Any]:
     return header | ({"data": encode_source(model.frame, put)} if size <= OWN_DATA else {})
 
 
-def _of_climb(climb: Climb, put: Any) -> dict[str, Any]:
+def of_climb(climb: Climb, passes: list[Pass], put: Callable[..., str]) -> dict[str, Any]:
+    """What a mixture's fit goes on from."""
     memory, batches = climb.memory, climb.memory.batches
+    put_passes(passes, put)
     for name in ("N", "s", "H"):
         put(getattr(memory, name), f"memory/{name}")
     for name, values in memory.side.shared.items():
         put(values, f"shared/{name}")
     put(batches._log_h, "log_h")
-    put(np.array(sorted(batches.checks.items()), np.int64).reshape(-1, 2), "checks")
+    put(np.array([(b, *sums) for b, sums in sorted(batches.checks.items())], np.int64).reshape(-1, 2), "checks")
     put(np.array([climb.last, np.nan if climb.kept is None else climb.kept[1]]), "bounds")
     if climb.kept is not None:
         put(climb.kept[0].N, "kept/N")
@@ -129,7 +125,19 @@ def _of_climb(climb: Climb, put: Any) -> dict[str, Any]:
         for name in ("N", "s", "H"):
             put(getattr(kept, name), f"adopted/{name}")
         header["adopted"] = {"bound": bound, "ids": kept.ids, "changed": changed}
-    return header
+    return {"climb": header}
+
+
+def put_passes(passes: Sequence[Any], put: Callable[..., str], where: str = "passes") -> None:
+    """Passes as a column for each of their fields."""
+    for name, values in zip(passes[0]._fields, zip(*passes, strict=True), strict=True):
+        put(np.array(values), f"{where}/{name}")
+
+
+def passes_of(arrays: dict[str, np.ndarray], kind: type, where: str = "passes") -> list[Any]:
+    """The passes of `put_passes`, of their kind."""
+    columns = [arrays[f"{where}/{name}"].tolist() for name in kind._fields]  # type: ignore[attr-defined]
+    return [kind(*values) for values in zip(*columns, strict=True)]
 
 
 def find(path: Any) -> Saved | None:
@@ -191,7 +199,7 @@ def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Set
     memory.ids, memory.next_id, memory.is_exact = header["ids"], header["next_id"], header["is_exact"]
     memory.total()
     batches._log_h[:] = get("log_h")
-    batches.checks = dict(get("checks").tolist())
+    batches.checks = {b: (value,) for b, value in get("checks").tolist()}
     rng = np.random.default_rng(0)
     rng.bit_generator.state = header["generator"]
     climb = Climb(memory, settings, rng)

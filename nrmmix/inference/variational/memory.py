@@ -32,7 +32,7 @@ class Visit(NamedTuple):
     H_pairs: np.ndarray
     log_h: float = 0.0
     sample: tuple[Taken, ...] = ()
-    checks: tuple[tuple[int, int], ...] = ()  # of rows that are loaded anew each time: number of the batch, and a sum over its bytes
+    checks: tuple[tuple[int, ...], ...] = ()  # of rows that are loaded anew each time: number of the batch, and sums over its bytes
 
 
 class Taken(NamedTuple):
@@ -102,11 +102,15 @@ def added_totals(a: tuple[np.ndarray, float], b: tuple[np.ndarray, float]) -> tu
 
 def checksum(part: Statistics) -> int:
     """Changes with any bit of the rows."""
-    found = zlib.crc32(np.ascontiguousarray(part.dense).view(np.uint8).data)
+    found = crc(part.dense)
     if part.sparse is not None:
         for array in (part.sparse.indptr, part.sparse.indices, part.sparse.data):
-            found = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, found)
+            found = crc(array, found)
     return found
+
+
+def crc(array: np.ndarray, before: int = 0) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, before)
 
 
 class Batches:
@@ -125,7 +129,7 @@ class Batches:
         self.spans = [Span(b, first, last) for b, (first, last) in enumerate(pairwise(ends))]
         self.rounds = [self.spans[b : b + round_size] for b in range(0, batches, round_size)]
         self.kept = rows.whole() if keep else None
-        self.checks: dict[int, int] = {}  # by number of the batch
+        self.checks: dict[int, tuple[int, ...]] = {}  # by number of the batch
         self._log_h = np.full(len(self.rounds), np.nan)
         if self.is_local:
             self._log_h[:] = 0.0
@@ -177,11 +181,18 @@ class Batches:
     def note(self, number: int, found: Visit) -> None:
         """What a visit says of the rows themselves; a SourceChanged where they are not what they were."""
         self._log_h[number] = found.log_h
-        for b, value in found.checks:
-            if self.checks.setdefault(b, value) != value:
-                span = self.spans[b]
+        self.insist_unchanged(found.checks)
+
+    def insist_unchanged(self, checks: Iterable[tuple[int, ...]]) -> None:
+        """A SourceChanged where rows are not what they were, by the sums of a batch: one of each covariate, and one of the statistics."""
+        for b, *sums in checks:
+            before = self.checks.setdefault(b, tuple(sums))
+            if before != tuple(sums):
+                names, span = (*self.rows.frame.covariate_names, ""), self.spans[b]
+                which = names[next(i for i, (then, now) in enumerate(zip(before, sums, strict=True)) if then != now)]
                 raise SourceChanged(
-                    f"rows {span.first} to {span.last - 1} of {self.rows.frame.rows} are not what they were when they were first visited; "
+                    f"{f'the covariate {which!r} in ' if which else ''}rows {span.first} to {span.last - 1} of {self.rows.frame.rows} "
+                    f"{'is' if which else 'are'} not what {'it was' if which else 'they were'} when they were first visited; "
                     "fit again, with data that stay as they are."
                 )
 

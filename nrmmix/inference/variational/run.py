@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,9 @@ def run_variational(
     method.check(model)
     limit = seconds("time_limit", time_limit)
     start = _start_of(init, model)
-    seeds, saved, saver = seed_sequence(rng), None, None
-    if isinstance(method, MemoizedVB) and method.checkpoint is not None:
-        saved = checkpoint.find(method.checkpoint)
-        if saved is not None:
-            checkpoint.insist_on(saved, model, method, None if rng is None else int(seeds.entropy))
-            seeds = seed_sequence(saved.seed)
-        saver = checkpoint.Saver(model, method, name, int(seeds.entropy))
+    saved, saver, seeds = checkpointing(model, method, name, rng, seed_sequence(rng))
     random = np.random.default_rng(seeds.spawn(1)[0])
-    started, passes = time.perf_counter(), [] if saved is None else saved.passes
+    started, passes = time.perf_counter(), [] if saved is None else checkpoint.passes_of(saved.arrays, Pass)
     before = 0.0 if saved is None else saved.seconds
     side = model.exponential()
     rows = model.statistics(side)
@@ -62,7 +57,7 @@ def run_variational(
         def report(made: Pass) -> None:
             passes.append(made)
             if saver is not None:
-                saver(climb, passes, before + time.perf_counter() - started)
+                saver(partial(checkpoint.of_climb, climb, passes), before + time.perf_counter() - started)
             line.update(f"pass {made.number}, {made.n_clusters} clusters, bound {made.bound:.2f}", made.number / method.passes)
             if limit is not None and time.perf_counter() - started > limit:
                 raise _Stopped
@@ -95,6 +90,19 @@ def run_variational(
         method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), before + time.perf_counter() - started,
         interrupted,
     )
+
+
+def checkpointing(
+    model: Specification, method: Variational, name: str, rng: Any, seeds: np.random.SeedSequence
+) -> tuple[checkpoint.Saved | None, checkpoint.Saver | None, np.random.SeedSequence]:
+    """The checkpoint that a fit goes on from, what writes further ones, and the seed: that of the checkpoint where there is one."""
+    if not isinstance(method, MemoizedVB) or method.checkpoint is None:
+        return None, None, seeds
+    saved = checkpoint.find(method.checkpoint)
+    if saved is not None:
+        checkpoint.insist_on(saved, model, method, None if rng is None else int(seeds.entropy))
+        seeds = seed_sequence(saved.seed)
+    return saved, checkpoint.Saver(model, method, name, int(seeds.entropy)), seeds
 
 
 def _check_rows(rows: Statistics, model: Specification) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -49,7 +49,7 @@ class Climb:
         self.changed = np.zeros(start.n_components, np.int64)  # of each component the covariate whose G holds its other codes as they are
         self.passes: list[Pass] = []
         self.has_converged = False
-        self.begin()
+        self.total: Any = None  # sums over all rows, once they have been visited
 
     def begin(self) -> None:
         """The first visit of all rows, at the factors of the start."""
@@ -58,6 +58,10 @@ class Climb:
         self.total = self.memory.total()
         self.changed[:] = 0
         self.refresh()
+
+    def close(self) -> None:
+        """Forget what further passes would need."""
+        self.kept, self.memory.seen = None, []
 
     # ---- factors given sums
 
@@ -76,7 +80,7 @@ class Climb:
         """The evidence lower bound, with all constants."""
         total = self.total
         of_rows = total.entropy + total.log_v + total.n + float((total.H * self.factors.log_k).sum())
-        return self.factors.log_evidence + of_rows + self.memory.log_h
+        return self.factors.log_evidence + of_rows + total.log_h
 
     # ---- steps, none of which lowers the bound
 
@@ -151,8 +155,10 @@ class Climb:
             if watch is not None:
                 watch(step, self.bound())
 
-        last, least = -math.inf, tol * self.memory.rows.n
-        for number in range(1, passes + 1):
+        if self.total is None:
+            self.begin()
+        last, least = self.passes[-1].bound if self.passes else -math.inf, tol * self.memory.rows.n
+        for number in range(len(self.passes) + 1, passes + 1):
             moved = 0
             if self.kept is not None and number % SEARCH_EVERY == 1:
                 moved = self.search()
@@ -172,9 +178,9 @@ class Climb:
             bound = self.bound()
             made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved)
             self.passes.append(made)
+            self.has_converged = number > 3 and bound - last < least and moved < MOVED
             if report is not None:
                 report(made)
-            if number > 3 and bound - last < least and moved < MOVED:
-                self.has_converged = True
+            if self.has_converged:
                 return
             last = bound

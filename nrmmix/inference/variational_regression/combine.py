@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-from nrmmix.inference.variational_regression.memory import BinnedRows, Kept, LocalStep
+from nrmmix.inference.variational_regression.memory import BinnedRows, Kept, LocalStep, StreamedBinnedRows, sample_of
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 MOST_ROWS = 2000  # that weights are found by
@@ -13,15 +13,16 @@ LEAST = 1e-4  # share of a component in a row, by covariates or by the response,
 STEPS, TOL = 1000, 1e-10  # of the ascent, least gain of a step in nats a row
 
 
-def weights_of(how: str, rows: BinnedRows, fits: list[KernelFactors], bounds: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def weights_of(
+    how: str, rows: BinnedRows | StreamedBinnedRows, fits: list[KernelFactors], bounds: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """(starts,) weights, which add up to 1."""
     if len(fits) == 1 or how == "equal":
         return np.full(len(fits), 1.0 / len(fits))
     if how == "best":
         return np.eye(len(fits))[int(np.argmax(bounds))]
-    if rows.n > MOST_ROWS:
-        rows = rows.take(np.sort(rng.choice(rows.n, MOST_ROWS, replace=False)))
-    return stacked(np.stack([left_out(one, rows) for one in fits], axis=1))
+    some = sample_of(rows, MOST_ROWS, rng)
+    return stacked(np.stack([left_out(one, some) for one in fits], axis=1))
 
 
 def stacked(log_density: np.ndarray) -> np.ndarray:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from nrmmix.inference.executors import OneProcess, Span
+from nrmmix.inference.variational.memory import Batches, checksum, crc
 from nrmmix.kernels.variational import visit_rows
-from nrmmix.model.families.exponential import Statistics
+from nrmmix.model.families.exponential import Features, Statistics, joined
+from nrmmix.model.families.exponential.streamed import StreamedRows
+from nrmmix.model.frame.streaming import Piece
+from nrmmix.model.priors.binned import Binned
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 NOTHING = np.zeros((0, 0))
@@ -19,7 +22,7 @@ NOTHING = np.zeros((0, 0))
 
 class Seen(NamedTuple):
     """Sums over rows: counts N (M,) and statistics s (M, S) by r; by bins H (q, B, M) of r and G (q, B, M) of v times all factors of the
-    kernel but that of the covariate; the entropy of r, log v, and how many rows."""
+    kernel but that of the covariate; the entropy of r, log v, how many rows, log h; and what they are known by that are loaded anew."""
 
     N: np.ndarray
     s: np.ndarray
@@ -28,6 +31,8 @@ class Seen(NamedTuple):
     entropy: float
     log_v: float
     n: float
+    log_h: float
+    checks: tuple[tuple[int, ...], ...] = ()  # as those of mixtures: of the bins of each covariate, and of the statistics
 
 
 def added(a: Seen, b: Seen) -> Seen:
@@ -35,7 +40,7 @@ def added(a: Seen, b: Seen) -> Seen:
 
 
 def without(a: Seen, b: Seen) -> Seen:
-    return Seen(*(x - y for x, y in zip(a, b, strict=True)))
+    return Seen(*(x - y for x, y in zip(a[:-1], b[:-1], strict=True)))
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,54 @@ class BinnedRows:
     def take(self, rows: np.ndarray) -> BinnedRows:
         return BinnedRows(self.statistics.take(rows), self.bins[rows])
 
+    def blocks(self) -> Iterator[tuple[int, int, Features, np.ndarray]]:
+        """Blocks of all rows, and their bins."""
+        for first, last, features in self.statistics.blocks(0, self.n):
+            yield first, last, features, self.bins[first:last]
+
+
+class StreamedBinnedRows:
+    """The same of rows that stay where they are: the part that is wanted is loaded, and forgotten."""
+
+    is_streamed: ClassVar[bool] = True
+
+    def __init__(self, statistics: StreamedRows, binned: Binned):
+        self.statistics, self.binned = statistics, binned
+        self.n, self.frame = statistics.n, statistics.frame
+
+    @property
+    def n_bytes(self) -> float:
+        return self.statistics.n_bytes
+
+    def part(self, first: int, last: int) -> BinnedRows:
+        return self._joined(self.statistics.parts(first, last))
+
+    def take(self, rows: np.ndarray) -> BinnedRows:
+        return self._joined(self.statistics.chosen(rows))
+
+    def _joined(self, parts: Iterator[tuple[Statistics, Piece]]) -> BinnedRows:
+        found = [(part, self.binned.bins(piece.covariates)) for part, piece in parts]
+        return BinnedRows(joined([part for part, _ in found]), np.concatenate([bins for _, bins in found]))
+
+    def parts(self) -> Iterator[tuple[BinnedRows, Piece]]:
+        """All rows, part by part, and what they were made of."""
+        for part, piece in self.statistics.parts():
+            yield BinnedRows(part, self.binned.bins(piece.covariates)), piece
+
+    def blocks(self) -> Iterator[tuple[int, int, Features, np.ndarray]]:
+        before = 0
+        for part, _ in self.parts():
+            for first, last, features, bins in part.blocks():
+                yield before + first, before + last, features, bins
+            before += part.n
+
+
+def sample_of(rows: BinnedRows | StreamedBinnedRows, most: int, rng: np.random.Generator) -> BinnedRows:
+    """At most so many of the rows, in memory."""
+    if rows.n > most:
+        return rows.take(np.sort(rng.choice(rows.n, most, replace=False)))
+    return rows.take(np.arange(rows.n)) if isinstance(rows, StreamedBinnedRows) else rows
+
 
 class Kept(NamedTuple):
     """Of rows that stay in memory r and w (n, M)."""
@@ -72,44 +125,55 @@ class LocalStep:
     const: np.ndarray
     log_k: np.ndarray
     log_weight: np.ndarray
+    is_checked: bool = False  # whether rows are loaded anew each time
 
     @classmethod
-    def of(cls, factors: KernelFactors) -> LocalStep:
-        return cls(factors.eta, factors.const, factors.log_k, factors.log_weight)
+    def of(cls, factors: KernelFactors, is_checked: bool = False) -> LocalStep:
+        return cls(factors.eta, factors.const, factors.log_k, factors.log_weight, is_checked)
 
     def __call__(self, rows: BinnedRows, span: Span | None = None, kept: Kept | None = None) -> Seen:
         M, S = self.eta.shape
         N, s, sums, scratch = np.zeros(M), np.zeros((M, S)), np.zeros(2), np.empty(M)
         H, G, inverse_k = np.zeros(self.log_k.shape), np.zeros(self.log_k.shape), np.exp(-self.log_k)
-        for first, last, features in rows.statistics.blocks(0, rows.n):
+        for first, last, features, bins in rows.blocks():
             r = np.ascontiguousarray(features.scores(self.eta).T)
             r += self.const
             w = NOTHING if kept is None else kept.w[first:last]
-            visit_rows(r, rows.bins[first:last], self.log_k, inverse_k, self.log_weight, scratch, w, H, G, sums)
+            visit_rows(r, bins, self.log_k, inverse_k, self.log_weight, scratch, w, H, G, sums)
             N += r.sum(axis=0)
             s += features.totals(r.T)
             if kept is not None:
                 kept.r[first:last] = r
         G /= np.exp(self.log_weight)
-        return Seen(N, s, H, G, float(sums[0]), float(sums[1]), float(rows.n))
+        checks: tuple[tuple[int, ...], ...] = ()
+        if self.is_checked:
+            checks = ((span.number, *(crc(column) for column in rows.bins.T), checksum(rows.statistics)),)
+        return Seen(N, s, H, G, float(sums[0]), float(sums[1]), float(rows.n), float(rows.statistics.log_h.sum()), checks)
 
 
 class Memory:
     """The sums of each round's last visit, and those of all."""
 
-    def __init__(self, rows: BinnedRows, batches: int = 1, round_size: int = 1, executor: OneProcess | None = None):
-        self.rows, self.executor = rows, executor or OneProcess()
-        ends = np.linspace(0, rows.n, batches + 1).astype(int).tolist()
-        spans = [Span(b, first, last) for b, (first, last) in enumerate(pairwise(ends))]
-        self.rounds: Sequence[list[Span]] = [spans[b : b + round_size] for b in range(0, batches, round_size)]
-        self.log_h = float(rows.statistics.log_h.sum())
+    def __init__(
+        self, rows: BinnedRows | StreamedBinnedRows, batches: int = 1, round_size: int = 1, executor: OneProcess | None = None
+    ):
+        made: Any = rows  # of the batches of mixtures what does not ask for their statistics
+        self.rows, self.batches = rows, Batches(made, batches, round_size=round_size, executor=executor)
         self.seen: list[Seen | None] = [None] * len(self.rounds)
+
+    @property
+    def rounds(self) -> list[list[Span]]:
+        return self.batches.rounds
 
     def visit(self, number: int, factors: KernelFactors, kept: Kept | None = None) -> Seen:
         """Sums of a round at given factors, in place of those of its last visit."""
-        step = LocalStep.of(factors)
-        found = step(self.rows, None, kept) if kept is not None else self.executor.gather(self.rows, self.rounds[number], step, added)
-        self.seen[number] = found
+        step = LocalStep.of(factors, self.rows.is_streamed)
+        if kept is not None:
+            found = step(self.rows, None, kept)
+        else:
+            found = self.batches.executor.gather(self.rows, self.rounds[number], step, added)
+        self.batches.insist_unchanged(found.checks)
+        self.seen[number] = found = found._replace(checks=())
         return found
 
     def total(self) -> Seen:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,16 @@ from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
 from nrmmix.common.seeds import seed_sequence
 from nrmmix.common.warnings import warn
-from nrmmix.inference.executors import executor_of
+from nrmmix.inference.executors import OneProcess, executor_of
+from nrmmix.inference.variational.checkpoint import Saved
 from nrmmix.inference.variational.options import MemoizedVB, RegressionOutcome, Variational
-from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped
+from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped, checkpointing
+from nrmmix.inference.variational_regression import checkpoint
 from nrmmix.inference.variational_regression.climb import Climb, Pass
 from nrmmix.inference.variational_regression.combine import weights_of
-from nrmmix.inference.variational_regression.memory import BinnedRows, Memory
+from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, StreamedBinnedRows, sample_of
 from nrmmix.inference.variational_regression.start import NOISE, cut
+from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import KernelFactors
@@ -40,16 +45,23 @@ def run_regression(
     method.check(model)
     if not (isinstance(init, str) and init in INITS):
         raise ValueError(f'init: variational density regression starts from cuts of the covariates, init="cuts", not from {init!r}.')
-    if getattr(method, "checkpoint", None) is not None:
-        raise ValueError("checkpoint: variational density regression writes none yet; leave it out.")
     limit, seeds, began = seconds("time_limit", time_limit), seed_sequence(rng), time.perf_counter()
-    binned, rows = binned_of(model), rows_of_model(model)
+    saved, saver, seeds = checkpointing(model, method, name, rng, seeds)
+    before = 0.0 if saved is None else saved.seconds
+    binned = binned_of(model)
+    rows = rows_of_model(model, binned)
     _check_rows(rows.statistics, model)
     components = _components(model, method)
     starts = method.starts or STARTS[rows.n > FEW]
     each, climbs, interrupted = [np.random.default_rng(one) for one in seeds.spawn(starts + 1)], [], False
     with announced(), Progress(progress) as line, executor_of(getattr(method, "executor", None)).open() as executor:
-        fitter = _Fitter(model, method, binned, rows, components, executor, line, None if limit is None else began + limit, starts)
+
+        def save(climbs: list[Climb]) -> None:
+            if saver is not None:
+                saver(partial(checkpoint.of_starts, climbs), before + time.perf_counter() - began)
+
+        deadline = None if limit is None else began + limit
+        fitter = _Fitter(model, method, binned, rows, components, executor, line, deadline, starts, saved, save)
         for number in range(starts):
             try:
                 fitter.fit(number, each[number])
@@ -69,7 +81,7 @@ def run_regression(
         method = replace(method, executor=None)
     return RegressionOutcome(
         method, name, rows, tuple(fits), bounds, weights, [one.passes for one in climbs],
-        np.array([one.has_converged for one in climbs]), int(seeds.entropy), time.perf_counter() - began, interrupted,
+        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted,
     )
 
 
@@ -77,13 +89,17 @@ def binned_of(model: Specification) -> Binned:
     """The covariate kernel of a model in tables."""
     if model.slots is not None:
         return Binned.of_slots(model.slots)
-    is_ordered = len(model.frame.covariate_names) == 1 and not model.frame.is_category.any()
-    return Binned.of_locations(model.log_kernel(model.grid.distance, model.start_widths()), model.grid.weights, is_ordered)
+    is_one = len(model.frame.covariate_names) == 1
+    log_K, values = model.log_kernel(model.grid.distance, model.start_widths()), model.grid.values[:, 0] if is_one else None
+    return Binned.of_locations(log_K, model.grid.weights, is_one and not model.frame.is_category.any(), values)
 
 
-def rows_of_model(model: Specification) -> BinnedRows:
+def rows_of_model(model: Specification, binned: Binned | None = None) -> BinnedRows | StreamedBinnedRows:
     """The fitted rows."""
-    return BinnedRows(model.statistics(model.exponential()), binned_of(model).bins(model.frame.covariates, model.grid.group))
+    statistics, binned = model.statistics(model.exponential()), binned_of(model) if binned is None else binned
+    if isinstance(statistics, StreamedRows):
+        return StreamedBinnedRows(statistics, binned)
+    return BinnedRows(statistics, binned.bins(model.frame.covariates, model.grid.group))
 
 
 def _components(model: Specification, method: Variational) -> int:
@@ -117,37 +133,53 @@ class _Fitter:
     """Starts, one after the other."""
 
     def __init__(
-        self, model: Specification, method: Variational, binned: Binned, rows: BinnedRows, components: int, executor: Any, line: Progress,
-        deadline: float | None, starts: int,
+        self, model: Specification, method: Variational, binned: Binned, rows: BinnedRows | StreamedBinnedRows, components: int,
+        executor: OneProcess, line: Progress, deadline: float | None, starts: int, saved: Saved | None, save: Callable[[list[Climb]], None],
     ):
         self.model, self.method, self.binned, self.rows, self.components = model, method, binned, rows, components
         self.executor, self.line, self.deadline, self.starts = executor, line, deadline, starts
+        self.saved, self.save = saved, save
         self.climbs: list[Climb] = []
         self.tol = method.tolerance(is_regression=True)
+        self.division = method.division(rows.n)
 
     def fit(self, number: int, rng: np.random.Generator) -> None:
-        """A climb from a start of its own; of many rows first on a sample, where codes are searched."""
-        n, side, mass = self.rows.n, self.rows.statistics.side, self.model.prior.mass
-        is_sample = n > SAMPLE
-        some = self.rows.take(np.sort(rng.choice(n, SAMPLE, replace=False))) if is_sample else self.rows
-        start = cut(self.binned, side, mass, some, self.components, rng, NOISE if number else 0.0)
-        batches, round_size = self.method.division(n) if isinstance(self.method, MemoizedVB) else (1, 1)
-        if is_sample:
-            first = Climb(Memory(some), start, rng, search=True)
-            first.run(OF_SAMPLE, self.tol, lambda made: self._report(number, made, OF_SAMPLE, "sample, "))
-            now, up = first.factors, n / some.n
-            start = KernelFactors(self.binned, now.side, mass, up * now.N, up * now.s, up * now.A, now.codes)
-        elif batches > 1:
-            first = Climb(Memory(some), start, rng, search=True)
-            first.run(OF_SAMPLE, self.tol, lambda made: self._report(number, made, OF_SAMPLE, "codes, "))
-            start = first.factors
-        memory = Memory(self.rows, batches, round_size, self.executor)
-        climb = Climb(memory, start, rng, search=not is_sample and batches == 1)
+        """A climb from a start of its own, or from where it was saved."""
+        climb = None
+        if self.saved is not None:
+            rows = self.rows.take(np.arange(self.rows.n)) if self.rows.is_streamed and self._is_searched else self.rows
+            climb = checkpoint.start_of(self.saved, number, self.model, self.binned, rows, self.division, self.executor)
+        climb = self._begun(number, rng) if climb is None else climb
         self.climbs.append(climb)
-        climb.run(self.method.passes, self.tol, lambda made: self._report(number, made, self.method.passes))
-        climb.kept = None
+        if not climb.has_converged:
+            climb.run(self.method.passes, self.tol, lambda made: self._report(number, made, self.method.passes))
+        if climb.has_converged:
+            climb.close()
+
+    @property
+    def _is_searched(self) -> bool:
+        """Whether codes are searched with all rows in memory."""
+        return self.rows.n <= SAMPLE and self.division[0] == 1
+
+    def _begun(self, number: int, rng: np.random.Generator) -> Climb:
+        """A climb at its start, of many rows that of a fit to a sample, where codes are searched."""
+        n, side, mass = self.rows.n, self.rows.statistics.side, self.model.prior.mass
+        some = sample_of(self.rows, SAMPLE, rng)
+        start = cut(self.binned, side, mass, some, self.components, rng, NOISE if number else 0.0)
+        if not self._is_searched:
+            first = Climb(Memory(some), start, rng, search=True)
+            what = "sample, " if n > SAMPLE else "codes, "
+            first.run(OF_SAMPLE, self.tol, lambda made: self._report(number, made, OF_SAMPLE, what))
+            start = first.factors
+        if n > SAMPLE:
+            now, up = start, n / some.n
+            start = KernelFactors(self.binned, now.side, mass, up * now.N, up * now.s, up * now.A, now.codes)
+        memory = Memory(some if self._is_searched else self.rows, *self.division, self.executor)
+        return Climb(memory, start, rng, search=self._is_searched)
 
     def _report(self, number: int, made: Pass, passes: int, what: str = "") -> None:
+        if not what:
+            self.save(self.climbs)
         text = f"start {number + 1} of {self.starts}, {what}pass {made.number}, {made.n_clusters} components, bound {made.bound:.2f}"
         self.line.update(text, (number + min(made.number / passes, 1.0)) / self.starts)
         if self.deadline is not None and time.perf_counter() > self.deadline:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nrmmix.inference.variational_regression.climb import Climb
-from nrmmix.inference.variational_regression.memory import Memory
+from nrmmix.inference.variational_regression.memory import Memory, sample_of
 from nrmmix.inference.variational_regression.run import COMPONENTS, binned_of, rows_of_model
 from nrmmix.inference.variational_regression.start import NOISE, cut
 from nrmmix.model.families.exponential import NotExponential
@@ -31,7 +31,7 @@ def spread(model: Specification, chains: int, seed: np.random.SeedSequence) -> l
     found = []
     for one in seed.spawn(chains):
         rng = np.random.default_rng(one)
-        some = rows if rows.n <= SAMPLE else rows.take(np.sort(rng.choice(rows.n, SAMPLE, replace=False)))
+        some = sample_of(rows, SAMPLE, rng)
         start = cut(binned, rows.statistics.side, model.prior.mass, some, components, rng, NOISE)
         climb = Climb(Memory(some), start, rng, search=True)
         climb.run(PASSES, TOL)

@@ -172,8 +172,7 @@ class Regression(Family):
         if self.form is not None and self.form.names == names:  # of the first rows, where new ones are added to them
             return self
         columns, nu = self.input_names, self._degrees(summary.d)
-        mean = summary.sums(lambda y, x: x) / summary.n
-        spread = np.sqrt(summary.sums(lambda y, x: (x - mean) ** 2) / max(summary.n - 1, 1))
+        mean, spread = summary.input_means(), summary.input_spreads()
         if not _has_intercept(mean, spread):
             raise ValueError(
                 f"Regression: of rows that are not in memory the design needs an intercept, and {self.design!r} has none; write 1 + ..."
@@ -186,6 +185,7 @@ class Regression(Family):
         b = level[0] * constant if one else np.outer(constant, level)
         kind, scale = (OneResponse, float(variances[0])) if one else (SeveralResponses, np.diag(variances))
         start = np.full(len(columns), R), np.full(summary.d, SPREAD * nu)
+        level = np.atleast_1d(_mean_of_constant(b[0] * mean[0], summary.n))
         form = kind(names, columns, b, nu, scale, float(level[0]) if one else level, constant, factor, start, groups)
         return self.with_values(names=names, nu=nu, form=form, is_streamed=True)
 
@@ -280,6 +280,11 @@ def _of_means(y: np.ndarray, constant: np.ndarray) -> np.ndarray:
     """Coefficients of the means of the responses, (q,), of several (q, d)."""
     mean = [column.mean() for column in y.T]
     return mean[0] * constant if len(mean) == 1 else np.outer(constant, mean)
+
+
+def _mean_of_constant(value: Any, n: int) -> Any:
+    """The mean of n times the same, rounded as that of an array is: `_form` takes it of the rows."""
+    return np.mean(np.broadcast_to(value, (n, *np.shape(value))), axis=0)
 
 
 def _form(

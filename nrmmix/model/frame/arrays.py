@@ -119,6 +119,8 @@ def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *,
     >>> column(pd.Series([True, False]), "treated")
     array([1., 0.])
     """
+    if levels is not None and not numeric and (codes := _codes(values, levels)) is not None:
+        return pd.Categorical.from_codes(codes, categories=list(levels))
     categories = isinstance(values.dtype, pd.CategoricalDtype)
     items = [] if pd.api.types.is_numeric_dtype(values.dtype) and levels is None else list(values.astype(object))
     text = categories or any(isinstance(item, str) for item in items)
@@ -141,6 +143,18 @@ def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *,
                     f"{row_name(i, values.index)}; convert the column to one type."
                 )
     return pd.Categorical([None if _is_missing(item) else item for item in items], categories=list(levels))
+
+
+def _codes(values: pd.Series, levels: Sequence[Any]) -> np.ndarray | None:
+    """Numbers of the levels (n,), -1 where missing; None where a value is no level, or has no hash, or levels are not all text."""
+    if not all(isinstance(level, str) for level in levels):
+        return None
+    items = values.astype(object).to_numpy()
+    try:
+        codes = pd.Index(list(levels), dtype=object).get_indexer(items)
+    except TypeError:
+        return None
+    return codes if all(map(_is_missing, items[codes < 0])) else None
 
 
 def typical_value(values: pd.Series, name: str) -> Any:
@@ -326,16 +340,17 @@ def check_finite(
     raise ValueError(f"The {what} {names[j]!r} is {value} in {where}; {remedy}.")
 
 
-def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response") -> None:
+def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "response", n: int | None = None) -> None:
     """A ValueError that names all columns of (n, d) that are constant (range below 1e-12 of magnitude, or 1e-100), or two that are equal.
 
-    Nothing is checked where n < 2.
+    Nothing is checked where n < 2.  With `n` the values are of some of so many rows, which show what there is.
 
     Examples
     --------
     >>> check_distinct(np.array([[1e6, 0.0], [1e6 + 1e-3, 1.0]]), ["a", "b"])
     """
-    if len(values) < 2:
+    n = len(values) if n is None else n
+    if n < 2:
         return
     top, bottom = np.nanmax(values, axis=0), np.nanmin(values, axis=0)  # of cells that are not missing
     spread, flat = top - bottom, np.flatnonzero(is_constant(values)).tolist()
@@ -344,8 +359,8 @@ def check_distinct(values: np.ndarray, names: Sequence[str], what: str = "respon
         varying = [j for j in flat if spread[j]]
         why = {
             j: f"varies by {spread[j]:g} only around {bottom[j]:g}, which is lost in rounding" if spread[j]
-            else f"is constant ({bottom[j]:g} in all {len(values)} rows used)" if not gaps[j]
-            else f"is constant ({bottom[j]:g} in the {len(values) - gaps[j]} of {len(values)} rows used that have it)"
+            else f"is constant ({bottom[j]:g} in all {n} rows used)" if not gaps[j]
+            else f"is constant ({bottom[j]:g} in the {n - gaps[j]} of {n} rows used that have it)"
             for j in flat
         }
         if len(flat) == 1:

@@ -368,15 +368,16 @@ class ModelFrame:
 
 def restored_frame(
     formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = (),
+    *, is_sample: bool = False,
 ) -> ModelFrame:
     """The frame whose `source`, `used` and so on these are."""
     kinds = None if reads is None else lambda names: reads
-    return replace(model_frame(formula, source, "marginalize", kinds, designs), used=used, from_array=from_array)
+    return replace(model_frame(formula, source, "marginalize", kinds, designs, is_sample=is_sample), used=used, from_array=from_array)
 
 
 def model_frame(
     formula: str | None, data: Any, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    designs: Sequence[str] = (),
+    designs: Sequence[str] = (), *, is_sample: bool = False,
 ) -> ModelFrame:
     """Read responses and covariates from a table.
 
@@ -390,6 +391,8 @@ def model_frame(
         the total of the row, which may be sparse), "binary" or "categories".
     designs : sequence of str
         Right sides of formulas whose columns are inputs of component families.
+    is_sample : bool, default False
+        Whether these are some rows of more, by which it cannot be told whether covariates vary and differ.
 
     Raises
     ------
@@ -452,7 +455,7 @@ def model_frame(
     source = frame.loc[used, [*columns, *(name for name in needed if name not in columns)]]
     left, right, inputs = ([part.fit(source) for part in parts] for parts in (left, right, inputs))
     response = _join(left, source, frame.index, used)
-    table = _join(right, source, frame.index, used) if right else None
+    table = _join(right, source, frame.index, used, is_sample) if right else None
     of_inputs = _join(inputs, source, frame.index, used) if inputs else np.zeros((len(source), 0))
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
@@ -526,7 +529,7 @@ def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: 
         )
 
 
-def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray) -> np.ndarray:
+def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.ndarray, is_sample: bool = False) -> np.ndarray:
     rows = np.flatnonzero(used)
     names = [name for part in parts for name in part.names]
     values = np.hstack([part.compute(source, index, rows)[0] for part in parts])
@@ -534,7 +537,7 @@ def _join(parts: list[_Part], source: pd.DataFrame, index: pd.Index, used: np.nd
     checked = np.where(np.isnan(values), 0.0, values) if what == "response" else values
     out = arrays.matrix(checked, names, index, what, rows)
     out[np.isnan(values)] = np.nan
-    if what != "input":
+    if what != "input" and not is_sample:
         vary = [j for j, part in enumerate(parts) if part.reads == "numbers"] if what == "response" else range(len(names))
         arrays.check_distinct(out[:, vary], [names[j] for j in vary], what)
     return out

@@ -2,7 +2,8 @@
 
 What a frame must know of a table, the levels of categories, which columns hold numbers, that they vary, it learns from few rows that show
 it: those with the smallest and largest values, the first of each level and of each pattern of gaps.  Then the rows are gone through once
-as new data: each part is checked, and where it begins among the rows used is noted, with a digest of all that is used.
+as new data: each part is checked, and where it begins among the rows used is noted, with a digest of all that is used and the values of
+each covariate, by which distances are measured.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
+from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.sources import Source, SourceChanged, source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import StreamedSummary
@@ -30,6 +32,33 @@ from nrmmix.model.frame.tables import unknown_column
 FEW = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
+
+
+class Read(NamedTuple):
+    """Responses (m, d), inputs (m, e) and covariates (m, q) of a part, and which of its rows are used."""
+
+    response: Any
+    inputs: np.ndarray
+    covariates: np.ndarray
+    used: np.ndarray
+
+    def taken(self) -> Read:
+        """The rows that are used."""
+        if self.used.all():
+            return self
+        return Read(*(values[self.used] for values in self))
+
+
+class Piece(NamedTuple):
+    """Rows of a part that are used: responses, inputs, covariates, labels."""
+
+    response: Any
+    inputs: np.ndarray
+    covariates: np.ndarray
+    index: pd.Index
+
+    def take(self, rows: Any) -> Piece:
+        return Piece(*(values[rows] for values in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +71,7 @@ class Index:
     low: np.ndarray  # (d,) smallest responses
     high: np.ndarray  # (d,)
     has_gaps: bool
+    covariates: tuple[Counted, ...] = ()  # values of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +82,7 @@ class StreamedFrame(ModelFrame):
     places: Index = field(default=None, repr=False)  # type: ignore[assignment]
     missing: str = "drop"
     stamp: tuple[Any, ...] = field(default=(), repr=False)  # fingerprint of the source when it was first gone through
+    sums: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # that defaults of families have been taken from
 
     is_streamed: ClassVar[bool] = True
 
@@ -66,14 +97,15 @@ class StreamedFrame(ModelFrame):
     def summary(self, columns: np.ndarray, inputs: np.ndarray) -> StreamedSummary:
         """What defaults of some responses, which have some of the inputs, are taken from."""
         def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            for y, x, _ in self.pieces():
-                yield np.ascontiguousarray(y[:, columns]), x[:, inputs]
+            for piece in self.pieces():
+                yield np.ascontiguousarray(piece.response[:, columns]), piece.inputs[:, inputs]
 
         places = self.places
-        return StreamedSummary(self.n_used, pieces, (places.low[columns], places.high[columns]), places.has_gaps)
+        where = f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"
+        return StreamedSummary(self.n_used, pieces, (places.low[columns], places.high[columns]), places.has_gaps, self.sums, where)
 
-    def pieces(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Any, np.ndarray, pd.Index]]:
-        """Responses and inputs of rows used, from one to before another, part by part, and the labels of these rows.
+    def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
+        """Rows used, from one to before another, part by part.
 
         A SourceChanged where the source has other rows than when it was first gone through.
         """
@@ -86,29 +118,30 @@ class StreamedFrame(ModelFrame):
         if source.fingerprint() != self.stamp:
             raise SourceChanged(f"{source} has been changed since it was first read; fit again, with data that stay as they are.")
         for b, table in zip(range(start, stop), source.parts(start, stop), strict=True):
-            y, x, index = self._of_part(table, b)
+            with in_part(source, b):
+                piece = self._of_part(table, b)
             before = int(places.used[b])
-            some = slice(max(first - before, 0), min(last - before, y.shape[0]))
+            some = slice(max(first - before, 0), min(last - before, piece.response.shape[0]))
             if some.stop > some.start:
-                yield y[some], x[some], index[some]
+                yield piece.take(some)
 
     def _source(self) -> Source:
         if self.rows is None:
             raise ValueError("the rows that were fitted cannot be found: give them as newdata=.")
         return self.rows
 
-    def _of_part(self, table: Any, b: int) -> tuple[Any, np.ndarray, pd.Index]:
+    def _of_part(self, table: Any, b: int) -> Piece:
         """What is used of part b."""
         places = self.places
         expected = int(places.rows[b + 1] - places.rows[b])
         table = labelled(table, int(places.rows[b]))
         if table.shape[0] != expected:
             raise SourceChanged(f"{self._source().place(b)} had {expected} rows when it was first read, and now has {table.shape[0]}.")
-        y, x, used = read_part(self, table, self.missing)
-        if int(used.sum()) != int(places.used[b + 1] - places.used[b]):
+        read = read_part(self, table, self.missing)
+        if int(read.used.sum()) != int(places.used[b + 1] - places.used[b]):
             raise SourceChanged(f"{self._source().place(b)} has other missing values than when it was first read.")
         index = pd.RangeIndex(int(places.rows[b]), int(places.rows[b]) + expected)
-        return (y, x, index) if used.all() else (y[used], x[used], index[used])
+        return Piece(*read.taken()[:-1], index if read.used.all() else index[read.used])
 
     def tables(self) -> Iterator[Any]:
         """The source part by part, as it was given."""
@@ -117,23 +150,24 @@ class StreamedFrame(ModelFrame):
 
     def __reduce__(self) -> tuple[Any, ...]:
         _, given = super().__reduce__()
-        return restored_stream, (*given, self.rows, self.places, self.missing, self.stamp)
+        return restored_stream, (*given, self.rows, self.places, self.missing, self.stamp, self.sums)
 
 
 def restored_stream(*given: Any) -> StreamedFrame:
-    """The frame whose `source`, `used`, ..., `rows`, `places`, `missing` and `stamp` these are."""
-    *of_few, rows, places, missing, stamp = given
-    return streamed(restored_frame(*of_few), rows, places, missing, stamp)
+    """The frame whose `source`, `used`, ..., `rows`, `places`, `missing`, `stamp` and `sums` these are."""
+    *of_few, rows, places, missing, stamp, sums = given
+    return streamed(restored_frame(*of_few, is_sample=True), rows, places, missing, stamp, sums)
 
 
 def streamed(
-    few: ModelFrame, rows: Source | None, places: Index, missing: str, stamp: tuple[Any, ...] | None = None
+    few: ModelFrame, rows: Source | None, places: Index, missing: str, stamp: tuple[Any, ...] | None = None,
+    sums: dict[str, np.ndarray] | None = None,
 ) -> StreamedFrame:
     """A frame that was learnt from few rows as that of all rows of a source; `stamp` is its fingerprint, by default that of now."""
     if stamp is None:
         stamp = () if rows is None else rows.fingerprint()
     own = {one.name: getattr(few, one.name) for one in fields(ModelFrame)}
-    return StreamedFrame(**own, rows=rows, places=places, missing=missing, stamp=stamp)
+    return StreamedFrame(**own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums)
 
 
 def found_again(path: str | None) -> Source | None:
@@ -149,13 +183,13 @@ def labelled(table: Any, first: int) -> Any:
     return table if is_sparse(table) else table.set_axis(pd.RangeIndex(first, first + len(table)), axis="index")
 
 
-def read_part(frame: ModelFrame, table: Any, missing: str) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Responses and inputs of a part, and which rows are used."""
+def read_part(frame: ModelFrame, table: Any, missing: str) -> Read:
+    """What a frame reads of a part."""
     if frame.is_sparse:
         y = sparse_counts(table, frame.response_names)
-        return y, np.zeros((y.shape[0], 0)), np.ones(y.shape[0], bool)
-    if not frame.designs and (plain := _plain(frame, table)) is not None:
-        return plain, np.zeros((len(plain), 0)), np.ones(len(plain), bool)
+        return _alone(y)
+    if not frame.designs and frame.covariates is None and (plain := _plain(frame, table)) is not None:
+        return _alone(plain)
     y = frame.new_response(table)
     if y is None:
         lacking = next(name for part in frame.parts_of_responses for name in part.columns if name not in table)
@@ -163,6 +197,11 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> tuple[Any, np.ndar
     gaps = np.isnan(y)
     arrays.check_finite(np.where(gaps, 0.0, y), frame.response_names, table.index)
     x, used = frame.new_inputs(table) if frame.designs else (np.zeros((len(table), 0)), np.ones(len(table), bool))
+    z = np.zeros((len(table), 0))
+    if frame.covariates is not None:
+        z, _, known = frame.new_covariates(table)
+        used = used & known
+        arrays.check_finite(z[known], frame.covariate_names, table.index, "covariate", np.flatnonzero(known))
     if missing == "marginalize":
         empty = np.flatnonzero(used & gaps.all(axis=1))
         if len(empty):
@@ -170,7 +209,13 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> tuple[Any, np.ndar
             raise ValueError(f"All responses are missing in {where}, which then says nothing; drop such rows, or use missing='drop'.")
     else:
         used = used & ~gaps.any(axis=1)
-    return y, x, used
+    return Read(y, x, z, used)
+
+
+def _alone(y: Any) -> Read:
+    """Responses that all are used."""
+    nothing = np.zeros((y.shape[0], 0))
+    return Read(y, nothing, nothing, np.ones(y.shape[0], bool))
 
 
 def _plain(frame: ModelFrame, table: pd.DataFrame) -> np.ndarray | None:
@@ -198,72 +243,81 @@ def in_part(source: Source, b: int) -> Iterator[None]:
 
 def streamed_frame(
     formula: str | None, source: Source, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    designs: Sequence[str] = (),
+    designs: Sequence[str] = (), gathered: Gathered | None = None,
 ) -> StreamedFrame:
-    """Read responses and inputs of a source; arguments and errors are those of `model_frame`.
+    """Read responses, covariates and inputs of a source; arguments and errors are those of `model_frame`.
 
-    There are no covariates: density regression needs its table in memory.
+    `gathered` is what a first way through it has found, where the designs have no further columns.
 
     Examples
     --------
     >>> from nrmmix.model.frame.sources import source_of
     >>> parts = [{"a": [1.0, 2.0], "b": [0.0, 3.0]}, {"a": [4.0], "b": [None]}]
     >>> frame = streamed_frame("a ~ 1", source_of(parts))
-    >>> frame.n_used, [y.shape for y, *_ in frame.pieces()]
+    >>> frame.n_used, [piece.response.shape for piece in frame.pieces()]
     (3, [(2, 1), (1, 1)])
+    >>> [own.values.tolist() for own in streamed_frame("a ~ b", source_of(parts[:1])).places.covariates]
+    [[0.0, 3.0]]
     """
+    gathered = gather(formula, source, missing, designs) if gathered is None else gathered
+    source = gathered.source
+    few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, is_sample=True)
+    few = replace(few, from_array=formula is None and source.from_array)
+    return streamed(few, source, index_of(few, source, missing), missing, gathered.stamp)
+
+
+def gather(formula: str | None, source: Source, missing: str = "drop", designs: Sequence[str] = ()) -> Gathered:
+    """Go through a source for the first time, for what the formula and the designs need of it."""
     if missing not in MISSING:
         raise ValueError(f"missing={missing!r} is not available; use {' or '.join(f'missing={kind!r}' for kind in MISSING)}.")
-    of_responses, of_inputs = _columns(formula, source, designs)
-    from_array = formula is None and source.from_array
+    columns = _columns(formula, source, designs)
     if formula is not None or designs:
-        source = source.select([*of_responses, *(name for name in of_inputs if name not in of_responses)])
-    stamp = source.fingerprint()
-    gathered = _Gathered(source, of_responses, of_inputs, missing)
-    few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs)
-    few = replace(few, from_array=from_array)
-    return streamed(few, source, index_of(few, source, missing), missing, stamp)
+        source = source.select(list(dict.fromkeys([*columns.responses, *columns.needed])))
+    return Gathered(source, columns, missing)
 
 
-def _columns(formula: str | None, source: Source, designs: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Columns of the responses, and of the inputs."""
+class _Columns(NamedTuple):
+    responses: list[str]
+    needed: list[str]  # by covariates and inputs
+    counted: set[str]  # of these, whose numbers are levels
+
+
+def _columns(formula: str | None, source: Source, designs: Sequence[str]) -> _Columns:
+    """Columns of the responses, and of covariates and inputs."""
     known = list(source.names)
-    checks = [Syntax(factor.code, known) for design in designs for term in parse_design(design, known) for factor in term.factors]
-    inputs = list(dict.fromkeys(name for check in checks for name in check.columns))
+    right = [term for design in designs for term in parse_design(design, known)]
+    left = []
+    if formula is not None:
+        left, covariates = parse(formula, known)
+        right += covariates
+    of_left, of_right = ([Syntax(factor.code, known) for term in side for factor in term.factors] for side in (left, right))
+    needed = list(dict.fromkeys(name for check in of_right for name in check.columns))
+    responses = list(dict.fromkeys(name for check in of_left for name in check.columns))
     if formula is None:
-        responses = [name for name in known if name not in inputs]
-    else:
-        left, right = parse(formula, known)
-        if any(term.factors for term in right):
-            raise ValueError(
-                f"{formula!r} has covariates, and density regression needs its table in memory: give pandas.read_parquet(path), or "
-                "responses ~ 1."
-            )
-        own = [Syntax(factor.code, known) for term in left for factor in term.factors]
-        responses = list(dict.fromkeys(name for check in own for name in check.columns))
-        checks += own
-    learning = LEARNING.intersection(*[set().union(*(check.called for check in checks))])
+        responses = [name for name in known if name not in needed]
+    learning = LEARNING.intersection(*[set().union(*(check.called for check in [*of_left, *of_right]))])
     if learning:
         raise ValueError(
             f"{quoted(sorted(learning))} learns from the whole column, which is not in memory; compute it beforehand, or leave it out."
         )
-    return responses, inputs
+    return _Columns(responses, needed, set().union(*(check.counted for check in of_right)))
 
 
-class _Gathered:
+class Gathered:
     """What the first way through a source finds: the rows that a frame is learnt from, and what is missing."""
 
-    def __init__(self, source: Source, responses: list[str], inputs: list[str], missing: str):
-        self.responses, self.inputs, self.missing = responses, inputs, missing
+    def __init__(self, source: Source, columns: _Columns, missing: str):
+        self.source, self.stamp = source, source.fingerprint()
+        self.responses, self.needed, self.counted, self.missing = *columns, missing
         self.n = self.dropped = 0
-        self.kept: dict[int, pd.DataFrame] = {}  # by position
+        self.kept: list[pd.DataFrame] = []
         self.sparse: list[Any] = []
         self.ends: dict[tuple[str, bool], tuple[float, int]] = {}  # by column, and whether it is the largest
         self.levels: dict[str, set[Any]] = {}
-        self.gaps = dict.fromkeys([*responses, *inputs], 0)
+        self.gaps = dict.fromkeys([*self.responses, *self.needed], 0)
         self.patterns: set[bytes] = set()
         self.kinds: dict[str, tuple[bool, int]] = {}
-        self.equal = list(combinations(responses, 2))
+        self.equal = list(combinations(self.responses, 2))
         for b, table in enumerate(source.parts()):
             if is_sparse(table):
                 self.n += table.shape[0]
@@ -291,7 +345,7 @@ class _Gathered:
             from scipy.sparse import vstack
 
             return vstack(self.sparse).tocsr()
-        return pd.concat([self.kept[position] for position in sorted(self.kept)])
+        return pd.concat(self.kept)
 
     def _counts(self) -> str:
         return "missing values in " + listed(f"{name} ({count})" for name, count in self.gaps.items() if count)
@@ -306,16 +360,18 @@ class _Gathered:
             if count and self.missing == "raise":
                 where = row_name(np.flatnonzero(mask)[0], table.index)
                 raise ValueError(f"The column {name!r} misses {where}; fill it or use missing='drop'.")
-        needed = self.inputs if self.missing == "marginalize" else list(self.gaps)
+        needed = self.needed if self.missing == "marginalize" else list(self.gaps)
         used = ~np.any([np.zeros(len(table), bool), *(masks[name] for name in needed)], axis=0)
         rows = np.flatnonzero(used)
         self.dropped += len(table) - len(rows)
-        found = set(rows[: max(FEW - len(self.kept), 0)].tolist())
+        found = set(rows[: max(FEW - sum(map(len, self.kept)), 0)].tolist())
         for name, own in values.items():
             found |= self._ends(name, own, rows, self.n) if isinstance(own, np.ndarray) else self._levels(name, own, rows)
+            if name in self.counted and isinstance(own, np.ndarray):
+                found |= self._levels(name, pd.Categorical(own), rows)
         found |= self._patterns(np.column_stack([masks[name] for name in self.responses]), rows) | self._equals(values, rows)
-        for i in found:
-            self.kept[self.n + i] = table.iloc[[i]]
+        if found:
+            self.kept.append(table.iloc[sorted(found)])
         self.n += len(table)
 
     def _check_kinds(self, values: dict[str, Any], masks: dict[str, np.ndarray], b: int) -> None:
@@ -376,16 +432,51 @@ def index_of(frame: ModelFrame, source: Source, missing: str) -> Index:
     """The second way through a source, with the frame that the first one has led to."""
     d = len(frame.response_names)
     rows, used, digest, has_gaps = [0], [0], hashlib.blake2b(digest_size=16), False
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
+    low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
     for b, table in enumerate(source.parts()):
         with in_part(source, b):
-            y, x, own = read_part(frame, labelled(table, rows[-1]), missing)
-        rows.append(rows[-1] + len(own))
-        used.append(used[-1] + int(own.sum()))
-        y, x = y[own], x[own]
-        for array in (y, x) if isinstance(y, np.ndarray) else (np.diff(y.indptr), y.indices, y.data):
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+            read = read_part(frame, labelled(table, rows[-1]), missing)
+        rows.append(rows[-1] + len(read.used))
+        used.append(used[-1] + int(read.used.sum()))
+        y, x, z, _ = read.taken()
+        add_to_digest(digest, y, x, z)
+        covariates.add(z)
         if isinstance(y, np.ndarray) and len(y):
             has_gaps = has_gaps or bool(np.isnan(y).any())
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
-    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps)
+    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, covariates.total())
+
+
+def add_to_digest(digest: Any, y: Any, *others: np.ndarray) -> None:
+    """What is used of some rows, row by row, so that it does not matter how they are divided into parts."""
+    whole = (np.hstack([y, *others]),) if isinstance(y, np.ndarray) else (np.diff(y.indptr), y.indices, y.data)
+    for array in whole:
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+
+
+class _Covariates:
+    """Values of covariates, and rows that show that they vary and differ."""
+
+    def __init__(self, names: Sequence[str]):
+        self.names, self.n = names, 0
+        self.tallies, self.equal = [Tally() for _ in names], list(combinations(range(len(names)), 2))
+        self.apart: list[np.ndarray] = []
+
+    def add(self, z: np.ndarray) -> None:
+        self.n += len(z)
+        for tally, column in zip(self.tallies, z.T, strict=True):
+            tally.add(np.ascontiguousarray(column))
+        for pair in self.equal.copy():
+            i, j = pair
+            rows = np.flatnonzero(z[:, i] != z[:, j])
+            if len(rows):
+                self.apart.append(z[rows[0]])
+                self.equal.remove(pair)
+
+    def total(self) -> tuple[Counted, ...]:
+        """Of each its values; a ValueError where one is constant, or two are equal."""
+        found = tuple(tally.total() for tally in self.tallies)
+        if found:
+            ends = np.array([[own.values[0], own.values[-1]] for own in found]).T
+            arrays.check_distinct(np.vstack([ends, *self.apart]), self.names, "covariate", self.n)
+        return found

@@ -1,8 +1,9 @@
 """What defaults of hyperparameters are taken from: sums over the rows of a table, in memory or part by part.
 
 Both add up in the same order, so that they agree to the bit: NumPy adds the rows of a table of several columns one after the other, and
-halves one column again and again.  Values far from all others, which defaults are not to follow, are found by quartiles, and these
-need the table: of rows that are loaded part by part defaults follow all values.
+halves one column again and again, and so it does each column of a table that is kept by columns.  Values far from all others, which
+defaults are not to follow, are found by quartiles, and these need the table: of rows that are loaded part by part defaults follow all
+values.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class Summary:
         """Sums (k,) over all rows."""
         return np.sum(of(self.y, self.x), axis=0)
 
+    def sums_by_column(self, of: Of) -> np.ndarray:
+        """The same of tables that are kept by columns, as inputs are."""
+        return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0)
+
     @property
     def has_gaps(self) -> bool:
         return bool(np.isnan(self.y).any())
@@ -45,6 +50,15 @@ class Summary:
     def largest_inputs(self) -> np.ndarray:
         """(e,) of each input the largest absolute value."""
         return np.abs(self.x).max(axis=0, initial=0.0)
+
+    def input_means(self) -> np.ndarray:
+        """(e,)"""
+        return self.sums_by_column(lambda y, x: x) / self.n
+
+    def input_spreads(self) -> np.ndarray:
+        """(e,) standard deviations."""
+        mean = self.input_means()
+        return np.sqrt(self.sums_by_column(lambda y, x: (x - mean) ** 2) / max(self.n - 1, 1))
 
     def without(self, at: np.ndarray) -> Summary:
         """The same with responses that equal their number in `at` (d,) taken for missing."""
@@ -78,20 +92,27 @@ class Summary:
 
 
 class StreamedSummary(Summary):
-    """The same of rows that come part by part: n of them, in pieces y (rows, d) and x (rows, e)."""
+    """The same of rows that come part by part: n of them, in pieces y (rows, d) and x (rows, e).
+
+    What has been found is in `kept`, under names that begin with `where`: rows are not gone through again for it.
+    """
 
     def __init__(
-        self, n: int, pieces: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]], span: tuple[np.ndarray, np.ndarray], gaps: bool
+        self, n: int, pieces: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]], span: tuple[np.ndarray, np.ndarray], gaps: bool,
+        kept: dict[str, np.ndarray] | None = None, where: str = "",
     ):
         self.n, self.d, self.pieces = n, len(span[0]), pieces
         self._span, self._gaps = span, gaps
-        self._kept: dict[str, np.ndarray] = {}
+        self._kept, self._where = {} if kept is None else kept, where
 
     def usual(self) -> Summary:
         return self
 
     def sums(self, of: Of) -> np.ndarray:
         return column_sums(self.n, (np.ascontiguousarray(of(y, x)) for y, x in self.pieces()))
+
+    def sums_by_column(self, of: Of) -> np.ndarray:
+        return column_sums(self.n, (of(y, x) for y, x in self.pieces()), by_column=True)
 
     @property
     def has_gaps(self) -> bool:
@@ -100,14 +121,11 @@ class StreamedSummary(Summary):
     def span(self) -> tuple[np.ndarray, np.ndarray]:
         return self._span
 
-    def largest_inputs(self) -> np.ndarray:
-        return np.max([np.abs(x).max(axis=0, initial=0.0) for _, x in self.pieces()], axis=0)
-
     def without(self, at: np.ndarray) -> Summary:
         def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
             return ((np.where(y == at, np.nan, y), x) for y, x in self.pieces())
 
-        return StreamedSummary(self.n, pieces, self._span, True)
+        return StreamedSummary(self.n, pieces, self._span, True, self._kept, f"{self._where}apart, ")
 
     def counts(self) -> np.ndarray:
         if not self._gaps:
@@ -117,14 +135,27 @@ class StreamedSummary(Summary):
     def means(self) -> np.ndarray:
         return self._once("means", super().means)
 
+    def variances(self) -> np.ndarray:
+        return self._once("variances", super().variances)
+
+    def largest_inputs(self) -> np.ndarray:
+        return self._once("largest", lambda: np.max([np.abs(x).max(axis=0, initial=0.0) for _, x in self.pieces()], axis=0))
+
+    def input_means(self) -> np.ndarray:
+        return self._once("input means", super().input_means)
+
+    def input_spreads(self) -> np.ndarray:
+        return self._once("input spreads", super().input_spreads)
+
     def _once(self, name: str, found: Callable[[], np.ndarray]) -> np.ndarray:
-        if name not in self._kept:
-            self._kept[name] = found()
-        return self._kept[name]
+        key = f"{self._where}{name}"
+        if key not in self._kept:
+            self._kept[key] = found()
+        return self._kept[key]
 
 
-def column_sums(n: int, pieces: Iterator[np.ndarray]) -> np.ndarray:
-    """Sums over the rows of n in all, in pieces (rows, k): to the bit what `numpy.sum` of them in one array gives.
+def column_sums(n: int, pieces: Iterator[np.ndarray], by_column: bool = False) -> np.ndarray:
+    """Sums over the rows of n in all, in pieces (rows, k): to the bit what `numpy.sum` of them in one array gives, kept by rows or columns.
 
     Examples
     --------
@@ -135,26 +166,26 @@ def column_sums(n: int, pieces: Iterator[np.ndarray]) -> np.ndarray:
     first = next(pieces, None)
     if first is None:
         return np.zeros(0)
-    if first.shape[1] != 1:
+    if first.shape[1] != 1 and not by_column:
         total = np.add.reduce(first, axis=0)
         for piece in pieces:
             total = np.add.reduce(np.concatenate([total[None], piece]), axis=0)
         return total
-    rest = [first[:, 0]]
+    rest = [first]
 
     def taken(size: int) -> np.ndarray:
         while sum(map(len, rest)) < size:
-            rest.append(next(pieces)[:, 0])
+            rest.append(next(pieces))
         whole = np.concatenate(rest)
         rest[:] = [whole[size:]]
         return whole[:size]
 
-    def halved(size: int) -> Any:
+    def halved(size: int) -> np.ndarray:
         if size <= LEAF:
-            return np.add.reduce(taken(size))
+            return np.array([np.add.reduce(np.ascontiguousarray(column)) for column in taken(size).T])
         half = size // 2
         half -= half % 8
         before = halved(half)
         return before + halved(size - half)
 
-    return np.array([halved(n)])
+    return halved(n)

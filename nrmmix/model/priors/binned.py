@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.special import betaln, digamma
 
+from nrmmix.common import machine
+from nrmmix.model.priors.grid import nearest
 from nrmmix.model.priors.hyperpriors import Beta
 from nrmmix.model.priors.sparse_product import FLOOR, CodeTable, SlotGrid
 
@@ -38,6 +40,8 @@ class Binned:
         None where codes are locations.
     weights : ndarray, (C,), or None
         Prior probabilities of the locations.
+    values : ndarray, (B,), or None
+        Of locations in one covariate its values, of which a row has the nearest.
     """
 
     log_k: np.ndarray
@@ -46,12 +50,20 @@ class Binned:
     n_bins: np.ndarray
     slots: SlotGrid | None
     weights: np.ndarray | None
+    values: np.ndarray | None = None
 
     @classmethod
     def of_slots(cls, grid: SlotGrid) -> Binned:
+        """A ValueError where there is no room for the tables."""
         centres = [_centres(table) for table in grid.tables]
         counts = np.array([1 + table.n_codes for table in grid.tables], np.int64)
         n_bins = np.array([len(own) for own in centres], np.int64)
+        size = 8.0 * len(counts) * float(n_bins.max()) * float(counts.max())
+        if size > machine.available() / 3:
+            raise ValueError(
+                f"kernels of {counts.max()} codes at {n_bins.max()} values of {len(counts)} covariates take {machine.text(size)}, and "
+                f"there is room for {machine.text(machine.available() / 3)}; leave factors of very many levels out, or join levels."
+            )
         log_k = np.zeros((len(counts), n_bins.max(), counts.max()))
         for j, (table, own) in enumerate(zip(grid.tables, centres, strict=True)):
             log_k[j, : n_bins[j], : counts[j]] = table.log_K_at(own).T
@@ -59,14 +71,15 @@ class Binned:
         return cls(log_k, counts, ordered, n_bins, grid, None)
 
     @classmethod
-    def of_locations(cls, log_K: np.ndarray, weights: np.ndarray, ordered: bool) -> Binned:
+    def of_locations(cls, log_K: np.ndarray, weights: np.ndarray, ordered: bool, values: np.ndarray | None = None) -> Binned:
         """From log kernels (G, P) of groups and locations; groups in the order of their covariate where there is one."""
         G, P = log_K.shape
-        return cls(np.maximum(log_K, FLOOR)[None], np.array([P]), np.array([ordered]), np.array([G]), None, weights)
+        return cls(np.maximum(log_K, FLOOR)[None], np.array([P]), np.array([ordered]), np.array([G]), None, weights, values)
 
     def bins(self, covariates: np.ndarray, group: Any = None) -> np.ndarray:
-        """(n, q) of rows of covariates; where codes are locations those of the fitted rows, their groups."""
+        """(n, q) of rows of covariates; where codes are locations their groups, which of several covariates must be given."""
         if self.slots is None:
+            group = nearest(self.values, covariates[:, 0]) if group is None else group
             return np.ascontiguousarray(group, np.int32).reshape(-1, 1)
         out = np.empty(covariates.shape, np.int32)
         for j, table in enumerate(self.slots.tables):

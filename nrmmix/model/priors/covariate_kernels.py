@@ -15,13 +15,15 @@ from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import covariates as compiled
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.frame.arrays import reals
-from nrmmix.model.priors.grid import Grid, Scales, grouped, own_places, places_of
+from nrmmix.model.frame.quantiles import Counted
+from nrmmix.model.priors.grid import Grid, Scales, counted_groups, grouped, own_places, places_of
 from nrmmix.model.priors.hyperpriors import Beta, Gamma, LogNormal, hyperparameter
 from nrmmix.model.priors.widths import PerAtom, Width, candidates, described, positive_numbers
 
 MAX_LOCATIONS = 200  # of atoms that share their width
 ONE_COVARIATE, SEVERAL_COVARIATES = 40, 50  # places of atoms with widths of their own
 MOST_PAIRS = 4000  # of places and widths
+GROUPS = 1000  # of rows that are not in memory
 MOST_DISTANCES = 2**32  # bytes of distances, of which three copies are needed for a moment
 WAYS = ("unique", "spaced", "quantiles", "farthest")
 
@@ -127,13 +129,18 @@ class CovariateKernel:
         widths = self.widths * len(names) if self.shared_width else self.widths
         return tuple(CovariateWidth(self, width) for width in widths)
 
-    def grid(self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None) -> Grid:
+    def grid(
+        self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None
+    ) -> Grid:
         """Groups, locations and distances for covariates x (n, q), of which those are categories that `category` (q,) says.
+
+        Where the rows are some of many that are not in memory, `counted` has the values of each covariate.
 
         Raises
         ------
         ValueError
-            If locations have the wrong shape or are not finite, or widths do not suit the covariates.
+            If locations have the wrong shape or are not finite, or widths do not suit the covariates; if `counted` is of several
+            covariates, whose groups are rows of them.
         """
         own, q = type(self).__name__, x.shape[1]
         category = np.zeros(q, bool) if category is None else category
@@ -145,9 +152,19 @@ class CovariateKernel:
                     f"{own}: the width in {name!r} is sampled, {part.width}, and others are per atom; "
                     "fix it by a number, or give it nm.PerAtom too."
                 )
-        scales = Scales.of(x, category, np.array([part.kernel.scale == "unit" for part in parts]))
-        values, group, binned = grouped(x, scales, self.groups)
-        distinct = np.unique(x, axis=0) if binned else values
+        unit = np.array([part.kernel.scale == "unit" for part in parts])
+        if counted is None:
+            scales = Scales.of(x, category, unit)
+            values, group, binned = grouped(x, scales, self.groups)
+            distinct = np.unique(x, axis=0) if binned else values
+        else:
+            if q > 1:
+                raise ValueError(
+                    f"{own} of several covariates goes by their distinct rows, not in memory; take nm.SparseProduct(), the default."
+                )
+            distinct = counted[0].values[:, None]
+            scales = Scales.of(distinct, category, unit)
+            values, group, binned = counted_groups(counted[0], x, scales, GROUPS if self.groups is None else self.groups)
         if isinstance(self.locations, np.ndarray):
             places, weights = own_places(self.locations, self.weights, distinct, category, names, own)
         else:
@@ -242,7 +259,7 @@ class SquaredExponential(CovariateKernel):
         lie beyond 0 and 1 and have places of their own.
     groups : int, optional
         Where there are more distinct covariate rows, the model takes the rows of a bin for equal: so many bins, at quantiles.  Default
-        none: every row is itself.
+        none: every row is itself; of rows that are not in memory 1000.
 
     Raises
     ------

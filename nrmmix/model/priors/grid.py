@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nrmmix.model.frame.arrays import LARGEST
+from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.frame.unusual import without_far
 
 
@@ -22,7 +23,10 @@ class Scales:
 
     @classmethod
     def of(cls, x: np.ndarray, category: np.ndarray, unit: np.ndarray) -> Scales:
-        """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are.  Values far from all others lie beyond."""
+        """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are.  Values far from all others lie beyond.
+
+        Of rows that are not in memory x may be (2, q), the smallest and the largest values: then none are far from all others.
+        """
         usual = without_far(x)
         ends = np.stack([np.nanmin(usual, axis=0), np.nanmax(usual, axis=0)])
         span = ends[1] - ends[0]
@@ -68,6 +72,20 @@ class Grid:
 
 
 # ---- groups
+
+
+def counted_groups(own: Counted, x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The same as `grouped` of one covariate whose rows are not in memory, by its values; the groups are those of rows x (n, 1)."""
+    values, binned = own.values[:, None], groups is not None and len(own.values) > groups
+    if binned:
+        parts = bins(values, own.sizes, scales, groups)
+        values = np.array([[np.average(own.values[rows], weights=own.sizes[rows])] for rows in parts])
+    return values, nearest(values[:, 0], x[:, 0]), binned
+
+
+def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Of each of x (n,) the number of the nearest of some values, which ascend."""
+    return np.searchsorted((values[1:] + values[:-1]) / 2, x).astype(np.int64)
 
 
 def grouped(x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarray, np.ndarray, bool]:

@@ -12,6 +12,7 @@ import numpy as np
 from nrmmix.common import machine
 from nrmmix.common.messages import count, did_you_mean, listed
 from nrmmix.common.registry import plugin
+from nrmmix.model.frame.quantiles import Counted
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, CovariateWidth, Matching, Product, SquaredExponential
 from nrmmix.model.priors.grid import Grid, Scales, grouped
 from nrmmix.model.priors.hyperpriors import Beta, hyperparameter
@@ -133,8 +134,12 @@ class SparseProduct(CovariateKernel):
             return SquaredExponential(PerAtom(OF_TWO if has_two_values else self.widths))
         return kernel
 
-    def grid(self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None) -> SlotGrid:
+    def grid(
+        self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None
+    ) -> SlotGrid:
         """Groups and tables of codes for covariates x (n, q), of which those are categories that `category` (q,) says.
+
+        Where the rows are some of many that are not in memory, `counted` has the values of each covariate.
 
         Raises
         ------
@@ -144,13 +149,13 @@ class SparseProduct(CovariateKernel):
         q = x.shape[1]
         category = np.zeros(q, bool) if category is None else category
         self.by_covariate(names, category)
-        scales = Scales.of(x, category, np.ones(q, bool))
+        whole = x if counted is None else np.array([[own.values[0], own.values[-1]] for own in counted]).T
+        scales = Scales.of(whole, category, np.ones(q, bool))
+        counted = [Counted(*np.unique(column, return_counts=True)) for column in x.T] if counted is None else counted
         values, group, _ = grouped(x, scales, None)
         tables = tuple(
-            CodeTable.of(
-                x[:, j], self.kernel_of(name, category[j], len(np.unique(x[:, j])) == 2), bool(category[j]), self.places, scales.ends[:, j]
-            )
-            for j, name in enumerate(names)
+            CodeTable.of(own, self.kernel_of(name, is_category, len(own.values) == 2), bool(is_category), self.places, ends)
+            for own, name, is_category, ends in zip(counted, names, category, scales.ends.T, strict=True)
         )
         for name, table in zip(names, tables, strict=True):
             if table.n_codes > MOST_CODES:
@@ -188,9 +193,9 @@ class CodeTable:
     width: np.ndarray  # (N,)
 
     @classmethod
-    def of(cls, x: np.ndarray, kernel: CovariateKernel, is_category: bool, places: int, ends: np.ndarray) -> CodeTable:
-        """Of values x (n,) of the data; `ends` (2,) are the smallest and largest apart from those far from all others."""
-        values, size = np.unique(x, return_counts=True)
+    def of(cls, counted: Counted, kernel: CovariateKernel, is_category: bool, places: int, ends: np.ndarray) -> CodeTable:
+        """Of values of the data; `ends` (2,) are the smallest and largest apart from those far from all others."""
+        values, size = counted
         widths = np.array(kernel.width.values if isinstance(kernel.width, PerAtom) else [kernel.width])
         if is_category:
             knots, at = np.stack([values, values]), values

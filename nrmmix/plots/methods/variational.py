@@ -33,12 +33,12 @@ def available(fit: VariationalResult) -> tuple[str, ...]:
 def plot(fit: VariationalResult, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
     """Draw a variational fit; see `VariationalResult.plot`."""
     kinds = available(fit)
-    if fit.model.is_regression and kind not in OWN:
+    if fit.model.is_regression and kind not in OWN and not fit.model.frame.is_streamed:
         if kind is not None:
             known_name("kind of plot of a variational fit", kind, kinds)
         return plots.plot(fit, kind, ax, **options)
     kind = kinds[0] if kind is None else kind
-    if kind in PICTURES and kind not in kinds and fit.model.frame.is_streamed:
+    if kind in (*PICTURES, *KINDS) and kind not in kinds and fit.model.frame.is_streamed:
         raise ValueError(f"the picture {kind!r} needs the rows, which are not in memory; there are {', '.join(map(repr, kinds))}.")
     known_name("kind of plot of a variational fit", kind, PICTURES)
     if kind in SHARED:

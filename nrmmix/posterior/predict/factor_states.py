@@ -134,7 +134,7 @@ class KernelFactorState(KernelState):
     """The components of one start; a `states.PosteriorState`.  The measure is finite: a new component has no weight."""
 
     def __init__(self, model: Specification, factors: KernelFactors):
-        super().__init__(model if model.n_obs <= FEW else model.of_few(FEW), factors.n_components)
+        super().__init__(model.of_few(FEW) if model.n_obs > FEW or model.frame.is_streamed else model, factors.n_components)
         self.factors = factors
         _fill(self, factors)
         self._scored: tuple[Any, np.ndarray] | None = None
@@ -223,8 +223,10 @@ class KernelFactorDraws:
     # ---- soft clusters
 
     def _shares(self, number: int, estimate: np.ndarray) -> np.ndarray:
-        """(M, C) of the rows of each component of a start the shares in the clusters of a partition."""
+        """(M, C) of the rows of each component of a start the shares in the clusters of a partition, as of `FactorDraws.shares_in`."""
         C = int(estimate.max()) + 1
+        if self.model.frame.is_streamed:  # clusters are those of components, of one start
+            return np.eye(C)[estimate]
         inside = np.full((self.posterior.fits[number].n_components, C), SOMEWHERE)
         for some, r in self.posterior.blocks(number):
             inside += r @ np.eye(C)[estimate[some]]

@@ -10,7 +10,7 @@ import numpy as np
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.families.exponential.stacked import Features, Stacked, Statistics, joined
 from nrmmix.model.frame.arrays import TOO_FAR
-from nrmmix.model.frame.streaming import StreamedFrame
+from nrmmix.model.frame.streaming import Piece, StreamedFrame
 
 HELD = 65_536  # rows that are loaded at once where all are gone through
 
@@ -27,29 +27,30 @@ class StreamedRows:
     @property
     def n_bytes(self) -> float:
         """About what all rows would take in memory; of sparse ones what they would take if they were not."""
-        return 8.0 * self.n * (len(self.frame.response_names) + len(self.frame.input_names) + 1)
+        return 8.0 * self.n * (len(self.frame.response_names) + len(self.frame.input_names) + len(self.frame.covariate_names) + 1)
 
     def part(self, first: int, last: int) -> Statistics:
         """Rows from the first to before the last, in memory."""
-        parts = []
-        for y, x, index in self.frame.pieces(first, last):
-            parts.append(self._statistics(y, x, index))
-        return joined(parts)
+        return joined([part for part, _ in self.parts(first, last)])
 
-    def parts(self) -> Iterator[tuple[Statistics, Any]]:
-        """All rows, part by part, and their labels."""
-        for y, x, index in self.frame.pieces():
-            yield self._statistics(y, x, index), index
+    def parts(self, first: int = 0, last: int | None = None) -> Iterator[tuple[Statistics, Piece]]:
+        """Rows from the first to before the last, part by part, and what they were made of."""
+        for piece in self.frame.pieces(first, last):
+            yield self._statistics(piece), piece
+
+    def chosen(self, rows: np.ndarray) -> Iterator[tuple[Statistics, Piece]]:
+        """Some of the rows, by numbers in ascending order, likewise."""
+        before = 0
+        for piece in self.frame.pieces(0, int(rows[-1]) + 1):
+            own = rows[np.searchsorted(rows, before) : np.searchsorted(rows, before + len(piece.index))] - before
+            before += len(piece.index)
+            if len(own):
+                some = piece.take(own)
+                yield self._statistics(some), some
 
     def take(self, rows: np.ndarray) -> Statistics:
         """Some of the rows, by numbers in ascending order."""
-        found, before = [], 0
-        for y, x, index in self.frame.pieces(0, int(rows[-1]) + 1):
-            own = rows[(rows >= before) & (rows < before + y.shape[0])] - before
-            before += y.shape[0]
-            if len(own):
-                found.append(self._statistics(y[own], x[own], index[own]))
-        return joined(found)
+        return joined([part for part, _ in self.chosen(rows)])
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, Features]]:
         """Blocks of rows; what one holds is lost with the next."""
@@ -58,9 +59,10 @@ class StreamedRows:
             for begin, end, features in part.blocks(0, part.n):
                 yield start + begin, start + end, features
 
-    def _statistics(self, y: Any, x: np.ndarray, index: Any) -> Statistics:
+    def _statistics(self, piece: Piece) -> Statistics:
+        index = piece.index
         with rows_of(index):
-            made = self.of_blocks.statistics(self.side, y, x)
+            made = self.of_blocks.statistics(self.side, piece.response, piece.inputs)
         if made.dense.size and not max(made.dense.max(), -made.dense.min()) <= TOO_FAR:
             row = index[int(np.flatnonzero(~(np.abs(made.dense) <= TOO_FAR).all(axis=0))[0])]
             if np.isnan(made.dense).any():

@@ -1,0 +1,113 @@
+"""Distinct values of a column that comes part by part, and how many rows have each: exactly, or where they are many as quantiles."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+MOST = 200_000  # distinct values that are kept as they are
+BUFFER = 16_384  # values that are sorted at once, beyond that
+PENDING = 65_536  # values that are collected, at least, before they are counted
+
+
+class Counted(NamedTuple):
+    """Values (m,) in ascending order, and of each the rows that have it."""
+
+    values: np.ndarray
+    sizes: np.ndarray
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.sizes.sum())
+
+
+class Tally:
+    """Counts the values of a column, in parts of any size: what comes out depends on the rows and their order alone.
+
+    Up to 200,000 distinct values are counted exactly.  Of more the ranks are wrong by at most log2(n / 16384) / 32768 of the n rows, 0.0002
+    for a million and 0.0005 for a billion; the smallest and the largest value are those of the column.
+
+    Examples
+    --------
+    >>> tally = Tally()
+    >>> tally.add(np.array([2.0, 1.0, 2.0]))
+    >>> tally.add(np.array([1.0, 2.0]))
+    >>> tally.total().values.tolist(), tally.total().sizes.tolist()
+    ([1.0, 2.0], [2, 3])
+    """
+
+    def __init__(self) -> None:
+        self.exact: Counted | None = Counted(np.zeros(0), np.zeros(0, np.int64))
+        self.pending: list[np.ndarray] = []
+        self.quantiles = Quantiles()
+
+    def add(self, x: np.ndarray) -> None:
+        """Further rows (b,), none of them NaN."""
+        self.quantiles.add(x)
+        if self.exact is not None:
+            self.pending.append(x)
+            if sum(map(len, self.pending)) >= max(PENDING, len(self.exact.values)):
+                self._count()
+
+    def _count(self) -> None:
+        values, sizes = np.unique(np.concatenate([*self.pending, np.zeros(0)]), return_counts=True)
+        self.pending = []
+        whole = merged(self.exact, Counted(values, sizes))
+        self.exact = whole if len(whole.values) <= MOST else None
+
+    def total(self) -> Counted:
+        """What has been counted so far."""
+        if self.exact is not None and self.pending:
+            self._count()
+        return self.quantiles.total() if self.exact is None else self.exact
+
+
+def merged(a: Counted, b: Counted) -> Counted:
+    values, place = np.unique(np.concatenate([a.values, b.values]), return_inverse=True)
+    sizes = np.zeros(len(values), np.int64)
+    np.add.at(sizes, place.reshape(-1), np.concatenate([a.sizes, b.sizes]))
+    return Counted(values, sizes)
+
+
+class Quantiles:
+    """Sorted buffers, two of which become one by every second value of both (Munro & Paterson 1980, Selection and sorting).
+
+    A value of level h stands for 2^h rows.  Where two buffers of that level become one no rank changes by more than 2^h rows, and so often
+    does that happen that each level adds n / (2 x 16384) at most.
+    """
+
+    def __init__(self) -> None:
+        self.rest = np.zeros(0)
+        self.levels: list[np.ndarray | None] = []
+        self.turns: list[int] = []  # of each level, whether the first of the values is left out next time
+        self.low, self.high = np.inf, -np.inf
+
+    def add(self, x: np.ndarray) -> None:
+        self.low, self.high = min(self.low, x.min(initial=np.inf)), max(self.high, x.max(initial=-np.inf))
+        self.rest = np.concatenate([self.rest, x])
+        while len(self.rest) >= BUFFER:
+            self._put(np.sort(self.rest[:BUFFER]))
+            self.rest = self.rest[BUFFER:]
+
+    def _put(self, buffer: np.ndarray) -> None:
+        level = 0
+        while level < len(self.levels) and (other := self.levels[level]) is not None:
+            both = np.sort(np.concatenate([other, buffer]))
+            buffer = both[self.turns[level] :: 2]
+            self.levels[level], self.turns[level] = None, 1 - self.turns[level]
+            level += 1
+        if level == len(self.levels):
+            self.levels.append(None)
+            self.turns.append(0)
+        self.levels[level] = buffer
+
+    def total(self) -> Counted:
+        there = [(buffer, 2**level) for level, buffer in enumerate(self.levels) if buffer is not None]
+        whole = Counted(*np.unique(self.rest, return_counts=True))
+        for buffer, size in there:
+            values, counts = np.unique(buffer, return_counts=True)
+            whole = merged(whole, Counted(values, counts * size))
+        values = whole.values.copy()
+        values[0], values[-1] = self.low, self.high  # which may have been left out
+        return Counted(values, whole.sizes)
