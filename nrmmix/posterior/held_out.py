@@ -13,7 +13,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.rows import observed
 
 FAR = 3.0  # standard deviations above what chance brings about
-FEWEST = 3  # rows that labels and values alike say something of
+FEWEST = 3  # rows of which labels and values alike say something, and that matter to a mean
 NAMED = 3  # rows that are named
 
 

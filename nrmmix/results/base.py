@@ -239,8 +239,8 @@ class Result(Shown):
         Warns
         -----
         UserWarning
-            If some of the rows, and not all of them, hold the same values as rows that were fitted, more than chance would have it: a mean
-            over such a table is no held-out score.
+            If three of the rows or more, and not all of them, hold the same values as rows that were fitted, more than chance would have
+            it: a mean over such a table is no held-out score.
 
         Raises
         ------
@@ -254,14 +254,14 @@ class Result(Shown):
         >>> fit.log_density().shape
         (82,)
         """
-        from nrmmix.posterior.held_out import described, seen_rows
+        from nrmmix.posterior.held_out import FEWEST, described, seen_rows
         from nrmmix.posterior.predict.tables import log_density
         from nrmmix.results.streams import new_source, of_parts
 
         found = of_parts(self.model, newdata, out, lambda part: log_density(self.posterior, part, draws, average))
         if isinstance(found, pd.Series) and newdata is not None and new_source(newdata) is None:
             seen = seen_rows(self.model, newdata)
-            if 0 < len(seen) < len(found):
+            if FEWEST <= len(seen) < len(found):
                 warn(f"log_density: {described(seen, found.index)} were fitted: there it is in-sample, and the mean no held-out score.")
         return found
 
