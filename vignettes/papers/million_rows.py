@@ -155,6 +155,40 @@ born = "became a cluster of their own" if latest.n_clusters > later.n_clusters e
 # nrmmix predict fit.npz --data points --kind cluster --out labels.parquet
 # ```
 #
+# ## A regression
+#
+# With covariates the components have weights that depend on them: density regression, from files as well. Each start is found on 10,000 rows, and
+# then goes through all of them. Here as many rows with two numbers and a factor; what noise there is depends on `x`:
+
+# %%
+own = np.random.default_rng(2)
+
+
+def flows(n):
+    """Rows whose mean is a curve, raised in group a, with more noise where x is positive."""
+    table = pd.DataFrame({"x": own.uniform(-2, 2, n), "t": own.standard_normal(n), "group": own.choice(list("abc"), n)})
+    table["truth"] = np.sin(2 * table["x"]) + 1.5 * (table["group"] == "a")
+    return table.assign(y=table["truth"] + np.where(table["x"] > 0, 0.4, 0.1) * own.standard_normal(n))
+
+
+(folder / "flows").mkdir()
+for number in range(n // part):
+    flows(part).to_parquet(folder / "flows" / f"{number:02}.parquet")
+
+method = nm.MemoizedVB(starts=1, passes=5, components=30)
+regression = nm.fit("y ~ x + t + group", folder / "flows", method=method, rng=1)
+test = flows(5000)
+found = regression.predict(test, draws=20)["estimate"]
+inside = regression.predict(test, "quantile", q=[0.1, 0.9], draws=20)["estimate"].unstack()
+inside = test["y"].between(inside[0.1], inside[0.9])
+
+# %% [prose]
+# In {len(regression.passes)} passes {int(regression.starts["n_clusters"].iloc[0])} components have rows. Means of 5,000 new rows are wrong by
+# {np.sqrt(((found - test["truth"]) ** 2).mean()):.3f} (root mean square), far less than the noise, and
+# {100 * inside.mean():.1f}% of the responses are between the 10% and the 90% quantile that are predicted for them,
+# {100 * inside[test["x"] > 0].mean():.1f}% where there is more noise. Predictions go to a file with `out=`, as those of clusters do.
+
+# %% [markdown]
 # ## What is lost
 #
 # Variational inference gives one explanation of the data and treats its parts as independent. Chains say how sure it is. Of 1,500 of
