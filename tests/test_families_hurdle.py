@@ -172,6 +172,7 @@ def test_log_densities_are_with_respect_to_length_and_the_point(fit):
     assert left_out.rows["elpd"][np.flatnonzero(y == 0)].mean() == pytest.approx(np.log((y == 0).mean()), abs=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:.*(point masses|in-sample)")
 def test_fits_with_other_points_are_not_compared(fit):
     other = nm.fit("y ~ 1", zeros(), draws=60, tune=50, chains=2, rng=1)
     with pytest.raises(ValueError, match=r"cannot be compared with others; fit 1 has one at y = 0 and fit 2 none"):
@@ -275,6 +276,7 @@ def test_given_the_other_response():
     assert (fit.predict(new, "quantile", q=0.5, given="z")["estimate"].iloc[0] == 0) == (p[0] > 0.5)
 
 
+@pytest.mark.filterwarnings("ignore:.*point masses")
 def test_missing_responses_are_drawn_with_the_point():
     data = pairs(400).assign(z=lambda d: np.where(d["y"] == 0, 10.0, d["z"]))
     gone = np.arange(400) % 4 == 0
@@ -315,6 +317,7 @@ def test_rows_that_are_loaded_part_by_part(family):
 
 # ---- defaults, and what is refused
 
+@pytest.mark.filterwarnings("ignore:.*point masses")
 def test_defaults_are_those_of_the_rows_apart_from_the_point():
     y = zeros()["y"]
     apart = nm.Model("y ~ 1", {"y": y[y != 0]}).family

@@ -417,9 +417,10 @@ def test_density_of_an_atom_is_that_of_its_law(fits, data):
     from nrmmix.common.seeds import draw_seeds, seed_sequence
 
     (state,) = states_of(fit.posterior, 1)
-    atoms = state.measure(draw_seeds(seed_sequence(4), 1)[0])
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, None))
+    atoms = state.measure(draw_seeds(seed_sequence(4), 1)[0]).seen_from(covariates)
     inputs = data[["days"]].to_numpy()[:1]
-    share, rest = atoms.shares(CovariateWeights(fit.model, prediction_rows(fit.model, None)))
+    share, rest = atoms.shares(covariates)
     laws, of_clusters = atoms.distributions(inputs), state.distributions(inputs)
     codes = np.array([[0.5, 3, 1, 2], [-1.0, 0, 0, 0]])
     for i, point in enumerate(codes):

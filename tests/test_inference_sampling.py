@@ -213,6 +213,7 @@ def test_growth_of_the_arrays_changes_nothing(monkeypatch):
     assert same(small, model.fit(init="one", rng=5, **SMALL))
 
 
+@pytest.mark.filterwarnings("ignore:.*quartile ranges away")
 def test_extreme_outliers_and_offsets():
     rng = np.random.default_rng(1)
     y = np.concatenate([rng.normal(size=40), [1e9, -1e12]])

@@ -57,6 +57,7 @@ def test_sparse_counts_and_inputs():
     assert seen_rows(model, data.iloc[38:]).tolist() == [0, 1] and seen_rows(model, data.iloc[38:].assign(z=9.5)).size == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*point masses")
 @pytest.mark.parametrize("levels", [3, 40])
 def test_what_is_alike_by_chance_is_not_called_seen(levels):
     """New rows of few values are like old ones; of the same number of values, a table of old rows among them is found where it can be."""

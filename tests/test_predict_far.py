@@ -156,5 +156,6 @@ def test_bands_are_the_same_with_threads(two_stretches, monkeypatch):
 
 
 def test_band_reaches_to_an_estimate_outside():
-    found = with_band(np.array([0.5, 3.0, -1.0]), np.zeros(3), np.ones(3))
+    found = with_band(np.array([0.5, 3.0, -1.0]), np.zeros(3), np.ones(3), 100)
     np.testing.assert_array_equal(found, [[0.5, 0, 1], [3, 0, 3], [-1, -1, 1]])
+    np.testing.assert_array_equal(with_band(np.array([0.5]), np.zeros(1), np.zeros(1), 1), [[0.5, 0, 0]])

@@ -124,7 +124,7 @@ def _frequencies(model: Specification, ax: Axes, name: str, observed: np.ndarray
     style.density_axis(ax)
 
 
-def _smoothed(x: np.ndarray, observed: np.ndarray, at: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _smoothed(x: np.ndarray, observed: np.ndarray, at: Sequence[float] | np.ndarray = ()) -> Callable[[np.ndarray], np.ndarray]:
     """Kernel density estimates on the grid x, apart from point masses; values beyond it count too."""
     observed = observed[~np.isin(observed, at)]
     spread = np.subtract(*np.quantile(observed, [0.75, 0.25])) / 1.34

@@ -247,7 +247,7 @@ def over_known(
             drawn, log_mass[s] = _under_measure(state, child, here, functional, values, covariates, place)
             sampled[s] = functional.finish(drawn, cases)
         band = weighted_band(sampled, np.exp(log_mass - log_mass.max(axis=0)), interval, functional.whole)
-        table[part] = with_band(functional.finish(total / norm, cases), *band)
+        table[part] = with_band(functional.finish(total / norm, cases), *band, S)
     return table
 
 

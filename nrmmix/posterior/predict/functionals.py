@@ -285,7 +285,7 @@ def over_cases(
     """(cases, W, 3): estimate and band for every case, of the functional that `make` makes for rows of inputs."""
     table = np.zeros((rows.n_cases, W, 3))
     for cases, estimate, sampled, whole in _over_parts(make, W, states, rows, seed):
-        table[cases] = with_band(estimate, *_band(sampled, interval, whole))
+        table[cases] = with_band(estimate, *_band(sampled, interval, whole), len(sampled))
     return table
 
 
@@ -303,7 +303,7 @@ def over_pairs(
     for cases, estimate, sampled, _ in _over_parts(make, W, states, rows, seed):
         estimates[cases], drawn[:, cases] = estimate, sampled
     first, second = pairs.T
-    return with_band(estimates[second] - estimates[first], *_band(drawn[:, second] - drawn[:, first], interval))
+    return with_band(estimates[second] - estimates[first], *_band(drawn[:, second] - drawn[:, first], interval), len(drawn))
 
 
 def over_groups(
@@ -315,7 +315,7 @@ def over_groups(
     for cases, estimate, sampled, _ in _over_parts(make, W, states, rows, seed):
         estimates[cases], drawn[:, cases] = estimate, sampled
     averaged = np.stack([drawn[:, group].mean(axis=1) for group in groups], axis=1)
-    return with_band(estimates[groups].mean(axis=1), *_band(averaged, interval))
+    return with_band(estimates[groups].mean(axis=1), *_band(averaged, interval), len(averaged))
 
 
 def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows) -> np.ndarray:
@@ -453,7 +453,7 @@ def over_rows(
             return (state.weights(covariates)[place] * values).sum(axis=1)
 
         estimate = _mean_over(states, functional, seed, work)
-        table[part] = with_band(estimate, *_band(sampled, interval))
+        table[part] = with_band(estimate, *_band(sampled, interval), len(sampled))
     return table
 
 
@@ -464,10 +464,12 @@ def _band(sampled: np.ndarray, interval: float, whole: Any = False) -> tuple[np.
     return np.where(whole, np.floor(lower + 1e-9), lower), np.where(whole, np.ceil(upper - 1e-9) + 0.0, upper)  # not -0
 
 
-def with_band(estimate: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+def with_band(estimate: np.ndarray, lower: np.ndarray, upper: np.ndarray, draws: int) -> np.ndarray:
     """(..., 3): estimate and band; where the estimate lies beyond the quantiles of its draws the band reaches to it.
 
     A mean can lie there: that of a density far in a tail, where few draws have any, or of a mean with heavy tails; and so can a quantile
-    of the averaged distribution.  The band then has the probability asked for, or more.
+    of the averaged distribution.  The band then has the probability asked for, or more.  One draw has no band: both ends are that draw.
     """
+    if draws == 1:
+        return np.stack([estimate, lower, upper], axis=-1)
     return np.stack([estimate, np.minimum(lower, estimate), np.maximum(upper, estimate)], axis=-1)
