@@ -104,5 +104,5 @@ as_table = "\n".join(lines)
 # ## When to take which
 #
 # Up to some thousand rows take chains: they say how sure they are, and start from variational fits by themselves where that helps. Beyond
-# 20,000 rows, or for a first look in seconds, take `method="vb"`. Rows have to be in memory: files, checkpoints and new rows are for mixtures.
+# 20,000 rows, or for a first look in seconds, take `method="vb"`. Rows may stay in files, with checkpoints; new rows (`update`) are for mixtures.
 # Responses that are rounded, or repeat themselves, have spikes that the noise scale follows; see their densities with care.
