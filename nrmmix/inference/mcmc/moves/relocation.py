@@ -18,11 +18,11 @@ from nrmmix.model.specification import Specification
 class Relocation(Move):
     """Relocation of atoms: in density regression, location and weight of clusters' atoms are drawn with all labels integrated out.
 
-    Parameters and weights of the clusters' atoms are drawn, and each of three clusters gets another of some locations (with its width, where
-    atoms have their own) and of some weights, by the likelihood of the mixture that results: rows need not follow one by one.  Then all
-    labels are drawn at once, independently given the atoms.  Exact for every prior that has a random measure, every family and kernel.
-    The number of clusters stays, so that it runs in a list with `Gibbs`; `method="split_merge"`, the default, has one call of it in each
-    iteration where there is one covariate.
+    Parameters and weights of the clusters' atoms are drawn.  Three of them get another of some locations (with its width, where atoms have
+    their own) and of some weights, by the likelihood of the mixture that results, so that rows need not follow one by one.  Then all labels
+    are drawn at once, independently given the atoms.  Exact for every prior that has a random measure, every family and kernel.  It leaves
+    the number of clusters as it is, and runs in a list with `Gibbs`: last, for then v and the locations need no updates of their own.
+    `method="split_merge"`, the default of density regression, has it so, but for sparse products of kernels.
 
     Examples
     --------
