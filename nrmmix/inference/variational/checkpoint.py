@@ -54,6 +54,8 @@ def digest_of(model: Specification) -> str:
         return frame.places.digest
     found = hashlib.blake2b(digest_size=16)
     add_to_digest(found, frame.response, frame.inputs, *([] if frame.covariates is None else [frame.covariates]))
+    if frame.weight is not None:
+        found.update(frame.weight.tobytes())
     return found.hexdigest()
 
 

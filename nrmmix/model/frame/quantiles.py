@@ -17,6 +17,14 @@ class Counted(NamedTuple):
     values: np.ndarray
     sizes: np.ndarray
 
+    @classmethod
+    def of(cls, x: np.ndarray, weight: np.ndarray | None = None) -> Counted:
+        """Of a column (n,), each row as often as its weight (n,) says."""
+        if weight is None:
+            return cls(*np.unique(x, return_counts=True))
+        values, place = np.unique(x, return_inverse=True)
+        return cls(values, np.bincount(place.reshape(-1), weight))
+
     @property
     def n_rows(self) -> int:
         return int(self.sizes.sum())

@@ -20,24 +20,26 @@ LEAF = 8192  # rows of a column that are added at once; a multiple of 128, up to
 
 
 class Summary:
-    """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory."""
+    """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory, each row as often as its weight (n,) says."""
 
-    def __init__(self, y: np.ndarray, x: np.ndarray | None = None):
-        self.y, self.x = y, np.zeros((len(y), 0)) if x is None else x
-        self.n, self.d = y.shape
+    def __init__(self, y: np.ndarray, x: np.ndarray | None = None, weight: np.ndarray | None = None):
+        self.y, self.x, self.weight = y, np.zeros((len(y), 0)) if x is None else x, weight
+        self.n: float = len(y) if weight is None else float(weight.sum())
+        self.d = y.shape[1]
 
     def usual(self) -> Summary:
         """The same without values that are far from all others of their response; itself where there are none."""
-        usual = without_far(self.y)
-        return self if usual is self.y else Summary(usual, self.x)
+        usual = without_far(self.y, self.weight)
+        return self if usual is self.y else Summary(usual, self.x, self.weight)
 
     def sums(self, of: Of) -> np.ndarray:
         """Sums (k,) over all rows."""
-        return np.sum(of(self.y, self.x), axis=0)
+        found = of(self.y, self.x)
+        return np.sum(found, axis=0) if self.weight is None else self.weight @ found
 
     def sums_by_column(self, of: Of) -> np.ndarray:
         """The same of tables that are kept by columns, as inputs are."""
-        return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0)
+        return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0) if self.weight is None else self.sums(of)
 
     @property
     def has_gaps(self) -> bool:
@@ -62,7 +64,7 @@ class Summary:
 
     def without(self, at: np.ndarray) -> Summary:
         """The same with responses that equal their number in `at` (d,) taken for missing."""
-        return Summary(np.where(self.y == at, np.nan, self.y), self.x)
+        return Summary(np.where(self.y == at, np.nan, self.y), self.x, self.weight)
 
     # ---- what follows from these
 

@@ -22,7 +22,7 @@ class StreamedRows:
 
     def __init__(self, side: Stacked, blocks: Any, frame: StreamedFrame):
         self.side, self.of_blocks, self.frame = side, blocks, frame
-        self.n = frame.n_used
+        self.n, self.size = frame.n_used, frame.size
 
     @property
     def n_bytes(self) -> float:
