@@ -14,7 +14,7 @@ from warnings import catch_warnings, simplefilter
 import numpy as np
 
 from nrmmix.common import machine
-from nrmmix.common.messages import did_you_mean, guided, listed, printable, quoted
+from nrmmix.common.messages import did_you_mean, guided, listed, printable, quoted, shown
 from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
@@ -66,6 +66,8 @@ class Specification:
         by_default, self._given = family is None, (family, prior, kernel)
         source, gathered, counts = None if isinstance(data, ModelFrame) else source_of(data), None, None
         is_plain = formula is None and tables.is_plain(data)
+        if not (weights is None or source is None or isinstance(weights, str)):
+            raise ValueError(f"weights of {source} are the name of a column of it, not {shown(weights)}.")
         if weights is not None and source is None:
             counts = weighed(data, weights, formula)
             data = counts.data
@@ -73,7 +75,7 @@ class Specification:
         if by_default and source is not None:
             from nrmmix.model.frame.streaming import gather
 
-            gathered = gather(formula, source, missing)
+            gathered = gather(formula, source, missing, weights=weights)
             table = gathered.table()
         if by_default:
             family = Gaussian() if isinstance(data, ModelFrame) else _default_family(formula, table, kernel)
@@ -85,7 +87,7 @@ class Specification:
             if source is not None:
                 from nrmmix.model.frame.streaming import streamed_frame
 
-                return streamed_frame(formula, source, missing, reads, designs(family), gathered)
+                return streamed_frame(formula, source, missing, reads, designs(family), gathered, weights)
             made = model_frame(formula, data, missing, reads, designs(family))
             return made if counts is None else counts.of(made, is_plain)
 

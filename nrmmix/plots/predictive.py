@@ -11,7 +11,20 @@ import pandas as pd
 from nrmmix.common.messages import count, known_name
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import COUNT, LEVELS, Bands, check, kind, levels_of, masses_of, not_drawn, responses, shapes, values_of
+from nrmmix.plots.kinds import (
+    COUNT,
+    LEVELS,
+    Bands,
+    as_often_as_they_count,
+    check,
+    kind,
+    levels_of,
+    masses_of,
+    not_drawn,
+    responses,
+    shapes,
+    values_of,
+)
 from nrmmix.posterior.predict.points import grid, label
 from nrmmix.results.mcmc import MCMCResult
 
@@ -79,7 +92,9 @@ def ppc(
         replicates = fit.simulate(draws=draws, rng=rng)
         for one, name in zip(axes, names, strict=True):
             pooled = f"{name}, over all rows" if fit.model.is_regression else name
-            observed, simulated = values_of(fit.model, name), _simulated(fit.model, replicates, name).reshape(-1, n_obs)
+            rows = as_often_as_they_count(fit.model)
+            observed = values_of(fit.model, name)[rows]
+            simulated = _simulated(fit.model, replicates, name).reshape(-1, n_obs)[:, rows]
             if held[name] == LEVELS or (held[name] == COUNT and curve == "density"):
                 _frequencies(fit.model, one, name, observed, simulated)
                 style.dress(one, pooled, "share of the rows")
@@ -174,7 +189,8 @@ def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands) -> p
 def bars(fit: MCMCResult, ax: Axes, name: str, bands: Bands) -> None:
     """Frequencies as bars, probabilities as points with their bands, or where there are many values as a curve."""
     model, x = fit.model, counted(fit.model, name)
-    ax.bar(x, shares(values_of(model, name), x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="data")
+    y = values_of(model, name)[as_often_as_they_count(model)]
+    ax.bar(x, shares(y, x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="data")
     if model.frame.input_names:
         table = over_rows(fit, x, name, bands)
     else:

@@ -224,6 +224,7 @@ class ModelFrame:
     _inputs: list[_Part] = field(repr=False)  # one for each design
     from_array: bool = field(repr=False)
     weight: np.ndarray | None = field(default=None, repr=False)  # (n,) how often each used row counts; None where once
+    weighed_by: str | None = None  # column that says so, of new rows too
     is_streamed: ClassVar[bool] = False  # whether rows stay where they are, see `nrmmix.model.frame.streaming`
 
     @property
@@ -379,17 +380,18 @@ class ModelFrame:
         return frame
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
-        return restored_frame, (self.formula, self.source, self.used, self.from_array, self.reads, self.designs, self.weight)
+        given = self.formula, self.source, self.used, self.from_array, self.reads, self.designs, self.weight, self.weighed_by
+        return restored_frame, given
 
 
 def restored_frame(
     formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = (),
-    weight: np.ndarray | None = None, *, is_sample: bool = False,
+    weight: np.ndarray | None = None, weighed_by: str | None = None, *, is_sample: bool = False,
 ) -> ModelFrame:
     """The frame whose `source`, `used` and so on these are."""
     kinds = None if reads is None else lambda names: reads
     frame = model_frame(formula, source, "marginalize", kinds, designs, is_sample=is_sample)
-    return replace(frame, used=used, from_array=from_array, weight=weight)
+    return replace(frame, used=used, from_array=from_array, weight=weight, weighed_by=weighed_by)
 
 
 def model_frame(

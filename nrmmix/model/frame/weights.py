@@ -23,13 +23,14 @@ class Weighed(NamedTuple):
     data: Any  # a table without the rows whose weight is 0, and where it has no formula without the column of weights
     weight: np.ndarray | None  # (rows,) of these; None where each counts once
     kept: np.ndarray  # (rows of the table,) bool
+    column: str | None  # that they are from
 
     def of(self, frame: Any, from_array: bool) -> Any:
         """A `nrmmix.model.frame.formula.ModelFrame` of that table, with its weights, as one of all rows."""
         used = self.kept.copy()
         used[used] = frame.used
         weight = None if self.weight is None else self.weight[frame.used]
-        return replace(frame, used=used, from_array=from_array or frame.from_array, weight=weight)
+        return replace(frame, used=used, from_array=from_array or frame.from_array, weight=weight, weighed_by=self.column)
 
 
 def weighed(data: Any, weights: Any, formula: str | None) -> Weighed:
@@ -69,11 +70,11 @@ def weighed(data: Any, weights: Any, formula: str | None) -> Weighed:
         raise ValueError(
             f"weights add up to {weight.sum():.3g}: the rows would count as fewer than {LEAST:g}; multiply them, by {n} / sum for instance."
         )
-    return Weighed(table, None if (weight == 1.0).all() else weight, kept)
+    return Weighed(table, None if (weight == 1.0).all() else weight, kept, weights if isinstance(weights, str) else None)
 
 
-def checked(values: Any, name: str, n: int, index: pd.Index | None = None, first: int = 0) -> np.ndarray:
-    """Weights (n,) as float64; `first` is the position of the first of them among all rows.
+def checked(values: Any, name: str, n: int, index: pd.Index | None = None) -> np.ndarray:
+    """Weights (n,) as float64.
 
     Examples
     --------
@@ -98,8 +99,15 @@ def checked(values: Any, name: str, n: int, index: pd.Index | None = None, first
             "fill it, or drop the row" if np.isnan(weight[i]) else "a weight says how often a row counts: 0 leaves it out" if weight[i] < 0
             else f"weights go up to {LARGEST:g}"
         )
-        raise ValueError(f"weights: {_who(name)} is {shown(weight[i])} in {row_name(first + i, index)}{more}; {remedy}.")
+        raise ValueError(f"weights: {_who(name)} is {shown(weight[i])} in {row_name(i, index)}{more}; {remedy}.")
     return weight
+
+
+def of_column(table: Any, column: str) -> np.ndarray:
+    """Weights of the rows of a table, or of a part of one, by the name of their column."""
+    if column not in table:
+        raise tables.unknown_column(column, list(table.columns), "the new rows")
+    return checked(table[column], column, len(table), table.index)
 
 
 def _who(name: str) -> str:
