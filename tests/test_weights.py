@@ -266,4 +266,3 @@ def test_pictures_count_rows_as_often(table):
     ax = fit.plot("density", Figure().subplots())
     heights = [patch.get_height() for patch in ax.patches]
     assert heights[0] / sum(heights) == pytest.approx(0.75)  # of four rows that stand for 29
-    fit.plot("ppc", Figure().subplots())

@@ -92,9 +92,7 @@ def ppc(
         replicates = fit.simulate(draws=draws, rng=rng)
         for one, name in zip(axes, names, strict=True):
             pooled = f"{name}, over all rows" if fit.model.is_regression else name
-            rows = as_often_as_they_count(fit.model)
-            observed = values_of(fit.model, name)[rows]
-            simulated = _simulated(fit.model, replicates, name).reshape(-1, n_obs)[:, rows]
+            observed, simulated = values_of(fit.model, name), _simulated(fit.model, replicates, name).reshape(-1, n_obs)
             if held[name] == LEVELS or (held[name] == COUNT and curve == "density"):
                 _frequencies(fit.model, one, name, observed, simulated)
                 style.dress(one, pooled, "share of the rows")
