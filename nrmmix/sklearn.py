@@ -99,7 +99,7 @@ class _Estimator(BaseEstimator):
         X = self._checked(X, "X", reset)
         if reset:
             self.n_features_in_ = X.shape[1]
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
             if len(names) == X.shape[1]:
                 self.feature_names_in_ = np.array(names, dtype=object)
         elif names and hasattr(self, "feature_names_in_") and names != list(self.feature_names_in_):
@@ -175,12 +175,12 @@ class _Estimator(BaseEstimator):
         """How often each of n rows counts; None where once."""
         if sample_weight is None:
             return None
-        values = np.asarray(sample_weight) if isinstance(sample_weight, (list, tuple)) else sample_weight
-        if np.ndim(values) == 0:
+        values = np.asarray(sample_weight)
+        if values.ndim == 0:
             values = np.full(n, values)
         weight = checked(values, "sample_weight", n)
         if not (weight > 0).any():
-            raise ValueError("sample_weight is 0 in all rows; give some a weight above 0.")
+            raise ValueError("sample_weight: every weight is zero, 0 in all rows; give some rows one above 0.")
         return weight
 
     def _run(self, model: Model) -> Any:
@@ -317,8 +317,8 @@ class NRMRegressor(RegressorMixin, _Estimator):
 
     Notes
     -----
-    Constant features, and such as equal another, are left out with a warning that names them.  Responses of which many are equal are not warned of, as those of
-    `nrmmix.Model` are: means of them are what they are, quantiles and densities those of a continuous family.
+    Constant features, and such as equal another, are left out with a warning that names them.  Responses of which many are equal are not
+    warned of, as those of `nrmmix.Model` are: means of them are what they are, quantiles and densities those of a continuous family.
 
     Examples
     --------

@@ -145,8 +145,10 @@ def test_weights_count_rows():
     halves = NRMMixture(method="vb", random_state=1).fit(X, sample_weight=often / 2)
     assert halves.result_.model.frame.size == often.sum() / 2
     assert np.array_equal(NRMMixture(**SMALL).fit(X, sample_weight=np.ones(50)).labels_, NRMMixture(**SMALL).fit(X).labels_)
-    for bad, what in ((often - 1.0, "'sample_weight' is -1"), (often[:3], "there are 3 for 50 rows"), (0 * often, "is 0 in all rows"),
-                      (often / 2, "need whole numbers"), (np.ones((50, 2)), "one number for each row"), (["a"] * 50, "'sample_weight' holds")):
+    for bad, what in (
+        (often - 1.0, "'sample_weight' is -1"), (often[:3], "there are 3 for 50 rows"), (0 * often, "0 in all rows"),
+        (often / 2, "need whole numbers"), (np.ones((50, 2)), "one number for each row"), (["a"] * 50, "'sample_weight' holds"),
+    ):
         with pytest.raises(ValueError, match=what):
             NRMMixture(**SMALL).fit(X, sample_weight=bad)
 
@@ -242,7 +244,10 @@ def test_more_bad_input(mixture):
 if HAS_SKLEARN:
     from sklearn.utils.estimator_checks import parametrize_with_checks
 
-    @parametrize_with_checks([NRMMixture(**SMALL), NRMRegressor(**SMALL)])
+    # which shuffles the rows: chains go by their order, and 30 draws are not the posterior
+    ORDER = {"check_sample_weight_equivalence_on_dense_data": "draws follow the order of the rows"}
+
+    @parametrize_with_checks([NRMMixture(**SMALL), NRMRegressor(**SMALL)], expected_failed_checks=lambda estimator: ORDER)
     def test_checks_of_scikit_learn(estimator, check):
         before = np.random.get_state()  # noqa: NPY002
         check(estimator)

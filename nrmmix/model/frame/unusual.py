@@ -31,6 +31,7 @@ STEP = 10  # times as many rows as its neighbours that a value has which is a po
 NEIGHBOURS = 2  # values on either side
 SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.02, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
 ROWS_A_VALUE = 10.0  # rows for each distinct value from which on all are ties, where these are few
+MOST_COUNTS, ENOUGH_COUNTS, ROWS_A_COUNT = 20, 20, 3  # distinct whole numbers, rows, and rows for each, of what may be counts
 # Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
 # there are u: beyond m = u^2 / 32 clusters of single values fit better than clusters of several
 OF_SQUARE = 32.0
@@ -144,12 +145,16 @@ def ties(values: np.ndarray, weight: np.ndarray | None = None) -> Ties | None:
 
 def warn_of_ties(columns: Mapping[str, np.ndarray], weight: np.ndarray | None = None) -> None:
     """Warn of columns of continuous responses whose values are ties; each row counts as often as its weight (n,) says."""
-    found = {}
+    found, asked = {}, []
     for name, values in columns.items():
         known = ~far(values, weight)  # codes are not point masses
-        one = ties(values[known], None if weight is None else weight[known])
-        if one is not None:
+        own = None if weight is None else weight[known]
+        if (one := ties(values[known], own)) is not None:
             found[name] = one
+        elif (question := _question(name, values[known], own)):
+            asked.append(question)
+    if asked:
+        warn(f"{_together(asked)}. A continuous family takes them for numbers that may lie anywhere between.")
     if not found:
         return
     name, first = next(((name, one) for name, one in found.items() if one.is_mass.any()), next(iter(found.items())))
@@ -163,6 +168,23 @@ def warn_of_ties(columns: Mapping[str, np.ndarray], weight: np.ndarray | None = 
     )
 
 
+def _question(name: str, values: np.ndarray, weight: np.ndarray | None) -> str:
+    """Whether a column may be meant as binary or as counts, from 0 on; empty where there is no reason to ask."""
+    here = ~np.isnan(values)
+    n, seen = _size(here, weight), values[here]
+    if not len(seen) or seen.min() != 0.0 or (seen != np.floor(seen)).any():
+        return ""
+    distinct = np.unique(seen)
+    if len(distinct) == 2 and distinct[1] == 1.0 and n >= FEWEST:
+        return f"{name!r} is 0 or 1 in all {n:.10g} rows: is it a yes or no? Then nm.Bernoulli() suits"
+    if 2 < len(distinct) <= MOST_COUNTS and n >= max(ENOUGH_COUNTS, ROWS_A_COUNT * len(distinct)):
+        return (
+            f"{name!r} holds {len(distinct)} whole numbers from 0 to {distinct[-1]:g} in {n:.10g} rows: are they counts? Then nm.Poisson() "
+            "suits, whose mixtures spread as widely as the counts do, or nm.Categorical() where they are levels"
+        )
+    return ""
+
+
 def _of_ties(name: str, found: Ties) -> str:
     masses = [(shown(value), int(count)) for value, count in zip(found.values[found.is_mass], found.counts[found.is_mass], strict=True)]
     some = masses[:SHOWN_VALUES]
@@ -172,8 +194,8 @@ def _of_ties(name: str, found: Ties) -> str:
         text = f"{sum(count for _, count in masses)} of {found.n:.10g} values of {name!r} are exactly "
         text += " or ".join(f"{value} ({count})" for value, count in some) + (" or another such" if len(masses) > len(some) else "")
     else:
-        most = ", ".join(f"{shown(value)} ({count})" for value, count in zip(found.values[:SHOWN_VALUES], found.counts, strict=False))
-        return f"the {found.n} values of {name!r} are {len(found.values)} distinct ones, exactly equal many times: {most}, ..."
+        most = ", ".join(f"{shown(value)} ({count:.10g})" for value, count in zip(found.values[:SHOWN_VALUES], found.counts, strict=False))
+        return f"the {found.n:.10g} values of {name!r} are {len(found.values)} distinct ones, exactly equal many times: {most}, ..."
     return f"{text}, and only {len(found.values)} values are distinct" if found.is_discrete else text
 
 
