@@ -204,6 +204,8 @@ class VariationalResult(Saved, Result):
     def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
         """Rows by their most probable components, clusters numbered by size, the largest 0.
 
+        Where rows have weights clusters are numbered by the sums of these, and `sizes` and losses are of the distinct rows.
+
         Parameters
         ----------
         loss : {"vi", "binder"}, default "vi"
