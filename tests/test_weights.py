@@ -188,6 +188,21 @@ def test_results_have_the_rows_of_the_caller(table, tmp_path):
     assert vb.summary().as_text().count("Weights:") == 1
 
 
+def test_copies_of_a_row_are_one_where_held_out_rows_are_looked_for(table):
+    from nrmmix.posterior.held_out import seen_rows
+
+    model = nm.Model("y + z ~ 1", table, weights=np.full(N, 2)).expanded()
+    assert seen_rows(model, table.assign(y=table["y"] + np.where(np.arange(N) < 30, 0.1, 0.0))).tolist() == list(range(30, N))
+
+
+def test_rows_that_repeated_would_not_fit_are_for_variational_inference(table):
+    model = nm.Model("y + z ~ 1", table, weights=np.full(N, 1e12))
+    with pytest.raises(ValueError, match=r'chains and searches repeat rows, and 40,000,000,000,000 .*method="vb" or "memoized_vb"'):
+        model.fit("gibbs", **RUN)
+    start = (table["y"] > 3).to_numpy().astype(int)
+    assert model.fit("vb", init=start, rng=1).factors.N.sum() == pytest.approx(4e13)
+
+
 def reproduce(fit):
     from nrmmix.report.html import reproduce
 
@@ -262,7 +277,7 @@ def test_the_shell_takes_a_column_of_weights(table, tmp_path, capsys):
 def test_pictures_count_rows_as_often(table):
     from matplotlib.figure import Figure
 
-    fit = nm.fit("y ~ 1", {"y": [0.0, 1.0, 2.0, 3.0], "w": [20, 3, 3, 3]}, weights="w", method="vb", rng=1)
+    fit = nm.fit("y ~ 1", {"y": [0.5, 1.5, 2.5, 3.5], "w": [20, 3, 3, 3]}, weights="w", method="vb", rng=1)
     ax = fit.plot("density", Figure().subplots())
     heights = [patch.get_height() for patch in ax.patches]
     assert heights[0] / sum(heights) == pytest.approx(0.75)  # of four rows that stand for 29
