@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +32,7 @@ R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
 SPREAD = {"full": 0.02, "diagonal": 0.02, "known mean": 0.2}
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
+UNBOUNDED = 1e150  # of responses in kernel coordinates: their squares are still numbers
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
@@ -121,6 +122,7 @@ class Gaussian(Family):
     scale: Any = None
     form: ConjugatePrior | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
+    takes_censored: ClassVar[bool] = True
 
     def __init__(self, covariance: str = "full", *, known_mean: Any = None, known_covariance: Any = None, m: Any = None,
                  r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
@@ -170,6 +172,17 @@ class Gaussian(Family):
         else:
             form = NormalWishart(centre, np.sqrt(np.diag(scale)), names, summary.has_gaps, r, nu, scale)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
+
+    def with_censored(self) -> Gaussian:
+        """Of a known covariance that is full kernel coordinates are not those of the responses one by one."""
+        if isinstance(self.form, KnownCovariance) and self.form.dim > 1 and not self.is_diagonal:
+            raise ValueError(
+                f"Gaussian(known_covariance=) of several responses has no way with censored ones ({', '.join(self.form.names)}); leave "
+                'known_covariance out, or take covariance="diagonal".'
+            )
+        if isinstance(self.form, NormalGamma):  # values that are drawn may be further out than all that were seen
+            return self.with_values(form=replace(self.form, bound=UNBOUNDED))
+        return self
 
     def _with_known_covariance(self, summary: Summary, usual: Summary, names: tuple[str, ...]) -> Gaussian:
         d = summary.d
