@@ -39,7 +39,7 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
         return np.zeros(0, np.int64)
     y = frame.new_response(newdata)
     parts = [] if frame.is_sparse else [frame.new_covariates(newdata)[0] if model.is_regression else None, frame.new_inputs(newdata)[0]]
-    old = _contents(frame.response, [frame.covariates, frame.inputs])
+    old = _contents(frame.seen, [frame.covariates, frame.inputs])
     own = Counter(old)
     new = [content if there else None for content, there in zip(_contents(y, parts), observed(y), strict=True)]
     found = np.array([i for i, content in enumerate(new) if content in own], np.int64)

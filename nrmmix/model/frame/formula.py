@@ -238,6 +238,11 @@ class ModelFrame:
         return len(self.used)
 
     @property
+    def seen(self) -> Any:
+        """The responses, NaN where they are censored."""
+        return self.response if self.limits is None else np.where(np.isnan(self.limits[..., 0]), self.response, np.nan)
+
+    @property
     def is_sparse(self) -> bool:
         """Whether the responses are a CSR array of counts."""
         return not isinstance(self.response, np.ndarray)
@@ -331,7 +336,7 @@ class ModelFrame:
         return row_index(newdata) if is_sparse(newdata) else self.rows_of(newdata).index
 
     def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> Any:
-        """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
+        """Compute the (m, d) responses of new data, NaN where missing or censored; None if a response column is absent.
 
         Of responses other than `which`, by default all, the columns may be absent. Errors are those of :meth:`new_covariates`.
         """
@@ -345,7 +350,8 @@ class ModelFrame:
             if any(name not in frame for name in part.columns):
                 return None
             out[:, [j]] = part.compute(frame, frame.index)[0]
-        return out
+        limits = limits_of([part if j in needed else None for j, part in enumerate(self._responses)], frame, frame.index)
+        return out if limits is None else np.where(np.isnan(limits[..., 0]), out, np.nan)
 
     def new_limits(self, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
         """Ends between which responses of new data lie, see `limits_of`, their columns as of :meth:`new_response`."""

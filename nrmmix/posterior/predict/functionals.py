@@ -44,6 +44,7 @@ FEWER = 4  # times fewer points where each row of inputs has a grid of its own
 STRETCHES, FEWEST_STATES = 8, 10  # states are gone through in so many stretches, of at least so many each
 # Seconds that a state has to take, as the first few say after the very first: of less most is Python, for which threads wait in turn.
 WORTH_THREADS, TRIED = 1.5e-3, 4
+LEAST_BEYOND = 1e-6  # probability of more than a point, below which digits of 1 - cdf are lost and there is no hazard
 MANY = 500  # clusters and atoms that are counted on where memory is shared out among rows of inputs
 
 
@@ -165,6 +166,22 @@ class Exceedance(Marginal):
     @staticmethod
     def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
         return 1.0 - Cdf.at(distribution, points)
+
+
+class Hazard(Marginal):
+    """Hazards of single responses at points: density over the probability of more, those of the mixture and not of its components."""
+
+    def __init__(self, points: np.ndarray, responses: np.ndarray, inputs: np.ndarray, matched: bool = False):
+        super().__init__(points, responses, inputs, matched)
+        self.parts = [kind(points, responses, inputs, matched) for kind in (MarginalDensity, Exceedance)]
+        self.J = 2 * self.W
+
+    def values(self, of: Components) -> np.ndarray:
+        return np.concatenate([part.values(of) for part in self.parts], axis=1)
+
+    def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
+        density, beyond = np.split(values, 2, axis=1)
+        return density / np.where(beyond > LEAST_BEYOND, beyond, np.nan)
 
 
 class Quantile(Cdf):
