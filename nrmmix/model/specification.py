@@ -291,6 +291,8 @@ class Specification:
         dropped = self.frame.n_rows - self.n_obs
         text = f"{self.n_obs} rows" + (f" ({dropped} dropped: missing values)" if dropped else "")
         names = listed(self.frame.response_names) if self.frame.is_sparse else ", ".join(self.frame.response_names)
+        if self.frame.limits is not None:
+            names += f" ({int((~np.isnan(self.frame.limits[..., 0])).any(axis=1).sum())} rows censored)"
         lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {names}"))
         lines.append(("prior", f"{self.prior} ({self.prior.title})"))
         lines += self.blocks.describe()

@@ -27,6 +27,7 @@ from nrmmix.model.families.distributions import (
     mapped,
     point_masses,
     spread_out,
+    tails,
     without_point_masses,
 )
 from nrmmix.model.replicates import parts
@@ -44,7 +45,6 @@ FEWER = 4  # times fewer points where each row of inputs has a grid of its own
 STRETCHES, FEWEST_STATES = 8, 10  # states are gone through in so many stretches, of at least so many each
 # Seconds that a state has to take, as the first few say after the very first: of less most is Python, for which threads wait in turn.
 WORTH_THREADS, TRIED = 1.5e-3, 4
-LEAST_BEYOND = 1e-6  # probability of more than a point, below which digits of 1 - cdf are lost and there is no hazard
 MANY = 500  # clusters and atoms that are counted on where memory is shared out among rows of inputs
 
 
@@ -168,12 +168,20 @@ class Exceedance(Marginal):
         return 1.0 - Cdf.at(distribution, points)
 
 
+class Beyond(Exceedance):
+    """The same to full accuracy far out, for what is divided by it."""
+
+    @staticmethod
+    def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
+        return tails(distribution, points)[1] if isinstance(distribution, (Normal, StudentT)) else Exceedance.at(distribution, points)
+
+
 class Hazard(Marginal):
     """Hazards of single responses at points: density over the probability of more, those of the mixture and not of its components."""
 
     def __init__(self, points: np.ndarray, responses: np.ndarray, inputs: np.ndarray, matched: bool = False):
         super().__init__(points, responses, inputs, matched)
-        self.parts = [kind(points, responses, inputs, matched) for kind in (MarginalDensity, Exceedance)]
+        self.parts = [kind(points, responses, inputs, matched) for kind in (MarginalDensity, Beyond)]
         self.J = 2 * self.W
 
     def values(self, of: Components) -> np.ndarray:
@@ -181,7 +189,7 @@ class Hazard(Marginal):
 
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
         density, beyond = np.split(values, 2, axis=1)
-        return density / np.where(beyond > LEAST_BEYOND, beyond, np.nan)
+        return density / np.where(beyond > 0.0, beyond, np.nan)
 
 
 class Quantile(Cdf):
