@@ -105,25 +105,27 @@ def observed_curve(ax: Axes, model: Specification, name: str, x: np.ndarray) -> 
     y = model.frame.seen[:, j]
     ends = np.where(np.isnan(y)[:, None], model.frame.limits[:, j], y[:, None])
     ends = ends[~np.isnan(ends).any(axis=1)]
-    at, above, last = largest_likelihood(ends)
-    inner = at < last
-    at, above = np.r_[x[0], at[inner], min(last, x[-1])], np.r_[1.0, above[inner], above[inner][-1] if inner.any() else 1.0]
+    since, at, above, last = largest_likelihood(ends)
+    before, some = np.r_[1.0, above[:-1]], at < last
+    corners = np.stack([since, at], axis=1)[some], np.stack([before, above], axis=1)[some]
+    along, down = np.r_[x[0], corners[0].ravel()], np.r_[1.0, corners[1].ravel()]
     label = "Kaplan-Meier" if (np.isinf(ends[:, 1]) | (ends[:, 0] == ends[:, 1])).all() else "Turnbull"
-    ax.step(at, above, where="post", color="black", linewidth=style.LINE, label=label)
+    ends_at = max(along[-1], min(last, x[-1]))
+    ax.plot(np.r_[np.maximum(along, x[0]), ends_at], np.r_[down, down[-1]], color="black", linewidth=style.LINE, label=label)
 
 
-def largest_likelihood(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Where the survival curve of largest likelihood falls, its values there and to the right, and how far it is known.
+def largest_likelihood(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Since where and down to where the survival curve of largest likelihood falls, its values there, and how far it is known.
 
-    `ends` (n, 2) are equal where a value was seen.  Without intervals it is the product of Kaplan & Meier, with them the fixed point of
-    Turnbull: mass at right ends, in proportion to what it is expected to be given itself.  A value that is censored at one that was seen is
-    larger.
+    `ends` (n, 2) are equal where a value was seen.  Without intervals it is the product of Kaplan & Meier, which jumps, with them the fixed
+    point of Turnbull: shares of the rows that are expected in it given themselves, between ends where nothing says how it falls.  A value
+    that is censored at one that was seen is larger.
 
     Examples
     --------
     >>> ends = np.array([[1.0, 1.0], [2.0, np.inf], [3.0, 3.0], [4.0, np.inf]])
     >>> largest_likelihood(ends)
-    (array([1., 3.]), array([0.75 , 0.375]), 4.0)
+    (array([1., 3.]), array([1., 3.]), array([0.75 , 0.375]), 4.0)
     """
     lower, upper = ends.T
     was_seen, open_ended = lower == upper, np.isinf(upper)
@@ -132,7 +134,7 @@ def largest_likelihood(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
     if (was_seen | open_ended).all():
         known = lower
         falls = [(known[was_seen] == t).sum() / (known >= t).sum() for t in at]
-        return at, np.cumprod(1.0 - np.array(falls)), last if open_ended.any() else np.inf
+        return at, at, np.cumprod(1.0 - np.array(falls)), last if open_ended.any() else np.inf
     places = np.r_[at, np.inf]
     within = np.where(was_seen[:, None], places == lower[:, None], (lower[:, None] < places) & (places <= upper[:, None]))
     p = np.full(len(places), 1.0 / len(places))
@@ -142,4 +144,6 @@ def largest_likelihood(ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]
         before, p = p, share.mean(axis=0)
         if np.abs(p - before).max() < SETTLED:
             break
-    return at, 1.0 - np.cumsum(p[:-1]), last if p[-1] > SETTLED else np.inf
+    before = np.where(lower[:, None] < at, lower[:, None], -np.inf).max(axis=0)
+    since = np.where(np.isin(at, lower[was_seen]), at, before)
+    return since, at, 1.0 - np.cumsum(p[:-1]), last if p[-1] > SETTLED else np.inf
