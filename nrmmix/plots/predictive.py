@@ -39,9 +39,9 @@ def ppc(
 
     Each replicate has the rows of the data.  In density regression its responses are pooled over all rows, as the observed are.  Of
     counts and categories: frequencies in the data as bars, and the range that holds 90% of those in the replicates; of counts given
-    their total, shares of it.  Of censored responses the shares of the replicates that are larger than y, beside the curve of Kaplan & Meier
-    or Turnbull, see `survival`, in place of a density.  Values with a probability of their own, as of `Hurdle`, have an axis at the right for that, with their
-    shares in the data and the range of those in the replicates, and densities are of the others.
+    their total, shares of it.  Values with a probability of their own, as of `Hurdle`, have an axis at the right for that, with their
+    shares in the data and the range of those in the replicates, and densities are of the others.  Of censored responses the share of each
+    replicate that is larger than y, beside the curve of Kaplan & Meier or Turnbull (see `survival`).
 
     Parameters
     ----------

@@ -33,8 +33,8 @@ def survival(
     """Posterior mean probability of more than y with its band, and the estimate that assumes nothing, response by response.
 
     That is the curve of Kaplan & Meier (1958), or where values are known by two ends that of Turnbull (1976), which has the largest
-    likelihood of all.  In density regression, and where components have inputs, the posterior curve is averaged over the rows, or 60 of them,
-    and has no band.
+    likelihood of all.  In density regression, and where components have inputs, the posterior curve is averaged over the rows, or 60 of
+    them, and has no band.
 
     Parameters
     ----------
@@ -67,7 +67,8 @@ def survival(
     frame = fit.model.frame
     names = [name for name in responses(fit.model, response) if is_censored(fit.model, name)]
     if not names:
-        raise ValueError(f"{response!r} is not censored; those that are: {', '.join(n for n in frame.response_names if is_censored(fit.model, n))}.")
+        those = ", ".join(name for name in frame.response_names if is_censored(fit.model, name))
+        raise ValueError(f"{response!r} is not censored; those that are: {those}.")
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
             values = frame.response[:, frame.response_names.index(name)]

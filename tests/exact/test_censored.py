@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from itertools import product
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ PRIOR = nm.NGGP(0.8, 0.2)
 
 
 class Case(NamedTuple):
-    """A model of a few rows, ends (n, d, 2) between which its responses lie, and the log density of stacks (S, n, d) of some of its rows."""
+    """A model of a few rows, ends (n, d, 2) between which its responses lie, and the log density of stacks (S, n, d) of some rows."""
 
     formula: str
     data: pd.DataFrame
@@ -112,13 +112,15 @@ def cases() -> dict[str, Case]:
             total += stats.multivariate_t.logpdf(y[..., j], np.full(n, m[j]), S[j, j] / nu * (np.eye(n) + 1 / r), df=nu)
         return total
 
-    lines = t_density(lambda c: 0.8 / nu * (np.eye(len(c)) + design[c] @ np.linalg.solve(precision, design[c].T)), lambda c: design[c] @ b, nu)
+    among = design @ np.linalg.solve(precision, design.T)
+    lines = t_density(lambda c: 0.8 / nu * (np.eye(len(c)) + among[np.ix_(c, c)]), lambda c: design[c] @ b, nu)
     one = t_density(lambda c: S[0, 0] / nu * (np.eye(len(c)) + 1 / r), lambda c: np.full(len(c), m[0]), nu)
     two = np.stack([mixed, seen(*np.nan_to_num(z, nan=0.9))], axis=1)
     scale = np.diag(S)
     return {
         "Gaussian, right-censored": Case(
-            "Surv(t, event) ~ 1", frame(t=t, event=event), nm.Gaussian(m=m[:1], r=r, nu=nu, scale=S[:1, :1]), ends[:, None], one, (1, 0.3)),
+            "Surv(t, event) ~ 1", frame(t=t, event=event), nm.Gaussian(m=m[:1], r=r, nu=nu, scale=S[:1, :1]), ends[:, None], one,
+            (1, 0.3)),
         "Gaussian, full, a cell missing": Case(
             "interval(a, b) + z ~ 1", frame(a=both[:, 0, 0], b=both[:, 0, 1], z=z), nm.Gaussian(m=m, r=r, nu=nu, scale=S), both,
             lambda y, rows: normal_wishart_log_marginal(y, m, r, nu, S), (4, 2.0)),
@@ -126,8 +128,8 @@ def cases() -> dict[str, Case]:
             "interval(a, b) + z ~ 1", frame(a=two[:, 0, 0], b=two[:, 0, 1], z=two[:, 1, 0]),
             nm.Gaussian("diagonal", m=m, r=r, nu=nu, scale=scale), two, diagonal, (1, -1.0)),
         "Regression": Case(
-            "interval(a, b) ~ 1", frame(a=mixed[:, 0], b=mixed[:, 1], x=x), nm.Regression("1 + x", b=b, precision=precision, nu=nu, scale=0.8),
-            mixed[:, None], lines, (3, 0.6)),
+            "interval(a, b) ~ 1", frame(a=mixed[:, 0], b=mixed[:, 1], x=x),
+            nm.Regression("1 + x", b=b, precision=precision, nu=nu, scale=0.8), mixed[:, None], lines, (3, 0.6)),
         "Poisson": Case("interval(a, b) ~ 1", frame(a=counts[:, 0], b=counts[:, 1]), nm.Poisson(a, rate), counts[:, None], poisson, (1, 6.0)),
     }
 
@@ -152,10 +154,12 @@ def exact(name: str) -> tuple[dict[tuple[int, ...], float], float]:
 
 
 def _subsets(n: int, size: int) -> list[tuple[int, ...]]:
-    return [c for c in product(range(n), repeat=size) if all(i < j for i, j in zip(c, c[1:], strict=False))]
+    return list(combinations(range(n), size))
 
 
-def compared(case: Case, name: str, move: Any, rng: int, change: Callable[[nm.Model], None] = lambda model: None) -> tuple[float, float, float]:
+def compared(
+    case: Case, name: str, move: Any, rng: int, change: Callable[[nm.Model], None] = lambda model: None
+) -> tuple[float, float, float]:
     """Distance of the partitions and the most that errors explain, and a z score of the value."""
     model = case.model()
     change(model)
@@ -256,7 +260,8 @@ def of_one(y: np.ndarray, rows: list[int]) -> np.ndarray:
 def test_density_regression(move):
     data, K, group, kernel = priors.setting("se")
     assert np.array_equal(data["x"], X)
-    case = Case("interval(a, b) ~ x", frame(a=LIMITS[:, 0], b=LIMITS[:, 1], x=X), nm.Gaussian(**priors.FAMILY), LIMITS[:, None], of_one, (1, 1.0))
+    table = frame(a=LIMITS[:, 0], b=LIMITS[:, 1], x=X)
+    case = Case("interval(a, b) ~ x", table, nm.Gaussian(**priors.FAMILY), LIMITS[:, None], of_one, (1, 1.0))
     sigma = 0.0 if move == "sngp" else 0.3
     blocks = cache(lambda *block: log_marginal(case, case.ends, list(block)))
     joint = KernelJoint(K, group, 1.3, sigma, 161)

@@ -23,7 +23,7 @@ SHOWN = 4  # rows that a message names
 
 
 def of_two_columns(text: str) -> tuple[str, tuple[str, ...]]:
-    """What a response of two columns is called, and what stands in it; of any other nothing.
+    """What a response of two columns is called, and what stands in it, arithmetic in I(); of any other nothing.
 
     Examples
     --------
@@ -33,7 +33,8 @@ def of_two_columns(text: str) -> tuple[str, tuple[str, ...]]:
     node = ast.parse(text, mode="eval").body
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CENSORED):
         return "", ()
-    return node.func.id, tuple(ast.get_source_segment(text, one) or "" for one in node.args)
+    parts = ((one, ast.get_source_segment(text, one) or "") for one in node.args)
+    return node.func.id, tuple(part if isinstance(one, (ast.Name, ast.Call)) else f"I({part})" for one, part in parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,8 @@ class CensoredPart:
             if (bad := ends[:, 0] > ends[:, 1]).any():
                 raise ValueError(f"The lower end of {self.text} is above the upper one in {_rows(bad, rows, index)}; exchange them there.")
             if (bad := (ends[:, 0] == np.inf) | (ends[:, 1] == -np.inf)).any():
-                raise ValueError(f"{self.text} lies beyond all numbers in {_rows(bad, rows, index)}; an infinite end is -inf below, inf above.")
+                where = _rows(bad, rows, index)
+                raise ValueError(f"{self.text} lies beyond all numbers in {where}; an infinite end is -inf below, or inf above.")
             if (bad := np.isinf(ends).all(axis=1)).any():
                 raise ValueError(f"Both ends of {self.text} are infinite in {_rows(bad, rows, index)}, which say nothing; drop such rows.")
         if self.reads in ("counts", "composition", "binary"):

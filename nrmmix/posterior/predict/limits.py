@@ -1,4 +1,4 @@
-"""Rows of responses of which some are known by their limits alone: probabilities of these limits by component, given the rest of the row."""
+"""Rows of responses some of which are known by their limits alone: probabilities of these limits by component, given the rest."""
 
 from __future__ import annotations
 

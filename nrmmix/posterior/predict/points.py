@@ -69,7 +69,8 @@ def check_marginal(model: Specification, responses: np.ndarray, kind: str) -> No
         if reasons[j] is not None:
             name = model.frame.response_names[j]
             others = [model.frame.response_names[i] for i, why in enumerate(reasons) if why is None]
-            instead = 'kind="density"' if "categories" in reasons[j] else 'kind="survival"' if kind == "hazard" else 'kind="mean", or the density of whole rows at their own counts'
+            instead = 'kind="mean", or the density of whole rows at their own counts'
+            instead = 'kind="density"' if "categories" in reasons[j] else 'kind="survival"' if "hazard" in reasons[j] else instead
             hint = f", or response={others[0] if len(others) == 1 else others!r}" if others and len(responses) > 1 else ""
             raise ValueError(f"the response {name!r} {reasons[j]}; use {instead}{hint}.")
 
