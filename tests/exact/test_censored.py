@@ -130,7 +130,8 @@ def cases() -> dict[str, Case]:
         "Regression": Case(
             "interval(a, b) ~ 1", frame(a=mixed[:, 0], b=mixed[:, 1], x=x),
             nm.Regression("1 + x", b=b, precision=precision, nu=nu, scale=0.8), mixed[:, None], lines, (3, 0.6)),
-        "Poisson": Case("interval(a, b) ~ 1", frame(a=counts[:, 0], b=counts[:, 1]), nm.Poisson(a, rate), counts[:, None], poisson, (1, 6.0)),
+        "Poisson": Case(
+            "interval(a, b) ~ 1", frame(a=counts[:, 0], b=counts[:, 1]), nm.Poisson(a, rate), counts[:, None], poisson, (1, 6.0)),
     }
 
 
