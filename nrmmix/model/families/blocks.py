@@ -121,10 +121,6 @@ class PackedBlocks:
     censored: np.ndarray  # (cells, 3) and
     limit: np.ndarray  # (cells, 2), see `Data`
 
-    def shared_at_start(self) -> dict[str, np.ndarray]:
-        """By name the parameters that all clusters share, as chains begin with them and searches hold them."""
-        return {name: self.rows.constant[self.shared[those]] for name, those in self.shared_names.items()}
-
     def own_rows(self) -> layout.Rows:
         """The rows, with copies of what a chain changes."""
         rows = self.rows
