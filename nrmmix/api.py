@@ -38,7 +38,10 @@ class Model(Specification):
     ----------
     formula : str, optional
         Responses joined by `+`, then `~`, then `1` (a mixture) or covariates (density regression).  Without a formula every column of
-        the data is a response.
+        the data is a response.  A response may be censored: `Surv(time, event)`, event 1 where the time is that of the event and 0 where
+        it is later, or `interval(lower, upper)`, equal ends where the value was seen, one of them infinite where only the other is known;
+        transformed within, `Surv(log(time), event)`.  Gaussian, regression and Poisson components have them, of counts both ends being
+        possible; chains draw the values within their limits.
     data : DataFrame, dict of columns, or ndarray (n, d) without a formula; or a source
         The data: a DataFrame of pandas or polars, a table of Arrow, or anything with `to_pandas()`, `__arrow_c_stream__()` or
         `__dataframe__()`.  A source is loaded part by part and may be larger than memory: the path of a .parquet file or a folder of them,

@@ -205,7 +205,7 @@ def decode_table(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.D
 
 
 def _encode_column(values: pd.Series, name: str, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
-    read = arrays.column(values, name)
+    read = arrays.column(values, name, finite=False)  # ends of intervals may be infinite
     if isinstance(read, np.ndarray):
         plain = values.to_numpy() if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf" else read
         return {"values": put(plain)}

@@ -22,7 +22,7 @@ from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
-from nrmmix.model.families.exponential import Stacked, Statistics
+from nrmmix.model.families.exponential import NotExponential, Stacked, Statistics
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
 from nrmmix.model.frame import tables
@@ -125,10 +125,15 @@ class Specification:
     @cached_property
     def packed(self) -> PackedBlocks:
         """Rows and families as kernels read them, their tables for as many rows; made when first asked for."""
-        return self.blocks.pack(self.frame.response, self.frame.inputs)
+        return self.blocks.pack(self.frame.response, self.frame.inputs, self.frame.limits)
 
     def exponential(self) -> Stacked:
         """The natural sides of the families; a NotExponential, in words, where one has none."""
+        if self.frame.limits is not None:
+            raise NotExponential(
+                "responses are censored, values that chains draw within their limits and that are not integrated out in closed form; "
+                'take a chain, method="gibbs" or "tree"'
+            )
         return self.blocks.exponential(self.frame.response)
 
     def statistics(self, side: Stacked) -> Statistics | StreamedRows:
@@ -324,6 +329,8 @@ class Specification:
         if self.frame.is_weighted:
             text = f"{self.n_obs} rows that count as {self.frame.size:,.10g}" + (f" ({dropped} left out)" if dropped else "")
         names = listed(self.frame.response_names) if self.frame.is_sparse else ", ".join(self.frame.response_names)
+        if self.frame.limits is not None:
+            names += f" ({int((~np.isnan(self.frame.limits[..., 0])).any(axis=1).sum())} rows censored)"
         lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {names}"))
         lines.append(("prior", f"{self.prior} ({self.prior.title})"))
         if not self.is_regression and not math.isnan(expected := self.prior.expected_n_clusters(round(self.frame.size))):

@@ -22,7 +22,7 @@ from nrmmix.results.shown import Bands
 # The data first, the chains last; kinds that are not here follow.
 ORDER = (
     "components", "density", "mean", "effects", "importance", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles",
-    "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
+    "survival", "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
 )
 DEFAULTS = ("components", "density", "mean", "effects", "profiles", "conditional", "clusters")
 TWO = ("mean", "conditional")  # drawn side by side where both suit

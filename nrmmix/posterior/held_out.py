@@ -39,7 +39,7 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
         return np.zeros(0, np.int64)
     y = frame.new_response(newdata)
     parts = [] if frame.is_sparse else [frame.new_covariates(newdata)[0] if model.is_regression else None, frame.new_inputs(newdata)[0]]
-    old, labels = _contents(frame.response, [frame.covariates, frame.inputs]), frame.index
+    old, labels = _contents(frame.seen, [frame.covariates, frame.inputs]), frame.index
     if not labels.is_unique:  # copies of a row, such as weights make, are one
         copies = pd.Series(zip(labels, old, strict=True), dtype=object).duplicated().to_numpy()
         old, labels = [content for content, copy in zip(old, copies, strict=True) if not copy], labels[~copies]

@@ -93,7 +93,7 @@ def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
     frame = fit.model.frame
     insist_in_memory(fit.model, newdata, "augment")
-    response = frame.response if newdata is None else frame.new_response(newdata)
+    response = frame.seen if newdata is None else frame.new_response(newdata)
     if frame.is_sparse:
         table, new = pd.DataFrame(index=frame.index if newdata is None else frame.new_index(newdata)), {}
     else:

@@ -90,6 +90,7 @@ class Poisson(Family):
     rate: Any = None
     exposure: str | None = None
     takes_missing: ClassVar[bool] = True
+    takes_censored: ClassVar[bool] = True
     independent: ClassVar[bool] = True
     reads: ClassVar[str] = "counts"
 
@@ -127,6 +128,9 @@ class Poisson(Family):
         shape = one_each("Poisson", "shape", shape, d, "responses")
         rate = shape / mean if rate is None else one_each("Poisson", "rate", rate, d, "responses")
         return self.with_values(shape=shape, rate=rate, names=names)
+
+    def with_censored(self) -> Poisson:
+        return self.with_values(is_streamed=True)  # counts that are drawn may be larger than all that were seen
 
     def observe_inputs(self, inputs: np.ndarray) -> np.ndarray:
         """The exposures, checked: greater than 0, NaN where a new row has none."""

@@ -21,6 +21,7 @@ import pandas as pd
 from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
+from nrmmix.model.frame.censoring import of_two_columns
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.sources import Source, SourceChanged, source_of
@@ -312,6 +313,11 @@ def _columns(formula: str | None, source: Source, designs: Sequence[str], weight
     if formula is not None:
         left, covariates = parse(formula, known)
         right += covariates
+        if censored := next((term.name() for term in left if of_two_columns(term.name())[0]), ""):
+            raise ValueError(
+                f"{censored}: censored responses need the rows in memory, where chains draw their values; give a table, such as "
+                "pandas.read_parquet(path)."
+            )
     of_left, of_right = ([Syntax(factor.code, known) for term in side for factor in term.factors] for side in (left, right))
     needed = list(dict.fromkeys(name for check in of_right for name in check.columns))
     responses = list(dict.fromkeys(name for check in of_left for name in check.columns))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,6 +36,7 @@ MANY = 5  # responses from which on the scale is sampled: no one number then sui
 SHAPE, MEAN_SPREAD = 0.5, 0.2  # of its law, the mean over nu times the sample variances
 R_OF_MANY = {"full": 0.1, "diagonal": R, "spherical": R}  # with it
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
+UNBOUNDED = 1e150  # of responses in kernel coordinates: their squares are still numbers
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
@@ -109,8 +110,8 @@ class Gaussian(Family):
     In many dimensions no fixed scale suits all tables: one lump of independent columns falls into dozens of components when the scale is
     0.02 of the variances, and separate groups are lost, while columns that are nearly dependent need scales far smaller than 0.2 of them.
     So the scale of five responses or more is sampled, as Richardson & Green (1997) do in one dimension and Huang & Wand (2013) for one
-    covariance matrix: given the precisions of K components s_j ~ Gamma(shape + K nu/2, rate + sum_k Lambda_k,jj/2).  Searches hold it
-    at its prior mean, variational inference at the values that are best for all components together.  Benchmarks:
+    covariance matrix: given the precisions of K components s_j ~ Gamma(shape + K nu/2, rate + sum_k Lambda_k,jj/2).  Searches draw
+    it between two passes, variational inference holds it at the values that are best for all components together.  Benchmarks:
     benchmarks/number_of_clusters.py, and `python -m benchmarks.default_scale many`.
 
     Means and variances of samples are those of all values, unless some lie far from all others: beyond a quartile by more than ten
@@ -149,6 +150,7 @@ class Gaussian(Family):
     scale: Any = None
     form: ConjugatePrior | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
+    takes_censored: ClassVar[bool] = True
 
     def __init__(self, covariance: str = "full", *, known_mean: Any = None, known_covariance: Any = None, m: Any = None,
                  r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
@@ -213,6 +215,17 @@ class Gaussian(Family):
             mean = np.diag(mean) if laws else mean
             form = NormalWishart(centre, np.sqrt(np.diag(mean)), names, summary.has_gaps, r, nu, mean, laws)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
+
+    def with_censored(self) -> Gaussian:
+        """Of a known covariance that is full kernel coordinates are not those of the responses one by one."""
+        if isinstance(self.form, KnownCovariance) and self.form.dim > 1 and not self.is_diagonal:
+            raise ValueError(
+                f"Gaussian(known_covariance=) of several responses has no way with censored ones ({', '.join(self.form.names)}); leave "
+                'known_covariance out, or take covariance="diagonal".'
+            )
+        if isinstance(self.form, NormalGamma):  # values that are drawn may be further out than all that were seen
+            return self.with_values(form=replace(self.form, bound=UNBOUNDED))
+        return self
 
     def _with_known_covariance(self, summary: Summary, usual: Summary, names: tuple[str, ...]) -> Gaussian:
         d = summary.d
