@@ -15,7 +15,7 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     """
     if frame.is_streamed or frame.is_sparse:
         return
-    y, names = frame.response, frame.response_names
+    y, names = frame.seen, frame.response_names  # that many rows were seen to one end is no tie
     continuous, numbers, inputs = {}, {}, {}
     for block in blocks.blocks:
         for j in block.columns if block.family.reads in ("numbers", "counts") else ():
