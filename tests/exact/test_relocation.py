@@ -115,8 +115,8 @@ def test_wrong_moves_are_found(monkeypatch, name):
     space = {"__name__": "wrong", "__file__": f"{name}.py"}
     exec(source.replace("from __future__ import annotations", ""), space)
     monkeypatch.setattr(Mutant, "entry", space["relocate"])
-    data, K, group, kernel = priors.setting("3 groups", DESIGNS)
-    fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit([Mutant(), SELDOM], draws=DRAWS, tune=500, chains=CHAINS, rng=2)
+    data, K, group, kernel = priors.setting("3 locations", DESIGNS)
+    fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit([Mutant(), Mutant(), Mutant(), SELDOM], draws=DRAWS, tune=500, chains=CHAINS, rng=2)
     distance, limit = total_variation(exact_law(K, group, 0.3), states(fit))
     assert distance > 1.5 * limit if name else distance < limit
 
@@ -124,5 +124,5 @@ def test_wrong_moves_are_found(monkeypatch, name):
 def test_refusals():
     with pytest.raises(ValueError, match="it moves atoms to other locations, and this is a mixture"):
         nm.Model(data=Y).fit([nm.Relocation(), nm.Gibbs()], draws=10)
-    with pytest.raises(ValueError, match="does not reach every partition; add one that does"):
+    with pytest.raises(ValueError, match="does not reach every partition; add a move that does"):
         nm.Cycle([nm.Relocation()])
