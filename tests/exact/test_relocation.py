@@ -116,7 +116,8 @@ def test_wrong_moves_are_found(monkeypatch, name):
     exec(source.replace("from __future__ import annotations", ""), space)
     monkeypatch.setattr(Mutant, "entry", space["relocate"])
     data, K, group, kernel = priors.setting("3 locations", DESIGNS)
-    fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit([Mutant(), Mutant(), Mutant(), SELDOM], draws=DRAWS, tune=500, chains=CHAINS, rng=2)
+    moves = [Mutant(), Mutant(), Mutant(), SELDOM]
+    fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(moves, draws=DRAWS, tune=500, chains=CHAINS, rng=2)
     distance, limit = total_variation(exact_law(K, group, 0.3), states(fit))
     assert distance > 1.5 * limit if name else distance < limit
 
