@@ -12,18 +12,20 @@ import pandas as pd
 from nrmmix.common.messages import guided
 from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Draws, Posterior, partitions_in_memory
+from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.partition import Partition
+from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
+from nrmmix.results.clustering import Clustered
 from nrmmix.results.shown import Shown
 
 if TYPE_CHECKING:
     from nrmmix.posterior.imputation import Imputations
 
-Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster"]
+Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster", "membership"]
 
 
-class Result(Shown):
+class Result(Clustered, Shown):
     """Base of the results of fits: what was fitted, and the entropy of the random numbers.
 
     Those of predictions and searches follow from the seed where they are given none.  Most have draws of the posterior; one that has none
@@ -74,9 +76,9 @@ class Result(Shown):
             Rows to predict for, with the covariates and what else components depend on, such as an exposure; default the rows that were
             fitted.  One row may be a Series by the names of columns, `data.iloc[0]`, or a dict of single values.
             A .parquet, .csv or .npy file, and whatever else can be loaded part by part, is never in memory as a whole.
-        kind : {"mean", "density", "cdf", "exceedance", "quantile", "cluster"}, default "mean"
+        kind : {"mean", "density", "cdf", "exceedance", "quantile", "cluster", "membership"}, default "mean"
             Means of the responses, their density, distribution functions, probabilities of more than `at`, or quantiles of each response,
-            or the cluster of the point estimate `partition()` that a row most probably belongs to.
+            or the cluster of the point estimate `partition()` that a row most probably belongs to, or the probabilities of all of them.
         at : array_like, (m,) or (m, d) with d responses, optional
             Points at which to evaluate the density, cdf or exceedance, which needs them; levels of responses that have categories.  Every
             row is combined with every point.  Default: the row's own response, or where new data hold no response a grid: of a number 100
@@ -108,6 +110,7 @@ class Result(Shown):
             Its `attrs["units"]` says in what units the numbers are: those of the response for means and quantiles.
             With `kind="cluster"` columns cluster and probability: of a new row that it belongs there, given its responses, with cluster -1
             for one that the estimate does not have; of a fitted row, the posterior mean share of its companions that are with it there.
+            With `kind="membership"` what `membership` gives.
             With `out` the path of the file.
 
         Raises
@@ -155,12 +158,12 @@ class Result(Shown):
         options = {"at": at, "q": q, "interval": interval, "draws": draws, "rng": rng, "response": response, "estimate": self._estimate}
         options |= {} if given is None else {"given": given}
         by_row = at is None and kind != "quantile"
-        tables = self._own_clusters() if kind == "cluster" and newdata is None else None
+        tables = self._own_clusters(kind) if kind in OF_CLUSTERS and newdata is None else None
         return of_parts(
             self.model, newdata, out, lambda part: predict(self._averaged(kind, draws), part, kind, **options), by_row, tables
         )
 
-    def _own_clusters(self) -> Iterator[pd.DataFrame] | None:
+    def _own_clusters(self, kind: str) -> Iterator[pd.DataFrame] | None:
         """Clusters of rows that are not in memory, part by part."""
 
     @guided
@@ -382,80 +385,6 @@ class Result(Shown):
         from nrmmix.report.frames import augment
 
         return augment(self, newdata)
-
-    @guided
-    def partition(
-        self, loss: Literal["vi", "binder"] = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None
-    ) -> Partition:
-        """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
-
-        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022), and of many rows begins with some of them, which the
-        estimate says; see `nrmmix.posterior.partition.estimate`.
-
-        Parameters
-        ----------
-        loss : {"vi", "binder"}, default "vi"
-            Variation of information, or Binder's loss.
-        max_clusters : int, optional
-            Most clusters that the estimate may have.
-        runs : int, default 16
-            Most starts of the search, which ends sooner where two of them lead to the same least loss.
-        rng : int, SeedSequence, Generator or None
-            Seed of the search; None follows from the fit's seed, so that the estimate repeats itself.
-
-        Returns
-        -------
-        nrmmix.posterior.partition.Partition
-            labels (n,) of the rows used, loss, expected_loss, n_clusters, sizes, credible_ball.
-
-        Raises
-        ------
-        ValueError
-            If an argument cannot be used.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.partition("binder").labels.shape
-        (272,)
-        """
-        from nrmmix.common.seeds import prediction_seed
-        from nrmmix.posterior.partition import estimate
-
-        self._insist_on_draws("labels")
-        key = (loss, max_clusters, runs)
-        if rng is None and key in self._partitions:
-            return self._partitions[key]
-        seed = np.random.default_rng(prediction_seed(self.seed)) if rng is None else rng
-        found = estimate(partitions_in_memory(self.draws), loss, max_clusters=max_clusters, runs=runs, rng=seed)
-        if rng is None:
-            self._partitions[key] = found
-        return found
-
-    def similarity(self) -> np.ndarray:
-        """Posterior probabilities that two rows share a cluster.
-
-        Returns
-        -------
-        ndarray of float32, (n, n)
-
-        Raises
-        ------
-        ValueError
-            Above 20,000 rows, whose matrix would not fit.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.similarity().shape
-        (82, 82)
-        """
-        from nrmmix.posterior.partition import similarity
-
-        self._insist_on_draws("labels")
-        return similarity(partitions_in_memory(self.draws))
 
 
 # ---- what becomes of what a method gives back

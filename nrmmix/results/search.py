@@ -16,6 +16,7 @@ from nrmmix.model.log_joint import log_joint
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
+from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.shown import PlotKind, PlotOptions
 
@@ -94,7 +95,7 @@ class SearchResult(Result):
 
     def _averaged(self, kind: str, draws: int) -> Posterior:
         """The one draw many times over, without copies: each has a random density of its own."""
-        times = 1 if kind == "cluster" else count("draws", draws, 1)
+        times = 1 if kind in OF_CLUSTERS else count("draws", draws, 1)
         repeated = {name: np.broadcast_to(values, (1, times, *values.shape[2:])) for name, values in self.draws.items()}
         return Posterior(self.model, Draws(repeated), self.seed)
 

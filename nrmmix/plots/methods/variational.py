@@ -17,7 +17,7 @@ from nrmmix.results.variational import PICTURES, VariationalResult
 MOST_ROWS, MOST_COMPONENTS = 2000, 60  # that a picture of responsibilities resolves
 STREAMED = ("elbo", "n_clusters")  # where rows are not in memory
 OF_CHAINS = ("similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation")  # that need draws
-SHARED = ("density", "clusters")  # with other fits
+SHARED = ("density", "clusters", "uncertainty")  # with other fits
 
 
 def available(fit: VariationalResult) -> tuple[str, ...]:

@@ -41,13 +41,14 @@ from nrmmix.posterior.predict.points import check_marginal, given_points, grid, 
 from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
 
-KINDS = ("mean", "density", "cdf", "exceedance", "quantile", "cluster")
+KINDS = ("mean", "density", "cdf", "exceedance", "quantile", *membership.KINDS)
 OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance}
+OF_CLUSTERS = {"cluster": membership.of_rows, "membership": membership.table_of_rows}
 AVERAGES = ("density", "log")
 UNITS = {  # of predictions, in their `attrs["units"]`
     **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
     "density": "probability per unit of each response; of counts, categories and point masses probabilities",
-    **dict.fromkeys(("cdf", "exceedance", "cluster"), "probabilities"),
+    **dict.fromkeys(("cdf", "exceedance", *membership.KINDS), "probabilities"),
 }
 
 
@@ -93,7 +94,7 @@ def predict(
     known_name("kind", kind, KINDS)
     share = probability("interval", interval)
     check_points(kind, at)
-    if kind == "cluster" and response is not None:
+    if kind in membership.KINDS and response is not None:
         raise ValueError("a cluster has all responses; leave response= out.")
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
@@ -118,15 +119,15 @@ def _predicted(
     model = query.model
     if known is not None:
         y = known_values(model, query.newdata, known)
-        if kind == "cluster":
-            return membership.of_rows(query.states(), estimate(), query.rows, y)
+        if kind in membership.KINDS:
+            return OF_CLUSTERS[kind](query.states(), estimate(), query.rows, y)
         return _given(query, kind, known, y, at, q, kind == "density" and response is None and len(query.responses) > 1)
     if kind == "mean":
         return _mean(query)
     if kind == "quantile":
         return _quantile(query, q)
-    if kind == "cluster":
-        return _cluster(query, estimate)
+    if kind in membership.KINDS:
+        return _cluster(query, kind, estimate)
     return _curve(query, kind, at, joint=kind == "density" and response is None and model.n_dim > 1)
 
 
@@ -237,14 +238,15 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
     return _frame(table, _index(query.rows.index, each, levels(points, responses)))
 
 
-def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
+def _cluster(query: Query, kind: str, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
     if query.newdata is None:
-        return membership.of_training_rows(query.states(), estimate())
+        own = membership.of_training_rows if kind == "cluster" else membership.training_table
+        return own(query.states(), estimate())
     y = _own_responses(query.model, query.newdata, query.responses)
     if y is None:
         lacking = _lacking(query.model, query.newdata)
-        raise ValueError(f'newdata has no {lacking}; kind="cluster" needs the responses of the rows.')
-    return membership.of_rows(query.states(), estimate(), query.rows, y)
+        raise ValueError(f'newdata has no {lacking}; kind="{kind}" needs the responses of the rows.')
+    return OF_CLUSTERS[kind](query.states(), estimate(), query.rows, y)
 
 
 def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q: Any, joint: bool) -> pd.DataFrame:
@@ -335,7 +337,7 @@ def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: An
 
     Where components have inputs, rows that hold all responses are taken for a test set: what is predicted differs by their inputs.
     """
-    if newdata is None or model.is_regression or model.frame.is_sparse or kind == "cluster":
+    if newdata is None or model.is_regression or model.frame.is_sparse or kind in membership.KINDS:
         return
     there = [not model.frame.lacking(newdata, [j]) for j in range(model.n_dim)]
     if not any(there) or (kind in OF_POINTS and at is None and all(there[j] for j in responses)):
