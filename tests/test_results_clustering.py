@@ -37,7 +37,8 @@ def fits():
         "semiconjugate": nm.Model("y ~ 1", data, family=nm.SemiconjugateGaussian()),
         "blocks": nm.Model("y + n + c ~ 1", data, family={"y": nm.Gaussian(), "n": nm.Poisson(), "c": nm.Categorical()}),
         "hurdle": nm.Model("h ~ 1", data, family=nm.Hurdle(nm.Gaussian())), "regression": nm.Model("y ~ x", data),
-        "lines": nm.Model("y + z ~ x", data), "multinomial": nm.Model(data=rng.multinomial(20, [0.2, 0.3, 0.5], 30), family=nm.Multinomial()),
+        "lines": nm.Model("y + z ~ x", data),
+        "multinomial": nm.Model(data=rng.multinomial(20, [0.2, 0.3, 0.5], 30), family=nm.Multinomial()),
         "pitman_yor": nm.Model("y ~ 1", data, prior=nm.PitmanYor()), "finite": nm.Model("y ~ 1", data, prior=nm.FiniteMixture(5)),
     }
 

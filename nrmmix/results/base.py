@@ -66,7 +66,7 @@ class Result(Clustered, Shown):
     def predict(
         self, newdata: Any = None, kind: Kind = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
         draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, given: str | Sequence[str] | None = None,
-        out: Any = None,
+        out: Any = None, units: Literal["formula", "response"] = "formula",
     ) -> pd.DataFrame | Path:
         """Posterior means and credible bands of a functional of the random density.
 
@@ -99,6 +99,10 @@ class Result(Clustered, Shown):
             `response` where several are left.  Rows that miss one of them are NaN.
         out : path, optional
             File, its name ending in .parquet or .csv, that the table is written to, its index as columns, part by part.
+        units : {"formula", "response"}, default "formula"
+            Units of responses that the formula transforms: as the formula has them, or those of the column, in which points `at` are then
+            too: `log(wage) ~ x` is predicted as a wage.  There is a way back from functions that take each value once: log, log10, log2,
+            log1p, sqrt, cbrt, logit, center, standardize, numbers added and multiplied, and others.
 
         Returns
         -------
@@ -140,6 +144,12 @@ class Result(Clustered, Shown):
         small at any x, however far from the data.  The estimate is an average over all that a draw can be, and where it lies beyond these
         quantiles, as of a density far in a tail, the band reaches to it: it then has the probability of `interval` or more.
 
+        In the units of the column densities are multiplied by the slope of the transformation, quantiles are taken back, and so are points.
+        Means are those of the column, not means taken back: averages over the atoms of draws of the random measure.  Where the column is
+        bounded, as behind logit, the estimate is their mean.  Behind log, and other functions whose inverse grows without bound, it is
+        their median: the predictive distribution has the tails of Student's t, whose exponential has no mean, which a warning says.
+        What a component has beyond the range of the transformation, as below 0 of sqrt, counts as its end.
+
         Sparse counts: the means, the same in every row, have the index `response` alone, and densities that of the rows alone.
 
         Examples
@@ -157,6 +167,7 @@ class Result(Clustered, Shown):
 
         options = {"at": at, "q": q, "interval": interval, "draws": draws, "rng": rng, "response": response, "estimate": self._estimate}
         options |= {} if given is None else {"given": given}
+        options |= {} if units == "formula" else {"units": units}
         by_row = at is None and kind != "quantile"
         tables = self._own_clusters(kind) if kind in OF_CLUSTERS and newdata is None else None
         return of_parts(
@@ -178,6 +189,7 @@ class Result(Clustered, Shown):
         draws: int = 500,
         rng: Any = None,
         response: str | Sequence[str] | None = None,
+        units: Literal["formula", "response"] = "formula",
     ) -> pd.DataFrame:
         """Differences of a functional of the random density between values of a column, with credible bands.
 
@@ -188,7 +200,7 @@ class Result(Clustered, Shown):
             value, at which they are held: `{"x": [10, 20], "group": "a"}`.  Columns that are not named are held at the median of their
             numbers, or the most frequent of their levels.
         kind : {"mean", "density", "cdf", "exceedance", "quantile"}, default "mean"
-        at, q, interval, draws, rng, response
+        at, q, interval, draws, rng, response, units
             See `predict`; a density, cdf or exceedance needs `at`.
 
         Returns
@@ -213,7 +225,7 @@ class Result(Clustered, Shown):
         from nrmmix.posterior.predict.contrasts import contrasts
 
         return contrasts(
-            self._averaged(kind, draws), values, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response
+            self._averaged(kind, draws), values, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response, units=units
         )
 
     @guided
@@ -270,7 +282,8 @@ class Result(Clustered, Shown):
 
     @guided
     def simulate(
-        self, newdata: Any = None, draws: int = 1, rng: Any = None, given: str | Sequence[str] | None = None
+        self, newdata: Any = None, draws: int = 1, rng: Any = None, given: str | Sequence[str] | None = None,
+        units: Literal["formula", "response"] = "formula",
     ) -> pd.DataFrame:
         """Replicates of the responses from the posterior predictive distribution.
 
@@ -287,6 +300,8 @@ class Result(Clustered, Shown):
             Seed; None follows from the fit's seed.
         given : str or sequence of str, optional
             Responses that the rows hold and keep: the others are drawn given these, every row for itself, by the law of `predict`.
+        units : {"formula", "response"}, default "formula"
+            Whether responses that the formula transforms are as it has them, or in the units and with the names of their columns.
 
         Returns
         -------
@@ -310,7 +325,7 @@ class Result(Clustered, Shown):
         """
         from nrmmix.posterior.predict.simulate import simulate
 
-        return simulate(self.posterior, newdata, draws, rng, given)
+        return simulate(self.posterior, newdata, draws, rng, given, units)
 
     @guided
     def impute(self, draws: int = 20, rng: Any = None, *, data: Any = None, interval: float = 0.9) -> Imputations:
