@@ -127,10 +127,11 @@ def test_mean_under_a_normal(text):
     (back,) = ways_back(model.frame, [0]).values()
     mean, sd = np.array([[0.3, 2.0]]), np.array([[0.7, 1.3]])
     found = back.mean_under_normal(mean, sd)
-    wanted = [
-        integrate.quad(lambda z, m=m, s=s: float(back.inverse(z)) * stats.norm.pdf(z, m, s), m - 12 * s, m + 12 * s, points=[m, 0.0], limit=200)[0]
-        for m, s in zip(mean[0], sd[0], strict=True)
-    ]
+
+    def by_quadrature(m, s):
+        return integrate.quad(lambda z: float(back.inverse(z)) * stats.norm.pdf(z, m, s), m - 12 * s, m + 12 * s, points=[m, 0.0], limit=200)
+
+    wanted = [by_quadrature(m, s)[0] for m, s in zip(mean[0], sd[0], strict=True)]
     assert found[0] == pytest.approx(wanted, rel=1e-5)
 
 

@@ -29,7 +29,9 @@ __all__ = ["available", "check", "plot", *KINDS]
 globals().update({name: kind.draw for name, kind in KINDS.items()})
 
 
-def plot(fit: Result, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
+def plot(
+    fit: Result, picture: PlotKind | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Unpack[PlotOptions]
+) -> Any:
     """Draw a fit.
 
     {table}
@@ -37,15 +39,17 @@ def plot(fit: Result, kind: PlotKind | None = None, ax: Any = None, **options: U
     Parameters
     ----------
     fit : MCMCResult, or another result of a fit
-    kind : str, optional
+    picture : str, optional
         None draws the density of a mixture, and of a regression of one response on one number its mean and its conditional density side
         by side, with `ax` the mean; of other models the first of components, density, mean, effects, profiles, conditional, clusters and
         similarity that there is.
     ax : matplotlib Axes or array of Axes, optional
         Where to draw, as many as there are pictures: one for each response or quantity, of which `response` or `name` chooses.  Legends
         stand above the axes: `layout="constrained"` makes room for them.  Default a new figure.
+    kind : str, optional
+        Of pictures that have several, such as `plot(fit, "effects", kind="quantile")`; without a picture it is the picture.
     **options
-        Those of the kind, described by the function of its name.  Bands are draws : int, default 500, posterior draws to use;
+        Those of the picture, described by the function of its name.  Bands are draws : int, default 500, posterior draws to use;
         interval : float, default 0.9, probability of the credible band; rng : seed of the band, by default that of the fit.
 
     Returns
@@ -65,17 +69,19 @@ def plot(fit: Result, kind: PlotKind | None = None, ax: Any = None, **options: U
     >>> plot(fit, "density", Figure().subplots(), draws=20).get_ylabel()
     'density'
     """
-    kinds = check(fit.model, kind)
+    picture, kind = (kind, None) if picture is None else (picture, kind)  # type: ignore[assignment]
+    given: dict[str, Any] = {**options} | ({} if kind is None else {"kind": kind})
+    kinds = check(fit.model, picture)
     if ax is not None:
         kinds = kinds[:1]
-    for name in options:
+    for name in given:
         known_name(f"option of plot {kinds[0]!r}", name, KINDS[kinds[0]].options)
     if len(kinds) == 1:
-        return KINDS[kinds[0]].draw(fit, ax, **options)
+        return KINDS[kinds[0]].draw(fit, ax, **given)
     with style.figure(1, len(kinds), style.SIDE) as grid:
         axes = grid[0]
         for name, one in zip(kinds, axes, strict=True):
-            KINDS[name].draw(fit, one, **options)
+            KINDS[name].draw(fit, one, **given)
         axes[0].set_ylim(axes[-1].get_ylim())
         return axes
 

@@ -128,6 +128,7 @@ def suits_all(model: Specification) -> None:
 # ------------------------------------------------------------------------------------------- what is drawn
 
 
+MEAN = "posterior mean of E[y | x]"
 NUMBER, COUNT, LEVELS, SHARE = "a number", "a count", "categories", "counts given their total"
 
 

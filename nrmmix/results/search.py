@@ -141,7 +141,9 @@ class SearchResult(Result):
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(n, 2 * n - 1, name="node"))
 
-    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
+    def plot(
+        self, picture: PlotKind | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Unpack[PlotOptions]
+    ) -> Any:
         """Draw the tree or the clusters: "dendrogram", the default, "clusters" or "density"; else as `MCMCResult.plot`.
 
         Raises
@@ -165,8 +167,9 @@ class SearchResult(Result):
         from nrmmix.plots import plot
         from nrmmix.plots.methods.trees import dendrogram
 
-        if kind is not None and known_name("kind of plot of a search", kind, PICTURES) != PICTURES[0]:
-            return plot(self, kind, ax, **options)
+        picture, kind = (kind, None) if picture is None else (picture, kind)  # type: ignore[assignment]
+        if picture is not None and known_name("kind of plot of a search", picture, PICTURES) != PICTURES[0]:
+            return plot(self, picture, ax, kind=kind, **options)
         own: dict[str, Any] = {**options}
         return dendrogram(self, ax, **own)
 

@@ -33,12 +33,14 @@ class PlotOptions(Bands, total=False):
     lags: int
     loss: Literal["vi", "binder"]
     curve: Literal["density", "ecdf"]
-    q: Sequence[float]
-    x: Sequence[Any] | None
+    q: float | Sequence[float]
+    x: Any
     at: Mapping[str, Any] | None
     average: bool
     by: str | None
     values: Mapping[str, Any] | None
+    units: Literal["formula", "response"]
+    y: float | None
     clusters: int
     words: int
     leaves: bool | None
@@ -73,17 +75,21 @@ class Shown:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
+    def plot(
+        self, picture: PlotKind | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Unpack[PlotOptions]
+    ) -> Any:
         """Draw the fit; see `nrmmix.plots.plot`.
 
         Parameters
         ----------
-        kind : str, optional
+        picture : str, optional
             One of `nrmmix.plots.available(model)`; None draws what suits the model best.
         ax : matplotlib Axes or array of them, optional
             Where to draw; default a new figure.
+        kind : str, optional
+            Of pictures of several kinds, such as `plot("effects", kind="quantile")`; else the picture.
         **options
-            Those of the kind, which `help(nrmmix.plots.plot)` lists: draws, points, interval, rng, response and others.
+            Those of the picture, which `help(nrmmix.plots.plot)` lists: draws, points, interval, rng, response and others.
 
         Returns
         -------
@@ -104,7 +110,7 @@ class Shown:
         from nrmmix.plots import plot
 
         own: Any = self  # a result
-        return plot(own, kind, ax, **options)
+        return plot(own, picture, ax, kind=kind, **options)
 
     def report(self, path: Any) -> Path:
         """Write a report as one HTML file that needs nothing else: verdict, summary, pictures, and the code that fits the same again.

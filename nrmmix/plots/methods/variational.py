@@ -30,9 +30,11 @@ def available(fit: VariationalResult) -> tuple[str, ...]:
     return tuple(kind for kind in PICTURES if kind not in SHARED or KINDS[kind].refusal(fit.model) is None)
 
 
-def plot(fit: VariationalResult, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+def plot(fit: VariationalResult, picture: str | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Any) -> Any:
     """Draw a variational fit; see `VariationalResult.plot`."""
-    kinds = available(fit)
+    if picture is not None and kind is not None:
+        options["kind"] = kind
+    kinds, kind = available(fit), picture if picture is not None else kind
     if fit.model.is_regression and kind not in OWN and not fit.model.frame.is_streamed:
         if kind is not None:
             known_name("kind of plot of a variational fit", kind, kinds)

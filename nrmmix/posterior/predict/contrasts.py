@@ -67,8 +67,8 @@ def contrasts(
     return pd.DataFrame(table.reshape(-1, 3), index=index, columns=["estimate", "lower", "upper"])
 
 
-def averaged_means(
-    posterior: AnyPosterior, newdata: pd.DataFrame, size: int, response: str, interval: float = 0.9, draws: int = 500,
+def averaged(
+    posterior: AnyPosterior, newdata: pd.DataFrame, size: int, *, response: str, interval: float = 0.9, draws: int = 500,
     rng: Any = None, kind: str = "mean", at: Any = None, q: Any = None, units: str = "formula",
 ) -> np.ndarray:
     """(groups, W, 3): a functional of a response and its band, averaged over each `size` rows of new data that follow one another."""
