@@ -104,7 +104,7 @@ def test_contrasts_of_every_kind(fit):
 
 
 def test_what_is_refused(fit, one):
-    with pytest.raises(ValueError, match="kind of effect 'quantil'.*quantile"):
+    with pytest.raises(ValueError, match=r"kind of effect 'quantil'.*quantile"):
         fit.plot("effects", kind="quantil")
     with pytest.raises(ValueError, match="a quantile has none"):
         fit.plot("effects", kind="quantile", y=1.0)

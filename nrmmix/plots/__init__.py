@@ -29,9 +29,7 @@ __all__ = ["available", "check", "plot", *KINDS]
 globals().update({name: kind.draw for name, kind in KINDS.items()})
 
 
-def plot(
-    fit: Result, picture: PlotKind | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Unpack[PlotOptions]
-) -> Any:
+def plot(fit: Result, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
     """Draw a fit.
 
     {table}
@@ -46,10 +44,9 @@ def plot(
     ax : matplotlib Axes or array of Axes, optional
         Where to draw, as many as there are pictures: one for each response or quantity, of which `response` or `name` chooses.  Legends
         stand above the axes: `layout="constrained"` makes room for them.  Default a new figure.
-    kind : str, optional
-        Of pictures that have several, such as `plot(fit, "effects", kind="quantile")`; without a picture it is the picture.
     **options
-        Those of the picture, described by the function of its name.  Bands are draws : int, default 500, posterior draws to use;
+        Those of the picture, described by the function of its name; among them the `kind` of pictures that have several, as in
+        `plot(fit, "effects", kind="quantile")`.  Bands are draws : int, default 500, posterior draws to use;
         interval : float, default 0.9, probability of the credible band; rng : seed of the band, by default that of the fit.
 
     Returns
@@ -69,19 +66,17 @@ def plot(
     >>> plot(fit, "density", Figure().subplots(), draws=20).get_ylabel()
     'density'
     """
-    picture, kind = (kind, None) if picture is None else (picture, kind)  # type: ignore[assignment]
-    given: dict[str, Any] = {**options} | ({} if kind is None else {"kind": kind})
-    kinds = check(fit.model, picture)
+    kinds = check(fit.model, options.pop("kind", None) if picture is None else picture)
     if ax is not None:
         kinds = kinds[:1]
-    for name in given:
+    for name in options:
         known_name(f"option of plot {kinds[0]!r}", name, KINDS[kinds[0]].options)
     if len(kinds) == 1:
-        return KINDS[kinds[0]].draw(fit, ax, **given)
+        return KINDS[kinds[0]].draw(fit, ax, **options)
     with style.figure(1, len(kinds), style.SIDE) as grid:
         axes = grid[0]
         for name, one in zip(kinds, axes, strict=True):
-            KINDS[name].draw(fit, one, **given)
+            KINDS[name].draw(fit, one, **options)
         axes[0].set_ylim(axes[-1].get_ylim())
         return axes
 

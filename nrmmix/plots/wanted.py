@@ -100,7 +100,8 @@ class Wanted:
         if self.kind == "quantile":
             looks = np.array(self.looks)
             same = [[f"{100 * q:g}%" for q in self.q[looks == own]] for own in looks]
-            return ["median" if q == 0.5 else f"{' and '.join(of)} quantile{'s'[: len(of) > 1]}" for q, of in zip(self.q, same, strict=True)]
+            texts = [f"{' and '.join(of)} quantile{'s' if len(of) > 1 else ''}" for of in same]
+            return ["median" if q == 0.5 else text for q, text in zip(self.q, texts, strict=True)]
         if self.kind != "mean":
             return [f"posterior mean of {self.axis}"]
         if self.back is None:

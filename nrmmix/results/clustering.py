@@ -157,7 +157,8 @@ class Clustered:
         seed = prediction_seed(self.seed) if rng is None else seed_sequence(rng)
         sizes, labels, own = self._given_clusters()
         of_weights, prior = None, self.model.prior
-        if not self.model.is_regression and (prior.has_random_measure or type(prior).draw_weights is not GibbsType.draw_weights):
+        draws_weights = prior.has_random_measure or getattr(type(prior), "draw_weights", None) is not GibbsType.draw_weights
+        if not self.model.is_regression and draws_weights:
             of_weights = weights(states_of(self._averaged("mean", size), size), labels, seed)
         return table(sizes, own, of_weights, share)
 

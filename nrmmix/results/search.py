@@ -141,9 +141,7 @@ class SearchResult(Result):
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(n, 2 * n - 1, name="node"))
 
-    def plot(
-        self, picture: PlotKind | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Unpack[PlotOptions]
-    ) -> Any:
+    def plot(self, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the tree or the clusters: "dendrogram", the default, "clusters" or "density"; else as `MCMCResult.plot`.
 
         Raises
@@ -167,9 +165,9 @@ class SearchResult(Result):
         from nrmmix.plots import plot
         from nrmmix.plots.methods.trees import dendrogram
 
-        picture, kind = (kind, None) if picture is None else (picture, kind)  # type: ignore[assignment]
-        if picture is not None and known_name("kind of plot of a search", picture, PICTURES) != PICTURES[0]:
-            return plot(self, picture, ax, kind=kind, **options)
+        named: Any = options.pop("kind", None) if picture is None else picture
+        if named is not None and known_name("kind of plot of a search", named, PICTURES) != PICTURES[0]:
+            return plot(self, named, ax, **options)
         own: dict[str, Any] = {**options}
         return dendrogram(self, ax, **own)
 

@@ -39,6 +39,7 @@ class PlotOptions(Bands, total=False):
     average: bool
     by: str | None
     values: Mapping[str, Any] | None
+    kind: str
     units: Literal["formula", "response"]
     y: float | None
     clusters: int
@@ -75,9 +76,7 @@ class Shown:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def plot(
-        self, picture: PlotKind | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Unpack[PlotOptions]
-    ) -> Any:
+    def plot(self, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the fit; see `nrmmix.plots.plot`.
 
         Parameters
@@ -86,10 +85,9 @@ class Shown:
             One of `nrmmix.plots.available(model)`; None draws what suits the model best.
         ax : matplotlib Axes or array of them, optional
             Where to draw; default a new figure.
-        kind : str, optional
-            Of pictures of several kinds, such as `plot("effects", kind="quantile")`; else the picture.
         **options
-            Those of the picture, which `help(nrmmix.plots.plot)` lists: draws, points, interval, rng, response and others.
+            Those of the picture, among them the `kind` of those of several kinds, as in `plot("effects", kind="quantile")`; all are in what
+            `help(nrmmix.plots.plot)` lists: draws, points, interval, rng, response and others.
 
         Returns
         -------
@@ -110,7 +108,7 @@ class Shown:
         from nrmmix.plots import plot
 
         own: Any = self  # a result
-        return plot(own, picture, ax, kind=kind, **options)
+        return plot(own, picture, ax, **options)
 
     def report(self, path: Any) -> Path:
         """Write a report as one HTML file that needs nothing else: verdict, summary, pictures, and the code that fits the same again.

@@ -311,9 +311,7 @@ class VariationalResult(Saved, Result):
 
         return variational_glance(self)
 
-    def plot(
-        self, picture: PlotKind | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Unpack[PlotOptions]
-    ) -> Any:
+    def plot(self, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the fit: "density", "clusters", "uncertainty", "responsibilities", "elbo" or "n_clusters".
 
         Parameters
@@ -322,8 +320,6 @@ class VariationalResult(Saved, Result):
             Default the density where the model has such a picture, else the bound.
         ax : matplotlib Axes or array of them, optional
             Where to draw; default a new figure.
-        kind : str, optional
-            See `MCMCResult.plot`.
         **options
             Those of the picture; see `nrmmix.plots.plot` and `nrmmix.plots.methods.variational`.
 
@@ -346,7 +342,7 @@ class VariationalResult(Saved, Result):
         """
         from nrmmix.plots.methods.variational import plot
 
-        return plot(self, picture, ax, kind=kind, **options)
+        return plot(self, picture, ax, **options)
 
     def __repr__(self) -> str:
         model = self.model

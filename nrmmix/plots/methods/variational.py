@@ -30,11 +30,9 @@ def available(fit: VariationalResult) -> tuple[str, ...]:
     return tuple(kind for kind in PICTURES if kind not in SHARED or KINDS[kind].refusal(fit.model) is None)
 
 
-def plot(fit: VariationalResult, picture: str | None = None, /, ax: Any = None, *, kind: str | None = None, **options: Any) -> Any:
+def plot(fit: VariationalResult, picture: str | None = None, /, ax: Any = None, **options: Any) -> Any:
     """Draw a variational fit; see `VariationalResult.plot`."""
-    if picture is not None and kind is not None:
-        options["kind"] = kind
-    kinds, kind = available(fit), picture if picture is not None else kind
+    kinds, kind = available(fit), options.pop("kind", None) if picture is None else picture
     if fit.model.is_regression and kind not in OWN and not fit.model.frame.is_streamed:
         if kind is not None:
             known_name("kind of plot of a variational fit", kind, kinds)
