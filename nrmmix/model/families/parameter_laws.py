@@ -11,8 +11,8 @@ from scipy import special
 from nrmmix.model.families.base import Parameter
 
 Quantiles = Callable[[float], np.ndarray]
-NODES = 48  # of quadrature over each of two chi-squared variates
-HALVINGS = 60  # of intervals in which a quantile lies
+NODES = 32  # of quadrature over each of two chi-squared variates
+HALVINGS = 45  # of intervals in which a quantile lies
 
 
 def normal(mean: Any, sd: Any) -> Quantiles:
