@@ -99,7 +99,7 @@ class Clustered:
         Examples
         --------
         >>> import nrmmix as nm
-        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), draws=50, tune=50, chains=2, rng=1)
+        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method="memoized_vb", rng=1)
         >>> fit.membership({"eruptions_min": [2.0, 4.5], "waiting_min": [50, 80]}).round().astype(int).to_numpy().tolist()
         [[0, 1, 0], [1, 0, 0]]
         """
