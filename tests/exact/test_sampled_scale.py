@@ -209,3 +209,16 @@ def test_saved_resumed_and_extended(tmp_path):
     longer = nm.Model(data=y).fit(**settings | {"draws": 20})
     np.testing.assert_array_equal(fit.extend(8).draws["scale"], longer.draws["scale"])
     np.testing.assert_array_equal(again.extend(8).draws["labels"], longer.draws["labels"])
+
+
+def test_searches_draw_the_scale_between_passes():
+    """What a search reports is at the scale that its tree was built at, and predictions follow it."""
+    rng = np.random.default_rng(2)
+    y = np.vstack([rng.normal(size=(25, 5)), rng.normal(size=(25, 5)) + 6.0])
+    fit = nm.Model(data=y).fit("ibhc", rng=1)
+    scale = fit.draws["scale"][0, 0]
+    assert scale.shape == (5,) and not np.allclose(scale, 1.0) and fit.n_clusters == 2
+    hyper = {name: value for name, value in fit.hyper.items() if name == "mass"}
+    assert fit.log_joint == pytest.approx(fit.model.log_joint(fit.labels, scale=scale, **hyper))
+    one = nm.Model(data=y, family=nm.Gaussian(r=fit.model.family.r, scale=np.diag(scale * [law.mean for law in fit.model.family.scale])))
+    assert one.log_joint(fit.labels, **hyper) == pytest.approx(fit.log_joint)

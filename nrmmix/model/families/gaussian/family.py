@@ -105,8 +105,8 @@ class Gaussian(Family):
     In many dimensions no fixed scale suits all tables: one lump of independent columns falls into dozens of components when the scale is
     0.02 of the variances, and separate groups are lost, while columns that are nearly dependent need scales far smaller than 0.2 of them.
     So the scale of five responses or more is sampled, as Richardson & Green (1997) do in one dimension and Huang & Wand (2013) for one
-    covariance matrix: given the precisions of K components s_j ~ Gamma(shape + K nu/2, rate + sum_k Lambda_k,jj/2).  Searches hold it
-    at its prior mean, variational inference at the values that are best for all components together.  Benchmarks:
+    covariance matrix: given the precisions of K components s_j ~ Gamma(shape + K nu/2, rate + sum_k Lambda_k,jj/2).  Searches draw
+    it between two passes, variational inference holds it at the values that are best for all components together.  Benchmarks:
     benchmarks/number_of_clusters.py, and `python -m benchmarks.default_scale many`.
 
     Means and variances of samples are those of all values, unless some lie far from all others: beyond a quartile by more than ten
