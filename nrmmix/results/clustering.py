@@ -123,9 +123,10 @@ class Clustered:
         DataFrame
             Columns mean, sd, lower, upper, in the units of the responses of the formula; index cluster, numbered as in `partition()`,
             and parameter, so that `fit.parameters()["mean"].unstack()` has a row for each cluster.  Parameters are `size`, the number of
-            rows; of mixtures `weight`; and those of the families: `mean y`, `sd y` and `corr y1, y2` (of up to 30 responses) of Gaussian components,
-            `rate y` of Poisson, `probability y` of Bernoulli, `probability y[level]` of Categorical, `share y` of Multinomial, `coef x` (of several
-            responses `coef x of y`) of Regression; of Hurdle the probability of the point, and the parameters apart from it.
+            rows; of mixtures `weight`; and those of the families: `mean y`, `sd y` and `corr y1, y2` (of up to 30 responses) of Gaussian
+            components, `rate y` of Poisson, `probability y` of Bernoulli, `probability y[level]` of Categorical, `share y` of Multinomial,
+            `coef x` (of several responses `coef x of y`) of Regression; of Hurdle the probability of the point, and the parameters apart
+            from it.
 
         Raises
         ------
