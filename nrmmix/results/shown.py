@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 PlotKind = Literal[
     "components", "density", "mean", "effects", "importance", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles",
-    "ppc", "clusters", "uncertainty", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation", "dendrogram",
+    "survival", "ppc", "clusters", "uncertainty", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
+    "dendrogram",
     "responsibilities", "elbo",
 ]
 

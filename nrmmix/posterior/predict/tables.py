@@ -31,23 +31,26 @@ from nrmmix.posterior.predict.functionals import (
     Density,
     Exceedance,
     Functional,
+    Hazard,
     MarginalDensity,
     over_cases,
     over_rows,
 )
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
-from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
+from nrmmix.posterior.predict.rows import PredictionRows, limits_of_rows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
 from nrmmix.posterior.predict.units import Units
 
-KINDS = ("mean", "density", "cdf", "exceedance", "quantile", *membership.KINDS)
-OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance}
+KINDS = ("mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", *membership.KINDS)
+OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance, "survival": Exceedance, "hazard": Hazard}
 OF_CLUSTERS = {"cluster": membership.of_rows, "membership": membership.table_of_rows}
+AT_OWN = ("density", "cdf")  # which are of the row's own response where there are no points
 AVERAGES = ("density", "log")
 UNITS = {  # of predictions, in their `attrs["units"]`
     **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
     "density": "probability per unit of each response; of counts, categories and point masses probabilities",
-    **dict.fromkeys(("cdf", "exceedance", *membership.KINDS), "probabilities"),
+    "hazard": "events per unit of the response",
+    **dict.fromkeys(("cdf", "exceedance", "survival", *membership.KINDS), "probabilities"),
 }
 
 
@@ -139,7 +142,7 @@ def _predicted(
 def check_points(kind: str, at: Any) -> None:
     """Refuse points where a functional has none, and an exceedance without them."""
     if kind not in OF_POINTS and at is not None:
-        raise ValueError(f'at belongs to kind="density", "cdf" and "exceedance"; a {kind} has no points.')
+        raise ValueError(f"at belongs to kind={listed(f'{one!r}' for one in OF_POINTS)}; a {kind} has no points.")
     if kind == "exceedance" and at is None:
         raise ValueError('kind="exceedance" is the probability that the response is larger than something; say what by at=.')
 
@@ -154,14 +157,15 @@ def log_density(
     if y is None:
         raise ValueError(f"newdata has no {_lacking(model, newdata)}; log_density needs the response.")
     states = states_of(posterior, None if draws is None else count("draws", draws, 1))
-    ok = np.flatnonzero((rows.row >= 0) & observed(y))
+    limits = limits_of_rows(model, newdata)
+    ok = np.flatnonzero((rows.row >= 0) & observed(y, limits))
     out = np.full(len(rows.index), np.nan)
     with announced():
         for part in parts(len(ok), 8 * 4 * (states.most_clusters + 1)):
             some = ok[part]
             total = np.full(len(some), -np.inf) if average == "density" else np.zeros(len(some))
             with rows_of(rows.index, some):
-                for terms in log_terms(states, rows.take(some), y[some]):
+                for terms in log_terms(states, rows.take(some), y[some], None if limits is None else limits[some]):
                     one = logsumexp(terms, axis=1)
                     total = np.logaddexp(total, one) if average == "density" else total + one
             out[some] = total - np.log(len(states)) if average == "density" else total / len(states)
@@ -225,7 +229,7 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
             return table * query.units.jacobian(points, responses)[:, None]
         return query.units.changed(kind, table, points[:, 0], responses)
 
-    own = _own_responses(model, query.newdata, query.responses) if at is None else None
+    own = _own_responses(model, query.newdata, query.responses) if at is None and kind in AT_OWN else None
     if own is None:
         if joint and at is None:
             raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
@@ -259,7 +263,8 @@ def _cluster(query: Query, kind: str, estimate: Callable[[], np.ndarray]) -> pd.
     if y is None:
         lacking = _lacking(query.model, query.newdata)
         raise ValueError(f'newdata has no {lacking}; kind="{kind}" needs the responses of the rows.')
-    return OF_CLUSTERS[kind](query.states(), estimate(), query.rows, y)
+    limits = limits_of_rows(query.model, query.newdata, query.responses)
+    return OF_CLUSTERS[kind](query.states(), estimate(), query.rows, y, limits)
 
 
 def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q: Any, joint: bool) -> pd.DataFrame:
@@ -277,7 +282,7 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
     else:
         if not joint and not (kind == "density" and model.n_dim - known.sum() == 1):
             check_marginal(model, wanted, kind)
-        points, own = _points_given(query, known, at, joint)
+        points, own = _points_given(query, kind, known, at, joint)
         if own:
             complete &= ~np.isnan(points).any(axis=(1, 2))
     of_rows = wanted if joint or points is None else np.repeat(wanted, points.shape[1])
@@ -330,12 +335,12 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
     return _frame(out, _index(query.rows.index, W, levels))
 
 
-def _points_given(query: Query, known: np.ndarray, at: Any, joint: bool) -> tuple[np.ndarray, bool]:
+def _points_given(query: Query, kind: str, known: np.ndarray, at: Any, joint: bool) -> tuple[np.ndarray, bool]:
     """Points (rows, m, k) of the responses wanted, or (1, m, k) for all rows; and whether they are the rows' own responses."""
     model, wanted = query.model, query.responses
     if at is not None:
         return query.units.points(given_points(model, at, wanted), wanted)[None], False
-    own = _own_responses(model, query.newdata, wanted)
+    own = _own_responses(model, query.newdata, wanted) if kind in AT_OWN else None
     if own is not None:
         return own[:, wanted][:, None, :], True
     if len(wanted) > 1:
@@ -365,7 +370,7 @@ def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: An
     if newdata is None or model.is_regression or model.frame.is_sparse or kind in membership.KINDS:
         return
     there = [not model.frame.lacking(newdata, [j]) for j in range(model.n_dim)]
-    if not any(there) or (kind in OF_POINTS and at is None and all(there[j] for j in responses)):
+    if not any(there) or (kind in AT_OWN and at is None and all(there[j] for j in responses)):
         return
     if all(there):
         if not model.frame.input_columns:
@@ -384,8 +389,8 @@ def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: An
 
 
 def _own_responses(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> Any:
-    """(rows, d) responses of the rows; None where the new data have none."""
-    return model.frame.response if newdata is None else model.frame.new_response(newdata, which)
+    """(rows, d) responses of the rows, NaN where they are missing or censored; None where the new data have none."""
+    return model.frame.seen if newdata is None else model.frame.new_response(newdata, which)
 
 
 def _lacking(model: Specification, newdata: Any) -> str:
