@@ -6,6 +6,7 @@ import inspect
 import logging
 import os
 from collections.abc import Mapping
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal
 
 from nrmmix.common.interrupts import interrupts_delayed
@@ -337,14 +338,13 @@ def fit(
 ) -> MCMCResult | SearchResult | VariationalResult:
     """Fit a mixture (`responses ~ 1`) or a density regression (`responses ~ covariates`).
 
-    The same as `nm.Model(formula, data, ...).fit(method, ...)`; see there for every argument.
+    The same as `nm.Model(formula, data, ...).fit(method, ...)`.  Arguments from `draws` on are of the run: chains take all of them,
+    searches `rng`, `progress` and `time_limit`, variational inference these and `init`; one that a method does not use is refused.  What
+    one method alone has is an argument of its class, as in `method=nm.VB(starts=2)`.
 
     Parameters
     ----------
-    formula, data, family, prior, kernel, missing, weights
-        See `nrmmix.Model`.
-    method, draws, tune, thin, chains, init, rng, cores, progress, time_limit, checkpoint, every, store
-        See `nrmmix.Model.fit`.
+    {parameters}
 
     Returns
     -------
@@ -355,6 +355,13 @@ def fit(
     ------
     ValueError
         If an argument cannot be used; the message names it and says what would work.
+
+    See Also
+    --------
+    nrmmix.Gibbs, nrmmix.SplitMerge, nrmmix.Slice, nrmmix.Permutation, nrmmix.TreeGuided, nrmmix.Blocked, nrmmix.SNGP : moves of chains.
+    nrmmix.Cycle : several moves in turn.
+    nrmmix.BHC, nrmmix.IBHC : searches.
+    nrmmix.VB, nrmmix.StochasticVB, nrmmix.MemoizedVB : variational inference.
 
     Examples
     --------
@@ -368,6 +375,17 @@ def fit(
         time_limit=time_limit, checkpoint=checkpoint, every=every, store=store,
     )
 
+
+def _parameters(documented: Any) -> str:
+    """The section of a docstring on parameters, without its heading."""
+    lines = (inspect.getdoc(documented) or "").split("\n\n")
+    start = next(i for i, part in enumerate(lines) if part.startswith("Parameters\n-"))
+    end = next(i for i, part in enumerate(lines) if i > start and part.split("\n")[1:2] and set(part.split("\n")[1]) == {"-"})
+    return "\n\n".join(lines[start:end]).split("\n", 2)[2]
+
+
+if fit.__doc__:  # python -OO leaves none; both are documented once, where they are used
+    fit.__doc__ = fit.__doc__.replace("{parameters}", indent(f"{_parameters(Model)}\n{_parameters(Model.fit)}", "    ").lstrip())
 
 DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(Model.fit).parameters.items()}
 

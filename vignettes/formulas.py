@@ -17,7 +17,7 @@ nm.Model("sepal_length_cm + sepal_width_cm ~ 1", iris)
 # %% [markdown]
 # ## Transformations and covariates
 #
-# Responses and covariates may be transformed, by `log`, `sqrt` and their like (also as `np.log`), by `center`, `standardize`, and by the splines
+# Responses and covariates may be transformed, by `log`, `sqrt`, `logit` and their like (also as `np.log`), by `center`, `standardize`, and by the splines
 # `bs`, `cr` and `cc`. Text and categories stay categories among the covariates, with a kernel of their own (`nm.Matching`); within
 # `C()`, and in the formula of `nm.Regression`, they become indicator columns. What a transformation has learnt from the data, such as a
 # mean, is kept for new data.

@@ -108,12 +108,14 @@ def parser(wanted: Sequence[str], run: Mapping[str, Callable[[argparse.Namespace
     predict.add_argument("--data", metavar="NAME|FILE", help="new rows, csv, .parquet or .npy (default: those that were fitted)")
     predict.add_argument("--out", metavar="FILE", help="a .parquet or .csv file to write to, part by part (default: standard output)")
     _table_arguments(predict)
-    kinds = "mean, density, cdf, exceedance, survival, hazard, quantile or cluster (default: mean)"
+    kinds = "mean, density, cdf, exceedance, survival, hazard, quantile, cluster or membership (default: mean)"
     predict.add_argument("--kind", default="mean", metavar="KIND", help=kinds)
     points = "points of densities, cdfs, survival and hazards; of several responses with commas: 2,55"
     predict.add_argument("--at", nargs="+", metavar="Y", help=points)
     predict.add_argument("--q", nargs="+", type=float, metavar="P", help="probabilities of quantiles (default: 0.05 0.5 0.95)")
     predict.add_argument("--response", action="append", metavar="NAME", help="marginal of one of several responses; may be repeated")
+    units = ("formula", "response")
+    predict.add_argument("--units", choices=units, default=units[0], help="of responses such as log(y) (default: formula)")
     predict.add_argument("--interval", type=float, default=0.9, metavar="P", help="probability of the bands (default: 0.9)")
     predict.add_argument("--draws", type=int, default=500, metavar="N", help="posterior draws to use (default: 500)")
     predict.add_argument("--seed", type=int, metavar="N", help="seed of the bands (default: follows from the fit's)")

@@ -25,7 +25,7 @@ from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.censoring import CensoredPart, limits_of, of_two_columns
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.summary import Summary
-from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
+from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, FURTHER, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
 __all__ = ["ModelFrame", "default_design", "model_frame"]
 
@@ -39,9 +39,9 @@ def _categorical(data: Any, contrast: Any = None, levels: Any = None) -> Any:
     return builtins.C(data, contrast, levels)
 
 
-_PATSY = {name: getattr(builtins, name) for name in (*OPTIONS, *CONTRASTS) if name not in NUMPY}
+_PATSY = {name: getattr(builtins, name) for name in (*OPTIONS, *CONTRASTS) if name not in NUMPY | FURTHER}
 _NP = SimpleNamespace(**NUMPY, **CONSTANTS)
-_ENVIRONMENT = EvalEnvironment([{**NUMPY, **_PATSY, "C": _categorical, "np": _NP}])
+_ENVIRONMENT = EvalEnvironment([{**NUMPY, **FURTHER, **_PATSY, "C": _categorical, "np": _NP}])
 _NOTHING_MISSING = patsy.NAAction(on_NA="raise", NA_types=[])  # rows are masked here, never by patsy
 
 

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 from patsy.desc import ModelDesc, Term
 from patsy.parse_formula import parse_formula
+from scipy.special import logit
 
 from nrmmix.model.frame import tables
 
-__all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
+__all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "FURTHER", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
 
 MAX_LENGTH = 2000  # characters
 MAX_DEPTH = 30  # nested brackets
@@ -37,6 +38,7 @@ NUMPY = {
     for name in "log log10 log2 log1p exp expm1 sqrt cbrt square abs sign floor ceil sin cos tan arcsin "
     "arccos arctan sinh cosh tanh".split()
 }
+FURTHER = {"logit": logit}  # functions of numbers that NumPy does not have
 CONSTANTS = {"pi": np.pi, "e": np.e}
 OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that follow its first argument
     **dict.fromkeys(["I", "Q", "center"], ()),
@@ -45,7 +47,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that 
     "bs": ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound"),
     **dict.fromkeys(["cr", "cc"], ("df", "knots", "lower_bound", "upper_bound", "constraints")),
     "te": ("constraints",),
-    **dict.fromkeys(NUMPY, ()),
+    **dict.fromkeys([*NUMPY, *FURTHER], ()),
 }
 CENSORED = {"Surv": ("time", "event"), "interval": ("lower", "upper")}  # responses of two columns, what these are called
 CONTRASTS = {"Treatment": "reference", "Sum": "omit", "Poly": "scores", "Helmert": "", "Diff": ""}  # with their argument
