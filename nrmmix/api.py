@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from nrmmix.common.interrupts import interrupts_delayed
-from nrmmix.common.messages import guided
+from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
+from nrmmix.common.words import ATTRIBUTES
 from nrmmix.kernels.core import jit
 from nrmmix.model.families import Family
 from nrmmix.model.priors.covariate_kernels import CovariateKernel
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 if reason := jit.untested():
     warn(reason)
+
+OF_FITS = {*ATTRIBUTES, *"predict plot summary partition draws simulate report save log_density contrasts tidy augment".split()}
 
 LOG = logging.getLogger("nrmmix")  # fits at level INFO; silent unless the caller sets up logging
 LOG.addHandler(logging.NullHandler())
@@ -90,6 +93,11 @@ class Model(Specification):
     >>> model.n_obs
     133
     """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_FITS:
+            raise AttributeError(f"'Model' object has no attribute {name!r}; fit it first, fit = model.fit(), and ask the fit.")
+        return absent(self, name, of_fits=False)
 
     @guided
     def fit(

@@ -14,8 +14,9 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.api import Model
-from nrmmix.common.messages import count, listed
+from nrmmix.common.messages import count, guided, listed
 from nrmmix.common.warnings import warn
+from nrmmix.common.words import ATTRIBUTES
 from nrmmix.inference.methods import method_of
 from nrmmix.model.families import Gaussian, Regression
 from nrmmix.model.frame.arrays import is_constant
@@ -82,6 +83,14 @@ __all__ = ["NRMMixture", "NRMRegressor"]
 
 class _Estimator(BaseEstimator):
     """What both share."""
+
+    def __getattr__(self, name: str) -> Any:
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name not in ATTRIBUTES:
+            raise AttributeError(text)
+        if "result_" not in vars(self):
+            raise AttributeError(f"{text}; it is not fitted yet: call fit first.")
+        raise AttributeError(f"{text}; the fit is .result_: {ATTRIBUTES[name]}.")
 
     def _array(self, X: Any, reset: bool, y: Any = None) -> Any:
         """Numbers (n, d), and responses where they are given; a ValueError where they cannot be used."""
@@ -187,6 +196,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
     (2, True)
     """
 
+    @guided
     def __init__(
         self, family: Any = "gaussian", prior: Any = "dp", *, method: Any = "auto", draws: int = 500, tune: int = 500, thin: int = 1,
         chains: int = 2, cores: int | None = None, random_state: Any = None,
@@ -268,6 +278,7 @@ class NRMRegressor(RegressorMixin, _Estimator):
     True
     """
 
+    @guided
     def __init__(
         self, family: Any = None, prior: Any = "dp", kernel: Any = None, *, method: Any = "auto", draws: int = 500, tune: int = 500,
         thin: int = 1, chains: int = 2, cores: int | None = None, random_state: Any = None,

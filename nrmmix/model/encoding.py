@@ -129,6 +129,8 @@ def keeper(held: dict[str, np.ndarray]) -> Callable[..., str]:
 def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """The data of a model as JSON; `put` keeps an array and returns its name."""
     common = {"used": put(frame.used), "from_array": frame.from_array, "reads": sorted(set(frame.reads)), "designs": list(frame.designs)}
+    if frame.first_dates:
+        common["first_dates"] = {name: date.isoformat() for name, date in frame.first_dates.items()}
     if frame.is_streamed:  # the few rows that stand for the others, and where these are
         places = frame.places
         common["stream"] = {
@@ -159,7 +161,8 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
             source = pd.DataFrame.sparse.from_spmatrix(source, decode_table(spec, get).index, spec["names"])
     else:
         source, reads = decode_table(spec, get), spec["reads"]
-    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"]
+    first_dates = {name: pd.Timestamp(date) for name, date in spec.get("first_dates", {}).items()}
+    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"], first_dates
     if "stream" not in spec:
         return restored_frame(*few)
     own = spec["stream"]

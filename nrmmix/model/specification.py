@@ -23,6 +23,7 @@ from nrmmix.model.families.blocks import PackedBlocks
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
+from nrmmix.model.frame.dates import describe
 from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
@@ -100,7 +101,7 @@ class Specification:
         if self.frame.covariates is not None:
             names, category = self.frame.covariate_names, self.frame.is_category
             kernel = _default_kernel(names, category) if kernel is None else kernel
-            self.kernel = kernel.resolved(len(names))
+            self.kernel = kernel.named(names).resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
             counted = self.frame.places.covariates if self.frame.is_streamed else None
             self.grid = self.kernel.grid(self.frame.covariates, names, category, counted)
@@ -292,6 +293,7 @@ class Specification:
         if self.kernel is not None and self.grid is not None:
             lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))
             lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({self.describe_groups()}), {self.describe_scale()}"))
+        lines += [("" if self.grid is not None else "dates", describe(*item)) for item in self.frame.first_dates.items()]
         return "\n".join([self.title] + [f"  {label:<11}{printable(text)}" for label, text in lines])
 
     __repr__ = __str__

@@ -172,7 +172,7 @@ class SearchResult(Result):
     def __getattr__(self, name: str) -> Any:
         if name in LACKING:
             raise NotOffered(LACKING[name].format(seed=self.seed))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return super().__getattr__(name)
 
     def __repr__(self) -> str:
         model = self.model

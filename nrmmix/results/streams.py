@@ -190,7 +190,7 @@ def _with_table(model: Specification, side: Stacked, new: Any) -> tuple[Specific
         data: Any = vstack([frame.response, y]).tocsr()
     else:
         data = pd.concat([frame.source, table.loc[used, list(frame.source.columns)]])
-    given = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs
+    given = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs, frame.first_dates
     return type(model)(model.formula, restored_frame(*given), family=model.family, prior=model.prior), rows
 
 
