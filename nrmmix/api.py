@@ -191,6 +191,7 @@ class Model(Specification):
             from nrmmix.results import result_of
             from nrmmix.results.running import guarded, saver_of
 
+        self = self._in_memory(method)
         arguments = {
             "draws": draws, "tune": tune, "thin": thin, "chains": chains, "init": init, "rng": rng, "cores": cores, "progress": progress,
             "time_limit": time_limit, "checkpoint": checkpoint, "every": every, "store": store,
@@ -210,6 +211,16 @@ class Model(Specification):
             result = guarded(lambda: result_of(chosen.run(self, name, **accepted), self), endings=checkpoint is not None)
         LOG.info("%s", " ".join(repr(result).split()))
         return result
+
+    def _in_memory(self, method: Any) -> Model:
+        """The same of all rows in memory, where the method needs them there and their file fits."""
+        if self.of_file is None or not self.frame.is_streamed:
+            return self
+        path, given = self.of_file
+        from nrmmix.inference.methods import read_for
+
+        table = read_for(method, path)
+        return self if table is path else type(self)(self.formula, table, **given)
 
     def methods(self) -> pd.DataFrame:
         """The methods that have a name, and whether they suit this model.
@@ -355,6 +366,10 @@ def fit(
     >>> result.draws["A"].shape
     (2, 20, 160)
     """
+    if isinstance(data, (str, os.PathLike)):
+        with interrupts_delayed():
+            from nrmmix.inference.methods import read_for
+        data = read_for(method, data)
     return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(
         method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores, progress=progress,
         time_limit=time_limit, checkpoint=checkpoint, every=every, store=store,

@@ -275,11 +275,18 @@ def advice(name: str, known: tuple[str, ...]) -> str:
     """
     for argument, why in ARGUMENTS.get(name, ()):
         if argument in known:
-            return f"; give {argument}= ({why})."
+            return f"; give {_option(argument)} ({why})."
         if not argument:
             return f"; {why}."
-    near = did_you_mean(name, known)
-    return f"; there are {', '.join(known)}." if near == "." else near
+    near = nearest(name, known)
+    if near is not None:
+        return f"; did you mean {_option(near) if SHELL.get() else repr(near)}?"
+    return f"; there are {', '.join(map(_option, known) if SHELL.get() else known)}."
+
+
+def _option(argument: str) -> str:
+    """An argument as it is given here, or on the command line."""
+    return f"--{argument.replace('_', '-')}" if SHELL.get() else f"{argument}="
 
 
 def absent(thing: Any, name: str, of_fits: bool = True) -> Any:

@@ -29,9 +29,10 @@ _CRITERION = "the number of clusters is part of the posterior, so that no criter
 
 ARGUMENTS: dict[str, Meaning] = {
     # ---- runs
+    "rng": (("random_state", "an int or Generator"), ("seed", "a whole number")),
     **_each(
         "seed random_state random_seed rng_key generator rng_seed set_seed",
-        (("rng", "an int, SeedSequence or Generator"), ("random_state", "an int or Generator")),
+        (("rng", "an int, SeedSequence or Generator"), ("random_state", "an int or Generator"), ("seed", "a whole number")),
     ),
     **_each(
         "burnin burn_in burn nburn n_burn warmup warm_up n_warmup num_warmup iter_warmup adapt tuning",

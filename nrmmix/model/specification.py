@@ -26,6 +26,7 @@ from nrmmix.model.families.unusual import warn_of_unusual
 from nrmmix.model.frame.dates import describe
 from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
+from nrmmix.model.frame.whole import is_file
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
@@ -55,6 +56,8 @@ class Specification:
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
+        # of a file, which may be read after all: what a model of its table is made from
+        self.of_file = (data, {"family": family, "prior": prior, "kernel": kernel, "missing": missing}) if is_file(data) else None
         prior, family, kernel = _prior(prior), _family(family), _by_name("kernel", kernel)
         if family is not None and not isinstance(family, Mapping):
             _check_type("family", family, Family, "nm.Gaussian()")
