@@ -100,7 +100,7 @@ def test_files_that_are_none(tmp_path):
         nm.fit("y ~ 1", tmp_path / "a.foo")
     with pytest.raises(ValueError, match=r"cannot be read: .*read it with pandas, and give the table"):
         nm.fit("y ~ 1", tmp_path / "a.csv.gz")
-    with pytest.raises(TypeError, match=r"Data cannot be a name such as 'nothing'.*There is no such file"):
+    with pytest.raises(TypeError, match=r"Data cannot be a name or path such as 'nothing'.*There is no such file"):
         nm.fit("y ~ 1", "nothing")
 
 

@@ -52,7 +52,7 @@ os.chdir(tempfile.mkdtemp())
 # ## Fits compared
 #
 # By the log density that each gives to rows that it has not seen, as `nm.compare` does; without `--data` the rows that were fitted are left out
-# in turn, which needs ArviZ.
+# in turn.
 
 # %% [bash]
 # nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.2 --draws 500 --seed 1 --save box.npz > box.txt

@@ -46,7 +46,7 @@ PREDICT_EXAMPLES = """examples:
 """
 COMPARE_EXAMPLES = """examples:
   nrmmix compare normal.npz lines.npz --data held_out.csv      log densities of rows that neither has seen
-  nrmmix compare normal.npz lines.npz                          leave-one-out of the rows of both; needs ArviZ
+  nrmmix compare normal.npz lines.npz                          leave-one-out of the rows of both
 """
 VIGNETTES_EXAMPLES = """examples:
   nrmmix vignettes --list

@@ -156,7 +156,7 @@ _COMPARE = "nm.compare(a, b) compares fits by leaving rows out, .log_density(new
 _REPLICATES = "simulate() draws rows, and .plot(\"ppc\") shows them beside the data"
 _EFFECTS = "plot(\"effects\") shows effects, and .contrasts({\"x\": [0, 1]}) differences with their bands"
 _CONVERGENCE = "diagnostics() has R-hat and effective sample sizes, .summary() a verdict"
-_EXPORT = "draws has them by name, and .to_datatree() all for ArviZ"
+_EXPORT = "draws has them by name, and .to_arviz() all for ArviZ"
 _ROWS = "augment() has them beside the data"
 
 # Attributes that users of R, scikit-learn, brms, bambi and PyMC try on results: what there is here, after "fit.".
@@ -192,7 +192,7 @@ ATTRIBUTES: dict[str, str] = {
     ),
     **_each(
         "trace idata chains samples as_draws_df as_draws to_dataframe get_samples stan_variables to_inference_data to_idata "
-        "to_arviz mcmc extract as_matrix",
+        "mcmc extract as_matrix",
         _EXPORT,
     ),
     **_each("resid residuals fitted fittedvalues fitted_values", _ROWS),

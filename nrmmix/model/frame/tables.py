@@ -96,7 +96,9 @@ def _to_frame(data: Any) -> pd.DataFrame:
 
         return _to_frame(whole(data))
     if isinstance(data, (str, os.PathLike)):
-        raise TypeError(f"Data cannot be a name such as {shown(data)}; give a table, or the path of a file. There is no such file.")
+        raise TypeError(
+            f"Data cannot be a name or path such as {shown(data)}; read the file first: pandas.read_csv(path). There is no such file."
+        )
     if hasattr(data, "toarray"):
         raise TypeError(f"Sparse matrices ({type(data).__name__}) are not supported yet; give data.toarray().")
     lazy = "data.collect()" if hasattr(data, "collect") else SUPPORTED
