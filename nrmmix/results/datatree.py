@@ -122,7 +122,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
 
     kept = {name: ((*of_draw, *AXES.get(name, ())), values) for name, values in fit.draws.items() if name not in left_out}
     latent = {name: kept.pop(name) for name in LATENT if name in kept}
-    names = _names(fit, {axis: size for dims, own in [*kept.values(), *latent.values()] for axis, size in zip(dims, own.shape, strict=True)})
+    of_draws = [*kept.values(), *latent.values()]
+    names = _names(fit, {axis: size for dims, own in of_draws for axis, size in zip(dims, own.shape, strict=True)})
     groups = {
         "/": Dataset(attrs={
             "inference_library": "nrmmix", "inference_library_version": nrmmix.__version__, "seed": str(fit.seed),
