@@ -24,7 +24,8 @@ os.chdir(tempfile.mkdtemp())
 # ls
 
 # %% [markdown]
-# `--data` takes the name of a data set or a csv file. `nrmmix fit --help` has all options:
+# `--data` takes the name of a data set, a file (csv, compressed or not, Parquet, `.npy`), or `-` for csv from standard input. What a method needs in
+# memory is read. `nrmmix fit --help` has all options:
 
 # %% [bash]
 # nrmmix fit --help
