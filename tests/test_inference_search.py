@@ -476,6 +476,14 @@ def test_saved_searches(method, prior, tmp_path):
     assert str(again.summary()) == str(fit.summary())
 
 
+def test_saved_searches_have_the_parameters_of_all_clusters(tmp_path):
+    fit = nm.Model(data=scattered(30, 2), family=nm.Gaussian("diagonal", scale=nm.Gamma(1.0, 1.0))).fit("ibhc", rng=3)
+    again = nm.load(fit.save(tmp_path / "search.npz"))
+    assert fit.draws["scale"].shape == (1, 1, 2)
+    np.testing.assert_array_equal(again.draws["scale"], fit.draws["scale"])
+    assert again.log_joint == fit.log_joint
+
+
 @pytest.mark.parametrize(("what", "change"), [
     ("tree", lambda arrays: arrays["tree/left"].__setitem__(0, arrays["tree/right"][0])),
     ("counts of the tree", lambda arrays: arrays["tree/count"].__setitem__(-1, 3)),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 AXES = {  # of draws that are not one number each
     "labels": ("obs",), "locations": ("obs",), "A": ("location",), "imputed": ("cell",), "theta": ("cluster", "parameter"),
-    "precision": ("precision_of",), "shrinkage": ("shrinkage_of",), "noise_scale": ("noise_scale_of",),
+    "precision": ("precision_of",), "scale": ("scale_of",), "shrinkage": ("shrinkage_of",), "noise_scale": ("noise_scale_of",),
     "codes": ("location", "covariate"), "inclusion": ("covariate",),
 }
 LATENT = ("labels", "locations", "codes", "A", "theta", "imputed")  # what has no meaning of its own by its place in all draws
@@ -185,7 +185,7 @@ def _names(fit: MCMCResult, sizes: dict[str, int]) -> dict[str, Any]:
     frame = fit.model.frame
     found: dict[str, Any] = {
         "covariate": frame.covariate_names, "shrinkage_of": frame.input_names, "noise_scale_of": frame.response_names,
-        "precision_of": frame.response_names,
+        "precision_of": frame.response_names, "scale_of": frame.response_names,
     }
     if "imputed" in fit.draws:
         rows, responses = fit.model.blocks.drawn(fit.model.packed)

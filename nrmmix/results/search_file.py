@@ -28,6 +28,7 @@ def header_of(fit: SearchResult, put: Callable[..., str]) -> dict[str, Any]:
             "lower_bound": fit.lower_bound, "values": values,
         },
         "tree": {name: put(getattr(fit.tree, name), f"tree/{name}") for name in (*OF_INTERNAL, *OF_NODES, "order")},
+        "shared": {name: put(fit.draws[name][0, 0], f"tree/{name}_of_all") for name in fit.model.packed.shared_names},
         "labels": put(fit.draws["labels"][0, 0].astype(np.int64), "tree/labels"),
         "bounds": put(fit.bounds, "tree/bounds"),
     }
@@ -55,7 +56,10 @@ def restored(
     insist(labels.shape == (n,) and labels.dtype == np.int64 and int(labels.min(initial=0)) >= 0, "labels")
     insist(np.array_equal(np.unique(labels), np.arange(labels.max() + 1)), "labels")
     insist(bounds.ndim == 1 and len(bounds) > 0 and bounds.dtype == np.float64 and not np.isnan(bounds).any(), "bounds")
-    found = Found(tree, labels, run["lower_bound"], float(bounds.max()), values)
+    shared = {name: get(key) for name, key in header["shared"].items()}
+    insist({name: own.shape for name, own in shared.items()} == {name: own.shape for name, own in model.packed.shared_names.items()}, "shared")
+    insist(all(own.dtype == np.float64 and bool(np.isfinite(own).all() and (own > 0).all()) for own in shared.values()), "shared")
+    found = Found(tree, labels, run["lower_bound"], float(bounds.max()), values, shared)
     return SearchResult(model, search, found, bounds.tolist(), run["seed"], run["seconds"], run["interrupted"])
 
 
