@@ -57,7 +57,8 @@ def restored(
     insist(np.array_equal(np.unique(labels), np.arange(labels.max() + 1)), "labels")
     insist(bounds.ndim == 1 and len(bounds) > 0 and bounds.dtype == np.float64 and not np.isnan(bounds).any(), "bounds")
     shared = {name: get(key) for name, key in header["shared"].items()}
-    insist({name: own.shape for name, own in shared.items()} == {name: own.shape for name, own in model.packed.shared_names.items()}, "shared")
+    sizes = {name: places.shape for name, places in model.packed.shared_names.items()}
+    insist({name: own.shape for name, own in shared.items()} == sizes, "parameters of all clusters")
     insist(all(own.dtype == np.float64 and bool(np.isfinite(own).all() and (own > 0).all()) for own in shared.values()), "shared")
     found = Found(tree, labels, run["lower_bound"], float(bounds.max()), values, shared)
     return SearchResult(model, search, found, bounds.tolist(), run["seed"], run["seconds"], run["interrupted"])
