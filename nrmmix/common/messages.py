@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHELL: ContextVar[str] = ContextVar("SHELL", default="")  # of the command line: the file of the fit, or "-" where none is kept
 
 LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
-FEWEST = 3  # letters of a name that another may begin with
+FEWEST, SHARE = 3, 0.8  # letters, and share of the shorter name, that two which are alike may begin with
 
 
 # ---- arguments
@@ -122,7 +122,7 @@ def did_you_mean(name: Any, known: Iterable[Any]) -> str:
 
 
 def nearest(name: Any, known: Iterable[Any]) -> str | None:
-    """The known name that another one may be a slip of: few letters differ, whatever their capitals, or one begins with the other.
+    """The known name that another one may be a slip of: few letters differ, whatever their capitals, or they begin alike.
 
     Examples
     --------
@@ -131,7 +131,9 @@ def nearest(name: Any, known: Iterable[Any]) -> str | None:
     """
     wanted, by_letters = str(name).lower(), {str(one).lower(): str(one) for one in known}
     for near in difflib.get_close_matches(wanted, by_letters, 5, 0.5):
-        begins = min(len(wanted), len(near)) >= FEWEST and (near.startswith(wanted) or wanted.startswith(near))
+        least, most = sorted((len(wanted), len(near)))
+        alike = next((i for i, (a, b) in enumerate(zip(wanted, near, strict=False)) if a != b), least)
+        begins = alike >= max(FEWEST, SHARE * least) or alike == least == most - 1
         if begins or _slips(wanted, near) <= (max(len(wanted), len(near)) + 1) // 4:
             return by_letters[near]
     return None
