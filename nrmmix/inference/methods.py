@@ -14,6 +14,7 @@ from nrmmix.inference.mcmc.moves import SNGP, Blocked, Gibbs, Move, Permutation,
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
 from nrmmix.inference.variational.options import VB, MemoizedVB, StochasticVB, Variational
+from nrmmix.model.frame.weights import are_counts
 from nrmmix.model.frame.whole import fits, insist_on_kind, is_file, too_large, whole
 from nrmmix.model.specification import Specification
 
@@ -97,6 +98,12 @@ def method_of(method: Any, model: Specification) -> tuple[str, Method]:
     return name, found
 
 
+def model_for(method: Any, model: Specification) -> Specification:
+    """The model that a method runs on: where rows have weights that it has no use for, that of the rows repeated."""
+    by_name = isinstance(method, str) and method == "auto"
+    return model if not by_name and named(method)[1].takes_weights else model.expanded()
+
+
 def refusal(method: Method, model: Specification) -> str:
     """Why a method cannot run on a model; empty where it can."""
     if model.frame.is_streamed and not method.takes_streams:
@@ -107,6 +114,9 @@ def refusal(method: Method, model: Specification) -> str:
         if SHELL.get():
             instead = "--method memoized_vb, or a file of fewer rows or columns" if lacks else "--method memoized_vb, or leave --stream out"
         return f"{rows or 'the data'} is not in memory, where chains and searches need it{lacks}: give {instead}"
+    weight = model.frame.weight
+    if weight is not None and not method.takes_weights and not are_counts(weight):
+        return "chains and searches count rows, and need weights that are whole numbers"
     return method.refusal(model)
 
 
