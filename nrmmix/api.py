@@ -10,8 +10,9 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal
 
 from nrmmix.common.interrupts import interrupts_delayed
-from nrmmix.common.messages import guided
+from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
+from nrmmix.common.words import ATTRIBUTES
 from nrmmix.kernels.core import jit
 from nrmmix.model.families import Family
 from nrmmix.model.priors.covariate_kernels import CovariateKernel
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 if reason := jit.untested():
     warn(reason)
+
+OF_FITS = {*ATTRIBUTES, *"predict plot summary partition draws simulate report save log_density contrasts tidy augment".split()}
 
 LOG = logging.getLogger("nrmmix")  # fits at level INFO; silent unless the caller sets up logging
 LOG.addHandler(logging.NullHandler())
@@ -104,6 +107,11 @@ class Model(Specification):
     >>> model.n_obs
     133
     """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_FITS:
+            raise AttributeError(f"'Model' object has no attribute {name!r}; fit it first, fit = model.fit(), and ask the fit.")
+        return absent(self, name, of_fits=False)
 
     @guided
     def fit(
@@ -197,6 +205,7 @@ class Model(Specification):
             from nrmmix.results import result_of
             from nrmmix.results.running import guarded, saver_of
 
+        self = self._in_memory(method)
         arguments = {
             "draws": draws, "tune": tune, "thin": thin, "chains": chains, "init": init, "rng": rng, "cores": cores, "progress": progress,
             "time_limit": time_limit, "checkpoint": checkpoint, "every": every, "store": store,
@@ -217,6 +226,16 @@ class Model(Specification):
             result = guarded(lambda: result_of(chosen.run(model, name, **accepted), model), endings=checkpoint is not None)
         LOG.info("%s", " ".join(repr(result).split()))
         return result
+
+    def _in_memory(self, method: Any) -> Model:
+        """The same of all rows in memory, where the method needs them there and their file fits."""
+        if self.of_file is None or not self.frame.is_streamed:
+            return self
+        path, given = self.of_file
+        from nrmmix.inference.methods import read_for
+
+        table = read_for(method, path)
+        return self if table is path else type(self)(self.formula, table, **given)
 
     def methods(self) -> pd.DataFrame:
         """The methods that have a name, and whether they suit this model.
@@ -370,6 +389,10 @@ def fit(
     >>> result.draws["A"].shape
     (2, 20, 160)
     """
+    if isinstance(data, (str, os.PathLike)):
+        with interrupts_delayed():
+            from nrmmix.inference.methods import read_for
+        data = read_for(method, data)
     return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing, weights=weights).fit(
         method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores, progress=progress,
         time_limit=time_limit, checkpoint=checkpoint, every=every, store=store,

@@ -184,8 +184,9 @@ print(mixture.summary().as_latex()[:400])
 # %% [markdown]
 # ## ArviZ
 #
-# `to_datatree()` hands draws, data and pointwise log likelihoods to ArviZ (it needs xarray). Its docstring says what leave-one-out
-# cross-validation then conditions on.
+# `to_datatree()` hands draws, data, replicates and pointwise log likelihoods to ArviZ (it needs xarray); `to_arviz()` gives what the ArviZ
+# that is installed works on, an InferenceData of ArviZ 0.20 and later 0.x, a DataTree from 1.0 on. `pip install "nrmmix[arviz]"` takes 0.x
+# on Python 3.11, for which there is no later one. The docstring says what leave-one-out cross-validation then conditions on.
 
 # %%
 tree = mixture.to_datatree()

@@ -181,9 +181,8 @@ def _of_mean(model: Specification, response: str | None) -> str:
 def _held(model: Specification, at: Mapping[str, Any] | None) -> dict[str, Any]:
     """A value of every column that the conditional distribution depends on."""
     columns = tuple(dict.fromkeys([*model.frame.covariate_columns, *model.frame.input_columns]))
-    for name in at or {}:
-        known_name("covariate", name, columns)
-    return {name: typical_value(model.frame.source[name], name) for name in columns} | dict(at or {})
+    given = {known_name("covariate", name, columns): value for name, value in (at or {}).items()}
+    return {name: typical_value(model.frame.source[name], name) for name in columns} | given
 
 
 def _grouping(found: Sequence[Covariate], by: str | None) -> Covariate | None:
@@ -251,7 +250,8 @@ def surface(
     chosen = list(numbers)[:2] if x is None else list(x)
     if len(chosen) != 2 or len(set(chosen)) != 2 or isinstance(x, str):
         raise ValueError(f"x must name two of the covariates {listed(numbers)}, not {x!r}.")
-    pair = [numbers[known_name("covariate that is a number", one, numbers)] for one in chosen]
+    chosen = [known_name("covariate that is a number", one, numbers) for one in chosen]
+    pair = [numbers[one] for one in chosen]
     first, second = (style.padded(one.observed, 0.02, points) for one in pair)
     plane = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
     held = _held(model, at)

@@ -153,9 +153,8 @@ def responses(model: Specification, chosen: str | Sequence[str] | None, suited: 
     held = shapes(model)
     if chosen is None:
         return tuple(name for name, own in held.items() if suited is None or own in suited)[:MOST_PANELS]
-    wanted = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    wanted = tuple(known_name("response", name, tuple(held)) for name in ((chosen,) if isinstance(chosen, str) else chosen))
     for name in wanted:
-        known_name("response", name, tuple(held))
         if suited is not None and held[name] not in suited:
             raise ValueError(f"the response {name!r} holds {held[name]}, and this picture needs {' or '.join(suited)}.")
     if not wanted or len(set(wanted)) < len(wanted):
@@ -217,8 +216,7 @@ def quantities(fit: MCMCResult, name: str | None) -> tuple[str, ...]:
     known = tuple(one for one in fit.scalars if one not in fixed)
     if name is None:
         return known
-    known_name("quantity", name, known)
-    return (name,)
+    return (known_name("quantity", name, known),)
 
 
 @dataclass(frozen=True)

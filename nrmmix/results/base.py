@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import guided
+from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
@@ -39,6 +39,9 @@ class Result(Clustered, Shown):
         if draws is not None:
             self.draws = draws
         self._partitions: dict[tuple[Any, ...], Partition] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return absent(self, name)
 
     @property
     def posterior(self) -> AnyPosterior:

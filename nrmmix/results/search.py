@@ -18,19 +18,12 @@ from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
 from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
 from nrmmix.results.base import Result, wraps
-from nrmmix.results.shown import PlotKind, PlotOptions
+from nrmmix.results.shown import PlotKind, PlotOptions, Saved
 
 PICTURES = ("dendrogram", "clusters", "density")
-LACKING = {  # what fits have and searches have not, and what there is instead
-    "save": "the result of a search is not saved; rng={seed} finds it again, and fit.labels are the start of chains, init=fit.labels.",
-}
 
 
-class NotOffered(AttributeError, ValueError):
-    """A method of other results that a search has not; the message says what there is."""
-
-
-class SearchResult(Result):
+class SearchResult(Saved, Result):
     """One partition of the rows, found by a search over trees, and the tree.
 
     Made by `Model.fit` and `nrmmix.fit` with a search, `method="bhc"` or `"ibhc"`.  Nothing is sampled from the posterior: hyperparameters
@@ -171,11 +164,6 @@ class SearchResult(Result):
             return plot(self, named, ax, **options)
         own: dict[str, Any] = {**options}
         return dendrogram(self, ax, **own)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in LACKING:
-            raise NotOffered(LACKING[name].format(seed=self.seed))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         model = self.model

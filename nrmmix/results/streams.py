@@ -211,7 +211,8 @@ def _with_table(model: Specification, side: Stacked, new: Any) -> tuple[Specific
     whole = None
     if weight is not None:
         whole = np.concatenate([np.ones(frame.n_used) if frame.weight is None else frame.weight, weight])
-    given = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs, whole, frame.weighed_by
+    of_frame = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs
+    given = *of_frame, whole, frame.weighed_by, frame.first_dates
     return type(model)(model.formula, restored_frame(*given), family=model.family, prior=model.prior), rows
 
 

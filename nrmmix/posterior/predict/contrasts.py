@@ -11,6 +11,7 @@ import pandas as pd
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, did_you_mean, listed, plain, probability
+from nrmmix.common.names import meant
 from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.frame.arrays import reals, typical_value
 from nrmmix.posterior.predict.functionals import Functional, over_groups, over_pairs
@@ -135,6 +136,7 @@ def _rows_of_contrast(model: Specification, values: Any) -> tuple[str, pd.DataFr
         raise ValueError("the distribution depends on no column, so that there is nothing to contrast; write `response ~ covariate`.")
     if not isinstance(values, Mapping) or not values:
         raise ValueError(f"values must be a dict such as {{{next(iter(columns))!r}: [a, b]}}, not {values!r}.")
+    values = {meant(name, columns) or name: some for name, some in values.items()}
     for name in values:
         if name not in columns:
             raise ValueError(f"the distribution does not depend on {name!r}, but on {listed(columns)}{did_you_mean(name, columns)}")

@@ -21,6 +21,7 @@ from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.whole import is_file
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
@@ -92,8 +93,9 @@ def predict(
 
     `estimate` gives the labels of the point estimate of the partition, which `kind="cluster"` is about.
     """
-    if isinstance(newdata, str):
-        raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; did you mean kind={newdata!r}?")
+    if isinstance(newdata, str) and not is_file(newdata):
+        meant = f"did you mean kind={newdata!r}?" if newdata in KINDS else "there is no such file."
+        raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; {meant}")
     known_name("kind", kind, KINDS)
     share = probability("interval", interval)
     check_points(kind, at)
