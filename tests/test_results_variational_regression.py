@@ -125,7 +125,7 @@ def test_stops_in_time_with_what_is_there(table):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"method": "stochastic_vb"}, "is for mixtures.*density regression has nm.VB"),
+    ({"method": "stochastic_vb", "prior": nm.NGGP()}, "gamma weights of nm.DirichletProcess.*those of NGGP have no"),
     ({"method": "vb", "prior": nm.NGGP()}, "gamma weights of nm.DirichletProcess.*those of NGGP have no"),
     ({"method": "vb", "prior": nm.FiniteMixture(5), "of": nm.VB(components=6)}, "components=6, and .*has 5"),
     ({"method": "vb", "kernel": nm.Box(0.3)}, "is 0 beyond its width"),
