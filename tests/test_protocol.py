@@ -120,7 +120,8 @@ MODELS = {
 }
 
 
-OF_OTHERS = [nm.Blocked(), nm.SNGP(), OF_REGRESSION, STOCHASTIC_OF_REGRESSION, MEMOIZED_OF_REGRESSION]  # of finite mixtures, and of density regression
+# of finite mixtures, and of density regression
+OF_OTHERS = [nm.Blocked(), nm.SNGP(), OF_REGRESSION, STOCHASTIC_OF_REGRESSION, MEMOIZED_OF_REGRESSION]
 
 
 @pytest.mark.parametrize("what", MODELS)

@@ -150,9 +150,6 @@ def test_bad_options():
         nm.VB(starts=0)
     with pytest.raises(ValueError, match="starts= are of density regression"):
         nm.fit("accel_g ~ 1", MCYCLE, method=nm.VB(starts=2))
-    fit = nm.fit("accel_g ~ times_ms", MCYCLE, method=nm.VB(starts=1), rng=1)
-    with pytest.raises(ValueError, match="update is for mixtures"):
-        fit.update(MCYCLE)
 
 
 def test_factor_of_many_levels():

@@ -135,7 +135,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
             "has_gaps": places.has_gaps, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
             "covariates": [[put(array) for array in counted] for counted in places.covariates],
-            "sums": {name: put(values) for name, values in frame.sums.items()},
+            "sums": {name: put(values) for name, values in frame.sums.items()}, "has_first": frame.has_first,
         }
     if frame.is_sparse:
         counts = frame.response
@@ -169,11 +169,11 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
     counted = tuple(Counted(*map(get, names)) for names in own.get("covariates", []))
     for one in counted:
         sound = one.values.ndim == 1 and one.values.shape == one.sizes.shape and len(one.values) > 0 and one.sizes.dtype.kind == "i"
-        if not (sound and (np.diff(one.values) > 0).all() and (one.sizes > 0).all() and one.n_rows == used[-1]):
+        if not (sound and (np.diff(one.values) > 0).all() and (one.sizes > 0).all() and one.n_rows <= used[-1]):
             raise ValueError("its values of covariates cannot be right")
     places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]), counted)
     sums = {name: get(key) for name, key in own.get("sums", {}).items()}
-    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums)
+    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums, bool(own.get("has_first", False)))
 
 
 # ---- tables

@@ -102,7 +102,7 @@ class Specification:
             kernel = _default_kernel(names, category) if kernel is None else kernel
             self.kernel = kernel.resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
-            counted = self.frame.places.covariates if self.frame.is_streamed else None
+            counted = self.frame.places.covariates if self.frame.is_streamed and not self.frame.has_first else None
             self.grid = self.kernel.grid(self.frame.covariates, names, category, counted)
             if self.slots is None and not self.frame.is_streamed:  # the kernel of a slot is nowhere 0
                 self._check_reach(self.frame.covariates, self.frame.index)

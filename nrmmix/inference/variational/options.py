@@ -339,7 +339,7 @@ class MemoizedVB(Variational):
 
     Notes
     -----
-    For density regression see the notes of `VB`: components are neither born nor merged there, and fits take no further rows.
+    For density regression see the notes of `VB`: components are neither born nor merged there.
 
     Data may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has
     the same batches in every pass, so that the sums of rounds are all that must be remembered, and no batch remembers anything.
@@ -382,6 +382,7 @@ class RegressionOutcome(NamedTuple):
     seed: int
     seconds: float
     interrupted: bool
+    sums: tuple[Any, ...] = ()  # of each start its sums over the rows, a `Seen`, where these are not in memory: new rows are added to them
 
 
 class VariationalOutcome(NamedTuple):

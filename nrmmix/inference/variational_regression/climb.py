@@ -122,6 +122,7 @@ class Climb:
             value += log_prior[j, own, None]
             best[j] = value.argmax(axis=0)
             gains[j] = value.max(axis=0) - value[codes[:, j], np.arange(M)]
+        gains = self.allowed(gains)
         covariate = gains.argmax(axis=0)
         # those without rows would all go to where they matter least, which is no approximation of atoms that are nowhere in particular
         some = np.flatnonzero((gains[covariate, np.arange(M)] > LEAST_GAIN) & (self.total.N >= LEAST_COUNT))
@@ -129,6 +130,10 @@ class Climb:
         codes[some, covariate[some]] = best[covariate[some], some]
         self.changed = covariate
         self.refresh(codes=codes)
+
+    def allowed(self, gains: np.ndarray) -> np.ndarray:
+        """Gains (q, M) of the covariates that components may get another code in: all."""
+        return gains
 
     def search(self) -> int:
         """Codes one by one with r and v optimised out; how many changed."""

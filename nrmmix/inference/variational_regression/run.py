@@ -22,7 +22,7 @@ from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped
 from nrmmix.inference.variational_regression import checkpoint
 from nrmmix.inference.variational_regression.climb import Climb, Pass
 from nrmmix.inference.variational_regression.combine import weights_of
-from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, StreamedBinnedRows, sample_of
+from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, StreamedBinnedRows, in_order, sample_of
 from nrmmix.inference.variational_regression.start import NOISE, cut
 from nrmmix.inference.variational_regression.stochastic import Descent, Passing, scaled
 from nrmmix.model.families.exponential.streamed import StreamedRows
@@ -74,6 +74,7 @@ def run_regression(
                 raise FloatingPointError(LOST) from None
         climbs = [one for one in fitter.climbs if one.passes]
     fits, bounds = [one.factors.largest_first() for one in climbs], np.array([one.bound() for one in climbs])
+    sums = tuple(in_order(one.total, np.argsort(-one.factors.N, kind="stable")) for one in climbs) if rows.is_streamed else ()
     if not np.isfinite(bounds).all():
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     _warn(climbs, components)
@@ -82,7 +83,7 @@ def run_regression(
         method = replace(method, executor=None)
     return RegressionOutcome(
         method, name, rows, tuple(fits), bounds, weights, [one.passes for one in climbs],
-        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted,
+        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted, sums,
     )
 
 

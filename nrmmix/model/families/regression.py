@@ -167,6 +167,8 @@ class Regression(Family):
         return self.with_values(names=names, input_names=columns, b=b, r=r, precision=precision, nu=nu, scale=scale, form=form)
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Regression:
+        if not summary.is_streamed:  # the first of all rows are there
+            return self.resolve(summary.y, names, summary.x, levels).with_values(is_streamed=True)
         if self.shrinkage != "sampled":
             return super().resolve_from(summary, names, levels)
         if self.form is not None and self.form.names == names:  # of the first rows, where new ones are added to them

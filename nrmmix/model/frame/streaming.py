@@ -25,12 +25,13 @@ from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restore
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.sources import Source, SourceChanged, source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
-from nrmmix.model.frame.summary import StreamedSummary
+from nrmmix.model.frame.summary import StreamedSummary, Summary
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 from nrmmix.model.frame.tables import unknown_column
 
 FEW = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
+FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
 
 
@@ -83,6 +84,7 @@ class StreamedFrame(ModelFrame):
     missing: str = "drop"
     stamp: tuple[Any, ...] = field(default=(), repr=False)  # fingerprint of the source when it was first gone through
     sums: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # that defaults of families have been taken from
+    has_first: bool = False  # whether the rows that are held are the first of all, from which alone all defaults are taken
 
     is_streamed: ClassVar[bool] = True
 
@@ -94,15 +96,18 @@ class StreamedFrame(ModelFrame):
     def n_rows(self) -> int:
         return int(self.places.rows[-1])
 
-    def summary(self, columns: np.ndarray, inputs: np.ndarray) -> StreamedSummary:
+    def summary(self, columns: np.ndarray, inputs: np.ndarray) -> Summary:
         """What defaults of some responses, which have some of the inputs, are taken from."""
+        if self.has_first:
+            return Summary(np.ascontiguousarray(self.response[:, columns]), np.ascontiguousarray(self.inputs[:, inputs]))
+
         def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
             for piece in self.pieces():
                 yield np.ascontiguousarray(piece.response[:, columns]), piece.inputs[:, inputs]
 
-        places = self.places
+        places, n = self.places, int(self.sums.get(FIRST, [self.n_used])[0])
         where = f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"
-        return StreamedSummary(self.n_used, pieces, (places.low[columns], places.high[columns]), places.has_gaps, self.sums, where)
+        return StreamedSummary(n, pieces, (places.low[columns], places.high[columns]), places.has_gaps, self.sums, where)
 
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
@@ -143,6 +148,15 @@ class StreamedFrame(ModelFrame):
         index = pd.RangeIndex(int(places.rows[b]), int(places.rows[b]) + expected)
         return Piece(*read.taken()[:-1], index if read.used.all() else index[read.used])
 
+    def table_of(self, rows: np.ndarray) -> pd.DataFrame:
+        """Some of the rows used, by numbers in ascending order, as the source has them."""
+        used, found = self.places.used, []
+        for b, table in enumerate(self.tables()):
+            own = rows[np.searchsorted(rows, used[b]) : np.searchsorted(rows, used[b + 1])] - used[b]
+            if len(own):
+                found.append(table[read_part(self, table, self.missing).used].iloc[own])
+        return pd.concat(found)
+
     def tables(self) -> Iterator[Any]:
         """The source part by part, as it was given."""
         for b, table in enumerate(self._source().parts()):
@@ -150,24 +164,26 @@ class StreamedFrame(ModelFrame):
 
     def __reduce__(self) -> tuple[Any, ...]:
         _, given = super().__reduce__()
-        return restored_stream, (*given, self.rows, self.places, self.missing, self.stamp, self.sums)
+        return restored_stream, (*given, self.rows, self.places, self.missing, self.stamp, self.sums, self.has_first)
 
 
 def restored_stream(*given: Any) -> StreamedFrame:
-    """The frame whose `source`, `used`, ..., `rows`, `places`, `missing`, `stamp` and `sums` these are."""
-    *of_few, rows, places, missing, stamp, sums = given
-    return streamed(restored_frame(*of_few, is_sample=True), rows, places, missing, stamp, sums)
+    """The frame whose `source`, `used`, ..., `rows`, `places`, `missing`, `stamp`, `sums` and `has_first` these are."""
+    *of_few, rows, places, missing, stamp, sums, has_first = given
+    return streamed(restored_frame(*of_few, is_sample=True), rows, places, missing, stamp, sums, has_first)
 
 
 def streamed(
     few: ModelFrame, rows: Source | None, places: Index, missing: str, stamp: tuple[Any, ...] | None = None,
-    sums: dict[str, np.ndarray] | None = None,
+    sums: dict[str, np.ndarray] | None = None, has_first: bool = False,
 ) -> StreamedFrame:
     """A frame that was learnt from few rows as that of all rows of a source; `stamp` is its fingerprint, by default that of now."""
     if stamp is None:
         stamp = () if rows is None else rows.fingerprint()
     own = {one.name: getattr(few, one.name) for one in fields(ModelFrame)}
-    return StreamedFrame(**own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums)
+    return StreamedFrame(
+        **own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums, has_first=has_first
+    )
 
 
 def found_again(path: str | None) -> Source | None:
@@ -428,8 +444,8 @@ class Gathered:
         return found
 
 
-def index_of(frame: ModelFrame, source: Source, missing: str) -> Index:
-    """The second way through a source, with the frame that the first one has led to."""
+def index_of(frame: ModelFrame, source: Source, missing: str, are_more: bool = False) -> Index:
+    """The second way through a source, with the frame that the first one has led to; covariates of further rows may be constant."""
     d = len(frame.response_names)
     rows, used, digest, has_gaps = [0], [0], hashlib.blake2b(digest_size=16), False
     low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
@@ -444,7 +460,7 @@ def index_of(frame: ModelFrame, source: Source, missing: str) -> Index:
         if isinstance(y, np.ndarray) and len(y):
             has_gaps = has_gaps or bool(np.isnan(y).any())
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
-    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, covariates.total())
+    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, covariates.total(not are_more))
 
 
 def add_to_digest(digest: Any, y: Any, *others: np.ndarray) -> None:
@@ -473,10 +489,10 @@ class _Covariates:
                 self.apart.append(z[rows[0]])
                 self.equal.remove(pair)
 
-    def total(self) -> tuple[Counted, ...]:
-        """Of each its values; a ValueError where one is constant, or two are equal."""
+    def total(self, insist: bool = True) -> tuple[Counted, ...]:
+        """Of each its values; a ValueError where one is constant, or two are equal, unless one does not insist."""
         found = tuple(tally.total() for tally in self.tallies)
-        if found:
+        if found and insist:
             ends = np.array([[own.values[0], own.values[-1]] for own in found]).T
             arrays.check_distinct(np.vstack([ends, *self.apart]), self.names, "covariate", self.n)
         return found

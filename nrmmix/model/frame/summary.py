@@ -9,7 +9,7 @@ values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ LEAF = 8192  # rows of a column that are added at once; a multiple of 128, up to
 
 class Summary:
     """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory."""
+
+    is_streamed: ClassVar[bool] = False
 
     def __init__(self, y: np.ndarray, x: np.ndarray | None = None):
         self.y, self.x = y, np.zeros((len(y), 0)) if x is None else x
@@ -96,6 +98,8 @@ class StreamedSummary(Summary):
 
     What has been found is in `kept`, under names that begin with `where`: rows are not gone through again for it.
     """
+
+    is_streamed: ClassVar[bool] = True
 
     def __init__(
         self, n: int, pieces: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]], span: tuple[np.ndarray, np.ndarray], gaps: bool,
