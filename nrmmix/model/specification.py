@@ -19,7 +19,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
-from nrmmix.model.families.blocks import PackedBlocks
+from nrmmix.model.families.blocks import PackedBlocks, places_of
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
@@ -78,7 +78,10 @@ class Specification:
             if source is not None:
                 from nrmmix.model.frame.streaming import streamed_frame
 
-                return streamed_frame(formula, source, missing, reads, designs(family), gathered)
+                def blocks(few: ModelFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+                    return places_of(assign(family, few.response_names), few)
+
+                return streamed_frame(formula, source, missing, reads, designs(family), gathered, blocks)
             return model_frame(formula, data, missing, reads, designs(family))
 
         self.frame = data if isinstance(data, ModelFrame) else framed()

@@ -118,7 +118,8 @@ class VariationalRegressionResult(VariationalResult):
         VariationalResult
             A new one; this one stays as it is.  Its `elbo` is that of the rows seen, `model.n_obs` their number.  Covariates are measured
             as those of the first rows were, by their ranks and ranges: a value beyond them counts as at the edge, with a warning.
-            Starts keep their weights, unless `combine="best"`.  It cannot find the rows again: `predict` needs newdata=, and `importance` is refused.
+            Starts keep their weights, unless `combine="best"`.  It cannot find the rows again: `predict` needs newdata=, and
+            `importance` is refused.
 
         Raises
         ------
@@ -131,7 +132,7 @@ class VariationalRegressionResult(VariationalResult):
         >>> import nrmmix as nm
         >>> motorcycle = nm.datasets.load_mcycle().sort_values("accel_g")
         >>> fit = nm.fit("accel_g ~ times_ms", motorcycle[::2], method=nm.VB(starts=2), rng=1)
-        >>> further = fit.update(motorcycle[1::2].query("3 < times_ms < 55"))
+        >>> further = fit.update(motorcycle[1::2].query("4 < times_ms < 55"))
         >>> further.model.n_obs > fit.model.n_obs
         True
         """

@@ -94,6 +94,16 @@ def _summands(key: str) -> list[str]:
     return parts
 
 
+def places_of(assignment: Assignment, frame: ModelFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of each family the numbers of its responses, and of its columns among the inputs."""
+    found, first, widths = [], 0, iter(frame.input_widths)
+    for family, columns in zip(assignment.families, assignment.columns, strict=True):
+        e = next(widths) if family.design is not None else 0
+        found.append((np.array(columns), np.arange(first, first + e)))
+        first += e
+    return found
+
+
 @dataclass(frozen=True)
 class Block:
     """A resolved family, its responses and its inputs."""
@@ -147,21 +157,19 @@ class Blocks:
     @classmethod
     def resolved(cls, assignment: Assignment, frame: ModelFrame) -> Blocks:
         """Blocks with all hyperparameters, defaults taken from the data."""
-        blocks, first, widths = [], 0, iter(frame.input_widths)
-        for family, columns in zip(assignment.families, assignment.columns, strict=True):
-            e = next(widths) if family.design is not None else 0
-            own, first = np.arange(first, first + e), first + e
+        blocks = []
+        for family, (columns, own) in zip(assignment.families, places_of(assignment, frame), strict=True):
             names, levels = (tuple(values[j] for j in columns) for values in (frame.response_names, frame.levels))
-            y = _columns(frame.response, np.array(columns))
+            y = _columns(frame.response, columns)
             _check_missing(family, names, y)
             names_of_inputs, groups = (tuple(values[a] for a in own) for values in (frame.input_names, frame.input_groups))
             family = family.with_values(input_names=names_of_inputs, input_groups=groups)
             if frame.is_streamed:
-                resolved = family.resolve_from(frame.summary(np.array(columns), own), names, levels)
+                resolved = family.resolve_from(frame.summary(columns, own), names, levels)
             else:
                 with rows_of(frame.index):
                     resolved = family.resolve(y, names, frame.inputs[:, own], levels)
-            blocks.append(Block(resolved, np.array(columns), own))
+            blocks.append(Block(resolved, columns, own))
         return cls(tuple(blocks))
 
     # ---- arrays for the kernels

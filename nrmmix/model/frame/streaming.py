@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restore
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.sources import Source, SourceChanged, source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
-from nrmmix.model.frame.summary import StreamedSummary, Summary
+from nrmmix.model.frame.summary import Means, StreamedSummary, Summary
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 from nrmmix.model.frame.tables import unknown_column
 
@@ -33,6 +33,9 @@ FEW = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
+
+
+OfBlocks: TypeAlias = Callable[[ModelFrame], list[tuple[np.ndarray, np.ndarray]]]
 
 
 class Read(NamedTuple):
@@ -106,8 +109,8 @@ class StreamedFrame(ModelFrame):
                 yield np.ascontiguousarray(piece.response[:, columns]), piece.inputs[:, inputs]
 
         places, n = self.places, int(self.sums.get(FIRST, [self.n_used])[0])
-        where = f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"
-        return StreamedSummary(n, pieces, (places.low[columns], places.high[columns]), places.has_gaps, self.sums, where)
+        span = places.low[columns], places.high[columns]
+        return StreamedSummary(n, pieces, span, places.has_gaps, self.sums, prefix(columns, inputs))
 
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
@@ -165,6 +168,11 @@ class StreamedFrame(ModelFrame):
     def __reduce__(self) -> tuple[Any, ...]:
         _, given = super().__reduce__()
         return restored_stream, (*given, self.rows, self.places, self.missing, self.stamp, self.sums, self.has_first)
+
+
+def prefix(columns: np.ndarray, inputs: np.ndarray) -> str:
+    """What names of sums of some responses and inputs begin with."""
+    return f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"
 
 
 def restored_stream(*given: Any) -> StreamedFrame:
@@ -259,11 +267,12 @@ def in_part(source: Source, b: int) -> Iterator[None]:
 
 def streamed_frame(
     formula: str | None, source: Source, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    designs: Sequence[str] = (), gathered: Gathered | None = None,
+    designs: Sequence[str] = (), gathered: Gathered | None = None, blocks: OfBlocks | None = None,
 ) -> StreamedFrame:
     """Read responses, covariates and inputs of a source; arguments and errors are those of `model_frame`.
 
-    `gathered` is what a first way through it has found, where the designs have no further columns.
+    `gathered` is what a first way through it has found, where the designs have no further columns.  `blocks` gives numbers of responses
+    and of inputs that defaults are taken from together: the way that checks the rows finds their means.
 
     Examples
     --------
@@ -279,7 +288,14 @@ def streamed_frame(
     source = gathered.source
     few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, is_sample=True)
     few = replace(few, from_array=formula is None and source.from_array)
-    return streamed(few, source, index_of(few, source, missing), missing, gathered.stamp)
+    those = [] if blocks is None or few.is_sparse else blocks(few)
+    means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
+    places = index_of(few, source, missing, means=means)
+    sums = {}
+    for columns, inputs, own in means:
+        if own.n == places.used[-1]:  # else what is computed of a row may be missing where its columns are not
+            sums |= {f"{prefix(columns, inputs)}{name}": values for name, values in own.found(places.has_gaps).items()}
+    return streamed(few, source, places, missing, gathered.stamp, sums)
 
 
 def gather(formula: str | None, source: Source, missing: str = "drop", designs: Sequence[str] = ()) -> Gathered:
@@ -444,8 +460,13 @@ class Gathered:
         return found
 
 
-def index_of(frame: ModelFrame, source: Source, missing: str, are_more: bool = False) -> Index:
-    """The second way through a source, with the frame that the first one has led to; covariates of further rows may be constant."""
+def index_of(
+    frame: ModelFrame, source: Source, missing: str, are_more: bool = False, means: Sequence[tuple[np.ndarray, np.ndarray, Means]] = ()
+) -> Index:
+    """The second way through a source, with the frame that the first one has led to; covariates of further rows may be constant.
+
+    `means` of some responses and inputs are added to.
+    """
     d = len(frame.response_names)
     rows, used, digest, has_gaps = [0], [0], hashlib.blake2b(digest_size=16), False
     low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
@@ -457,6 +478,8 @@ def index_of(frame: ModelFrame, source: Source, missing: str, are_more: bool = F
         y, x, z, _ = read.taken()
         add_to_digest(digest, y, x, z)
         covariates.add(z)
+        for columns, inputs, own in means:
+            own.add(np.ascontiguousarray(y[:, columns]), x[:, inputs])
         if isinstance(y, np.ndarray) and len(y):
             has_gaps = has_gaps or bool(np.isnan(y).any())
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
