@@ -68,7 +68,7 @@ class Climb:
     def rates(self, codes: np.ndarray) -> np.ndarray:
         """(M,) A_m = sum_i v_i K_m(x_i)."""
         binned, m = self.factors.binned, np.arange(len(codes))
-        log_k = np.stack([binned.log_k[j][:, codes[k, j]] for k, j in zip(m, self.changed, strict=True)])
+        log_k = binned.log_k[self.changed, :, codes[m, self.changed]]
         return np.maximum((self.total.G[self.changed, :, m] * np.exp(log_k)).sum(axis=1), 0.0)
 
     def refresh(self, side: Stacked | None = None, codes: np.ndarray | None = None) -> None:
