@@ -3,8 +3,8 @@
     python -m benchmarks.regression_workers [--rows N ...] [--components M ...] [--workers W]
 
 Of a simulated table of six covariates, in 20 rounds of W batches, coordinate ascent from one start: CPU microseconds a row and pass of
-the visits, which workers do, and of all else, which the process of the fit does between them; the share of the latter, and how many times as fast
-W workers can be at most by these two, (visits + rest) / (visits / W + rest).  Nothing is said of what the workers wait for.  Of a
+the visits, which workers do, and of all else, which the process of the fit does between them; the share of the latter, and how many times
+as fast W workers can be at most by these two, (visits + rest) / (visits / W + rest).  Nothing is said of what the workers wait for.  Of a
 message its bytes, as it is sent, and by the formula of `message`; milliseconds of a sum of two messages.
 """
 
