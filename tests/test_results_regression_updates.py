@@ -125,7 +125,8 @@ def test_batches_that_keep_coming(fit):
 
 
 def test_a_single_row_and_rows_of_one_place(fit):
-    assert fit.update(NEW.head(1)).model.n_obs == 401
+    one = fit.update(NEW.head(1))
+    assert one.model.n_obs == 401 and one.elbo == pytest.approx(fit.elbo + fit.log_density(NEW.head(1))[0], abs=3.0)
     assert fit.update([NEW.head(20).assign(x=0.5, t=0.0, g="a")]).model.n_obs == 420
 
 

@@ -21,15 +21,15 @@ PASSES = ["elbo", "n_components", "n_clusters", "moved"]
 class VariationalRegressionResult(VariationalResult):
     """A variational posterior of a density regression: of each start q(z) q(v) q(weights, mass) q(phi) and codes, and its bound.
 
-    Made by `Model.fit` and `nrmmix.fit` of `y ~ x` with `method="vb"` or `"memoized_vb"`.  Predictions are averages over the starts, by
-    their weights, and over the factors.  Bands are of random measures drawn from q, those of one start after those of another: they lack
-    that rows could be divided otherwise than some start has it, and are narrower than those of chains.
+    Made by `Model.fit` and `nrmmix.fit` of `y ~ x` with `method="vb"`, `"stochastic_vb"` or `"memoized_vb"`.  Predictions are averages over
+    the starts, by their weights, and over the factors.  Bands are of random measures drawn from q, those of one start after those of
+    another: they lack that rows could be divided otherwise than some start has it, and are narrower than those of chains.
 
     Attributes
     ----------
     model : Model
     method : str
-    options : VB or MemoizedVB
+    options : VB, StochasticVB or MemoizedVB
     elbo : float
         The average of the starts' bounds by their weights, which is below the bound of their mixture: a lower bound of the log density of
         the responses given the covariates, jointly with the logarithms of shrinkage and noise scale, which are point estimates.

@@ -29,11 +29,12 @@ def halves(which, passes, seed=1):
 
 
 @pytest.mark.parametrize("which", MODELS)
-@pytest.mark.parametrize("passes", [1, 6])
-def test_no_step_lowers_the_bound_of_all_rows_seen(which, passes):
+@pytest.mark.parametrize(("passes", "batches"), [(1, 3), (6, 3), (1, 1)])
+def test_no_step_lowers_the_bound_of_all_rows_seen(which, passes, batches):
     first, new, rows = halves(which, passes)
-    steps, climb = [], further(first, new)
+    climb = further(first, new, batches)
     climb.begin()
+    steps = [climb.bound()]
     climb.run(25, 0.0, watch=lambda _, bound: steps.append(bound))
     assert np.diff(steps).min() > -SLACK * abs(steps[-1]) and steps[-1] > steps[0]
     assert climb.total.n == rows.n and climb.total.N.sum() == pytest.approx(rows.n)
@@ -87,14 +88,15 @@ def test_a_component_that_moves_keeps_its_other_codes():
     assert moved > 0
 
 
+@pytest.mark.parametrize("batches", [1, 2])
 @pytest.mark.parametrize("q", [1, 2])
-def test_the_bound_is_below_the_evidence_of_all_rows(q):
+def test_the_bound_is_below_the_evidence_of_all_rows(q, batches):
     model = toy(q, 1.0)
     binned, rows = parts(model)
     for seed in range(6):
         rng = np.random.default_rng(seed)
         first = Climb(Memory(rows.part(0, 2)), random_start(model, binned, rows, rng), rng, search=False)
         first.run(20, 1e-12)
-        climb = further(first, rows.part(2, 4), 2)
+        climb = further(first, rows.part(2, 4), batches)
         climb.run(40, 1e-12)
         assert 0 < log_evidence(model, binned, rows, climb.factors.side) - climb.bound() < 25

@@ -90,7 +90,7 @@ class Climb:
         for number in self.rng.permutation(rounds) if rounds > 1 else [0]:
             before = self.memory.seen[number]
             found = self.memory.visit(number, self.factors, self.kept)
-            self.total = found if rounds == 1 else added(without(self.total, before), found)
+            self.total = found if len(self.memory.seen) == 1 else added(without(self.total, before), found)
             self.refresh()
             report("visit")
 
@@ -172,7 +172,7 @@ class Climb:
             if number <= LEARN_FIRST or number % LEARN_EVERY == 0:
                 self.learn()
                 seen("learn")
-            if len(self.memory.rounds) > 1:
+            if len(self.memory.seen) > 1:
                 self.total = self.memory.total()
             self.scale_v()
             seen("scale")

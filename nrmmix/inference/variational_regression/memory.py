@@ -164,7 +164,7 @@ class Memory:
     ):
         made: Any = rows  # of the batches of mixtures what does not ask for their statistics
         self.rows, self.batches = rows, Batches(made, batches, round_size=round_size, executor=executor)
-        self.seen: list[Seen | None] = [None] * len(self.rounds)
+        self.seen: list[Seen | None] = [None] * len(self.rounds)  # of rounds, and of rows that are not visited if there are any
 
     @property
     def rounds(self) -> list[list[Span]]:
