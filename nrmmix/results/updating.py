@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ class New(NamedTuple):
     places: Index
     table: Any = None
     covariates: Any = None
+    weight: Any = None
 
 
 def updated(fit: VariationalResult, new: Any, rng: Any, executor: Any) -> VariationalResult:
@@ -99,12 +101,15 @@ def _seed_of(fit: VariationalResult, rng: Any) -> np.random.SeedSequence:
 def _read(model: Specification, side: Stacked, new: Any) -> New:
     """What is used of new rows; a ValueError where that is nothing."""
     frame, source, missing = model.frame, new_source(new), _missing(model.frame)
+    if frame.is_weighted and frame.weighed_by is None:
+        raise ValueError("update: weights were an array, and new rows have none; fit with the name of a column, or fit all rows anew.")
     if source is None:
         found = _of_table(model, side, new)
     else:
         if not frame.is_sparse:
             of_covariates = [name for columns in frame.columns_of_covariates.values() for name in columns]
             needed = [name for part in frame.parts_of_responses for name in part.columns] + list(frame.input_columns) + of_covariates
+            needed += [] if frame.weighed_by is None else [frame.weighed_by]
             source = source.select(list(dict.fromkeys(needed)))
         places = index_of(frame, source, missing, are_more=True)
         found = New(StreamedRows(side, model.blocks, streamed(frame, source, places, missing)), places)
@@ -115,23 +120,24 @@ def _read(model: Specification, side: Stacked, new: Any) -> New:
 
 def _of_table(model: Specification, side: Stacked, new: Any) -> New:
     frame = model.frame
-    table = new if frame.is_sparse else frame.table(new)
+    table = new if frame.is_sparse else frame.rows_of(new) if frame.weighed_by is not None else frame.table(new)
     read = read_part(frame, table, _missing(frame))
     used = read.used
     if not used.all():
-        warn(f"{int((~used).sum())} of {len(used)} new rows dropped: missing values")
-    y, x, z, _ = read.taken()
+        why = "missing values" if read.weight is None else "missing values, or a weight of 0"
+        warn(f"{int((~used).sum())} of {len(used)} new rows dropped: {why}")
+    y, x, z, _, weight = read.taken()
     index = frame.new_index(new)[used]
     with rows_of(index):
-        rows = model.blocks.statistics(side, y, x)
+        rows = replace(model.blocks.statistics(side, y, x), weight=weight)
     if not np.isfinite(rows.dense).all():
         where = index[int(np.flatnonzero(~np.isfinite(rows.dense).all(axis=0))[0])]
         raise ValueError(f"update: row {where!r} misses some of its responses, as no row did that was fitted; leave it out.")
     ends: tuple[Any, Any] = np.inf, -np.inf
     if isinstance(y, np.ndarray) and len(y):
         ends = np.fmin.reduce(y, axis=0), np.fmax.reduce(y, axis=0)
-    places = Index(np.array([0, len(used)]), np.array([0, y.shape[0]]), "", *ends, has_gaps=False, covariates=_values(z))
-    return New(rows, places, y if frame.is_sparse else table.loc[used], z)
+    places = Index(np.array([0, len(used)]), np.array([0, y.shape[0]]), "", *ends, has_gaps=False, covariates=_values(z), size=rows.size)
+    return New(rows, places, y if frame.is_sparse else table.loc[used], z, weight)
 
 
 def _values(covariates: np.ndarray) -> tuple[Counted, ...]:
@@ -187,7 +193,10 @@ def _with_table(model: Specification, new: New) -> Specification:
         data: Any = vstack([frame.response, new.table]).tocsr()
     else:
         data = pd.concat([frame.source, new.table[list(frame.source.columns)]])
-    given = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs
+    whole = None
+    if new.weight is not None:
+        whole = np.concatenate([np.ones(frame.n_used) if frame.weight is None else frame.weight, new.weight])
+    given = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs, whole, frame.weighed_by
     return type(model)(model.formula, restored_frame(*given), family=model.family, prior=model.prior)
 
 
@@ -204,8 +213,9 @@ def _counted(model: Specification, new: Index) -> Specification:
     places = Index(
         np.array([0, frame.n_rows + new.rows[-1]]), np.array([0, frame.n_used + new.used[-1]]), "", np.fmin(low, new.low) + d,
         np.fmax(high, new.high) + d, _missing(frame) == "marginalize", covariates,
+        None if frame.weighed_by is None else frame.size + (new.used[-1] if new.size is None else new.size),
     )
-    sums = {FIRST: np.array([frame.n_used])} | frame.sums if frame.is_streamed else {}
+    sums = {FIRST: np.array([frame.n_used, frame.size])} | frame.sums if frame.is_streamed else {}
     has_first = frame.has_first if frame.is_streamed else True
     larger = streamed(frame, None, places, _missing(frame), sums=sums, has_first=has_first)
     return type(model)(model.formula, larger, family=model.family, prior=model.prior, kernel=model.kernel)

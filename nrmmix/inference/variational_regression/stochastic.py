@@ -78,7 +78,7 @@ class Descent(Climb):
         """
         now = self.factors
         found = self.memory.visit(b, now)
-        found = scaled(found, self.memory.rows.n / found.n)
+        found = scaled(found, self.memory.rows.size / found.n)
         A = (found.G[0] * np.exp(now.log_k[0])).sum(axis=0)
         expected = float((found.N - now.N) @ now.const + np.sum((found.s - now.s) * now.eta) - (A - now.A) @ now.weights.expected)
         of_rows = found.entropy + found.log_v + found.n + float((found.H * now.log_k).sum()) + found.log_h

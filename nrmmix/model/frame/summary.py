@@ -9,37 +9,38 @@ values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from nrmmix.model.frame.unusual import without_far
 
 Of = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (rows, k) from responses (rows, d) and inputs (rows, e)
+WeighedPiece: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 LEAF = 8192  # rows of a column that are added at once; a multiple of 128, up to which NumPy's own halving does not go on
 
 
 class Summary:
-    """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory."""
+    """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory, each row as often as its weight (n,) says."""
 
-    is_streamed: ClassVar[bool] = False
-
-    def __init__(self, y: np.ndarray, x: np.ndarray | None = None):
-        self.y, self.x = y, np.zeros((len(y), 0)) if x is None else x
-        self.n, self.d = y.shape
+    def __init__(self, y: np.ndarray, x: np.ndarray | None = None, weight: np.ndarray | None = None):
+        self.y, self.x, self.weight = y, np.zeros((len(y), 0)) if x is None else x, weight
+        self.n: float = len(y) if weight is None else float(weight.sum())
+        self.d = y.shape[1]
 
     def usual(self) -> Summary:
         """The same without values that are far from all others of their response; itself where there are none."""
-        usual = without_far(self.y)
-        return self if usual is self.y else Summary(usual, self.x)
+        usual = without_far(self.y, self.weight)
+        return self if usual is self.y else Summary(usual, self.x, self.weight)
 
     def sums(self, of: Of) -> np.ndarray:
         """Sums (k,) over all rows."""
-        return np.sum(of(self.y, self.x), axis=0)
+        found = of(self.y, self.x)
+        return np.sum(found, axis=0) if self.weight is None else self.weight @ found
 
     def sums_by_column(self, of: Of) -> np.ndarray:
         """The same of tables that are kept by columns, as inputs are."""
-        return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0)
+        return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0) if self.weight is None else self.sums(of)
 
     @property
     def has_gaps(self) -> bool:
@@ -64,7 +65,7 @@ class Summary:
 
     def without(self, at: np.ndarray) -> Summary:
         """The same with responses that equal their number in `at` (d,) taken for missing."""
-        return Summary(np.where(self.y == at, np.nan, self.y), self.x)
+        return Summary(np.where(self.y == at, np.nan, self.y), self.x, self.weight)
 
     # ---- what follows from these
 
@@ -94,18 +95,16 @@ class Summary:
 
 
 class StreamedSummary(Summary):
-    """The same of rows that come part by part: n of them, in pieces y (rows, d) and x (rows, e).
+    """The same of rows that come part by part, in pieces y (rows, d), x (rows, e) and weights, None where each row counts once.
 
     What has been found is in `kept`, under names that begin with `where`: rows are not gone through again for it.
     """
 
-    is_streamed: ClassVar[bool] = True
-
     def __init__(
-        self, n: int, pieces: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]], span: tuple[np.ndarray, np.ndarray], gaps: bool,
-        kept: dict[str, np.ndarray] | None = None, where: str = "",
+        self, rows: int, pieces: Callable[[], Iterator[WeighedPiece]], span: tuple[np.ndarray, np.ndarray], gaps: bool,
+        kept: dict[str, np.ndarray] | None = None, where: str = "", size: float | None = None,
     ):
-        self.n, self.d, self.pieces = n, len(span[0]), pieces
+        self.rows, self.n, self.d, self.pieces = rows, rows if size is None else size, len(span[0]), pieces
         self._span, self._gaps = span, gaps
         self._kept, self._where = {} if kept is None else kept, where
 
@@ -113,10 +112,10 @@ class StreamedSummary(Summary):
         return self
 
     def sums(self, of: Of) -> np.ndarray:
-        return column_sums(self.n, (np.ascontiguousarray(of(y, x)) for y, x in self.pieces()))
+        return column_sums(self.rows, (np.ascontiguousarray(_times(of(y, x), weight)) for y, x, weight in self.pieces()))
 
     def sums_by_column(self, of: Of) -> np.ndarray:
-        return column_sums(self.n, (of(y, x) for y, x in self.pieces()), by_column=True)
+        return column_sums(self.rows, (_times(of(y, x), weight) for y, x, weight in self.pieces()), by_column=True)
 
     @property
     def has_gaps(self) -> bool:
@@ -126,10 +125,10 @@ class StreamedSummary(Summary):
         return self._span
 
     def without(self, at: np.ndarray) -> Summary:
-        def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            return ((np.where(y == at, np.nan, y), x) for y, x in self.pieces())
+        def pieces() -> Iterator[WeighedPiece]:
+            return ((np.where(y == at, np.nan, y), x, weight) for y, x, weight in self.pieces())
 
-        return StreamedSummary(self.n, pieces, self._span, True, self._kept, f"{self._where}apart, ")
+        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}apart, ", self.n)
 
     def counts(self) -> np.ndarray:
         return self._found("counts") if self._gaps else np.full(self.d, self.n)
@@ -157,20 +156,24 @@ class StreamedSummary(Summary):
         return self._kept[f"{self._where}{name}"]
 
     def _as_they_are(self) -> dict[str, np.ndarray]:
-        means = Means(self.n)
-        for y, x in self.pieces():
-            means.add(y, x)
-        return means.found(self._gaps)
+        means = Means(self.rows)
+        for y, x, weight in self.pieces():
+            means.add(y, x, weight)
+        return means.found(self._gaps, self.n)
 
     def _about_means(self) -> dict[str, np.ndarray]:
-        mean, input_mean, squares, of_inputs = self.means(), self.input_means(), ColumnSums(self.n), ColumnSums(self.n, True)
-        for y, x in self.pieces():
+        mean, input_mean, squares, of_inputs = self.means(), self.input_means(), ColumnSums(self.rows), ColumnSums(self.rows, True)
+        for y, x, weight in self.pieces():
             gap = np.where(np.isnan(y), 0.0, y - mean)
-            squares.add(gap * gap)
-            of_inputs.add((x - input_mean) ** 2)
+            squares.add(_times(gap * gap, weight))
+            of_inputs.add(_times((x - input_mean) ** 2, weight))
         return {
             "variances": squares.total() / (self.counts() - 1), "input spreads": np.sqrt(of_inputs.total() / max(self.n - 1, 1)),
         }
+
+
+def _times(values: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    return values if weight is None else values * weight[:, None]
 
 
 class Means:
@@ -180,18 +183,18 @@ class Means:
         self.n = n
         self.there, self.sums, self.inputs, self.largest = ColumnSums(n), ColumnSums(n), ColumnSums(n, True), np.zeros(())
 
-    def add(self, y: np.ndarray, x: np.ndarray) -> None:
+    def add(self, y: np.ndarray, x: np.ndarray, weight: np.ndarray | None) -> None:
         gaps = np.isnan(y)
-        self.there.add(~gaps)
-        self.sums.add(np.where(gaps, 0.0, y))
-        self.inputs.add(x)
+        self.there.add(_times(~gaps, weight))
+        self.sums.add(_times(np.where(gaps, 0.0, y), weight))
+        self.inputs.add(_times(x, weight))
         self.largest = np.maximum(self.largest, np.abs(x).max(axis=0, initial=0.0))
 
-    def found(self, has_gaps: bool) -> dict[str, np.ndarray]:
-        """By their names in a `StreamedSummary`; counts only where responses have gaps."""
+    def found(self, has_gaps: bool, size: float) -> dict[str, np.ndarray]:
+        """By their names in a `StreamedSummary`, rows counted so often that they are `size`; counts only where responses have gaps."""
         total = self.sums.total()
-        counts = self.there.total() if has_gaps else np.full(len(total), self.n)
-        found = {"means": total / counts, "input means": self.inputs.total() / self.n, "largest": self.largest}
+        counts = self.there.total() if has_gaps else np.full(len(total), size)
+        found = {"means": total / counts, "input means": self.inputs.total() / size, "largest": self.largest}
         return found | ({"counts": counts} if has_gaps else {})
 
 
