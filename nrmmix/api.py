@@ -250,7 +250,7 @@ class Model(Specification):
         >>> import nrmmix as nm
         >>> table = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()).methods()
         >>> table.index[table["suits"]].tolist()
-        ['auto', 'gibbs', 'split_merge', 'slice', 'tree', 'sngp', 'vb', 'memoized_vb']
+        ['auto', 'gibbs', 'split_merge', 'slice', 'tree', 'sngp', 'vb', 'stochastic_vb', 'memoized_vb']
         """
         from nrmmix.inference.methods import table
 

@@ -162,7 +162,7 @@ def test_sums_are_those_of_numpy():
         y = RNG.normal(size=(30_011, d)) * RNG.lognormal(size=(30_011, 1))
         y[RNG.random(y.shape) < 0.01] = np.nan
         def pieces(y=y):
-            return ((part, np.zeros((len(part), 0))) for part in np.array_split(y, 9))
+            return ((part, np.zeros((len(part), 0)), None) for part in np.array_split(y, 9))
 
         span = np.nanmin(y, axis=0), np.nanmax(y, axis=0)
         one, other = Summary(y), StreamedSummary(len(y), pieces, span, True)

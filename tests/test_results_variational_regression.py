@@ -125,7 +125,7 @@ def test_stops_in_time_with_what_is_there(table):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"method": "stochastic_vb"}, "is for mixtures.*density regression has nm.VB"),
+    ({"method": "stochastic_vb", "prior": nm.NGGP()}, "gamma weights of nm.DirichletProcess.*those of NGGP have no"),
     ({"method": "vb", "prior": nm.NGGP()}, "gamma weights of nm.DirichletProcess.*those of NGGP have no"),
     ({"method": "vb", "prior": nm.FiniteMixture(5), "of": nm.VB(components=6)}, "components=6, and .*has 5"),
     ({"method": "vb", "kernel": nm.Box(0.3)}, "is 0 beyond its width"),
@@ -150,9 +150,6 @@ def test_bad_options():
         nm.VB(starts=0)
     with pytest.raises(ValueError, match="starts= are of density regression"):
         nm.fit("accel_g ~ 1", MCYCLE, method=nm.VB(starts=2))
-    fit = nm.fit("accel_g ~ times_ms", MCYCLE, method=nm.VB(starts=1), rng=1)
-    with pytest.raises(ValueError, match="update is for mixtures"):
-        fit.update(MCYCLE)
 
 
 def test_factor_of_many_levels():

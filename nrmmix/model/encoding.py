@@ -141,7 +141,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
             "has_gaps": places.has_gaps, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
             "covariates": [[put(array) for array in counted] for counted in places.covariates], "size": places.size,
-            "sums": {name: put(values) for name, values in frame.sums.items()},
+            "sums": {name: put(values) for name, values in frame.sums.items()}, "has_first": frame.has_first,
         }
     if frame.is_sparse:
         counts = frame.response
@@ -185,7 +185,7 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
     size = own.get("size")
     places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]), counted, None if size is None else float(size))
     sums = {name: get(key) for name, key in own.get("sums", {}).items()}
-    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums)
+    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums, bool(own.get("has_first", False)))
 
 
 # ---- tables

@@ -21,7 +21,7 @@ from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
-from nrmmix.model.families.blocks import PackedBlocks
+from nrmmix.model.families.blocks import PackedBlocks, places_of
 from nrmmix.model.families.exponential import NotExponential, Stacked, Statistics
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
@@ -93,7 +93,10 @@ class Specification:
             if source is not None:
                 from nrmmix.model.frame.streaming import streamed_frame
 
-                return streamed_frame(formula, source, missing, reads, designs(family), gathered, weights)
+                def blocks(few: ModelFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+                    return places_of(assign(family, few.response_names), few)
+
+                return streamed_frame(formula, source, missing, reads, designs(family), gathered, weights, blocks)
             made = model_frame(formula, data, missing, reads, designs(family))
             return made if counts is None else counts.of(made, is_plain)
 
@@ -118,7 +121,7 @@ class Specification:
             kernel = _default_kernel(names, category) if kernel is None else kernel
             self.kernel = kernel.named(names).resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
-            counted = self.frame.places.covariates if self.frame.is_streamed else None
+            counted = self.frame.places.covariates if self.frame.is_streamed and not self.frame.has_first else None
             self.grid = self.kernel.grid(self.frame.covariates, names, category, counted, self.frame.weight)
             if self.slots is None and not self.frame.is_streamed:  # the kernel of a slot is nowhere 0
                 self._check_reach(self.frame.covariates, self.frame.index)

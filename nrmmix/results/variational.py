@@ -121,7 +121,7 @@ class VariationalResult(Saved, Result):
         >>> further.model.n_obs, further.n_clusters
         (272, 2)
         """
-        from nrmmix.results.streams import updated
+        from nrmmix.results.updating import updated
 
         return updated(self, newdata, rng, executor)
 

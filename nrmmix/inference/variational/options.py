@@ -40,7 +40,6 @@ class Variational(Method):
     takes_streams: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     how_to_merge: ClassVar[tuple[str, ...]] = ()  # what merges= may be beside True and False
-    of_regression: ClassVar[bool] = True  # whether it is for density regression too
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
 
     def __post_init__(self) -> None:
@@ -59,8 +58,8 @@ class Variational(Method):
         if name == "checkpoint":
             return None if value is None else files.named(value, ".npz", "a checkpoint")
         if name == "kappa":
-            if not 0.5 < number(value) <= 1:
-                raise ValueError(f"kappa must be greater than 0.5 and at most 1, so that steps neither die out nor stay, not {value!r}.")
+            if not 0.5 <= number(value) <= 1:
+                raise ValueError(f"kappa must be from 0.5 to 1, so that steps neither die out nor stay, not {value!r}.")
             return float(value)
         if name == "merges" and isinstance(value, str):
             if value in cls.how_to_merge:
@@ -94,8 +93,6 @@ class Variational(Method):
 
     def _refusal_of_regression(self, model: Specification) -> str:
         prior, kernel = model.prior, model.kernel
-        if not self.of_regression:
-            return f"nm.{self} is for mixtures, `responses ~ 1`; density regression has nm.VB() and nm.MemoizedVB()"
         if not isinstance(prior, (DirichletProcess, FiniteMixture)):
             return (
                 f"nm.{self} needs the gamma weights of nm.DirichletProcess() or nm.FiniteMixture(); those of {type(prior).__name__} have "
@@ -223,7 +220,7 @@ class VB(Variational):
 @plugin
 @dataclass(frozen=True)
 class StochasticVB(Variational):
-    """Stochastic variational inference (Hoffman, Blei, Wang & Paisley 2013), for Dirichlet process mixtures.
+    """Stochastic variational inference (Hoffman, Blei, Wang & Paisley 2013), for Dirichlet process mixtures and density regression.
 
     After each batch the statistics of the components go a step towards those of the batch, taken for all rows: step t has size
     (t + delay)^-kappa.  The bound of a pass is the mean of unbiased estimates, one from each batch; after the last pass the rows are
@@ -232,14 +229,24 @@ class StochasticVB(Variational):
     Parameters
     ----------
     components : int, optional
-        Default 25, or as many as rows where these are fewer.
+        Default 25, of density regression 40, and 100 beyond 2,000 rows, or as many as rows where these are fewer.
     batches : int, optional
-        Default one for each 1,024 rows, at most 100.
+        Default one for each 1,024 rows, at most 100; beyond 6.5 million rows so many that none has more than 65,536, in 100 rounds.
     passes : int, default 50
     kappa : float, default 0.6
-        Greater than 0.5, at most 1.
+        From 0.5 to 1.  At 0.5 the squares of the steps have no finite sum, which convergence asks for: the components come to rest more
+        slowly than they forget where they began.
     delay : float, default 1.0
         Greater than 0.
+    round_size : int, optional
+        Batches that a step is towards together: so many can be worked on at once.  Default 1, where batches= is given or one of 100 rounds
+        has no more than 65,536 rows.  Results depend on it, and not on who does the work.
+    executor : None, "threads", int or dask.distributed.Client, optional
+        Who visits the batches of a round; see `MemoizedVB`.
+    starts : int, optional
+        Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
+    combine : {"stacking", "equal", "best"}, default "stacking"
+        How they are averaged over; see `VB`.
 
     Raises
     ------
@@ -248,8 +255,14 @@ class StochasticVB(Variational):
 
     See Also
     --------
-    VB : where it starts.
+    VB : where it starts, and what density regression is by.
     MemoizedVB : batches without a step size, with an exact bound.
+
+    Notes
+    -----
+    In density regression a step moves the expected counts, statistics and rates of the components, and the sums over bins by which the
+    codes of their kernels are judged.  Each time that half of these is new, shrinkage, noise scale and codes become what is best for them,
+    of each component the code of one covariate at most.
 
     Examples
     --------
@@ -260,13 +273,16 @@ class StochasticVB(Variational):
     """
 
     name: ClassVar[str] = "stochastic_vb"
-    of_regression: ClassVar[bool] = False
     most_rounds: ClassVar[int] = 100
     components: int | None = None
     batches: int | None = None
     passes: int = 50
     kappa: float = 0.6
     delay: float = 1.0
+    round_size: int | None = None
+    executor: Any = None
+    starts: int | None = None
+    combine: str = "stacking"
 
 
 @plugin
@@ -324,7 +340,7 @@ class MemoizedVB(Variational):
 
     Notes
     -----
-    For density regression see the notes of `VB`: components are neither born nor merged there, and fits take no further rows.
+    For density regression see the notes of `VB`: components are neither born nor merged there.
 
     Data may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has
     the same batches in every pass, so that the sums of rounds are all that must be remembered, and no batch remembers anything.
@@ -367,6 +383,7 @@ class RegressionOutcome(NamedTuple):
     seed: int
     seconds: float
     interrupted: bool
+    sums: tuple[Any, ...] = ()  # of each start its sums over the rows, a `Seen`, where these are not in memory: new rows are added to them
 
 
 class VariationalOutcome(NamedTuple):

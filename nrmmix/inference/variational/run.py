@@ -84,7 +84,7 @@ def run_variational(
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     if side.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
         warn(f"the bound and the components are not to be trusted: {LOST}")
-    if isinstance(method, MemoizedVB):
+    if hasattr(method, "executor"):
         method = replace(method, executor=None)  # of the run, not of what it has found
     return VariationalOutcome(
         method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), before + time.perf_counter() - started,

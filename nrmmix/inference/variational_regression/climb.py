@@ -68,7 +68,7 @@ class Climb:
     def rates(self, codes: np.ndarray) -> np.ndarray:
         """(M,) A_m = sum_i v_i K_m(x_i)."""
         binned, m = self.factors.binned, np.arange(len(codes))
-        log_k = np.stack([binned.log_k[j][:, codes[k, j]] for k, j in zip(m, self.changed, strict=True)])
+        log_k = binned.log_k[self.changed, :, codes[m, self.changed]]
         return np.maximum((self.total.G[self.changed, :, m] * np.exp(log_k)).sum(axis=1), 0.0)
 
     def refresh(self, side: Stacked | None = None, codes: np.ndarray | None = None) -> None:
@@ -90,7 +90,7 @@ class Climb:
         for number in self.rng.permutation(rounds) if rounds > 1 else [0]:
             before = self.memory.seen[number]
             found = self.memory.visit(number, self.factors, self.kept)
-            self.total = found if rounds == 1 else added(without(self.total, before), found)
+            self.total = found if len(self.memory.seen) == 1 else added(without(self.total, before), found)
             self.refresh()
             report("visit")
 
@@ -122,6 +122,7 @@ class Climb:
             value += log_prior[j, own, None]
             best[j] = value.argmax(axis=0)
             gains[j] = value.max(axis=0) - value[codes[:, j], np.arange(M)]
+        gains = self.allowed(gains)
         covariate = gains.argmax(axis=0)
         # those without rows would all go to where they matter least, which is no approximation of atoms that are nowhere in particular
         some = np.flatnonzero((gains[covariate, np.arange(M)] > LEAST_GAIN) & (self.total.N >= LEAST_COUNT))
@@ -129,6 +130,10 @@ class Climb:
         codes[some, covariate[some]] = best[covariate[some], some]
         self.changed = covariate
         self.refresh(codes=codes)
+
+    def allowed(self, gains: np.ndarray) -> np.ndarray:
+        """Gains (q, M) of the covariates that components may get another code in: all."""
+        return gains
 
     def search(self) -> int:
         """Codes one by one with r and v optimised out; how many changed."""
@@ -169,7 +174,7 @@ class Climb:
             if number <= LEARN_FIRST or number % LEARN_EVERY == 0:
                 self.learn()
                 seen("learn")
-            if len(self.memory.rounds) > 1:
+            if len(self.memory.seen) > 1:
                 self.total = self.memory.total()
             self.scale_v()
             seen("scale")

@@ -43,6 +43,11 @@ def without(a: Seen, b: Seen) -> Seen:
     return Seen(*(x - y for x, y in zip(a[:-1], b[:-1], strict=True)))
 
 
+def in_order(seen: Seen, order: np.ndarray) -> Seen:
+    """Components in another order."""
+    return seen._replace(N=seen.N[order], s=seen.s[order], H=seen.H[..., order], G=seen.G[..., order])
+
+
 @dataclass(frozen=True)
 class BinnedRows:
     """Rows as statistics, and the bins (n, q) of their covariates."""
@@ -167,7 +172,7 @@ class Memory:
     ):
         made: Any = rows  # of the batches of mixtures what does not ask for their statistics
         self.rows, self.batches = rows, Batches(made, batches, round_size=round_size, executor=executor)
-        self.seen: list[Seen | None] = [None] * len(self.rounds)
+        self.seen: list[Seen | None] = [None] * len(self.rounds)  # of rounds, and of rows that are not visited if there are any
 
     @property
     def rounds(self) -> list[list[Span]]:

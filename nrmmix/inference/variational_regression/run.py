@@ -17,13 +17,14 @@ from nrmmix.common.seeds import seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.executors import OneProcess, executor_of
 from nrmmix.inference.variational.checkpoint import Saved
-from nrmmix.inference.variational.options import MemoizedVB, RegressionOutcome, Variational
+from nrmmix.inference.variational.options import RegressionOutcome, StochasticVB, Variational
 from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped, checkpointing
 from nrmmix.inference.variational_regression import checkpoint
 from nrmmix.inference.variational_regression.climb import Climb, Pass
 from nrmmix.inference.variational_regression.combine import weights_of
-from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, StreamedBinnedRows, sample_of
+from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, StreamedBinnedRows, in_order, sample_of
 from nrmmix.inference.variational_regression.start import NOISE, cut
+from nrmmix.inference.variational_regression.stochastic import Descent, Passing, scaled
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
@@ -73,15 +74,16 @@ def run_regression(
                 raise FloatingPointError(LOST) from None
         climbs = [one for one in fitter.climbs if one.passes]
     fits, bounds = [one.factors.largest_first() for one in climbs], np.array([one.bound() for one in climbs])
+    sums = tuple(in_order(one.total, np.argsort(-one.factors.N, kind="stable")) for one in climbs) if rows.is_streamed else ()
     if not np.isfinite(bounds).all():
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     _warn(climbs, components)
     weights = weights_of(method.combine, rows, fits, bounds, each[-1])
-    if isinstance(method, MemoizedVB):
+    if hasattr(method, "executor"):
         method = replace(method, executor=None)
     return RegressionOutcome(
         method, name, rows, tuple(fits), bounds, weights, [one.passes for one in climbs],
-        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted,
+        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted, sums,
     )
 
 
@@ -159,11 +161,11 @@ class _Fitter:
     @property
     def _is_searched(self) -> bool:
         """Whether codes are searched with all rows in memory."""
-        return self.rows.n <= SAMPLE and self.division[0] == 1
+        return self.rows.n <= SAMPLE and self.division[0] == 1 and not isinstance(self.method, StochasticVB)
 
     def _begun(self, number: int, rng: np.random.Generator) -> Climb:
         """A climb at its start, of many rows that of a fit to a sample, where codes are searched."""
-        n, side, mass = self.rows.n, self.rows.statistics.side, self.model.prior.mass
+        n, side, mass, method = self.rows.n, self.rows.statistics.side, self.model.prior.mass, self.method
         some = sample_of(self.rows, SAMPLE, rng)
         start = cut(self.binned, side, mass, some, self.components, rng, NOISE if number else 0.0)
         if not self._is_searched:
@@ -174,6 +176,9 @@ class _Fitter:
         if n > SAMPLE:
             now, up = start, self.rows.size / some.size
             start = KernelFactors(self.binned, now.side, mass, up * now.N, up * now.s, up * now.A, now.codes)
+        if isinstance(method, StochasticVB):
+            passing = Passing(self.rows, *self.division, self.executor)
+            return Descent(passing, start, rng, scaled(first.total, self.rows.size / some.size), method.kappa, method.delay)
         memory = Memory(some if self._is_searched else self.rows, *self.division, self.executor)
         return Climb(memory, start, rng, search=self._is_searched)
 

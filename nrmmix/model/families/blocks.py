@@ -100,6 +100,16 @@ def _summands(key: str) -> list[str]:
     return parts
 
 
+def places_of(assignment: Assignment, frame: ModelFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of each family the numbers of its responses, and of its columns among the inputs."""
+    found, first, widths = [], 0, iter(frame.input_widths)
+    for family, columns in zip(assignment.families, assignment.columns, strict=True):
+        e = next(widths) if family.design is not None else 0
+        found.append((np.array(columns), np.arange(first, first + e)))
+        first += e
+    return found
+
+
 @dataclass(frozen=True)
 class Block:
     """A resolved family, its responses and its inputs."""
@@ -151,12 +161,10 @@ class Blocks:
     @classmethod
     def resolved(cls, assignment: Assignment, frame: ModelFrame) -> Blocks:
         """Blocks with all hyperparameters, defaults taken from the data."""
-        blocks, first, widths = [], 0, iter(frame.input_widths)
-        for family, columns in zip(assignment.families, assignment.columns, strict=True):
-            e = next(widths) if family.design is not None else 0
-            own, first = np.arange(first, first + e), first + e
+        blocks = []
+        for family, (columns, own) in zip(assignment.families, places_of(assignment, frame), strict=True):
             names, levels = (tuple(values[j] for j in columns) for values in (frame.response_names, frame.levels))
-            y = _columns(frame.response, np.array(columns))
+            y = _columns(frame.response, columns)
             _check_missing(family, names, y)
             censored = frame.limits is not None and not np.isnan(frame.limits[:, columns]).all()
             if censored and not family.takes_censored:
@@ -166,15 +174,16 @@ class Blocks:
                 )
             names_of_inputs, groups = (tuple(values[a] for a in own) for values in (frame.input_names, frame.input_groups))
             family = family.with_values(input_names=names_of_inputs, input_groups=groups)
-            if frame.is_streamed:
-                resolved = family.resolve_from(frame.summary(np.array(columns), own), names, levels)
+            if frame.is_streamed and not frame.has_first:
+                resolved = family.resolve_from(frame.summary(columns, own), names, levels)
             elif frame.weight is None:
                 with rows_of(frame.index):
                     resolved = family.resolve(y, names, frame.inputs[:, own], levels)
+                resolved = resolved.of_more_rows() if frame.is_streamed else resolved
             else:
-                resolved = _of_weighted(family, y, names, levels, frame, np.array(columns), own)
+                resolved = _of_weighted(family, y, names, levels, frame, columns, own)
             resolved = resolved.with_censored() if censored else resolved
-            blocks.append(Block(resolved, np.array(columns), own))
+            blocks.append(Block(resolved, columns, own))
         return cls(tuple(blocks))
 
     # ---- arrays for the kernels
