@@ -167,6 +167,13 @@ def test_values_stay_within_limits_and_files_bring_them_back(name, fits, tmp_pat
     assert np.array_equal(again.log_density(), fit.log_density())
 
 
+def test_a_run_that_was_kept_goes_on_as_if_it_had_not_stopped():
+    formula, moves = "Surv(log(time), event) ~ 1", [nm.Gibbs(), nm.TreeGuided(), nm.Permutation()]
+    part = nm.fit(formula, DATA, method=moves, draws=10, tune=20, chains=2, rng=1).extend(20)
+    whole = nm.fit(formula, DATA, method=moves, draws=30, tune=20, chains=2, rng=1)
+    assert all(np.array_equal(part.draws[name], whole.draws[name]) for name in whole.draws)
+
+
 def test_log_joint_is_that_of_the_completed_data(fits):
     fit = fits("full")
     draws = {name: fit.draws[name][1, -1] for name in ("labels", "imputed", "mass", "log_joint")}
