@@ -144,6 +144,7 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     _table_arguments(table)
     table.add_argument("--stream", action="store_true", help="part by part, for variational methods: the file may be larger than memory")
     fit.add_argument("--missing", choices=("drop", "raise", "marginalize"), default="drop", help="rows with missing values (default: drop)")
+    fit.add_argument("--weights", metavar="COLUMN", help="how often each row counts (default: once); fractions need a variational method")
     model = fit.add_argument_group("model")
     model.add_argument(
         "--family", nargs="+", metavar="NAME",

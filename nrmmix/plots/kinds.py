@@ -193,6 +193,15 @@ def values_of(model: Specification, name: str) -> np.ndarray:
     return model.frame.response[:, j]
 
 
+def as_often_as_they_count(model: Specification) -> Any:
+    """Positions (n,) of rows that stand for all: each about as often as its share of the weights, or once where rows have none."""
+    weight, n = model.frame.weight, model.n_obs
+    if weight is None:
+        return slice(None)
+    end = np.cumsum(weight)
+    return np.searchsorted(end, (np.arange(n) + 0.5) / n * end[-1])
+
+
 def scattered(model: Specification, name: str, step: float = GOLDEN) -> np.ndarray:
     """Observed values where to draw them: those of one category, or the same count, beside each other."""
     values = values_of(model, name)

@@ -11,7 +11,20 @@ import pandas as pd
 from nrmmix.common.messages import count, known_name
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import COUNT, LEVELS, Bands, check, kind, levels_of, masses_of, not_drawn, responses, shapes, values_of
+from nrmmix.plots.kinds import (
+    COUNT,
+    LEVELS,
+    Bands,
+    as_often_as_they_count,
+    check,
+    kind,
+    levels_of,
+    masses_of,
+    not_drawn,
+    responses,
+    shapes,
+    values_of,
+)
 from nrmmix.plots.survival import is_censored, observed_curve
 from nrmmix.posterior.predict.points import grid, label
 from nrmmix.results.mcmc import MCMCResult
@@ -192,7 +205,8 @@ def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands) -> p
 def bars(fit: MCMCResult, ax: Axes, name: str, bands: Bands) -> None:
     """Frequencies as bars, probabilities as points with their bands, or where there are many values as a curve."""
     model, x = fit.model, counted(fit.model, name)
-    ax.bar(x, shares(values_of(model, name), x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="data")
+    y = values_of(model, name)[as_often_as_they_count(model)]
+    ax.bar(x, shares(y, x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="data")
     if model.frame.input_names:
         table = over_rows(fit, x, name, bands)
     else:

@@ -275,6 +275,8 @@ def reproduce(fit: Result) -> str:
         arguments.append(f"kernel={_code(model.kernel)}")
     if not model.frame.is_sparse and np.isnan(model.frame.response).any():
         arguments.append("missing='marginalize'")
+    if model.frame.is_weighted:
+        arguments.append(f"weights={'weights' if model.frame.weighed_by is None else repr(model.frame.weighed_by)}")
     lines = "\n".join(f"    {argument}," for argument in arguments)
     if isinstance(fit, (SearchResult, VariationalResult)):
         method = fit.search if isinstance(fit, SearchResult) else fit.options

@@ -234,7 +234,8 @@ def _pass_table(fit: VariationalResult, width: int) -> Table:
         ("Observations:", used), ("Method:", fit.method), ("Lower bound:", f"{fit.elbo:.2f}"),
         ("Dropped rows:", rows - used), ("Passes:", len(fit.passes)), ("Converged:", "yes" if fit.has_converged else "no"),
         ("Clusters:", fit.n_clusters), ("Components:", fit.n_components), ("Interrupted:", "yes" if fit.interrupted else "no"),
-        ("Seconds:", f"{fit.seconds:.2f}"), ("E[mass]:", f"{fit.expected_mass:.4g}"), ("", ""),
+        ("Seconds:", f"{fit.seconds:.2f}"), ("E[mass]:", f"{fit.expected_mass:.4g}"),
+        ("Weights:", f"{fit.model.frame.size:.10g}") if fit.model.frame.is_weighted else ("", ""),
     ]
     cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
     return _three_pairs(cells, (13, 11, 12), width)

@@ -38,6 +38,7 @@ class Variational(Method):
     name: ClassVar[str]
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
     takes_streams: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     how_to_merge: ClassVar[tuple[str, ...]] = ()  # what merges= may be beside True and False
     of_regression: ClassVar[bool] = True  # whether it is for density regression too
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"

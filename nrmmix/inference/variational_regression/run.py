@@ -172,7 +172,7 @@ class _Fitter:
             first.run(OF_SAMPLE, self.tol, lambda made: self._report(number, made, OF_SAMPLE, what))
             start = first.factors
         if n > SAMPLE:
-            now, up = start, n / some.n
+            now, up = start, self.rows.size / some.size
             start = KernelFactors(self.binned, now.side, mass, up * now.N, up * now.s, up * now.A, now.codes)
         memory = Memory(some if self._is_searched else self.rows, *self.division, self.executor)
         return Climb(memory, start, rng, search=self._is_searched)

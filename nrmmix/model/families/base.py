@@ -198,6 +198,10 @@ class Family:
             "pandas.read_parquet(path)."
         )
 
+    def of_more_rows(self) -> Family:
+        """The family where the rows that `pack` sees are few of many, or count more often than once."""
+        return self.with_values(is_streamed=True)
+
     def observe(self, y: Any) -> Observed | list[Observed]:
         """Responses (n, d), of the data or new ones, as kernels read them."""
         return Observed(np.ascontiguousarray(y, float))

@@ -15,6 +15,9 @@ from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.formula import ModelFrame
+from nrmmix.model.frame.weights import are_counts
+
+REPEATED = 1e7  # cells of rows that are repeated for defaults of hyperparameters
 
 
 class Assignment(NamedTuple):
@@ -162,9 +165,11 @@ class Blocks:
             family = family.with_values(input_names=names_of_inputs, input_groups=groups)
             if frame.is_streamed:
                 resolved = family.resolve_from(frame.summary(np.array(columns), own), names, levels)
-            else:
+            elif frame.weight is None:
                 with rows_of(frame.index):
                     resolved = family.resolve(y, names, frame.inputs[:, own], levels)
+            else:
+                resolved = _of_weighted(family, y, names, levels, frame, np.array(columns), own)
             resolved = resolved.with_censored() if censored else resolved
             blocks.append(Block(resolved, np.array(columns), own))
         return cls(tuple(blocks))
@@ -396,6 +401,20 @@ class Blocks:
             lines.append(("family" if not lines else "", f"{', '.join(block.family.names)}: {first}"))
             lines += [("", f"  {line}") for line in rest]
         return lines
+
+
+def _of_weighted(
+    family: Family, y: Any, names: tuple[str, ...], levels: Any, frame: ModelFrame, columns: np.ndarray, inputs: np.ndarray
+) -> Family:
+    """A family with hyperparameters of the table in which rows stand as often as they count; of other weights, and many, by sums."""
+    x, weight, n = frame.inputs[:, inputs], frame.weight, y.shape[0]
+    if are_counts(weight) and frame.size * (y.shape[1] + x.shape[1]) <= REPEATED:
+        rows = np.repeat(np.arange(n), weight.astype(np.int64))
+        with rows_of(frame.index, rows):
+            return family.resolve(y[rows], names, x[rows], levels).of_more_rows()
+    with rows_of(frame.index):
+        family.resolve(y, names, x, levels)  # which says what is wrong with a row
+    return family.resolve_from(frame.summary(columns, inputs), names, levels).of_more_rows()
 
 
 def _check_missing(family: Family, names: Sequence[str], y: Any) -> None:

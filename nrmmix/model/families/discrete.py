@@ -64,6 +64,9 @@ class Poisson(Family):
 
     Notes
     -----
+    Overdispersed counts need no family of their own: a negative binomial law is a mixture of Poisson laws with gamma rates, and mixtures of
+    Poisson components spread as widely as the counts do.  Counts that spread less than a Poisson law are for `nrmmix.Categorical`.
+
     The predictive of a cluster is negative binomial with mean e_i (shape + sum y) / (rate + sum e).  The default follows the data in the
     units of the exposure.  Where all counts of a column are 0 its default takes half a count for their sum.  Counts far from all others
     are left out of it, as `Gaussian` says.

@@ -186,7 +186,7 @@ class Regression(Family):
         b = level[0] * constant if one else np.outer(constant, level)
         kind, scale = (OneResponse, float(variances[0])) if one else (SeveralResponses, np.diag(variances))
         start = np.full(len(columns), R), np.full(summary.d, SPREAD * nu)
-        level = np.atleast_1d(_mean_of_constant(b[0] * mean[0], summary.n))
+        level = np.atleast_1d(_mean_of_constant(b[0] * mean[0], int(summary.n)))
         form = kind(names, columns, b, nu, scale, float(level[0]) if one else level, constant, factor, start, groups)
         return self.with_values(names=names, nu=nu, form=form, is_streamed=True)
 

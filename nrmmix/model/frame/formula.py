@@ -24,6 +24,7 @@ from nrmmix.common import messages
 from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.censoring import CensoredPart, limits_of, of_two_columns
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
+from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
 __all__ = ["ModelFrame", "default_design", "model_frame"]
@@ -227,6 +228,8 @@ class ModelFrame:
     _inputs: list[_Part] = field(repr=False)  # one for each design
     from_array: bool = field(repr=False)
     limits: np.ndarray | None = field(default=None, repr=False)  # (n, d, 2) of responses that were not seen, see `limits_of`
+    weight: np.ndarray | None = field(default=None, repr=False)  # (n,) how often each used row counts; None where once
+    weighed_by: str | None = None  # column that says so, of new rows too
     is_streamed: ClassVar[bool] = False  # whether rows stay where they are, see `nrmmix.model.frame.streaming`
 
     @property
@@ -236,6 +239,20 @@ class ModelFrame:
     @property
     def n_rows(self) -> int:
         return len(self.used)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some rows count more often than others."""
+        return self.weight is not None
+
+    @property
+    def size(self) -> float:
+        """Rows used, each as often as it counts."""
+        return float(self.n_used if self.weight is None else self.weight.sum())
+
+    def summary(self, columns: np.ndarray, inputs: np.ndarray) -> Summary:
+        """What defaults of some responses, which have some of the inputs, are taken from."""
+        return Summary(np.ascontiguousarray(self.response[:, columns]), self.inputs[:, inputs], self.weight)
 
     @property
     def seen(self) -> Any:
@@ -382,16 +399,18 @@ class ModelFrame:
         return frame
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
-        return restored_frame, (self.formula, self.source, self.used, self.from_array, self.reads, self.designs)
+        given = self.formula, self.source, self.used, self.from_array, self.reads, self.designs, self.weight, self.weighed_by
+        return restored_frame, given
 
 
 def restored_frame(
     formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = (),
-    *, is_sample: bool = False,
+    weight: np.ndarray | None = None, weighed_by: str | None = None, *, is_sample: bool = False,
 ) -> ModelFrame:
     """The frame whose `source`, `used` and so on these are."""
     kinds = None if reads is None else lambda names: reads
-    return replace(model_frame(formula, source, "marginalize", kinds, designs, is_sample=is_sample), used=used, from_array=from_array)
+    frame = model_frame(formula, source, "marginalize", kinds, designs, is_sample=is_sample)
+    return replace(frame, used=used, from_array=from_array, weight=weight, weighed_by=weighed_by)
 
 
 def model_frame(
