@@ -195,6 +195,7 @@ def test_copies_of_a_row_are_one_where_held_out_rows_are_looked_for(table):
     assert seen_rows(model, table.assign(y=table["y"] + np.where(np.arange(N) < 30, 0.1, 0.0))).tolist() == list(range(30, N))
 
 
+@pytest.mark.filterwarnings("ignore:.*point masses")
 def test_rows_that_repeated_would_not_fit_are_for_variational_inference(table):
     model = nm.Model("y + z ~ 1", table, weights=np.full(N, 1e12))
     with pytest.raises(ValueError, match=r'chains and searches repeat rows, and 40,000,000,000,000 .*method="vb" or "memoized_vb"'):

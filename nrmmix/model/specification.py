@@ -26,9 +26,11 @@ from nrmmix.model.families.exponential import NotExponential, Stacked, Statistic
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
 from nrmmix.model.frame import tables
+from nrmmix.model.frame.dates import describe
 from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
 from nrmmix.model.frame.weights import insist_on_counts, weighed
+from nrmmix.model.frame.whole import is_file
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
@@ -58,6 +60,9 @@ class Specification:
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
+        # of a file, which may be read after all: what a model of its table is made from
+        given = {"family": family, "prior": prior, "kernel": kernel, "missing": missing, "weights": weights}
+        self.of_file = (data, given) if is_file(data) else None
         prior, family, kernel = _prior(prior), _family(family), _by_name("kernel", kernel)
         if family is not None and not isinstance(family, Mapping):
             _check_type("family", family, Family, "nm.Gaussian()")
@@ -111,7 +116,7 @@ class Specification:
         if self.frame.covariates is not None:
             names, category = self.frame.covariate_names, self.frame.is_category
             kernel = _default_kernel(names, category) if kernel is None else kernel
-            self.kernel = kernel.resolved(len(names))
+            self.kernel = kernel.named(names).resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
             counted = self.frame.places.covariates if self.frame.is_streamed else None
             self.grid = self.kernel.grid(self.frame.covariates, names, category, counted, self.frame.weight)
@@ -339,6 +344,7 @@ class Specification:
         if self.kernel is not None and self.grid is not None:
             lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))
             lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({self.describe_groups()}), {self.describe_scale()}"))
+        lines += [("" if self.grid is not None else "dates", describe(*item)) for item in self.frame.first_dates.items()]
         return "\n".join([self.title] + [f"  {label:<11}{printable(text)}" for label, text in lines])
 
     __repr__ = __str__

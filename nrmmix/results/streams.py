@@ -29,6 +29,7 @@ from nrmmix.model.frame.streaming import Index, index_of, labelled, read_part, s
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
+from nrmmix.posterior.predict.membership import table
 
 if TYPE_CHECKING:
     from nrmmix.results.variational import VariationalResult
@@ -105,7 +106,7 @@ def _written(tables: Iterable[Table], path: Path) -> Path:
             for number, table in enumerate(tables):
                 frame = table.to_frame() if isinstance(table, pd.Series) else table
                 names = ["row" if name is None else name for name in frame.index.names]
-                frame = frame.rename_axis(index=names).reset_index()
+                frame = frame.rename_axis(index=names, columns=None).reset_index().rename(columns=str)
                 if path.suffix.lower() == ".csv":
                     frame.to_csv(file, index=False, header=number == 0)
                     continue
@@ -121,11 +122,22 @@ def _written(tables: Iterable[Table], path: Path) -> Path:
     return path
 
 
-def own_clusters(posterior: FactorPosterior | KernelFactorPosterior, of_component: np.ndarray) -> Iterator[pd.DataFrame]:
-    """Part by part the most probable cluster of each fitted row, and the probability of the components that count for it."""
+def own_clusters(
+    posterior: FactorPosterior | KernelFactorPosterior, of_component: np.ndarray, kind: str = "cluster"
+) -> Iterator[pd.DataFrame]:
+    """Part by part the most probable cluster of each fitted row, and the probability of the components that count for it.
+
+    With `kind="membership"` the probabilities of all clusters.
+    """
     share = np.eye(int(of_component.max()) + 1)[of_component]  # (K, C)
     rows: Any = posterior.rows  # streamed ones
     for part, piece in rows.parts():
+        if kind == "membership":
+            every = np.zeros((part.n, share.shape[1] + 1))
+            for some, r in posterior.probabilities(part):
+                every[some, :-1] = r.T @ share
+            yield table(every, piece.index)
+            continue
         cluster, probability = np.empty(part.n, np.int64), np.empty(part.n)
         for some, r in posterior.probabilities(part):
             cluster[some] = of_component[r.argmax(axis=0)]
@@ -199,7 +211,8 @@ def _with_table(model: Specification, side: Stacked, new: Any) -> tuple[Specific
     whole = None
     if weight is not None:
         whole = np.concatenate([np.ones(frame.n_used) if frame.weight is None else frame.weight, weight])
-    given = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs, whole, frame.weighed_by
+    of_frame = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs
+    given = *of_frame, whole, frame.weighed_by, frame.first_dates
     return type(model)(model.formula, restored_frame(*given), family=model.family, prior=model.prior), rows
 
 

@@ -12,6 +12,7 @@ from nrmmix.inference.variational.options import RegressionOutcome
 from nrmmix.inference.variational_regression.spread import labels_and_codes
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
+from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.variational import VariationalResult
 
@@ -82,9 +83,9 @@ class VariationalRegressionResult(VariationalResult):
 
     def _averaged(self, kind: str, draws: int) -> KernelFactorPosterior:
         posterior = self.posterior
-        if kind == "cluster" and self.model.frame.is_streamed:  # clusters are those of the components of one start
+        if kind in OF_CLUSTERS and self.model.frame.is_streamed:  # clusters are those of the components of one start
             posterior = posterior._replace(fits=(posterior.factors,), weights=np.ones(1))
-        return posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
+        return posterior._replace(draws=1 if kind in OF_CLUSTERS else count("draws", draws, 1))
 
     @property
     def weights(self) -> pd.Series:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nrmmix.common.messages import did_you_mean
+from nrmmix.common.names import meant
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution, Elliptical
@@ -45,6 +46,8 @@ def designs(family: Family | Mapping[Any, Family]) -> tuple[str, ...]:
 def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assignment:
     """Divide responses among families: one for all, or several by names of responses: a name, names joined by " + ", or a tuple of names.
 
+    A name in quotes, Q("..."), is that of the column.
+
     A ValueError if a name is none of a response or stands twice, a response has no family, or a value is not a family.
 
     Examples
@@ -62,7 +65,7 @@ def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assig
     for key, value in family.items():
         if not isinstance(value, Family):
             raise ValueError(f"family of {key!r} must be an object such as nm.Gaussian(), not {value!r}.")
-        own = _names_of(key, names)
+        own = [meant(name, names) or name for name in _names_of(key, names)]
         for name in own:
             if name not in names:
                 hint = did_you_mean(name, names)
@@ -79,7 +82,7 @@ def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assig
 
 def _names_of(key: Any, names: Sequence[str]) -> list[str]:
     if isinstance(key, str):
-        return [key] if key in names else [part.strip() for part in _summands(key)]
+        return [key] if meant(key, names) is not None else [part.strip() for part in _summands(key)]
     if isinstance(key, tuple) and key and all(isinstance(name, str) for name in key):
         return list(key)
     raise ValueError(f"family has the key {key!r}; keys are names of responses, or tuples of them.")

@@ -111,7 +111,8 @@ class StreamedFrame(ModelFrame):
         """What defaults of some responses, which have some of the inputs, are taken from."""
         def pieces() -> Iterator[WeighedPiece]:
             for piece in self.pieces():
-                yield np.ascontiguousarray(piece.response[:, columns]), piece.inputs[:, inputs], piece.weight
+                weight = () if piece.weight is None else (piece.weight,)
+                yield np.ascontiguousarray(piece.response[:, columns]), piece.inputs[:, inputs], *weight
 
         places = self.places
         where = f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"

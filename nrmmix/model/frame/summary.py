@@ -16,7 +16,7 @@ import numpy as np
 from nrmmix.model.frame.unusual import without_far
 
 Of = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (rows, k) from responses (rows, d) and inputs (rows, e)
-WeighedPiece: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+WeighedPiece: TypeAlias = tuple[np.ndarray, ...]
 LEAF = 8192  # rows of a column that are added at once; a multiple of 128, up to which NumPy's own halving does not go on
 
 
@@ -95,7 +95,7 @@ class Summary:
 
 
 class StreamedSummary(Summary):
-    """The same of rows that come part by part, in pieces y (rows, d), x (rows, e) and weights, None where each row counts once.
+    """The same of rows that come part by part, in pieces y (rows, d), x (rows, e) and, where rows have them, weights (rows,).
 
     What has been found is in `kept`, under names that begin with `where`: rows are not gone through again for it.
     """
@@ -112,10 +112,10 @@ class StreamedSummary(Summary):
         return self
 
     def sums(self, of: Of) -> np.ndarray:
-        return column_sums(self.rows, (np.ascontiguousarray(_times(of(y, x), weight)) for y, x, weight in self.pieces()))
+        return column_sums(self.rows, (np.ascontiguousarray(_times(of(y, x), *weight)) for y, x, *weight in self.pieces()))
 
     def sums_by_column(self, of: Of) -> np.ndarray:
-        return column_sums(self.rows, (_times(of(y, x), weight) for y, x, weight in self.pieces()), by_column=True)
+        return column_sums(self.rows, (_times(of(y, x), *weight) for y, x, *weight in self.pieces()), by_column=True)
 
     @property
     def has_gaps(self) -> bool:
@@ -126,7 +126,7 @@ class StreamedSummary(Summary):
 
     def without(self, at: np.ndarray) -> Summary:
         def pieces() -> Iterator[WeighedPiece]:
-            return ((np.where(y == at, np.nan, y), x, weight) for y, x, weight in self.pieces())
+            return ((np.where(y == at, np.nan, y), x, *weight) for y, x, *weight in self.pieces())
 
         return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}apart, ", self.n)
 
@@ -142,7 +142,7 @@ class StreamedSummary(Summary):
         return self._once("variances", super().variances)
 
     def largest_inputs(self) -> np.ndarray:
-        return self._once("largest", lambda: np.max([np.abs(x).max(axis=0, initial=0.0) for _, x, _ in self.pieces()], axis=0))
+        return self._once("largest", lambda: np.max([np.abs(x).max(axis=0, initial=0.0) for _, x, *_ in self.pieces()], axis=0))
 
     def input_means(self) -> np.ndarray:
         return self._once("input means", super().input_means)
@@ -157,7 +157,7 @@ class StreamedSummary(Summary):
         return self._kept[key]
 
 
-def _times(values: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+def _times(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     return values if weight is None else values * weight[:, None]
 
 
