@@ -21,6 +21,8 @@ nm.Model("sepal_length_cm + sepal_width_cm ~ 1", iris)
 # `bs`, `cr` and `cc`. Text and categories stay categories among the covariates, with a kernel of their own (`nm.Matching`); within
 # `C()`, and in the formula of `nm.Regression`, they become indicator columns. What a transformation has learnt from the data, such as a
 # mean, is kept for new data.
+#
+# A response of which some values are known by limits alone is `Surv(time, event)` or `interval(lower, upper)`: see [Survival](survival.md).
 
 # %%
 nm.Model("log(petal_length_cm) ~ center(sepal_length_cm) + species", iris)
