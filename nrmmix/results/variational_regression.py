@@ -15,7 +15,7 @@ from nrmmix.posterior.kernel_factors import KernelFactorPosterior
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.variational import VariationalResult
 
-PASSES = ["elbo", "n_components", "n_clusters", "moved"]
+PASSES = ["elbo", "n_components", "n_clusters", "moved", "merged", "born", "tried", "kept"]
 
 
 class VariationalRegressionResult(VariationalResult):

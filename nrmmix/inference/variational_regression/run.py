@@ -23,17 +23,17 @@ from nrmmix.inference.variational_regression import checkpoint
 from nrmmix.inference.variational_regression.climb import Climb, Pass
 from nrmmix.inference.variational_regression.combine import weights_of
 from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, StreamedBinnedRows, sample_of
+from nrmmix.inference.variational_regression.proposals import Proposals
 from nrmmix.inference.variational_regression.start import NOISE, cut
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.kernel_factors import KernelFactors
 
 FEW = 2000  # rows up to which there are more starts, of fewer components
 COMPONENTS = 40, 100
 STARTS = 12, 3
 SAMPLE = 10_000  # rows whose codes are searched with all else optimised out
-OF_SAMPLE = 80  # passes over a sample of the rows, at most
+OF_SAMPLE, TOL_OF_SAMPLE = 80, 1e-3  # passes over a sample of the rows, at most; nats a row that one must gain for another to follow
 INITS = ("spread", "sequential", "cuts")  # of which the first is the default of `Model.fit`, which belongs to chains
 USED_UP = 0.9  # share of the components that have rows, from which on more might raise the bound
 
@@ -142,6 +142,8 @@ class _Fitter:
         self.climbs: list[Climb] = []
         self.tol = method.tolerance(is_regression=True)
         self.division = method.division(rows.n)
+        births, merges = method.moves(is_regression=True)
+        self.proposals = Proposals(births, bool(merges), not self._is_searched)
 
     def fit(self, number: int, rng: np.random.Generator) -> None:
         """A climb from a start of its own, or from where it was saved."""
@@ -150,6 +152,7 @@ class _Fitter:
             rows = self.rows.take(np.arange(self.rows.n)) if self.rows.is_streamed and self._is_searched else self.rows
             climb = checkpoint.start_of(self.saved, number, self.model, self.binned, rows, self.division, self.executor)
         climb = self._begun(number, rng) if climb is None else climb
+        climb.proposals = self.proposals
         self.climbs.append(climb)
         if not climb.has_converged:
             climb.run(self.method.passes, self.tol, lambda made: self._report(number, made, self.method.passes))
@@ -169,11 +172,10 @@ class _Fitter:
         if not self._is_searched:
             first = Climb(Memory(some), start, rng, search=True)
             what = "sample, " if n > SAMPLE else "codes, "
-            first.run(OF_SAMPLE, self.tol, lambda made: self._report(number, made, OF_SAMPLE, what))
+            first.run(OF_SAMPLE, max(self.tol, TOL_OF_SAMPLE), lambda made: self._report(number, made, OF_SAMPLE, what))
             start = first.factors
         if n > SAMPLE:
-            now, up = start, n / some.n
-            start = KernelFactors(self.binned, now.side, mass, up * now.N, up * now.s, up * now.A, now.codes)
+            start = start.times(n / some.n)
         memory = Memory(some if self._is_searched else self.rows, *self.division, self.executor)
         return Climb(memory, start, rng, search=self._is_searched)
 
