@@ -26,6 +26,7 @@ from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, S
 from nrmmix.inference.variational_regression.proposals import Proposals
 from nrmmix.inference.variational_regression.start import NOISE, cut
 from nrmmix.model.families.exponential.streamed import StreamedRows
+from nrmmix.model.frame.unusual import rounding_units
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
 
@@ -35,6 +36,7 @@ STARTS = 12, 3
 SAMPLE = 10_000  # rows whose codes are searched with all else optimised out
 OF_SAMPLE, TOL_OF_SAMPLE = 80, 1e-3  # passes over a sample of the rows, at most; nats a row that one must gain for another to follow
 INITS = ("spread", "sequential", "cuts")  # of which the first is the default of `Model.fit`, which belongs to chains
+NARROW_SHARE = 0.05  # of the rows, in components as narrow as their unit, from which on it is said
 USED_UP = 0.9  # share of the components that have rows, from which on more might raise the bound
 
 
@@ -76,6 +78,7 @@ def run_regression(
     if not np.isfinite(bounds).all():
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     _warn(climbs, components)
+    _warn_of_rounding(model, climbs)
     weights = weights_of(method.combine, rows, fits, bounds, each[-1])
     if isinstance(method, MemoizedVB):
         method = replace(method, executor=None)
@@ -126,6 +129,17 @@ def _warn(climbs: list[Climb], components: int) -> None:
         warn(
             f"nearly all of the {components} components have rows: more of them might raise the bound and predict better; "
             f"give components={2 * components}."
+        )
+
+
+def _warn_of_rounding(model: Specification, climbs: list[Climb]) -> None:
+    share = max(float(one.factors.N[one.factors.side.narrow(one.factors.N, one.factors.s)].sum()) for one in climbs) / model.n_obs
+    if share >= NARROW_SHARE:
+        units = zip(model.frame.response_names, rounding_units(np.asarray(model.frame.response, float)), strict=True)
+        rounded = " and ".join(f"values of {name!r} are rounded to {unit:.6g}" for name, unit in units if unit > 0)
+        warn(
+            f"{rounded}, and {share:.0%} of the rows are in components as narrow as that: none is narrower than the rounding error, and "
+            "densities are those of the values before they were rounded."
         )
 
 
