@@ -4,8 +4,8 @@
 
 Covariates are uniform on (0, 0.4) and (0.6, 1). Shapes: a line, a wave, and a step at 0.25, of which x within 0.02 of it is an
 `edge`; noise is normal, with standard deviation 0.2. `nm.fit` has its defaults but for its length: two chains of as many draws as tuning
-sweeps. With `--method vb` fits are variational, and bands of as many random measures drawn from them. Bands are of 90%; coverage is the share of points and tables in which they hold the mean, width their mean width there. Standard
-errors are over tables.
+sweeps. With `--method vb` fits are variational, and bands of as many random measures drawn from them. Bands are of 90%; coverage is the
+share of points and tables in which they hold the mean, width their mean width there. Standard errors are over tables.
 """
 
 from __future__ import annotations
