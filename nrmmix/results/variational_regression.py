@@ -16,7 +16,7 @@ from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.variational import VariationalResult
 
-PASSES = ["elbo", "n_components", "n_clusters", "moved"]
+PASSES = ["elbo", "n_components", "n_clusters", "moved", "merged", "born", "tried", "kept"]
 
 
 class VariationalRegressionResult(VariationalResult):

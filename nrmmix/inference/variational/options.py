@@ -39,6 +39,7 @@ class Variational(Method):
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
     takes_streams: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
+    merges_mixtures: ClassVar[bool | str] = True  # what merges= is where it is left out
     how_to_merge: ClassVar[tuple[str, ...]] = ()  # what merges= may be beside True and False
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
 
@@ -66,7 +67,7 @@ class Variational(Method):
                 return value
             other = "".join(f' or "{way}"' for way in cls.how_to_merge)
             raise ValueError(f"merges must be True or False{other}, not {value!r}.")
-        if name == "tol" and value is None:
+        if name in ("tol", "births", "merges") and value is None:
             return None
         return flag(name, value) if name in ("births", "merges") else positive(name, value)
 
@@ -74,6 +75,12 @@ class Variational(Method):
         """Nats a row that a pass must gain for another one to follow."""
         given: float | None = getattr(self, "tol", None)
         return TOL[is_regression] if given is None else given
+
+    def moves(self, is_regression: bool = False) -> tuple[bool, bool | str]:
+        """Whether components are born, and whether and how they are joined; by default, of mixtures, what the method is known for."""
+        births, merges = getattr(self, "births", False), getattr(self, "merges", False)
+        births = not is_regression if births is None else births
+        return births, (False if is_regression else self.merges_mixtures) if merges is None else merges
 
     def refusal(self, model: Specification) -> str:
         if model.is_regression:
@@ -99,6 +106,8 @@ class Variational(Method):
                 "no factor in closed form"
             )
         given = getattr(self, "components", None)
+        if getattr(self, "merges", None) == "greedy":
+            return f"nm.{self}: greedy merges are of mixtures; density regression has merges=True, which keeps those that raise the bound"
         if isinstance(prior, FiniteMixture) and given not in (None, prior.components):
             return f"nm.{self}: components={given}, and {prior} has {prior.components}; leave components= out"
         if model.sampled and any(name in model.width_columns for name in model.sampled):
@@ -161,9 +170,9 @@ class VB(Variational):
         Passes over the rows, at most.
     tol : float, optional
         Stop where a pass raises the bound by less, in nats a row; default 1e-6, of density regression 1e-4.
-    merges : "end" or bool, default "end"
-        Join two components of a mixture after a pass where that raises the bound: once it has settled, which is the default, after every
-        pass (True), or never.
+    merges : "end" or bool, optional
+        Join two components of a mixture after a pass where that raises the bound: once it has settled ("end", the default), after every
+        pass (True), or never.  Of density regression, once it has settled, or never, which is the default; see the notes.
     starts : int, optional
         Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
     combine : {"stacking", "equal", "best"}, default "stacking"
@@ -186,6 +195,12 @@ class VB(Variational):
     codes of the kernel, and the conjugate prior of its family; it starts from cuts of the covariates.  Covariates of more than 128 values
     are binned for the fit.  Codes, shrinkage and noise scale are point estimates, all else has a law; the bound is that of the density of
     the data and of the logarithms of these two.  Over several starts it is the average of theirs, which is below that of their mixture.
+    Of more than 10,000 rows, or of batches, codes are searched on samples: every third pass all rows are visited with what a sample of
+    20,000 proposes, which is kept where the bound is then higher.
+
+    With `merges` components are joined whose probabilities are correlated, and left out where they have few rows, as far as the bound
+    rises; `fit.passes` counts them.  The bound is a poor guide between optima, and on the tables of `benchmarks/variational_regression.py`
+    merges and births (`MemoizedVB`) help no held-out row, so they are off by default.
 
     Of rows that are not in memory covariates are measured by the values of all rows, exactly up to 200,000 distinct ones each, and beyond
     that by ranks that are wrong by at most 0.0005 of the rows (`nrmmix.model.frame.quantiles`); beyond 10,000 rows starts are found on so
@@ -208,11 +223,12 @@ class VB(Variational):
 
     name: ClassVar[str] = "vb"
     most_rounds: ClassVar[int] = 1
+    merges_mixtures: ClassVar[bool | str] = "end"
     how_to_merge: ClassVar[tuple[str, ...]] = ("end",)
     components: int | None = None
     passes: int = 500
     tol: float | None = None
-    merges: bool | str = "end"
+    merges: bool | str | None = None
     starts: int | None = None
     combine: str = "stacking"
 
@@ -288,7 +304,7 @@ class StochasticVB(Variational):
 @plugin
 @dataclass(frozen=True)
 class MemoizedVB(Variational):
-    """Memoized variational inference with births and merges (Hughes & Sudderth 2013), and without these for density regression.
+    """Memoized variational inference with births and merges (Hughes & Sudderth 2013), for mixtures and density regression.
 
     The components are updated after each batch of rows, of which the statistics of the last visit are remembered: the bound is exact after
     every batch and never falls.  Merges are accepted where they raise the bound.  Births are fresh fits to rows of one component,
@@ -303,10 +319,11 @@ class MemoizedVB(Variational):
         Default one for each 1,024 rows, at most 20; beyond 1.3 million rows so many that none has more than 65,536, in 20 rounds.
     passes : int, default 100
         Passes over the rows, at most.
-    births : bool, default True
-    merges : bool or "greedy", default True
-        "greedy" accepts merges that raise the bound of one round alone: the GreedyMerge of the paper, which is there to be compared with
-        and removes structure where rounds are small.
+    births : bool, optional
+        Default True for mixtures, False for density regression.
+    merges : bool or "greedy", optional
+        Default True for mixtures, False for density regression.  "greedy", of mixtures alone, accepts merges that raise the bound of one
+        round alone: the GreedyMerge of the paper, which is there to be compared with and removes structure where rounds are small.
     tol : float, optional
         Stop where a pass raises the bound by less, in nats a row, and nothing else is left to try; default 1e-6, of density regression
         1e-4.
@@ -340,7 +357,9 @@ class MemoizedVB(Variational):
 
     Notes
     -----
-    For density regression see the notes of `VB`: components are neither born nor merged there.
+    For density regression see the notes of `VB`.  A birth gives a component without rows those of another
+    that fit worst in it, and the search for codes moves both apart; it is kept if the bound of all rows is higher then, and `fit.passes`
+    counts it.  There are never more components than at the start.
 
     Data may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has
     the same batches in every pass, so that the sums of rounds are all that must be remembered, and no batch remembers anything.
@@ -359,8 +378,8 @@ class MemoizedVB(Variational):
     components: int | None = None
     batches: int | None = None
     passes: int = 100
-    births: bool = True
-    merges: bool | str = True
+    births: bool | None = None
+    merges: bool | str | None = None
     tol: float | None = None
     round_size: int | None = None
     checkpoint: str | None = None

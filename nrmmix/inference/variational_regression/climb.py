@@ -3,14 +3,14 @@
 Given the sums over rows each factor is the best one: weights and mass, parameters, and after a pass shrinkage and noise scale, the scale of
 V and the codes.  Codes move in two ways.  Given r and v all sums that are needed are there: the gain of a code is exact for its component
 and covariate, and one covariate of each component changes at a time.  Such steps stop where MCMC given V would; where the rows are in
-memory codes are also searched with r and v optimised out.
+memory codes are also searched with r and v optimised out, and where they are not samples propose some (`proposals`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -19,6 +19,9 @@ from nrmmix.inference.variational_regression.memory import ONCE, Kept, Memory, a
 from nrmmix.kernels.variational import search_codes
 from nrmmix.model.families.exponential import Stacked
 from nrmmix.posterior.kernel_factors import KernelFactors
+
+if TYPE_CHECKING:
+    from nrmmix.inference.variational_regression.proposals import Proposals
 
 LEAST_GAIN = 1e-6  # of a code, in nats
 SEARCH_EVERY, LEARN_EVERY, LEARN_FIRST = 3, 5, 3  # passes
@@ -34,14 +37,20 @@ class Pass(NamedTuple):
     n_components: int
     n_clusters: int  # of these, with half a row or more
     bound: float
-    moved: int  # codes that the search has changed
+    moved: int  # codes that the search, or a proposal, has changed
+    merged: int = 0  # components joined or left out
+    born: int = 0
+    tried: int = 0  # whether merges, births or codes of a sample were tried
+    kept: int = 0  # and whether they were kept
 
 
 class Climb:
     """A memory on its way up, from factors that rows are first visited at."""
 
-    def __init__(self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool):
-        self.memory, self.factors, self.rng = memory, start, rng
+    def __init__(
+        self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool, proposals: Proposals | None = None
+    ):
+        self.memory, self.factors, self.rng, self.proposals = memory, start, rng, proposals
         self.kept = None
         if search:
             shape = memory.rows.n, start.n_components
@@ -137,6 +146,7 @@ class Climb:
 
     def search(self) -> int:
         """Codes one by one with r and v optimised out; how many changed."""
+        self.begin()  # gains are exact where r and v are those of the codes as they are
         now, kept, (q, B, _) = self.factors, self.kept, self.total.H.shape
         M, C = now.n_components, int(now.binned.counts.max())
         codes, shift, weight = now.codes.copy(), np.zeros(M), np.exp(now.log_weight)
@@ -150,6 +160,22 @@ class Climb:
             self.factors = now.moved(codes, shift)
             self.begin()
         return moved
+
+    def against(self, other: KernelFactors, passes: int) -> bool:
+        """Whether the bound is higher once all rows have been visited at other factors, and so many passes made; the climb then goes on
+        from there, and otherwise it is as it was."""
+        rival = Climb(self.memory.anew(), other, self.rng, search=self.kept is not None)
+        rival.begin()
+        least = self.bound() + LEAST_GAIN
+        for number in range(1, passes + 1):
+            if rival.bound() > least:
+                break
+            rival.run(number, 0.0)
+        if not rival.bound() > least:
+            return False
+        for name in ("memory", "factors", "kept", "changed", "total"):
+            setattr(self, name, getattr(rival, name))
+        return True
 
     # ---- passes
 
@@ -182,10 +208,16 @@ class Climb:
             seen("codes")
             self.scale_v()
             seen("scale")
+            at_rest = number > 3 and self.bound() - last < least and moved < MOVED
+            tried = ()
+            if self.proposals is not None and self.proposals.are_due(self.passes, self.memory.rows.n, at_rest):
+                codes, *tried = self.proposals.make(self)
+                moved += codes
+                seen("proposal")
             bound = self.bound()
-            made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved)
+            made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved, *tried)
             self.passes.append(made)
-            self.has_converged = number > 3 and bound - last < least and moved < MOVED
+            self.has_converged = at_rest and not (self.proposals is not None and self.proposals.are_left(self.passes, self.memory.rows.n))
             if report is not None:
                 report(made)
             if self.has_converged:

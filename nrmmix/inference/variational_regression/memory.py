@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -177,6 +178,12 @@ class Memory:
     @property
     def rounds(self) -> list[list[Span]]:
         return self.batches.rounds
+
+    def anew(self) -> Memory:
+        """One of the same batches that has seen nothing."""
+        made = copy(self)
+        made.seen = [None] * len(self.rounds)
+        return made
 
     def visit(self, number: int, factors: KernelFactors, kept: Kept | None = None) -> Seen:
         """Sums of a round at given factors, in place of those of its last visit."""

@@ -21,6 +21,7 @@ from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, num
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, LearntRegressionSide, RegressionSide
 from nrmmix.model.families.exponential.base import whole_if_missing
+from nrmmix.model.frame.unusual import rounding_units
 
 LEARNT = (
     "of all components: shrinkage ~ Gamma(1/2, rate 1/2) for each column{}, noise_scale ~ Gamma(1/2, rate 1) for each response"
@@ -89,9 +90,15 @@ class Linear:
         B = np.reshape(self.b - np.multiply.outer(self.constant, self.level), (len(self.b), d))
         log_unit, G = self._log_unit, self._in_kernels(self.factor @ B)
         if self.start is None:
-            return whole_if_missing(RegressionSide(self.nu, G, log_unit), y)
-        groups = np.arange(len(G)) if self.groups is None else self.groups
-        return whole_if_missing(LearntRegressionSide(self.nu, d, log_unit, self.start, groups), y)
+            side = RegressionSide(self.nu, G, log_unit)
+        else:
+            groups = np.arange(len(G)) if self.groups is None else self.groups
+            side = LearntRegressionSide(self.nu, d, log_unit, self.start, groups)
+        units = rounding_units(np.reshape(y, (-1, d)))
+        if units.any():
+            error = self._in_kernels(np.diag(units / math.sqrt(12.0)))
+            side = side.of_rounded(error.T @ error)
+        return whole_if_missing(side, y)
 
     @property
     def _log_unit(self) -> float:
