@@ -25,7 +25,7 @@ _NAMES = {  # by the modules that hold them
     "model.priors.covariate_kernels": "SquaredExponential Box Epanechnikov Triangular Laplace Matching Product",
     "model.priors.sparse_product": "SparseProduct",
     "model.priors.widths": "PerAtom",
-    "inference.mcmc.moves": "Gibbs SplitMerge Slice Permutation TreeGuided PublishedTreeGuided Blocked SNGP",
+    "inference.mcmc.moves": "Gibbs SplitMerge Slice Permutation TreeGuided PublishedTreeGuided Blocked SNGP Relocation",
     "inference.mcmc.cycle": "Cycle",
     "inference.search.options": "BHC IBHC",
     "inference.variational.options": "VB StochasticVB MemoizedVB",

@@ -8,7 +8,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.extending import CURSOR, DONE, MOVE_T, N_CLUSTERS, NEED_ROOM, Move, entry, gibbs_one, redraw_cells
-from nrmmix.inference.methods import CYCLES, OF_REGRESSION, SEARCHES, VARIATIONAL, choose, code_of, method_of, named
+from nrmmix.inference.methods import CYCLES, OF_LOCATIONS, OF_SLOTS, SEARCHES, VARIATIONAL, choose, code_of, method_of, named
 from nrmmix.kernels.core import state as layout
 
 Y = np.random.default_rng(0).normal(size=(30, 2)) + np.repeat([[0.0], [4.0]], 15, axis=0)
@@ -324,7 +324,9 @@ def test_what_auto_chooses():
     held = nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0))
     assert choose(nm.Model(data=rng.normal(size=(600, 1)), family=held)) == "gibbs"
     regression = nm.Model("y ~ x", pd.DataFrame({"y": rng.normal(size=600), "x": np.linspace(0, 1, 600)}))
-    assert choose(regression) == "split_merge" and method_of("auto", regression)[1] == OF_REGRESSION["split_merge"]
+    assert choose(regression) == "split_merge" and method_of("auto", regression)[1] == OF_LOCATIONS["split_merge"]
+    several = nm.Model("y ~ x + z", regression.frame.source.assign(z=rng.normal(size=600)))
+    assert choose(several) == "split_merge" and method_of("auto", several)[1] == OF_SLOTS["split_merge"]
     one_mean = nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0))
     assert choose(nm.Model("y ~ x", regression.frame.source, family=one_mean)) == "gibbs"
     fit = nm.Model(data=rng.normal(size=(500, 2))).fit(draws=3, tune=2, chains=1, rng=1)

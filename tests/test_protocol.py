@@ -36,6 +36,7 @@ EXAMPLES = [
     nm.SparseProduct({"x": nm.Laplace(0.25), "g": nm.Matching(nm.PerAtom((0.01, 0.1)))}, slots=20, places=5, widths=[0.1, 0.3]),
     nm.SparseProduct(inclusion=nm.Beta(2, 3)), nm.SparseProduct(inclusion=0.25),
     nm.Gibbs(subset=3), nm.SplitMerge(proposals=2, scans=4, proposal="sequential"), nm.Slice(max_atoms=500), nm.Blocked(), nm.SNGP(),
+    nm.Relocation(),
     nm.Permutation(beam=1e-3, order="markov", integrate_mass=True), nm.Permutation(dynamic_program="table"),
     nm.TreeGuided(global_moves=3, depth=4, scan_share=0.5, scans=2, refresh=50, eta=0.75),
     nm.PublishedTreeGuided(global_moves=3, depth=4, repaired=("tree", "subset"), moves="global"),
@@ -121,7 +122,7 @@ MODELS = {
 
 
 # of finite mixtures, and of density regression
-OF_OTHERS = [nm.Blocked(), nm.SNGP(), OF_REGRESSION, STOCHASTIC_OF_REGRESSION, MEMOIZED_OF_REGRESSION]
+OF_OTHERS = [nm.Blocked(), nm.SNGP(), nm.Relocation(), OF_REGRESSION, STOCHASTIC_OF_REGRESSION, MEMOIZED_OF_REGRESSION]
 
 
 @pytest.mark.parametrize("what", MODELS)

@@ -10,7 +10,18 @@ import pandas as pd
 from nrmmix.common.messages import SHELL, did_you_mean
 from nrmmix.common.registry import code
 from nrmmix.inference.mcmc.cycle import Cycle
-from nrmmix.inference.mcmc.moves import SNGP, Blocked, Gibbs, Move, Permutation, PublishedTreeGuided, Slice, SplitMerge, TreeGuided
+from nrmmix.inference.mcmc.moves import (
+    SNGP,
+    Blocked,
+    Gibbs,
+    Move,
+    Permutation,
+    PublishedTreeGuided,
+    Relocation,
+    Slice,
+    SplitMerge,
+    TreeGuided,
+)
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
 from nrmmix.inference.variational.options import VB, MemoizedVB, StochasticVB, Variational
@@ -28,8 +39,9 @@ CYCLES: dict[str, Cycle] = {
     "blocked": Cycle((Blocked(),)),
     "sngp": Cycle((SNGP(),)),
 }
-# where a name means other moves for density regression
-OF_REGRESSION: dict[str, Cycle] = {"split_merge": Cycle((SplitMerge(proposals=3, proposal="sequential"), Gibbs()))}
+# where a name means other moves for density regression: whose locations are slots with codes, or stay as they are
+OF_SLOTS: dict[str, Cycle] = {"split_merge": Cycle((SplitMerge(proposals=3, proposal="sequential"), Gibbs()))}
+OF_LOCATIONS: dict[str, Cycle] = {"split_merge": Cycle((SplitMerge(proposal="sequential"), Gibbs(), Relocation()))}
 SEARCHES: dict[str, Search] = {"bhc": BHC(), "ibhc": IBHC()}
 VARIATIONAL: dict[str, Variational] = {"vb": VB(), "stochastic_vb": StochasticVB(), "memoized_vb": MemoizedVB()}
 # "auto" is one of them, by `choose`.
@@ -62,7 +74,7 @@ def choose(model: Specification) -> str:
     for name in names:
         if name == "tree" and (model.n_obs > TREES_UP_TO or _is_wide(model)):
             continue  # one tree takes seconds to minutes, which a run of limited time does not have
-        cycle = OF_REGRESSION.get(name, CYCLES[name]) if model.is_regression else CYCLES[name]
+        cycle = _of_regression(model).get(name, CYCLES[name])
         if not cycle.refusal(model) and not any(move.complaint(model) for move in cycle.moves):
             return name
     return "gibbs"
@@ -133,7 +145,14 @@ def read_for(method: Any, data: Any) -> Any:
 
 def of_model(name: str, model: Specification) -> Method:
     """What a name of a method means for a model."""
-    return OF_REGRESSION.get(name, METHODS[name]) if model.is_regression else METHODS[name]
+    return _of_regression(model).get(name, METHODS[name])
+
+
+def _of_regression(model: Specification) -> dict[str, Cycle]:
+    """Methods whose names mean other moves for a model than for mixtures."""
+    if not model.is_regression:
+        return {}
+    return OF_LOCATIONS if model.slots is None else OF_SLOTS
 
 
 def named(method: Any) -> tuple[str, Method]:
@@ -164,7 +183,7 @@ def named(method: Any) -> tuple[str, Method]:
 
 def code_of(name: str, cycle: Cycle) -> str:
     """A method as an argument of `Model.fit`."""
-    if cycle in (METHODS.get(name), OF_REGRESSION.get(name)):
+    if cycle in (METHODS.get(name), OF_LOCATIONS.get(name), OF_SLOTS.get(name)):
         return repr(name)
     moves = ", ".join(map(code, cycle.moves))
     return f"nm.Cycle([{moves}], share={cycle.share!r})"

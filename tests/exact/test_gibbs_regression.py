@@ -183,7 +183,7 @@ def moved(monkeypatch, before, after):
     exec(compile(text.replace(relocation.__name__, "changed_relocation"), "<changed>", "exec"), vars(made))
     right, wrong, original = masses.update_locations_and_v.address, made.update_locations_and_v.address, cycle.update_addresses
     for module in (cycle, chain):
-        monkeypatch.setattr(module, "update_addresses", lambda model: np.where(original(model) == right, wrong, original(model)))
+        monkeypatch.setattr(module, "update_addresses", lambda *given: np.where(original(*given) == right, wrong, original(*given)))
 
 
 @pytest.mark.parametrize("change", [

@@ -133,8 +133,8 @@ def mutant(monkeypatch, before, after):
     exec(compile(text.replace(before, after), "<mutant>", "exec"), vars(made))
     right, wrong, original = codes.update_codes_and_v.address, made.update_codes_and_v.address, cycle.update_addresses
 
-    def addresses(model):
-        return np.where(original(model) == right, wrong, original(model))
+    def addresses(*given):
+        return np.where(original(*given) == right, wrong, original(*given))
 
     monkeypatch.setattr(cycle, "update_addresses", addresses)
     monkeypatch.setattr(chain, "update_addresses", addresses)

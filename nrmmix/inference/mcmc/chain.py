@@ -241,7 +241,7 @@ def _enters_by(chain: Chain, model: Specification, way: str) -> None:
 
 def compiled(model: Specification, cycle: Cycle) -> np.ndarray:
     """Addresses of the updates.  All that a chain calls is compiled, or loaded, in this thread and before the clock starts."""
-    updates = update_addresses(model)
+    updates = update_addresses(model, cycle)
     nobody, rng = np.full(model.n_obs, UNASSIGNED, np.int64), lent(np.random.SeedSequence(0))
     chain = new_chain(model, cycle, nobody, rng, Record.room(model, 1, 1).part(0))
     chain.order = chain.order[:0]

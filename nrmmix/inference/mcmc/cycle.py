@@ -188,7 +188,7 @@ def seconds_to_compile(cycle: Cycle, model: Specification) -> float:
     with listed() as moves:
         program(cycle, model)
     with listed() as updates:
-        update_addresses(model)
+        update_addresses(model, cycle)
     needed = dict.fromkeys([gibbs.gibbs, *moves], 2.8) | {loop.run: 3.5, gibbs.enter: 0.3, loop.start: 1.0}
     needed |= dict.fromkeys(updates, 1.5) | dict.fromkeys(families, 0.6)
     if model.is_regression:
@@ -196,21 +196,24 @@ def seconds_to_compile(cycle: Cycle, model: Specification) -> float:
     return sum(seconds for one, seconds in needed.items() if not one.is_ready)
 
 
-def update_addresses(model: Specification) -> np.ndarray:
-    """Entry points of the updates of all else than the partition that the model needs, in their order."""
+def update_addresses(model: Specification, cycle: Cycle | None = None) -> np.ndarray:
+    """Entry points of the updates of all else than the partition that the model needs after these moves, in their order."""
     sampled = model.sampled
     regression = model.is_regression
+    has_widths = any(name in sampled for name in model.width_names)
+    # locations and v have just been drawn by the last move, and no width changes after it
+    are_drawn = cycle is not None and cycle.moves[-1].draws_v and model.slots is None and not has_widths
     located = codes.update_codes_and_v if model.slots is not None else masses.update_locations_and_v
     updates = (
         (censoring.update_censored, len(model.packed.censored) > 0),
         (algorithm8.update_explicit, len(model.packed.explicit) > 0),
         (shared_parameters.update_shared, len(model.packed.shared) > 0),
-        (hyper.update_widths, any(name in sampled for name in model.width_names)),  # with the locations integrated out
+        (hyper.update_widths, has_widths),  # with the locations integrated out
         (auxiliary.update_u, model.has_u),
-        (located, regression),
+        (located, regression and not are_drawn),
         (auxiliary.update_levels, regression),
         (codes.update_unoccupied_slots, model.slots is not None),
-        (masses.update_locations_and_v, regression),  # cheap beside a sweep over the rows
+        (masses.update_locations_and_v, regression and not are_drawn),  # cheap beside a sweep over the rows
         (hyper.update_sigma, "sigma" in sampled),
         (hyper.update_mass, "mass" in sampled),  # last: where it has a gamma prior the others do without it
     )

@@ -1,8 +1,8 @@
 """How long chains run: a number of draws, or until the draws are worth as many independent ones as are wanted.
 
-By itself a run takes draws in rounds.  After each it looks at the effective sample sizes and R-hat of what is reported; when there is no
-room for more draws every second one goes, and from then on twice as many iterations leave one.  What is kept after D draws and k halvings
-is to the bit what `draws=D, thin=2**k` keeps.
+By itself a run takes draws in rounds.  After each it looks at the effective sample sizes and R-hat of what is reported; of a density
+regression, whose curves take long, only where they could be enough.  When there is no room for more draws every second one goes, and from
+then on twice as many iterations leave one.  What is kept after D draws and k halvings is to the bit what `draws=D, thin=2**k` keeps.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ MOST, LEAST = 1000, 100  # draws of each chain
 BYTES = 2e9  # of draws of all chains, beyond which fewer than MOST are kept
 SECONDS = 120.0  # the limit of time where none is given
 OF_TUNING = 1 / 3  # share of it that tuning may take
+SOONEST, LATEST = 0.6, 2.0  # share of the iterations that draws seem to need, and times those done, after which curves are looked at again
 QUARTERS = 4  # of what is kept at most, of which two are left after a halving; a round of draws is half of one
 
 
@@ -78,6 +79,16 @@ class Look:
     @property
     def is_enough(self) -> bool:
         return self.ess >= ESS_GOOD and self.rhat <= RHAT_GOOD
+
+    @property
+    def growth(self) -> float:
+        """How many times as many iterations there are before the next look at curves, which costs as much as thousands of sweeps.
+
+        Effective draws grow, and R-hat less 1 falls, about in proportion to iterations.
+        """
+        if self.ess == 0.0:
+            return 1.0
+        return min(max(SOONEST * max(ESS_GOOD / self.ess, (self.rhat - 1.0) / (RHAT_GOOD - 1.0)), 1.0), LATEST)
 
     def __str__(self) -> str:
         if self.ess == 0.0:

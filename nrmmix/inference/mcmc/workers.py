@@ -141,7 +141,7 @@ def advanced(
     chain.first, chain.control[loop.LIMIT] = first, limit
     chain.sink = lambda rows, _: draws.append(Record(*(array.copy() for array in rows)))
     try:
-        chain.run(update_addresses(model), tune, thin)
+        chain.run(update_addresses(model, cycle), tune, thin)
     finally:
         give_back(chain.rng)
     return chain.checkpoint(chain.record.part(NONE)), int(chain.control[loop.STATUS]), chain.failed, draws

@@ -157,16 +157,16 @@ class StreamedSummary(Summary):
 
     def _as_they_are(self) -> dict[str, np.ndarray]:
         means = Means(self.rows)
-        for y, x, weight in self.pieces():
-            means.add(y, x, weight)
+        for y, x, *weight in self.pieces():
+            means.add(y, x, *weight)
         return means.found(self._gaps, self.n)
 
     def _about_means(self) -> dict[str, np.ndarray]:
         mean, input_mean, squares, of_inputs = self.means(), self.input_means(), ColumnSums(self.rows), ColumnSums(self.rows, True)
-        for y, x, weight in self.pieces():
+        for y, x, *weight in self.pieces():
             gap = np.where(np.isnan(y), 0.0, y - mean)
-            squares.add(_times(gap * gap, weight))
-            of_inputs.add(_times((x - input_mean) ** 2, weight))
+            squares.add(_times(gap * gap, *weight))
+            of_inputs.add(_times((x - input_mean) ** 2, *weight))
         return {
             "variances": squares.total() / (self.counts() - 1), "input spreads": np.sqrt(of_inputs.total() / max(self.n - 1, 1)),
         }
@@ -183,7 +183,7 @@ class Means:
         self.n = n
         self.there, self.sums, self.inputs, self.largest = ColumnSums(n), ColumnSums(n), ColumnSums(n, True), np.zeros(())
 
-    def add(self, y: np.ndarray, x: np.ndarray, weight: np.ndarray | None) -> None:
+    def add(self, y: np.ndarray, x: np.ndarray, weight: np.ndarray | None = None) -> None:
         gaps = np.isnan(y)
         self.there.add(_times(~gaps, weight))
         self.sums.add(_times(np.where(gaps, 0.0, y), weight))

@@ -37,6 +37,7 @@ class Move:
     exact: ClassVar[bool] = True  # whether it leaves the posterior invariant
     runs_alone: ClassVar[bool] = False  # whether it keeps what other moves would not keep up
     calls: ClassVar[tuple[int, ...]] = layout.ENTRIES  # which entry points of families its kernel may call: columns of `Data.block`
+    draws_v: ClassVar[bool] = False  # whether in density regression it ends with locations and v drawn: updates after it need not do so
     kinds: ClassVar[tuple[str, ...]] = ()  # kinds of proposals that are counted; none where every one is accepted
 
     def options(self, model: Specification) -> tuple[float, ...]:

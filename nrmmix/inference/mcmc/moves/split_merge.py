@@ -20,11 +20,11 @@ from nrmmix.model.specification import Specification
 class SplitMerge(Move):
     """Split-merge: two observations drawn at random are parted, or their clusters joined, by Metropolis-Hastings at fixed u or v.
 
-    For mixtures and density regressions by every prior, of families whose component parameters are integrated out; so are the locations of
-    a density regression.  It changes many labels at once but rarely single ones: best in a list with `Gibbs`.  `method="split_merge"` is
-    one proposal of each of the two kinds below, then `Gibbs`; for density regression, whose default it is, three sequential ones, then
-    `Gibbs`.  Where a merge is refused whatever the probability of the split that would undo it, that probability is not computed, nor its
-    log ratio.
+    For mixtures and density regressions by every prior, of families whose component parameters are integrated out; so are the locations
+    of a density regression. It changes many labels at once but rarely single ones: best in a list with `Gibbs`. `method="split_merge"` is
+    one proposal of each of the two kinds below, then `Gibbs`; for density regression, whose default it is, a sequential one, `Gibbs` and
+    `Relocation`, or of sparse products three sequential ones and `Gibbs`. Where a merge is refused whatever the probability of the split
+    that would undo it, that probability is not computed, nor its log ratio.
 
     Parameters
     ----------

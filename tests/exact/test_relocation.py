@@ -1,0 +1,128 @@
+"""Relocation of atoms, labels and v integrated out, against quadrature over v for every partition and set of locations."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from exact import priors
+from exact.enumeration import KernelJoint, location_posterior, normalised, total_variation
+from exact.marginals import semiconjugate_log_marginal
+from exact.priors import Y, kernel_matrix, log_marginal, regression, states
+from support.cover import by_turns, each_once
+
+import nrmmix as nm
+from nrmmix.kernels.moves.atoms import relocation
+
+CHAINS, DRAWS = 8, 10_000
+DESIGNS = priors.DESIGNS | {
+    "3 locations": ([0.0, 1.0, 1.0, 0.0], [0.0, 0.4, 1.0], nm.SquaredExponential(0.5, locations=[0.0, 0.4, 1.0])),
+    "3 groups": ([0.0, 0.5, 1.0], [0.2, 0.8], nm.SquaredExponential(0.2, locations=[0.2, 0.8])),
+}
+SELDOM = nm.Gibbs(subset=1)  # opens and closes clusters, and does little else
+MOVES = [nm.Relocation(), SELDOM]
+
+
+def exact_law(K, group, sigma):
+    return location_posterior(KernelJoint(K, group, 1.3, sigma, 161 if K.shape[0] == 2 else 101), log_marginal)
+
+
+@pytest.mark.parametrize(("design", "sigma"), each_once(DESIGNS, [0.0, 0.3, 0.6]))
+def test_partition_and_locations(design, sigma):
+    data, K, group, kernel = priors.setting(design, DESIGNS)
+    fit = regression(data, kernel, priors.nggp(sigma)).fit(MOVES, draws=DRAWS, tune=500, chains=CHAINS, rng=11)
+    priors.compare(fit, exact_law(K, group, sigma))
+
+
+@pytest.mark.parametrize("measure", by_turns(priors.MEASURES))
+def test_other_measures(measure):
+    data, K, group, kernel = priors.setting("se")
+    prior, law = priors.of_measure(K, group, **priors.SPREAD.get(measure, {"points": 161}))[measure]
+    fit = priors.regression(data, kernel, prior).fit(MOVES, draws=DRAWS, tune=500, chains=CHAINS, rng=5)
+    log_p = priors.with_likelihood(law(), len(data))
+    priors.compare(fit, normalised(list(log_p), list(log_p.values())))
+
+
+def test_more_places_than_are_tried():
+    """Twelve, of locations and widths; what is compared is the partition of three rows and where the first one is."""
+    at, widths, group = [0.1, 0.5, 0.8], (0.2, 0.4, 0.8, 1.2), [0, 0, 1]
+    assert len(at) * len(widths) > relocation.PLACES
+    d = np.abs(np.subtract.outer([0.0, 1.0], at))
+    K = np.stack([np.exp(-(d[:, p] ** 2) / (2 * w**2)) for p in range(3) for w in widths], axis=1)
+    law: dict[tuple[int, ...], float] = {}
+    for state, chance in location_posterior(KernelJoint(K, group, 1.3, 0.3, 101), log_marginal).items():
+        law[state[:4]] = law.get(state[:4], 0.0) + chance
+    data = pd.DataFrame({"x": np.array([0.0, 1.0])[group], "y": Y[:3]})
+    kernel = nm.SquaredExponential(nm.PerAtom(widths), locations=at)
+    fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(MOVES, draws=DRAWS, tune=500, chains=CHAINS, rng=3)
+    distance, limit = total_variation(law, states(fit)[..., :4], deviations=6.0)
+    assert distance < limit < 0.07
+
+
+def test_parameters_that_are_not_integrated_out():
+    groups, group, locations = np.array([0.0, 1.0]), [0, 1, 1], [0.0, 1.0]
+    kernel = nm.SquaredExponential(0.7, locations=locations)
+    family = nm.SemiconjugateGaussian(mean=(0.2, 1.5), precision=nm.Gamma(2.0, 1.0))
+    law = location_posterior(
+        KernelJoint(kernel_matrix(kernel, groups, locations), group, 1.3, 0.3, 161),
+        lambda rows: semiconjugate_log_marginal(Y[rows], 0.2, 1.5, (2.0, 1.0)),
+    )
+    model = nm.Model("y ~ x", pd.DataFrame({"x": groups[group], "y": Y[:3]}), kernel=kernel, prior=nm.NGGP(1.3, 0.3), family=family)
+    priors.compare(model.fit([nm.Relocation(), nm.Gibbs()], draws=DRAWS, tune=500, chains=CHAINS, rng=3), law)
+
+
+def test_sampled_hyperparameters():
+    """Gibbs draws the same law, mass and sigma included."""
+    data, _, _, _ = priors.setting("se", DESIGNS)
+    kernel = nm.SquaredExponential(nm.PerAtom((0.3, 0.6, 1.2)), locations=[0.0, 0.5, 1.0])
+    built = regression(data, kernel, nm.NGGP(nm.Gamma(2.0, 1.5), nm.Beta(1, 2)))
+    fits = [built.fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=7) for method in ([nm.Relocation(), nm.Gibbs()], "gibbs")]
+    for name in ("mass", "sigma", "n_clusters"):
+        means = [fit.draws[name].mean(axis=1) for fit in fits]
+        error = np.sqrt(sum(mean.var(ddof=1) / CHAINS for mean in means))
+        assert abs(means[0].mean() - means[1].mean()) < 5 * error
+        assert error < 0.05 * means[1].mean(), "too few draws to tell"
+
+
+# ---- wrong moves
+
+
+@dataclass(frozen=True)
+class Mutant(nm.Relocation):
+    entry: ClassVar = None
+
+
+WRONG = {  # what stands in the move, and what takes its place
+    "sizes without their law": ("- sigma * log_size - tau * math.exp(log_size)", "- log_size"),
+    "labels without the kernel": ("p[k] *= size[k] * row[state.location[k]]", "p[k] *= size[k]"),
+    "rates without unseen atoms": ("mass[p] = unseen[p]", "mass[p] = 0.0"),
+}
+
+
+BY_DAY = (None, "labels without the kernel")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in BY_DAY else pytest.mark.nightly) for name in (None, *WRONG)])
+def test_wrong_moves_are_found(monkeypatch, name):
+    source = inspect.getsource(relocation)
+    if name:
+        assert source.count(WRONG[name][0]) == 1
+        source = source.replace(*WRONG[name])
+    space = {"__name__": "wrong", "__file__": f"{name}.py"}
+    exec(source.replace("from __future__ import annotations", ""), space)
+    monkeypatch.setattr(Mutant, "entry", space["relocate"])
+    data, K, group, kernel = priors.setting("3 groups", DESIGNS)
+    fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit([Mutant(), SELDOM], draws=DRAWS, tune=500, chains=CHAINS, rng=2)
+    distance, limit = total_variation(exact_law(K, group, 0.3), states(fit))
+    assert distance > 1.5 * limit if name else distance < limit
+
+
+def test_refusals():
+    with pytest.raises(ValueError, match="it moves atoms to other locations, and this is a mixture"):
+        nm.Model(data=Y).fit([nm.Relocation(), nm.Gibbs()], draws=10)
+    with pytest.raises(ValueError, match="does not reach every partition; add one that does"):
+        nm.Cycle([nm.Relocation()])
