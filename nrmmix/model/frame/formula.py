@@ -368,16 +368,12 @@ class ModelFrame:
             if any(name not in frame for name in part.columns):
                 return None
             out[:, [j]] = part.compute(frame, frame.index)[0]
-        limits = limits_of([part if j in needed else None for j, part in enumerate(self._responses)], frame, frame.index)
+        limits = limits_of(self._responses, frame, frame.index, which=needed)
         return out if limits is None else np.where(np.isnan(limits[..., 0]), out, np.nan)
 
     def new_limits(self, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
         """Ends between which responses of new data lie, see `limits_of`, their columns as of :meth:`new_response`."""
-        if self.is_sparse:
-            return None
-        frame = self.table(newdata)
-        wanted = set(range(len(self._responses)) if which is None else which)
-        return limits_of([part if j in wanted else None for j, part in enumerate(self._responses)], frame, frame.index)
+        return None if self.is_sparse else limits_of(self._responses, frame := self.table(newdata), frame.index, which=which)
 
     def lacking(self, newdata: Any, which: Iterable[int]) -> list[str]:
         """Columns behind some responses that new data do not have."""
