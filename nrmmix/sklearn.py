@@ -21,8 +21,8 @@ from nrmmix.common.words import ATTRIBUTES
 from nrmmix.inference.methods import method_of, model_for
 from nrmmix.model.families import Gaussian, Regression
 from nrmmix.model.frame.arrays import is_constant
+from nrmmix.model.frame.columns.weights import checked
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, OPTIONS
-from nrmmix.model.frame.weights import checked
 from nrmmix.posterior.predict.membership import among_known_and_new
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import states_of

@@ -11,7 +11,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.common.names import bare, meant, quoted_name
-from nrmmix.model.frame.dates import in_days_since
+from nrmmix.model.frame.columns.dates import in_days_since
 
 RNG = np.random.default_rng(0)
 N = 24

@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 import nrmmix as nm
-from nrmmix.model.frame.units import ways_back
+from nrmmix.model.frame.columns.units import ways_back
 
 SHORT = "ignore:.*(converge|agree|R-hat|effective|chains).*"
 pytestmark = pytest.mark.filterwarnings(SHORT)

@@ -25,7 +25,7 @@ from nrmmix.inference.mcmc.moves import (
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
 from nrmmix.inference.variational.options import VB, MemoizedVB, StochasticVB, Variational
-from nrmmix.model.frame.weights import are_counts
+from nrmmix.model.frame.columns.weights import are_counts
 from nrmmix.model.frame.whole import fits, insist_on_kind, is_file, too_large, whole
 from nrmmix.model.specification import Specification
 

@@ -26,10 +26,10 @@ from nrmmix.model.families.exponential import NotExponential, Stacked, Statistic
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
 from nrmmix.model.frame import tables
-from nrmmix.model.frame.dates import describe
+from nrmmix.model.frame.columns.dates import describe
+from nrmmix.model.frame.columns.weights import insist_on_counts, weighed
 from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
-from nrmmix.model.frame.weights import insist_on_counts, weighed
 from nrmmix.model.frame.whole import is_file
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count
-from nrmmix.model.frame.units import Back
+from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
 from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, responses, shapes, values_of

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import known_name, number
-from nrmmix.model.frame.units import BOUNDED, Back, ways_back
+from nrmmix.model.frame.columns.units import BOUNDED, Back, ways_back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
 from nrmmix.plots.kinds import responses, scattered, shapes, values_of

@@ -14,7 +14,7 @@ import pandas as pd
 
 from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
-from nrmmix.model.frame.dates import describe
+from nrmmix.model.frame.columns.dates import describe
 from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters, tie_notes, why_counts_differ

@@ -4,29 +4,16 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from exact.test_variational_regression import MODELS, log_evidence, parts, random_start, simulated, toy
 from scipy import stats
 from scipy.special import digamma, gammaln
+from support.variational_regression import MODELS, begun, log_evidence, parts, random_start, simulated, toy
 
 import nrmmix as nm
 from nrmmix.inference.variational_regression import stochastic
 from nrmmix.inference.variational_regression.climb import Climb
 from nrmmix.inference.variational_regression.memory import Memory
-from nrmmix.inference.variational_regression.start import cut
 from nrmmix.inference.variational_regression.stochastic import Descent, Passing
 from nrmmix.model.priors.hyperpriors import log_density_of_log
-from nrmmix.posterior.kernel_factors import KernelFactors
-
-
-def begun(model, batches=1, components=12, seed=1):
-    """A climb from codes that have nothing to do with the rows, all rows visited."""
-    binned, rows = parts(model)
-    rng = np.random.default_rng(seed)
-    start = cut(binned, rows.statistics.side, model.prior.mass, rows, components, rng, 0.5)
-    codes = np.stack([rng.integers(c, size=components) for c in binned.counts], axis=1)
-    climb = Climb(Memory(rows, batches), KernelFactors(binned, start.side, start.mass, start.N, start.s, start.A, codes), rng, search=False)
-    climb.begin()
-    return climb
 
 
 def descent_of(climb, batches=1, kappa=0.6, delay=1.0):

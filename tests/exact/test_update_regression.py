@@ -4,8 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from exact.test_stochastic_regression import begun
-from exact.test_variational_regression import MODELS, log_evidence, parts, random_start, simulated, toy
+from support.variational_regression import MODELS, begun, log_evidence, parts, random_start, simulated, toy
 
 from nrmmix.inference.executors import OneProcess
 from nrmmix.inference.variational_regression.climb import Climb

@@ -7,8 +7,10 @@ import pandas as pd
 from scipy.special import betaln, logsumexp, roots_jacobi
 
 import nrmmix as nm
-from nrmmix.inference.variational_regression.memory import BinnedRows
+from nrmmix.inference.variational_regression.climb import Climb
+from nrmmix.inference.variational_regression.memory import BinnedRows, Memory
 from nrmmix.inference.variational_regression.run import binned_of
+from nrmmix.inference.variational_regression.start import cut
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 SLACK = 1e-9  # relative, of a step
@@ -82,3 +84,14 @@ MODELS = {
     "hurdle": lambda data: nm.Model("y ~ x + t", data.assign(y=data["y"].clip(lower=0)), family=nm.Hurdle(nm.Regression("1 + x"))),
     "fixed chance": lambda data: nm.Model("y ~ x + t", data, kernel=nm.SparseProduct(inclusion=0.3), prior=nm.DirichletProcess(2.0)),
 }
+
+
+def begun(model, batches=1, components=12, seed=1):
+    """A climb from codes that have nothing to do with the rows, all rows visited."""
+    binned, rows = parts(model)
+    rng = np.random.default_rng(seed)
+    start = cut(binned, rows.statistics.side, model.prior.mass, rows, components, rng, 0.5)
+    codes = np.stack([rng.integers(c, size=components) for c in binned.counts], axis=1)
+    climb = Climb(Memory(rows, batches), KernelFactors(binned, start.side, start.mass, start.N, start.s, start.A, codes), rng, search=False)
+    climb.begin()
+    return climb

@@ -15,8 +15,8 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
+from nrmmix.model.frame.columns.weights import are_counts
 from nrmmix.model.frame.formula import ModelFrame
-from nrmmix.model.frame.weights import are_counts
 
 REPEATED = 1e7  # cells of rows that are repeated for defaults of hyperparameters
 

@@ -21,8 +21,9 @@ from patsy.eval import EvalEnvironment, EvalFactor
 
 from nrmmix.common import messages
 from nrmmix.common.names import bare
-from nrmmix.model.frame import arrays, dates, tables
-from nrmmix.model.frame.censoring import CensoredPart, limits_of, of_two_columns
+from nrmmix.model.frame import arrays, tables
+from nrmmix.model.frame.columns import dates
+from nrmmix.model.frame.columns.censoring import CensoredPart, limits_of, of_two_columns
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, FURTHER, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design

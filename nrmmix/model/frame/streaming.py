@@ -21,7 +21,8 @@ import pandas as pd
 from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
-from nrmmix.model.frame.censoring import of_two_columns
+from nrmmix.model.frame.columns.censoring import of_two_columns
+from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.sources import Source, SourceChanged, source_of
@@ -29,7 +30,6 @@ from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 from nrmmix.model.frame.tables import unknown_column
-from nrmmix.model.frame.weights import of_column
 
 FEW = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps

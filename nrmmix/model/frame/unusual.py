@@ -13,8 +13,8 @@ import numpy as np
 
 from nrmmix.common.messages import plain, printable, shown
 from nrmmix.common.warnings import warn
+from nrmmix.model.frame.columns.weights import quantiles
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.weights import quantiles
 
 FAR = 10.0  # quartile ranges beyond a quartile, and times as far as any value before it: where what is far away begins
 FEWEST = 10  # values, below which none is far away

@@ -9,7 +9,7 @@ import numpy as np
 from nrmmix.common.messages import one_of
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.distributions import Normal, WithPointMass
-from nrmmix.model.frame.units import BOUNDED, EXPONENTIAL, Back, ways_back
+from nrmmix.model.frame.columns.units import BOUNDED, EXPONENTIAL, Back, ways_back
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.functionals import Mean, Quantile
 from nrmmix.posterior.predict.states import States
