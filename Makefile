@@ -15,8 +15,8 @@ $(STAMP): setup.cfg pyproject.toml
 
 demo: $(STAMP)
 	mkdir -p demo
-	MPLBACKEND=Agg $(BIN)/nrmmix fit "accel_g ~ times_ms" --data mcycle --time-limit 15 --plot demo/mcycle.png
-	MPLBACKEND=Agg $(BIN)/nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --plot demo/faithful.png
+	MPLBACKEND=Agg $(BIN)/nrmmix fit "accel_g ~ times_ms" --data mcycle --time-limit 15 --plot demo/mcycle.png --report demo/mcycle.html
+	MPLBACKEND=Agg $(BIN)/nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --plot demo/faithful.png --report demo/faithful.html
 
 # numba's cache does not notice edits in other modules: tests start from an empty one.  Threads of OpenBLAS would wait for each other.
 FRESH := cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \

@@ -1,13 +1,15 @@
 """Variational inference of density regression: held-out scores and coverage beside chains, and what a row costs.
 
-    python -m benchmarks.variational_regression [TABLES] [--splits N] [--chains S] [--rows N ...] [--files N ...]
-        [--json FILE.json]
+    python -m benchmarks.variational_regression [TABLES] [--splits N] [--chains S] [--moves] [--rows N ...] [--files N ...]
+        [--starts N] [--json FILE.json]
 
 The tables of `benchmarks.several_covariates`.  Of each: `nm.VB()` by its starts combined in all three ways, and on average one start alone;
 with `--chains` chains by the defaults for so many seconds.  Log densities (nats a row) and RMSE are in units of the response's standard
-deviation; coverage is of the 80% and 90% predictive intervals; CPU seconds are of the fit.  `--rows` adds a simulated table of so many rows
-by six covariates, whose law is known: seconds of a start, microseconds a row and pass, peak memory of the process, held-out log density and
-that of the law itself.  `--files` writes such a table to a Parquet file and fits 30 components from there in a fresh process: CPU
+deviation; coverage is of the 80% and 90% predictive intervals; CPU seconds are of the fit.  `--moves` fits the tables without merges and
+births, with merges, and with both, and prints the bound of the best start and its components with rows beside the score.  `--rows` adds a
+simulated table of so many rows by six covariates, whose law is known, with so many `--starts`: seconds of a start, microseconds a row and
+pass, proposals included, peak memory of the process, held-out log density and that of the law itself.  `--files` writes such a table to a
+Parquet file and fits 30 components from there in a fresh process: CPU
 microseconds a row before the fit, a row and pass, and a row of reading alone, and megabytes at most, beyond the imports.
 """
 
@@ -81,6 +83,25 @@ def of_table(name: str, splits: int | None, seconds: float | None) -> list[dict[
     return rows
 
 
+MOVES = {"neither": (False, False), "merges": (False, True), "merges and births": (True, True)}
+
+
+def moves_of_table(name: str, splits: int | None) -> list[dict[str, Any]]:
+    """What merges and births do to the bound and to held-out rows."""
+    rows = []
+    for split, (train, test) in list(enumerate(tables()[name]()))[:splits]:
+        model = nm.Model(f"y ~ {' + '.join(column for column in train if column != 'y')}", train)
+        for how, (births, merges) in MOVES.items():
+            begun = time.process_time()
+            fit = model.fit(nm.MemoizedVB(births=births, merges=merges), rng=split)
+            best = fit.starts.loc[fit.starts["elbo"].idxmax()]
+            rows.append({
+                "table": name, "split": split, "how": how, "log density": float(fit.log_density(test).mean()),
+                "bound": best["elbo"], "components": best["n_clusters"], "cpu": time.process_time() - begun,
+            })
+    return rows
+
+
 def simulated(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarray]:
     """Rows of six covariates, and the log density of each response by the law that it comes from."""
     x = rng.standard_normal((n, 6))
@@ -92,8 +113,8 @@ def simulated(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarra
     return pd.DataFrame(x, columns=[f"x{j}" for j in range(6)]).assign(y=y), np.log(density / (sd * np.sqrt(2 * np.pi)))
 
 
-def of_rows(n: int, passes: int = 20) -> dict[str, Any]:
-    """One start and so many passes over n rows."""
+def of_rows(n: int, starts: int = 1, passes: int = 20) -> dict[str, Any]:
+    """So many starts and passes over n rows, with what samples propose."""
     rng = np.random.default_rng(1)
     test, truth = simulated(HELD_OUT, rng)
     train, _ = simulated(n, rng)
@@ -103,9 +124,10 @@ def of_rows(n: int, passes: int = 20) -> dict[str, Any]:
     cpu = []
     for number in (1, 1 + passes):  # the start costs the same both times
         begun = time.process_time()
-        fit = model.fit(nm.VB(starts=1, passes=number, tol=1e-12), rng=1)
+        fit = model.fit(nm.VB(starts=starts, passes=number, tol=1e-12), rng=1)
         cpu.append(time.process_time() - begun)
-    out |= {"start": cpu[0], "microseconds": 1e6 * (cpu[1] - cpu[0]) / (n * passes), "components": fit.n_components}
+    out |= {"starts": starts, "start": cpu[0] / starts, "microseconds": 1e6 * (cpu[1] - cpu[0]) / (n * passes * starts)}
+    out |= {"components": fit.n_components}
     out["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return out | {"log density": float(fit.log_density(test).mean()), "truth": float(truth.mean())}
 
@@ -145,24 +167,34 @@ def fitted_from(path: str) -> dict[str, Any]:
 
 
 def run(
-    names: list[str] | None, splits: int | None, seconds: float | None, sizes: list[int], files: list[int], path: str | None
+    names: list[str] | None, splits: int | None, seconds: float | None, sizes: list[int], files: list[int], path: str | None,
+    starts: int = 1, moves: bool = False,
 ) -> None:
-    every, large, streamed = [], [], []
-    print(f"{'':<26}" + "".join(f"{name:>14}" for name in HEAD))
-    for name in names or ([] if sizes or files else tables()):
+    every, large, streamed, moved = [], [], [], []
+    if moves:
+        for name in names or tables():
+            moved += moves_of_table(name, splits)
+            for how in MOVES:
+                own = pd.DataFrame([row for row in moved if row["table"] == name and row["how"] == how]).mean(numeric_only=True)
+                print(f"{name:<15}{how:<19}" + "  ".join(f"{one} {own[one]:.3f}" for one in own.index[1:]), flush=True)
+        names = []
+    names = names or ([] if sizes or files or moves else list(tables()))
+    if names:
+        print(f"{'':<26}" + "".join(f"{name:>14}" for name in HEAD))
+    for name in names:
         rows = of_table(name, splits, seconds)
         every += rows
         for how in dict.fromkeys(row["how"] for row in rows):
             own = pd.DataFrame([row for row in rows if row["how"] == how])[list(HEAD)].mean()
             print(f"{name:<15}{how:<11}" + "".join(f"{own[one]:>14.3f}" for one in HEAD), flush=True)
     for n in sizes:
-        large.append(of_rows(n))
+        large.append(of_rows(n, starts))
         print("  ".join(f"{name} {value:.4g}" for name, value in large[-1].items()), flush=True)
     for n in files:
         streamed.append(of_file(n))
         print("  ".join(f"{name} {value:.4g}" for name, value in streamed[-1].items()), flush=True)
     if path:
-        found = {name: rows for name, rows in (("runs", every), ("rows", large), ("files", streamed)) if rows}
+        found = {name: rows for name, rows in (("runs", every), ("rows", large), ("files", streamed), ("moves", moved)) if rows}
         record.write(path, "variational_regression", {"splits": splits, "seconds of chains": seconds}, found)
 
 
@@ -171,8 +203,10 @@ if __name__ == "__main__":
     parser.add_argument("tables", nargs="*", choices=[*tables(), []])
     parser.add_argument("--splits", type=int)
     parser.add_argument("--chains", type=float, metavar="SECONDS")
+    parser.add_argument("--moves", action="store_true")
+    parser.add_argument("--starts", type=int, default=1, help="of --rows")
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="*", default=[])
     parser.add_argument("--files", type=lambda text: int(float(text)), nargs="*", default=[])
     record.option(parser)
     given = parser.parse_args()
-    run(given.tables, given.splits, given.chains, given.rows, given.files, given.json)
+    run(given.tables, given.splits, given.chains, given.rows, given.files, given.json, given.starts, given.moves)

@@ -6,11 +6,13 @@ import inspect
 import logging
 import os
 from collections.abc import Mapping
+from textwrap import indent
 from typing import TYPE_CHECKING, Any, Literal
 
 from nrmmix.common.interrupts import interrupts_delayed
-from nrmmix.common.messages import guided
+from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
+from nrmmix.common.words import ATTRIBUTES
 from nrmmix.kernels.core import jit
 from nrmmix.model.families import Family
 from nrmmix.model.priors.covariate_kernels import CovariateKernel
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 if reason := jit.untested():
     warn(reason)
+
+OF_FITS = {*ATTRIBUTES, *"predict plot summary partition draws simulate report save log_density contrasts tidy augment".split()}
 
 LOG = logging.getLogger("nrmmix")  # fits at level INFO; silent unless the caller sets up logging
 LOG.addHandler(logging.NullHandler())
@@ -103,6 +107,11 @@ class Model(Specification):
     >>> model.n_obs
     133
     """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_FITS:
+            raise AttributeError(f"'Model' object has no attribute {name!r}; fit it first, fit = model.fit(), and ask the fit.")
+        return absent(self, name, of_fits=False)
 
     @guided
     def fit(
@@ -196,6 +205,7 @@ class Model(Specification):
             from nrmmix.results import result_of
             from nrmmix.results.running import guarded, saver_of
 
+        self = self._in_memory(method)
         arguments = {
             "draws": draws, "tune": tune, "thin": thin, "chains": chains, "init": init, "rng": rng, "cores": cores, "progress": progress,
             "time_limit": time_limit, "checkpoint": checkpoint, "every": every, "store": store,
@@ -217,6 +227,16 @@ class Model(Specification):
         LOG.info("%s", " ".join(repr(result).split()))
         return result
 
+    def _in_memory(self, method: Any) -> Model:
+        """The same of all rows in memory, where the method needs them there and their file fits."""
+        if self.of_file is None or not self.frame.is_streamed:
+            return self
+        path, given = self.of_file
+        from nrmmix.inference.methods import read_for
+
+        table = read_for(method, path)
+        return self if table is path else type(self)(self.formula, table, **given)
+
     def methods(self) -> pd.DataFrame:
         """The methods that have a name, and whether they suit this model.
 
@@ -230,7 +250,7 @@ class Model(Specification):
         >>> import nrmmix as nm
         >>> table = nm.Model("accel_g ~ times_ms", nm.datasets.load_mcycle()).methods()
         >>> table.index[table["suits"]].tolist()
-        ['auto', 'gibbs', 'split_merge', 'slice', 'tree', 'sngp', 'vb', 'memoized_vb']
+        ['auto', 'gibbs', 'split_merge', 'slice', 'tree', 'sngp', 'vb', 'stochastic_vb', 'memoized_vb']
         """
         from nrmmix.inference.methods import table
 
@@ -337,14 +357,13 @@ def fit(
 ) -> MCMCResult | SearchResult | VariationalResult:
     """Fit a mixture (`responses ~ 1`) or a density regression (`responses ~ covariates`).
 
-    The same as `nm.Model(formula, data, ...).fit(method, ...)`; see there for every argument.
+    The same as `nm.Model(formula, data, ...).fit(method, ...)`.  Arguments from `draws` on are of the run: chains take all of them,
+    searches `rng`, `progress` and `time_limit`, variational inference these and `init`; one that a method does not use is refused.  What
+    one method alone has is an argument of its class, as in `method=nm.VB(starts=2)`.
 
     Parameters
     ----------
-    formula, data, family, prior, kernel, missing, weights
-        See `nrmmix.Model`.
-    method, draws, tune, thin, chains, init, rng, cores, progress, time_limit, checkpoint, every, store
-        See `nrmmix.Model.fit`.
+    {parameters}
 
     Returns
     -------
@@ -356,6 +375,13 @@ def fit(
     ValueError
         If an argument cannot be used; the message names it and says what would work.
 
+    See Also
+    --------
+    nrmmix.Gibbs, nrmmix.SplitMerge, nrmmix.Slice, nrmmix.Permutation, nrmmix.TreeGuided, nrmmix.Blocked, nrmmix.SNGP : moves of chains.
+    nrmmix.Cycle : several moves in turn.
+    nrmmix.BHC, nrmmix.IBHC : searches.
+    nrmmix.VB, nrmmix.StochasticVB, nrmmix.MemoizedVB : variational inference.
+
     Examples
     --------
     >>> import nrmmix as nm
@@ -363,11 +389,26 @@ def fit(
     >>> result.draws["A"].shape
     (2, 20, 160)
     """
+    if isinstance(data, (str, os.PathLike)):
+        with interrupts_delayed():
+            from nrmmix.inference.methods import read_for
+        data = read_for(method, data)
     return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing, weights=weights).fit(
         method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores, progress=progress,
         time_limit=time_limit, checkpoint=checkpoint, every=every, store=store,
     )
 
+
+def _parameters(documented: Any) -> str:
+    """The section of a docstring on parameters, without its heading."""
+    lines = (inspect.getdoc(documented) or "").split("\n\n")
+    start = next(i for i, part in enumerate(lines) if part.startswith("Parameters\n-"))
+    end = next(i for i, part in enumerate(lines) if i > start and part.split("\n")[1:2] and set(part.split("\n")[1]) == {"-"})
+    return "\n\n".join(lines[start:end]).split("\n", 2)[2]
+
+
+if fit.__doc__:  # python -OO leaves none; both are documented once, where they are used
+    fit.__doc__ = fit.__doc__.replace("{parameters}", indent(f"{_parameters(Model)}\n{_parameters(Model.fit)}", "    ").lstrip())
 
 DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(Model.fit).parameters.items()}
 

@@ -15,13 +15,14 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.api import Model
-from nrmmix.common.messages import count, listed
+from nrmmix.common.messages import count, guided, listed
 from nrmmix.common.warnings import warn
+from nrmmix.common.words import ATTRIBUTES
 from nrmmix.inference.methods import method_of, model_for
 from nrmmix.model.families import Gaussian, Regression
 from nrmmix.model.frame.arrays import is_constant
+from nrmmix.model.frame.columns.weights import checked
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, OPTIONS
-from nrmmix.model.frame.weights import checked
 from nrmmix.posterior.predict.membership import among_known_and_new
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import states_of
@@ -87,6 +88,14 @@ RESERVED = {*OPTIONS, *CONTRASTS, *CONSTANTS, "np", "Surv", "interval"}  # words
 
 class _Estimator(BaseEstimator):
     """What both share."""
+
+    def __getattr__(self, name: str) -> Any:
+        text = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name not in ATTRIBUTES:
+            raise AttributeError(text)
+        if "result_" not in vars(self):
+            raise AttributeError(f"{text}; it is not fitted yet: call fit first.")
+        raise AttributeError(f"{text}; the fit is .result_: {ATTRIBUTES[name]}.")
 
     def _array(self, X: Any, reset: bool, y: Any = None) -> Any:
         """Numbers (n, d), and responses where they are given; a ValueError where they cannot be used."""
@@ -236,6 +245,7 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
     (2, True)
     """
 
+    @guided
     def __init__(
         self, family: Any = "gaussian", prior: Any = "dp", *, method: Any = "auto", draws: int = 500, tune: int = 500, thin: int = 1,
         chains: int = 2, cores: int | None = None, random_state: Any = None,
@@ -328,6 +338,7 @@ class NRMRegressor(RegressorMixin, _Estimator):
     True
     """
 
+    @guided
     def __init__(
         self, family: Any = None, prior: Any = "dp", kernel: Any = None, *, method: Any = "auto", draws: int = 500, tune: int = 500,
         thin: int = 1, chains: int = 2, cores: int | None = None, random_state: Any = None,

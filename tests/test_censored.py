@@ -34,6 +34,7 @@ FITS = {
     "time": ("Surv(log(time), event) ~ 1", None),
     "full": ("Surv(log(time), event) + z ~ 1", None),
     "diagonal": ("Surv(log(time), event) + z ~ 1", nm.Gaussian("diagonal")),
+    "spherical": ("Surv(log(time), event) + z ~ 1", nm.Gaussian("spherical")),
     "intervals": ("interval(log(lower), log(upper)) ~ 1", None),
     "counts": ("interval(few, many) ~ 1", nm.Poisson()),
     "blocks": ("interval(few, many) + Surv(time, event) ~ 1", {"interval(few, many)": nm.Poisson(), "time": nm.Gaussian()}),
@@ -167,6 +168,27 @@ def test_values_stay_within_limits_and_files_bring_them_back(name, fits, tmp_pat
     assert np.array_equal(again.log_density(), fit.log_density())
 
 
+def test_a_run_that_was_kept_goes_on_as_if_it_had_not_stopped():
+    formula, moves = "Surv(log(time), event) ~ 1", [nm.Gibbs(), nm.TreeGuided(), nm.Permutation()]
+    part = nm.fit(formula, DATA, method=moves, draws=10, tune=20, chains=2, rng=1).extend(20)
+    whole = nm.fit(formula, DATA, method=moves, draws=30, tune=20, chains=2, rng=1)
+    assert all(np.array_equal(part.draws[name], whole.draws[name]) for name in whole.draws)
+
+
+def test_weights_are_rows_that_are_repeated():
+    w = np.random.default_rng(1).integers(1, 4, len(DATA))
+    weighed = nm.fit("Surv(log(time), event) ~ 1", DATA.assign(w=w), weights="w", **RUN)
+    repeated = nm.fit("Surv(log(time), event) ~ 1", DATA.loc[np.repeat(DATA.index, w)], **RUN)
+    assert all(np.array_equal(weighed.draws[name], repeated.draws[name]) for name in ("labels", "imputed", "log_joint"))
+    assert weighed.draws["imputed"].shape[2] == w[DATA["event"] == 0].sum()
+
+
+def test_ties_of_censored_values_are_none():
+    """At the end of a study many rows are censored at the same time."""
+    data = DATA.assign(time=DATA["time"].clip(upper=3.0), event=((DATA["time"] < 3.0) & (DATA["event"] == 1)).astype(int))
+    nm.Model("Surv(time, event) ~ 1", pd.concat([data, data.assign(time=data["time"] * 0.97)], ignore_index=True))
+
+
 def test_log_joint_is_that_of_the_completed_data(fits):
     fit = fits("full")
     draws = {name: fit.draws[name][1, -1] for name in ("labels", "imputed", "mass", "log_joint")}
@@ -203,7 +225,7 @@ def test_log_density_of_new_rows_is_that_of_the_fitted_ones(name, fits):
     assert own.notna().all() and np.allclose(own, new)
 
 
-@pytest.mark.parametrize("name", ["time", "full", "diagonal", "counts"])
+@pytest.mark.parametrize("name", ["time", "full", "diagonal", "spherical", "counts"])
 def test_log_density_of_a_censored_row_is_the_log_of_an_integral(name, fits):
     fit = fits(name)
     limits = fit.model.frame.limits[:, 0]

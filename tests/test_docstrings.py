@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import pkgutil
+import re
 
 import numpy as np
 import pytest
@@ -29,3 +31,12 @@ def test_public_names_have_docstrings_with_examples():
         if callable(thing):
             assert thing.__doc__, name
             assert ">>>" in thing.__doc__, f"{name} has no example"
+
+
+def test_fit_explains_every_argument():
+    """Those of the model and of the run, each under its own name, as `nrmmix.Model` and `Model.fit` explain them."""
+    explained = inspect.getdoc(nrmmix.fit).split("Returns\n-------")[0]
+    names = [name for line in explained.splitlines() if re.match(r"\w+(, \w+)* : ", line) for name in line.split(" : ")[0].split(", ")]
+    assert sorted(names) == sorted(inspect.signature(nrmmix.fit).parameters)
+    assert "tune, thin, chains : int, default 1000, 1 and 4" in explained and "{parameters}" not in explained
+    assert "Fits of sources are variational." in explained and "`nrmmix.resume` goes on from there" in explained

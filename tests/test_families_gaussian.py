@@ -182,11 +182,15 @@ def test_densities_and_draws_of_the_parameters(name, d, gaps):
         centre = law.mean if hasattr(law, "mean") else law.centre
         assert model.blocks.means(out, model.packed)[j] == pytest.approx(float(centre[0, 0]), rel=1e-12)
     for parameter in model.blocks.cluster_parameters(state.stat, 1, model.packed)[0]:
+        if parameter.is_detail:  # correlations, with tests of their own
+            continue
         j = int(parameter.name.split("y")[-1]) - 1 if "y" in parameter.name else 0
         component = model.blocks.component_distributions(theta, np.zeros((1, 0)), model.packed)[j]
         draws = (component.mean if parameter.name.startswith("mean") else component.sd)[0]
         assert abs(draws.mean() - parameter.mean[0]) < 4.5 * draws.std() / math.sqrt(M)
         assert draws.std() == pytest.approx(parameter.sd[0], rel=0.05)
+        for p in (0.1, 0.8):
+            assert (draws <= parameter.quantile(p)[0]).mean() == pytest.approx(p, abs=4.5 * math.sqrt(p * (1 - p) / M))
 
 
 @pytest.mark.parametrize("name", FORMS)

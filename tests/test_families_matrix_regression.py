@@ -258,6 +258,8 @@ def test_cluster_parameters_are_moments_of_draws(column):
         values = drawn[p.name]
         assert p.mean[0] == pytest.approx(values.mean(), abs=5 * values.std() / math.sqrt(size)), p.name
         assert p.sd[0] == pytest.approx(values.std(), rel=0.05), p.name
+        for q in (0.1, 0.8):
+            assert (values <= p.quantile(q)[0]).mean() == pytest.approx(q, abs=4.5 * math.sqrt(q * (1 - q) / size)), p.name
     empty = model.family.cluster_parameters(state.stat, 2)
     assert all(np.isfinite(p.mean[1]) for p in empty)  # nu = d + 1.5 has a mean
 

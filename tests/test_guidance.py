@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import nrmmix as nm
-from nrmmix.common.messages import WORDS, guided
+from nrmmix.common.messages import did_you_mean, guided, nearest
+from nrmmix.common.words import ARGUMENTS, ATTRIBUTES
+from nrmmix.sklearn import NRMMixture, NRMRegressor
 
 SMALL = {"draws": 5, "tune": 5, "chains": 1, "rng": 1}
 X = np.arange(30.0)
@@ -44,12 +47,118 @@ def test_wrong_words(fit, call, right):
     assert right in str(caught.value)
 
 
+WORDS_OF_OTHERS = {  # by the end of what is said of nm.fit, Model.fit and the estimators
+    "offset": "exposure", "exposure": "exposure", "alpha": "nm.DirichletProcess(mass)",
+    "concentration": "nm.DirichletProcess(mass)",
+    "covariance_type": 'nm.Gaussian("diagonal")', "G": "nm.FiniteMixture", "standardize": "nothing is to be standardized",
+    "subset": "give data=", "censored": "Surv(time, event)", "K": "nm.FiniteMixture", "criterion": "nm.compare",
+    "link": "there are no links", "iter": "tune + draws * thin", "nsim": "give draws=",
+    "burn_in": "give tune=", "n_jobs": "give cores=", "random_state": "give rng=",
+    "cv": "without each fold", "sample_prior": "prior_predictive", "priors": "give prior=", "likelihood": "give family=", "X": "give data=",
+    "adapt_delta": "no gradients", "file": "checkpoint=",
+}
+
+
+@pytest.mark.parametrize("name", WORDS_OF_OTHERS)
+def test_arguments_of_other_packages(name):
+    with pytest.raises(TypeError) as caught:
+        nm.fit("y ~ 1", DATA, **{name: 1})
+    assert str(caught.value).startswith(f"fit() has no argument {name!r}; ") and WORDS_OF_OTHERS[name] in str(caught.value)
+    assert "did you mean" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("call", "said"), [
+    (lambda: NRMMixture(n_components=5), "NRMMixture() has no argument 'n_components'; give prior= (the number of components"),
+    (lambda: NRMRegressor(seed=5), "NRMRegressor() has no argument 'seed'; give random_state="),
+    (lambda: NRMMixture(covariance_type="diag"), 'nm.Gaussian("diagonal")'),
+    (lambda: NRMMixture(max_iter=100), "give draws="),
+    (lambda: nm.Model("y ~ 1", DATA).fit(n_iter=5), "give draws="),
+    (lambda: nm.Model("y ~ 1", DATA).fit(standardize=True), "nothing is to be standardized"),
+])
+def test_arguments_of_constructors_and_fits(call, said):
+    with pytest.raises(TypeError) as caught:
+        call()
+    assert said in str(caught.value)
+
+
+def test_guided_constructors_keep_what_scikit_learn_asks_for():
+    assert NRMMixture(prior="py").get_params()["prior"] == "py" and "draws" in inspect.signature(NRMMixture).parameters
+
+
+# ---- attributes
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("BIC", "nm.compare(a, b)"), ("predict_proba", ".membership(new)"), ("labels_", ".clusters()"), ("means_", ".parameters()"),
+    ("posterior_predict", ".simulate()"), ("conditional_effects", '.plot("effects")'),
+    ("hypothesis", ".contrasts("),
+    ("coef", ".parameters()"), ("params", ".parameters()"), ("waic", "nm.compare(a, b)"), ("rhat", ".diagnostics()"),
+    ("traceplot", '.plot("trace")'), ("residuals", ".augment()"), ("predictt", "did you mean 'predict'?"),
+    ("draw", "did you mean 'draws'?"),
+])
+def test_attributes_of_other_packages(fit, name, said):
+    with pytest.raises(AttributeError) as caught:
+        getattr(fit, name)
+    assert str(caught.value).startswith(f"'MCMCResult' object has no attribute {name!r}; ") and said in str(caught.value)
+    assert not hasattr(fit, "_" + name) and not hasattr(fit, "colour")
+
+
+def test_what_is_said_of_attributes_is_there(fit):
+    """Every method that a message names is one of fits."""
+    for name, said in ATTRIBUTES.items():
+        first = re.match(r"(\w+)", said)[1]
+        assert first in ("nm", "clusters", "membership", "parameters", "importance", "extend") or hasattr(fit, first), (name, first)
+        assert not hasattr(fit, name) or name in ("similarity",), name
+
+
+def test_attributes_of_models_and_estimators(fit):
+    for name in ("predict", "summary", "BIC"):
+        with pytest.raises(AttributeError, match="fit it first"):
+            getattr(fit.model, name)
+    with pytest.raises(AttributeError, match="did you mean 'methods'"):
+        fit.model.method  # noqa: B018
+    estimator = NRMMixture()
+    with pytest.raises(AttributeError, match="'means_'; it is not fitted yet"):
+        estimator.means_  # noqa: B018
+    estimator.result_ = fit
+    with pytest.raises(AttributeError, match=r"'means_'; the fit is \.result_: parameters\(\)"):
+        estimator.means_  # noqa: B018
+
+
+def test_errors_within_properties_are_their_own(fit):
+    class Broken(type(fit)):
+        @property
+        def odd(self):
+            return self.posterior.nothing_like_it
+
+    broken = Broken.__new__(Broken)
+    broken.__dict__ = dict(fit.__dict__)
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        broken.odd  # noqa: B018
+
+
+@pytest.mark.parametrize(("name", "known"), [
+    ("censored", ("store", "cores", "every")), ("x", ("y", "z")), ("dose", ("noise", "date")), ("treatment", ("temperature", "statement")),
+    ("BIC", ("lib",)), ("", ("a",)), ("weights", ("widths", "lengths")),
+])
+def test_nothing_far_fetched(name, known):
+    assert nearest(name, known) is None and did_you_mean(name, known) == "."
+
+
+@pytest.mark.parametrize(("name", "known", "found"), [
+    ("drwas", ("draws", "tune"), "draws"), ("intervall", ("interval",), "interval"), ("Time_limt", ("time_limit",), "time_limit"),
+    ("mycol", ("my col",), "my col"), ("waiting", ("waiting_min", "eruptions_min"), "waiting_min"), ("gausian", ("gaussian",), "gaussian"),
+    ("petal_lenght_cm", ("petal_width_cm", "petal_length_cm"), "petal_length_cm"), ("dpp", ("dp", "py"), "dp"),
+])
+def test_slips(name, known, found):
+    assert nearest(name, known) == found
+
+
 def test_no_word_is_one_of_ours():
     """What is an argument here must not be told to be another."""
     functions = [nm.Model, nm.Model.fit, *(getattr(nm.MCMCResult, name) for name in ("predict", "contrasts", "simulate", "impute"))]
     for function in functions:
         for name in inspect.signature(function).parameters:
-            assert name not in WORDS or name not in WORDS[name][0]
+            assert name not in [argument for argument, _ in ARGUMENTS.get(name, ())]
 
 
 def test_arguments_of_fit_are_known_by_name():

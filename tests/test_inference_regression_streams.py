@@ -18,7 +18,9 @@ import nrmmix as nm
 from nrmmix.inference import executors
 from nrmmix.inference.variational_regression import climb as climbing
 from nrmmix.inference.variational_regression import run
+from nrmmix.model.frame import streaming
 from nrmmix.model.frame.sources import SourceChanged
+from nrmmix.model.frame.summary import Means
 
 FORMULA = "y ~ x + t + g"
 RNG = np.random.default_rng(5)
@@ -99,6 +101,29 @@ def test_sources_change_no_bit(fit, kind, tmp_path):
     model = nm.Model(FORMULA, data)
     assert model.frame.is_streamed and model.n_obs == N and len(model.frame.response) < 120
     same(fit, model.fit(method(), rng=1))
+
+
+class Counting(Source):
+    def __init__(self):
+        self.loaded = 0
+
+    def load(self, b):
+        self.loaded += 1
+        return super().load(b)
+
+
+@pytest.mark.parametrize(("formula", "options"), [
+    (FORMULA, {}), ("y + t ~ x", {}), ("y ~ 1", {"family": nm.Gaussian()}), ("y ~ x", {"family": nm.Regression("1 + x + t")}),
+    ("y + t ~ x", {"family": {"y": nm.Regression("1 + x"), "t": nm.Gaussian()}}),
+], ids=str)
+def test_sources_are_gone_through_three_times_before_a_fit(formula, options, monkeypatch):
+    source = Counting()
+    model = nm.Model(formula, source, **options)
+    assert source.loaded <= 4 * source.n_batches - 2 + (2 * source.n_batches if isinstance(options.get("family"), dict) else 0)
+    monkeypatch.setattr(streaming, "Means", lambda n: Means(n + 1))  # as if rows had turned out to miss what is computed of them
+    again = nm.Model(formula, Source(), **options)
+    assert again.frame.sums.keys() == model.frame.sums.keys()
+    assert all(np.array_equal(model.frame.sums[name], values) for name, values in again.frame.sums.items())
 
 
 @pytest.mark.parametrize("options", [{"batches": 1, "round_size": 1}, {"batches": 1}, {}], ids=str)
@@ -413,8 +438,7 @@ def test_levels_of_numbers_are_all_learnt():
     ({"kernel": nm.Box(0.1), "formula": "y ~ t"}, "is 0 beyond its width, and the bound then minus infinity; take nm.SquaredExponential"),
     ({"kernel": nm.SquaredExponential(), "formula": "y ~ x + t"}, "goes by their distinct rows, not in memory; take nm.SparseProduct"),
     ({"family": nm.Regression("0 + x")}, "the design needs an intercept"),
-    ({"method": "auto"}, "not in memory, where chains and searches need it.*'vb', 'memoized_vb'"),
-    ({"method": "stochastic_vb"}, "is for mixtures.*density regression has nm.VB"),
+    ({"method": "auto"}, "not in memory, where chains and searches need it.*'vb', 'stochastic_vb', 'memoized_vb'"),
     ({"components": 10**4}, "components=10000 for 700 rows"),
 ])
 def test_what_has_no_fit_is_refused_in_words(options, message):

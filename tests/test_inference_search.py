@@ -16,6 +16,7 @@ from support.search_trees import agree, gardener, naive_tree
 
 import nrmmix as nm
 from nrmmix import cli
+from nrmmix.common import archive
 from nrmmix.inference.mcmc.chain import new_chain
 from nrmmix.inference.mcmc.start import INITS, initial_labels
 from nrmmix.inference.methods import CYCLES, named
@@ -401,8 +402,6 @@ def test_result_is_one_partition(fit):
     assert fit.draws["labels"].shape == (1, 1, 272)
     with pytest.raises(ValueError, match=r"fit\.tree\.labels\(max_clusters\)"):
         fit.partition(max_clusters=1)
-    with pytest.raises(ValueError, match=r"is not saved; rng=1 finds it again"):
-        fit.save("fit.npz")
     chain = fit.model.fit(init=fit.labels, draws=2, tune=0, chains=1, rng=1)
     assert _moved(chain.draws["labels"][0, 0], fit.labels) < 20
 
@@ -452,5 +451,54 @@ def test_command_line(tmp_path, capsys):
     assert "not samples from the posterior" in capsys.readouterr().out and (tmp_path / "tree.png").exists()
     assert cli.main([*arguments, "--draws", "5"]) == 2
     assert "draws belongs to chains" in capsys.readouterr().err
-    assert cli.main([*arguments, "--save", str(tmp_path / "fit.npz")]) == 2
-    assert "--save needs draws" in capsys.readouterr().err
+    saved, page = tmp_path / "fit.npz", tmp_path / "fit.html"
+    assert cli.main([*arguments, "--save", str(saved), "--report", str(page)]) == 0
+    assert "fit saved to" in capsys.readouterr().err and "dendrogram" in page.read_text(encoding="utf-8")
+    assert nm.load(saved).seed == 1
+    assert cli.main(["predict", str(saved), "--kind", "cluster"]) == 0
+    assert capsys.readouterr().out.startswith("row,cluster,probability\n0,")
+    assert cli.main(["resume", str(saved)]) == 2
+    assert "holds a search, which has come to its end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("method", "prior"), [("bhc", nm.DirichletProcess()), ("ibhc", nm.NGGP()), ("ibhc", nm.NormalizedStable(0.4))])
+def test_saved_searches(method, prior, tmp_path):
+    fit = model_of(scattered(30, 2), prior=prior).fit(method, rng=3)
+    again = nm.load(fit.save(tmp_path / "search.npz"))
+    for name in ("left", "right", "count", "log_h", "log_phi", "log_d", "order", "_first"):
+        np.testing.assert_array_equal(getattr(again.tree, name), getattr(fit.tree, name))
+    for name, values in fit.draws.items():
+        np.testing.assert_array_equal(again.draws[name], values)
+    for name in ("labels", "n_clusters", "log_joint", "lower_bound", "hyper", "seed", "method", "interrupted"):
+        assert np.array_equal(getattr(again, name), getattr(fit, name)), name
+    assert str(again.search) == str(fit.search)
+    pd.testing.assert_frame_equal(again.predict(kind="density", at=np.zeros((1, 2))), fit.predict(kind="density", at=np.zeros((1, 2))))
+    assert str(again.summary()) == str(fit.summary())
+
+
+def test_saved_searches_have_the_parameters_of_all_clusters(tmp_path):
+    fit = nm.Model(data=scattered(30, 2), family=nm.Gaussian("diagonal", scale=nm.Gamma(1.0, 1.0))).fit("ibhc", rng=3)
+    again = nm.load(fit.save(tmp_path / "search.npz"))
+    assert fit.draws["scale"].shape == (1, 1, 2)
+    np.testing.assert_array_equal(again.draws["scale"], fit.draws["scale"])
+    assert again.log_joint == fit.log_joint
+
+
+@pytest.mark.parametrize(("what", "change"), [
+    ("tree", lambda arrays: arrays["tree/left"].__setitem__(0, arrays["tree/right"][0])),
+    ("counts of the tree", lambda arrays: arrays["tree/count"].__setitem__(-1, 3)),
+    ("order of rows", lambda arrays: arrays["tree/order"].__setitem__(slice(None), arrays["tree/order"][::-1].copy())),
+    ("labels", lambda arrays: arrays["tree/labels"].__setitem__(0, 99)),
+    ("tree", lambda arrays: arrays["tree/log_h"].__setitem__(0, np.nan)),
+    ("bounds", lambda arrays: arrays["tree/bounds"].__setitem__(0, np.nan)),
+])
+def test_searches_in_files_that_cannot_be_right(what, change, tmp_path):
+    path = model_of(scattered(30, 2)).fit("ibhc", rng=3).save(tmp_path / "search.npz")
+    with path.open("rb") as file:
+        header, arrays = archive.read(file, 1e9)
+    arrays = {name: values.copy() for name, values in arrays.items()}
+    change(arrays)
+    with path.open("wb") as file:
+        archive.write(file, header, arrays)
+    with pytest.raises(ValueError, match=f"is damaged: ValueError: its {what} cannot be right"):
+        nm.load(path)

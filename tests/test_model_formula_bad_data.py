@@ -131,7 +131,7 @@ def test_a_response_is_one_column(table):
 def test_dates_and_mixtures_of_types(table):
     table["when"] = pd.date_range("2020-01-01", periods=len(table))
     with pytest.raises(ValueError, match="'when' holds Timestamp"):
-        model_frame("y ~ when", table)
+        model_frame("when ~ x", table)
     table["mixed"] = table["group"].astype(object)
     table.loc["r2", "mixed"] = 4
     with pytest.raises(ValueError, match=r"'mixed' holds text and also 4 \(int\) in row 2"):

@@ -162,7 +162,7 @@ def test_sums_are_those_of_numpy():
         y = RNG.normal(size=(30_011, d)) * RNG.lognormal(size=(30_011, 1))
         y[RNG.random(y.shape) < 0.01] = np.nan
         def pieces(y=y):
-            return ((part, np.zeros((len(part), 0))) for part in np.array_split(y, 9))
+            return ((part, np.zeros((len(part), 0)), None) for part in np.array_split(y, 9))
 
         span = np.nanmin(y, axis=0), np.nanmax(y, axis=0)
         one, other = Summary(y), StreamedSummary(len(y), pieces, span, True)
@@ -208,7 +208,7 @@ GOOD = {"a": [1.0, 2.0], "b": [0.5, 4.0]}
     (lambda: "nowhere.parquet", FileNotFoundError, r"there is no file 'nowhere\.parquet'; give the path of one"),
     (lambda: "nowhere.csv", TypeError, r"read the file first: pandas\.read_csv.*There is no such file"),
     (lambda: "nowhere", TypeError, "cannot be a name or path such as 'nowhere'; read the file first"),
-    (lambda: __file__, ValueError, r"ends in none of \.parquet, \.csv, \.npy"),
+    (lambda: __file__, ValueError, r"ends in none of \.parquet, \.pq, \.csv, \.tsv, \.npy"),
     (lambda: parts_of(GOOD, {"a": [1.0]}), ValueError, r"part 1: ?There is no column 'b'|no column 'b' in part 1"),
     (lambda: parts_of(GOOD, {"a": [1.0, 2.0], "b": ["x", "y"]}), ValueError, "'b' holds numbers in part 0 and text here.*part 1"),
     (lambda: parts_of(GOOD, {"a": [1.0, np.inf], "b": [1.0, 2.0]}), ValueError, r"'a' is inf in row 1 \(index label 3\).*part 1"),
@@ -231,7 +231,7 @@ def test_formulas_that_need_all_rows_are_refused(folder):
         nm.Model("a ~ 1", path, family=nm.Regression("1 + b", shrinkage=None))
     with pytest.raises(ValueError, match=r"There is no column 'd' in the data\. The columns are a, b, c"):
         nm.Model("a + d ~ 1", path)
-    model = nm.Model("a ~ 1", path)
+    model = nm.Model("a ~ 1", CsvSource(str(path)))  # what is given as a source is not read
     with pytest.raises(ValueError, match=r"not in memory, where chains and searches need it.*'vb', 'stochastic_vb', 'memoized_vb'"):
         model.fit()
     with pytest.raises(ValueError, match="log_joint needs the rows in memory"):

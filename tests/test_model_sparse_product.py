@@ -493,7 +493,7 @@ def test_methods_that_suit(method, table):
     assert np.isfinite(fit.draws["log_joint"]).all() and len(np.unique(fit.draws["labels"][0], axis=0)) > 1
 
 
-@pytest.mark.parametrize("method", ["permutation", "tree_published", "blocked", "bhc", "ibhc", "stochastic_vb"])
+@pytest.mark.parametrize("method", ["permutation", "tree_published", "blocked", "bhc", "ibhc"])
 def test_methods_that_do_not(method, table):
     with pytest.raises(ValueError, match="methods for this model are 'auto', 'gibbs', 'split_merge', 'slice', 'tree', 'sngp'"):
         nm.Model("y ~ x + g", table).fit(method)

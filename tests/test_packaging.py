@@ -84,6 +84,38 @@ def test_version_is_said_once(setup):
     assert version() in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+def test_classifiers_name_what_is_tested(setup):
+    named = re.findall(r"Python :: (3\.\d+)", setup["metadata"]["classifiers"])
+    lowest = setup["options"]["python_requires"].removeprefix(">=")
+    assert named[0] == lowest and named == sorted(named, key=lambda one: int(one[2:]))
+    assert "4 - Beta" in setup["metadata"]["classifiers"] and version().startswith("0.")
+
+
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13", "3.14"])
+def test_extras_resolve_on_every_python(setup, python):
+    """ArviZ 1.0 needs Python 3.12: of its requirements one and only one counts on each version, and it is one that there is."""
+    requirements = pytest.importorskip("packaging.requirements")
+    for name, text in setup["options.extras_require"].items():
+        wanted = [requirements.Requirement(line) for line in text.strip().splitlines()]
+        own = [one for one in wanted if one.marker is None or one.marker.evaluate({"python_version": python})]
+        assert own, name
+        if name == "arviz":
+            (arviz,) = [one for one in own if one.name == "arviz"]
+            assert arviz.specifier.contains("0.23.1") == (python == "3.11") and arviz.specifier.contains("1.0.0") == (python != "3.11")
+
+
+def test_a_release_is_built_and_checked_by_make_dist():
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndist:")[2].partition("\n\n")[0]
+    assert "-m build" in recipe and "twine check --strict" in recipe
+    assert "`make dist`" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## A release")[2]
+
+
+def test_the_demo_leaves_reports_beside_pictures():
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndemo:")[2].partition("\n\n")[0]
+    pictures = re.findall(r"--plot demo/(\w+)\.png", recipe)
+    assert len(pictures) == 2 and re.findall(r"--report demo/(\w+)\.html", recipe) == pictures
+
+
 def test_licence_is_said_alike(setup):
     assert setup["metadata"]["license"] == "BSD-3-Clause"
     assert "license: BSD-3-Clause" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")

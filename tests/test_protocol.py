@@ -43,7 +43,8 @@ EXAMPLES = [
     nm.Cycle([nm.SplitMerge(scans=2), nm.Gibbs()], share="work"), nm.BHC(passes=3), nm.IBHC(passes=4),
     nm.VB(components=4, passes=30, tol=1e-5, merges=True),
     OF_REGRESSION := nm.VB(starts=2, combine="best"),
-    nm.StochasticVB(components=4, batches=2, passes=5, kappa=0.75, delay=2.0),
+    nm.StochasticVB(components=4, batches=2, passes=5, kappa=0.75, delay=2.0, round_size=2, executor=2),
+    STOCHASTIC_OF_REGRESSION := nm.StochasticVB(starts=3, combine="best"),
     nm.MemoizedVB(components=3, batches=2, passes=40, births=False, merges="greedy", tol=1e-5, round_size=2),
     nm.MemoizedVB(checkpoint="vb.npz", executor=2),
     MEMOIZED_OF_REGRESSION := nm.MemoizedVB(starts=3, combine="equal"),
@@ -121,7 +122,7 @@ MODELS = {
 
 
 # of finite mixtures, and of density regression
-OF_OTHERS = [nm.Blocked(), nm.SNGP(), nm.Relocation(), OF_REGRESSION, MEMOIZED_OF_REGRESSION]
+OF_OTHERS = [nm.Blocked(), nm.SNGP(), nm.Relocation(), OF_REGRESSION, STOCHASTIC_OF_REGRESSION, MEMOIZED_OF_REGRESSION]
 
 
 @pytest.mark.parametrize("what", MODELS)

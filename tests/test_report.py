@@ -199,7 +199,10 @@ def test_report_is_one_page_with_every_picture(tmp_path):
 
 @pytest.mark.parametrize(
     ("method", "kinds"),
-    [("ibhc", ["dendrogram", "clusters", "density"]), ("memoized_vb", ["density", "clusters", "responsibilities", "elbo", "n_clusters"])],
+    [
+        ("ibhc", ["dendrogram", "clusters", "density"]),
+        ("memoized_vb", ["density", "clusters", "uncertainty", "responsibilities", "elbo", "n_clusters"]),
+    ],
 )
 def test_every_result_has_a_report(method, kinds, tmp_path):
     fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), method=method, rng=1)

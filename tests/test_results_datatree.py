@@ -6,6 +6,7 @@ That these leave one out exactly is in tests/exact/test_predict.py.
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -31,12 +32,12 @@ def regression():
 def test_groups_and_coordinates(galaxy):
     pytest.importorskip("xarray")
     tree = galaxy.to_datatree()
-    assert set(tree.children) == {"posterior", "sample_stats", "log_likelihood", "observed_data"}
-    assert set(tree["posterior"].data_vars) == {"n_clusters", "mass", "labels"}
-    for name, array in tree["posterior"].data_vars.items():
+    assert list(tree.children) == ["posterior", "sample_stats", "observed_data", "latent", "posterior_predictive", "log_likelihood"]
+    assert set(tree["posterior"].data_vars) == {"n_clusters", "mass"} and set(tree["latent"].data_vars) == {"labels"}
+    for name, array in [*tree["posterior"].data_vars.items(), *tree["latent"].data_vars.items()]:
         np.testing.assert_array_equal(array, galaxy.draws[name])
         assert array.dims[:2] == ("chain", "draw")
-    assert tree["posterior"]["labels"].dims == ("chain", "draw", "obs")
+    assert tree["latent"]["labels"].dims == ("chain", "draw", "obs")
     np.testing.assert_array_equal(tree["sample_stats"]["lp"], galaxy.draws["log_joint"])
     frame = galaxy.model.frame
     assert list(tree["observed_data"]["obs"].values) == list(frame.index) and frame.index[0].startswith("v")
@@ -44,16 +45,16 @@ def test_groups_and_coordinates(galaxy):
     assert tree.attrs["seed"] == "1" and tree.attrs["method"] == "gibbs"
     assert tree.attrs["inference_library_version"] == nm.__version__
     assert tree["log_likelihood"]["y"].shape == (2, 30, len(frame.index))
-    assert "log_likelihood" not in to_datatree(galaxy, log_likelihood=False).children
+    assert not {"log_likelihood", "posterior_predictive"} & {*galaxy.to_datatree(False, False).children}
 
 
 def test_groups_of_density_regression(regression):
     pytest.importorskip("xarray")
-    tree = to_datatree(regression, log_likelihood=False)
-    posterior, frame = tree["posterior"], regression.model.frame
-    assert {"mass", "sigma", "width", "A", "labels", "locations"} - {"width"} <= set(posterior.data_vars)
-    assert posterior["A"].dims == ("chain", "draw", "location") and posterior["locations"].dims == ("chain", "draw", "obs")
-    np.testing.assert_array_equal(posterior["A"], regression.draws["A"])
+    tree = to_datatree(regression, False, False)
+    latent, frame = tree["latent"], regression.model.frame
+    assert {"mass", "sigma"} <= set(tree["posterior"].data_vars) and {"A", "labels", "locations"} <= set(latent.data_vars)
+    assert latent["A"].dims == ("chain", "draw", "location") and latent["locations"].dims == ("chain", "draw", "obs")
+    np.testing.assert_array_equal(latent["A"], regression.draws["A"])
     np.testing.assert_array_equal(tree["constant_data"]["times_ms"], frame.covariates[:, 0])
 
 
@@ -62,12 +63,15 @@ def test_codes_of_sparse_products():
     rng = np.random.default_rng(1)
     data = pd.DataFrame({"y": rng.normal(size=20), "x": rng.random(20), "g": rng.choice(["a", "b"], 20)})
     fit = nm.fit("y ~ x + g", data, draws=3, tune=2, chains=2, rng=1)
-    posterior = fit.to_datatree()["posterior"]
-    assert posterior["codes"].dims == ("chain", "draw", "location", "covariate")
+    tree = fit.to_datatree()
+    posterior, latent = tree["posterior"], tree["latent"]
+    assert latent["codes"].dims == ("chain", "draw", "location", "covariate") and list(latent["covariate"].values) == ["x", "g"]
     assert posterior["inclusion"].dims == ("chain", "draw", "covariate") and list(posterior["covariate"].values) == ["x", "g"]
     assert posterior["shrinkage"].shape == (2, 3, len(fit.model.frame.input_names))
+    assert list(posterior["shrinkage_of"].values) == list(fit.model.frame.input_names) and list(posterior["noise_scale_of"].values) == ["y"]
     for name in ("codes", "inclusion", "shrinkage", "noise_scale"):
-        np.testing.assert_array_equal(posterior[name], fit.draws[name])
+        np.testing.assert_array_equal((latent if name == "codes" else posterior)[name], fit.draws[name])
+    assert list(tree["constant_data"]["g_level"].values) == list(data["g"]) and tree["constant_data"]["g"].attrs["levels"] == ["a", "b"]
     assert "covariate" not in nm.fit("y ~ x", data, draws=2, tune=2, chains=1, rng=1).to_datatree()["posterior"].coords
 
 
@@ -95,3 +99,76 @@ def test_without_xarray(galaxy, monkeypatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(ImportError, match="pip install xarray"):
         galaxy.to_datatree()
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    rng = np.random.default_rng(2)
+    data = pd.DataFrame({"y": rng.normal(size=24), "n": rng.poisson(3.0, 24), "g": rng.choice(["low", "high"], 24)}, index=range(100, 124))
+    families = {"y": nm.Gaussian(), "n": nm.Poisson(), "g": nm.Categorical()}
+    return data, nm.fit("y + n + g ~ 1", data, family=families, draws=40, tune=40, chains=2, rng=1)
+
+
+def test_levels_and_replicates(mixed):
+    pytest.importorskip("xarray")
+    data, fit = mixed
+    tree = fit.to_datatree()
+    observed, drawn = tree["observed_data"], tree["posterior_predictive"]
+    assert list(observed["g_level"].values) == list(data["g"]) and observed["g_level"].dims == ("obs",)
+    assert set(drawn.data_vars) == {"y", "n", "g"} and drawn["y"].shape == (2, 40, 24) and list(drawn["obs"].values) == list(data.index)
+    assert set(np.unique(drawn["g"])) == {0, 1} and drawn["g"].attrs["levels"] == ["high", "low"]
+    n = np.asarray(drawn["n"])
+    assert (n >= 0).all() and (n == np.floor(n)).all()
+    table = fit.simulate(draws=80)  # the same seeds: of each draw in turn one replicate
+    np.testing.assert_array_equal(np.asarray(drawn["y"]).ravel(), table["y"])
+    means = np.asarray(drawn["n"]).mean(axis=(0, 1))
+    assert abs(means.mean() - data["n"].mean()) < 4 * data["n"].std() / np.sqrt(24)
+
+
+def test_cells_by_name():
+    pytest.importorskip("xarray")
+    data = pd.DataFrame({"a": np.arange(12.0), "b": np.arange(12.0) % 5}, index=[f"r{i}" for i in range(12)])
+    data.iloc[[2, 7], 1] = np.nan
+    fit = nm.fit("a + b ~ 1", data, missing="marginalize", draws=4, tune=4, chains=1, rng=1)
+    latent = fit.to_datatree(False, False)["latent"]
+    if "imputed" in fit.draws:
+        assert list(latent["cell"].values) == ["b[r2]", "b[r7]"]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("which", ["galaxy", "regression", "mixed"])
+def test_what_arviz_makes_of_it(which, request):
+    """On the ArviZ that is installed: a summary of parameters alone, leave-one-out, and replicates beside the data."""
+    arviz = pytest.importorskip("arviz")
+    fit = request.getfixturevalue(which)
+    fit = fit[1] if which == "mixed" else fit
+    data = fit.to_arviz()
+    summary = arviz.summary(data)
+    assert "mass" in summary.index and not any(str(name).startswith("labels") for name in summary.index)
+    found, own = arviz.loo(data, pointwise=True), fit.loo()
+    elpd = getattr(found, "elpd", getattr(found, "elpd_loo", np.nan))
+    assert float(elpd) == pytest.approx(own.elpd, abs=0.2 * own.se)
+    assert arviz.plot_ppc(data) is not None if hasattr(arviz, "plot_ppc") else arviz.plot_ppc_dist(data) is not None
+
+
+def test_every_arviz_gets_what_it_works_on(galaxy, monkeypatch):
+    pytest.importorskip("xarray")
+    import xarray
+
+    made = {}
+
+    def inference_data(attrs, **groups):
+        made.update(groups)
+        return attrs
+
+    for version, kind in (("0.23.1", dict), ("1.0.0", xarray.DataTree), ("1.3.0rc1", xarray.DataTree)):
+        monkeypatch.setitem(sys.modules, "arviz", SimpleNamespace(__version__=version, InferenceData=inference_data))
+        assert isinstance(galaxy.to_arviz(), kind)
+    assert {"posterior", "posterior_predictive", "log_likelihood", "observed_data"} <= made.keys()
+    assert all(isinstance(group, xarray.Dataset) for group in made.values())
+    monkeypatch.setitem(sys.modules, "arviz", SimpleNamespace(__version__="0.17.0"))
+    with pytest.raises(ImportError, match=r"ArviZ 0\.17\.0 is too old for to_arviz, which needs 0\.20 or later"):
+        galaxy.to_arviz()
+    monkeypatch.setitem(sys.modules, "arviz", None)
+    with pytest.raises(ImportError, match=r'pip install "nrmmix\[arviz\]"'):
+        galaxy.to_arviz()

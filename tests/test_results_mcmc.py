@@ -285,8 +285,18 @@ def test_cluster_parameters_are_those_of_the_posterior(d):
             variance = stats.invgamma(df / 2, scale=psi[j, j] / 2)
             sd = variance.expect(np.sqrt)
             of_sd = np.sqrt(variance.mean() - sd**2)
-            assert [m[k] for m in found[f"mean y{j + 1}"][1:]] == pytest.approx([mu.mean(), mu.std()], rel=1e-9)
-            assert [m[k] for m in found[f"sd y{j + 1}"][1:]] == pytest.approx([sd, of_sd], rel=1e-5)
+            assert [m[k] for m in found[f"mean y{j + 1}"][1:3]] == pytest.approx([mu.mean(), mu.std()], rel=1e-9)
+            assert [m[k] for m in found[f"sd y{j + 1}"][1:3]] == pytest.approx([sd, of_sd], rel=1e-5)
+            for p in (0.05, 0.5, 0.9):
+                assert found[f"mean y{j + 1}"].quantile(p)[k] == pytest.approx(mu.ppf(p), rel=1e-9)
+                assert found[f"sd y{j + 1}"].quantile(p)[k] == pytest.approx(np.sqrt(variance.ppf(p)), rel=1e-6)
+        for i, j in zip(*np.tril_indices(d, -1), strict=True):
+            drawn = stats.invwishart(d + 0.5 + n, psi).rvs(20_000, random_state=1)
+            share = drawn[:, i, j] / np.sqrt(drawn[:, i, i] * drawn[:, j, j])
+            own = found[f"corr y{j + 1}, y{i + 1}"]
+            assert own.mean[k] == pytest.approx(share.mean(), abs=5 * share.std() / 20_000**0.5)
+            for p in (0.05, 0.5, 0.9):
+                assert (share <= own.quantile(p)[k]).mean() == pytest.approx(p, abs=4.5 * (p * (1 - p) / 20_000) ** 0.5)
 
 
 def test_cluster_parameters_without_moments_are_blank():

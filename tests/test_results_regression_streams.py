@@ -130,14 +130,23 @@ def test_reports_and_what_needs_the_rows(streamed, tmp_path):
     for call in (streamed.simulate, streamed.augment, lambda: streamed.contrasts({"x": [0.0, 1.0]})):
         with pytest.raises(ValueError, match="the rows that were fitted are not in memory; give some of them as newdata="):
             call()
-    with pytest.raises(ValueError, match=r"importance moves rows along covariates, and they are not in memory; summary\(\) has the share"):
-        streamed.importance()
     for kind in ("mean", "importance", "responsibilities"):
         with pytest.raises(ValueError, match=f"the picture '{kind}' needs the rows"):
             streamed.plot(kind)
     assert len(streamed.augment(NEW.head(3))) == 3 and streamed.simulate(NEW.head(3), draws=2).shape == (6, 1)
-    with pytest.raises(ValueError, match="update is for mixtures; fit the rows together anew"):
-        streamed.update(NEW)
+
+
+def test_importance_goes_to_the_source_for_rows(fit, streamed, path, tmp_path):
+    given = {"draws": 10, "rows": 12, "rng": 1}
+    pd.testing.assert_frame_equal(fit.importance(**given), streamed.importance(**given), rtol=1e-6)
+    gaps = TABLE.copy()
+    gaps.loc[[5, 700], "x"] = np.nan
+    with pytest.warns(UserWarning, match="2 of 900 rows dropped"):
+        one, other = (nm.fit("y ~ log(x + 9) + t + x:t", data, method=METHOD, rng=1) for data in (gaps, [gaps[:300], gaps[300:]]))
+    pd.testing.assert_frame_equal(one.importance(**given), other.importance(**given), rtol=1e-4)
+    gone = nm.fit(FORMULA, [TABLE], method=METHOD, rng=1).save(tmp_path / "fit.npz")
+    with pytest.raises(ValueError, match=r"those that were fitted cannot be found; summary\(\) has the share"):
+        nm.load(gone).importance()
 
 
 def test_command_line(tmp_path, capsys):

@@ -125,7 +125,7 @@ def test_stops_in_time_with_what_is_there(table):
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({"method": "stochastic_vb"}, "is for mixtures.*density regression has nm.VB"),
+    ({"method": "stochastic_vb", "prior": nm.NGGP()}, "gamma weights of nm.DirichletProcess.*those of NGGP have no"),
     ({"method": "vb", "prior": nm.NGGP()}, "gamma weights of nm.DirichletProcess.*those of NGGP have no"),
     ({"method": "vb", "prior": nm.FiniteMixture(5), "of": nm.VB(components=6)}, "components=6, and .*has 5"),
     ({"method": "vb", "kernel": nm.Box(0.3)}, "is 0 beyond its width"),
@@ -133,6 +133,7 @@ def test_stops_in_time_with_what_is_there(table):
     ({"method": "vb", "family": nm.SemiconjugateGaussian()}, "not integrated out"),
     ({"method": "vb", "init": "each"}, "starts from cuts"),
     ({"method": "vb", "draws": 10}, "draws belongs to chains"),
+    ({"of": nm.MemoizedVB(merges="greedy")}, "greedy merges are of mixtures; density regression has merges=True"),
     ({"of": nm.VB(components=10**5)}, "components=100000 for 133 rows"),
 ])
 def test_bad_input(options, message):
@@ -150,9 +151,6 @@ def test_bad_options():
         nm.VB(starts=0)
     with pytest.raises(ValueError, match="starts= are of density regression"):
         nm.fit("accel_g ~ 1", MCYCLE, method=nm.VB(starts=2))
-    fit = nm.fit("accel_g ~ times_ms", MCYCLE, method=nm.VB(starts=1), rng=1)
-    with pytest.raises(ValueError, match="update is for mixtures"):
-        fit.update(MCYCLE)
 
 
 def test_factor_of_many_levels():
@@ -164,6 +162,19 @@ def test_factor_of_many_levels():
 
 
 # ---- chains that start there
+
+@pytest.mark.parametrize("options", [{"components": 1}, {"components": 5, "batches": 40}, {"components": 40}], ids=str)
+@pytest.mark.filterwarnings("ignore:nearly all of the")
+def test_moves_of_the_smallest_fits(table, options):
+    fit = nm.fit("y ~ x + t", table.head(40), method=nm.MemoizedVB(births=True, merges=True, starts=1, passes=8, **options), rng=1)
+    assert np.isfinite(fit.log_density()).all() and (np.diff(fit.passes["elbo"]) > -1e-6).all()
+    assert {"merged", "born", "tried", "kept"} <= set(fit.passes)
+
+
+def test_compact_kernels_of_a_product_have_a_floor(table):
+    fit = nm.fit("y ~ x + t", table, kernel=nm.SparseProduct({"x": nm.Box(0.2)}), method=nm.VB(starts=1, passes=5), rng=1)
+    assert np.isfinite(fit.elbo) and np.isfinite(fit.log_density(table.head(20).assign(x=5.0))).all()
+
 
 def test_chains_start_from_fits(table, fit):
     chains = nm.fit("y ~ x + t + g", table, init=fit, draws=5, tune=0, chains=4, rng=1)

@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 import nrmmix as nm
 from nrmmix.cli import main
-from nrmmix.model.frame.weights import quantiles
+from nrmmix.model.frame.columns.weights import quantiles
 
 N = 40
 

@@ -40,8 +40,9 @@ fit
 # | a list of tables, or a function that begins anew with them whenever it is called | its own |
 #
 # Formulas work on all of them, as long as they learn nothing from the whole column (`scale`, splines). Before the fit the source is gone through
-# three times: for types, levels and gaps, to check and to count, and for the variances that default hyperparameters are taken from, which are
-# those of a table in memory to the bit. In the model is no array as long as the data. Rows with missing values are dropped and counted, refused or
+# three times: for types, levels and gaps; to check, to count and for means; and for the squares about these. Default hyperparameters are taken from
+# them, and are those of a table in memory to the bit (with several responses to rounding; families such as `Poisson` and `Hurdle` go through it once
+# or twice more). In the model is no array as long as the data. Rows with missing values are dropped and counted, refused or
 # kept, as `missing=` says. Here the same fit from other sources:
 
 # %%
@@ -150,6 +151,24 @@ written = regression.predict(folder / "rows.parquet", "quantile", q=[0.1, 0.9], 
 abs(regression.elbo - again.elbo) < 1e-6, pd.read_parquet(written).head(2).round(3)
 
 # %% [markdown]
+# What each covariate matters needs rows to move along it: they are 20,000 of the source, evenly spaced.
+
+# %%
+regression.importance(draws=20, rows=20)[["use", "effect", "effect_q05", "effect_q95"]].round(2)
+
+# %% [markdown]
+# `method="stochastic_vb"` takes steps towards one round of batches at a time, with a size that falls, in place of remembering the sums of all. It is
+# for what no pass ever ends of; where rows can be gone through ten times the memoized fit needs no step size and has an exact bound all along:
+
+# %%
+options = {"starts": 1, "components": 40, "passes": 10}
+both = {"memoized": regression, "stochastic": nm.fit("y ~ x + t + group", rows, method=nm.StochasticVB(batches=20, **options), rng=1)}
+other = np.random.default_rng(2)
+fresh = pd.DataFrame({"x": other.uniform(-1.9, 1.9, 5000), "t": other.uniform(-2, 2, 5000), "group": other.choice(list("abc"), 5000)})
+fresh["y"] = np.sin(2 * fresh["x"]) + np.where(fresh["group"] == "a", 1.5, 0) + np.where(fresh["x"] > 0, 0.4, 0.1) * other.standard_normal(5000)
+pd.DataFrame({name: [one.elbo / n, one.log_density(fresh).mean()] for name, one in both.items()}, index=["bound a row", "held-out log density"]).round(4)
+
+# %% [markdown]
 # ## New rows
 #
 # `update` adds rows to a fit whose own rows may be gone: they keep their probabilities of the components. Components that new rows alone are in can
@@ -160,6 +179,16 @@ new = pd.DataFrame(rng.normal(size=(2000, 2)) + [2.5, 16.0], columns=["a", "b"])
 later = fit.update(new)
 pd.DataFrame({name: [one.model.n_obs, one.n_clusters, one.elbo] for name, one in {"before": fit, "after": later}.items()},
              index=["rows", "clusters", "bound"])
+
+# %% [markdown]
+# Of a density regression nothing is born, but components that had no rows get some, and codes move as far as the sums over the earlier rows say
+# exactly what that gains. Covariates are measured as the first rows were. Given that, each step is coordinate ascent on the bound of all rows seen;
+# what differs from a fit of all rows is that earlier rows stay in their components.
+
+# %%
+more = regression.update(fresh)
+pd.DataFrame({name: [one.model.n_obs, one.elbo / one.model.n_obs] for name, one in {"before": regression, "after": more}.items()},
+             index=["rows", "bound a row"]).round(4)
 
 # %% [markdown]
 # Batches that keep coming are updates in a loop. Each goes through its own rows alone, so that the time does not grow with what has been seen; the
@@ -202,6 +231,16 @@ pd.DataFrame(seen, columns=["rows", "true clusters", "clusters", "bound a row"])
 # 25,000 (0.03 s) 1.56, 1.08 of their 1.45; with 5,000 (0.01 s) 1.44, 0.99 of their 1.45, for that many small batches cost twice as much anyway.
 # A round costs 30 ms beside its visits, so what is lost falls with the work of a round.
 #
+# How many workers pay depends on what the process of the fit does between the rounds. `python -m benchmarks.regression_workers --rows 1e5 4e5 1e6`
+# counts the CPU seconds of both, of density regression in memory with six covariates, in 20 rounds of two batches (microseconds a row and pass; the
+# machine was busy, so trust the shares):
+#
+# | rows | components | visits, by workers | all else | its share | two workers at most |
+# |---|---|---|---|---|---|
+# | 100,000 | 40; 100 | 1.24; 2.28 | 0.46; 0.62 | 0.27; 0.21 | 1.58; 1.65 times as fast |
+# | 400,000 | 40; 100 | 0.97; 2.01 | 0.09; 0.14 | 0.08; 0.06 | 1.84; 1.88 |
+# | 1,000,000 | 40; 100 | 0.94; 2.09 | 0.03; 0.06 | 0.03; 0.03 | 1.93; 1.95 |
+#
 # ## A projection
 #
 # For 1e9 rows of 64 responses and 200 components of full covariance with a known mean. A result of a batch has K (S + 2) numbers, S = 2,080
@@ -240,11 +279,65 @@ ax.set(xlabel="workers", ylabel="hours a pass")
 ax.legend()
 
 # %% [markdown]
+# Of density regressions the sums over a batch are counts, S statistics, and H and G at each of B places of q covariates: M (1 + S + 2 q B) + 4
+# numbers for M components, whatever the rows and the number of codes. One response on q lines has S = (q + 2) (q + 3) / 2. That is what the
+# regression above keeps:
+
+# %%
+def message(M, q, B, S):
+    return 8.0 * (M * (1 + S + 2 * q * B) + 4)
+
+
+kept = regression._outcome.sums[0]
+q, B, M = kept.H.shape
+sum(np.asarray(values).nbytes for values in kept[:-1]), message(M, q, B, kept.s.shape[1])
+
+# %% [markdown]
+# Megabytes of a message by components and covariates of 128 places, and of the parameters, which go the other way:
+
+# %%
+def of_lines(q):
+    return (q + 2) * (q + 3) // 2
+
+
+sizes = pd.DataFrame({q: [message(M, q, 128, of_lines(q)) / 1e6 for M in (40, 100, 200)] for q in (1, 6, 20)}, index=[40, 100, 200])
+sizes.rename_axis(index="components", columns="covariates").round(2)
+
+# %% [markdown]
+# For 1e9 rows, six covariates and 100 components, a visit takes 2.1 CPU microseconds a row and reading 2.7 (both measured, above), a sum of two messages
+# 0.05 ms, and 3 ms are between two rounds (0.06 microseconds a row of a million rows in 20 rounds). All else is as in the projection above, with as
+# much going out as parameters as q B numbers of each component:
+
+# %%
+M, q = 100, 6
+result, parameters = message(M, q, 128, of_lines(q)), 8.0 * M * (q * 128 + of_lines(q) + 2)
+second_of_row, of_sum, of_factors, each = 4.8e-6, 0.05e-3, 3e-3, batches / rounds
+
+
+def seconds_of_regression(workers):
+    visits = np.ceil(each / workers) * 65_536 * second_of_row
+    levels = np.ceil(np.log2(each))
+    travel = (np.ceil(np.log2(workers + 1)) * parameters + levels * result) / bandwidth + levels * of_sum
+    return rounds * (visits + travel + 3 * each * of_task + of_factors), rounds * visits
+
+
+times = np.array([seconds_of_regression(w) for w in workers])
+pd.DataFrame({
+    "minutes a pass": times[:, 0] / 60, "of these visits": times[:, 1] / times[:, 0], "times as fast": times[0, 0] / times[:, 0],
+    "GB a pass to the fit": rounds * result / 1e9, "GB one by one": batches * result / 1e9,
+}, index=pd.Index(workers, name="workers")).round(3)
+
+# %% [markdown]
+# A visit is so short here (0.3 s a batch) that the scheduler's 5 ms a task are what is left with 100 workers: batches of more rows, `round_size=` as
+# many as workers, help where there is memory for them.
+
+# %% [markdown]
 # ## What it does not do
 #
 # - Chains and searches need their table in memory. So do `nm.Regression(shrinkage=None)`, which takes its prior from all rows at once, and designs
 #   without an intercept.
-# - Density regression has no `update`. Of several covariates it needs `nm.SparseProduct()`, the default; `importance` needs the rows in memory.
+# - Density regression of several covariates needs `nm.SparseProduct()`, the default. Its `update` measures covariates as the first rows were, and the
+#   result has no rows to go back to: `importance` is refused there.
 # - What is drawn or asked row by row from a fit whose rows are not in memory needs `newdata=`: `simulate`, `augment`, pictures of the density.
 # - A part of an iterator that lies before the last one costs going through all before it again: an object with `load(b)` does not.
 # - Rounds wait for their slowest batch; batches of less than 0.1 s lose to the scheduler.

@@ -24,7 +24,8 @@ os.chdir(tempfile.mkdtemp())
 # ls
 
 # %% [markdown]
-# `--data` takes the name of a data set or a csv file. `nrmmix fit --help` has all options:
+# `--data` takes the name of a data set, a file (csv, compressed or not, Parquet, `.npy`), or `-` for csv from standard input. What a method needs in
+# memory is read. `nrmmix fit --help` has all options:
 
 # %% [bash]
 # nrmmix fit --help
@@ -52,7 +53,7 @@ os.chdir(tempfile.mkdtemp())
 # ## Fits compared
 #
 # By the log density that each gives to rows that it has not seen, as `nm.compare` does; without `--data` the rows that were fitted are left out
-# in turn, which needs ArviZ.
+# in turn.
 
 # %% [bash]
 # nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.2 --draws 500 --seed 1 --save box.npz > box.txt

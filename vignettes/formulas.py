@@ -17,10 +17,12 @@ nm.Model("sepal_length_cm + sepal_width_cm ~ 1", iris)
 # %% [markdown]
 # ## Transformations and covariates
 #
-# Responses and covariates may be transformed, by `log`, `sqrt` and their like (also as `np.log`), by `center`, `standardize`, and by the splines
+# Responses and covariates may be transformed, by `log`, `sqrt`, `logit` and their like (also as `np.log`), by `center`, `standardize`, and by the splines
 # `bs`, `cr` and `cc`. Text and categories stay categories among the covariates, with a kernel of their own (`nm.Matching`); within
 # `C()`, and in the formula of `nm.Regression`, they become indicator columns. What a transformation has learnt from the data, such as a
 # mean, is kept for new data.
+#
+# A response of which some values are known by limits alone is `Surv(time, event)` or `interval(lower, upper)`: see [Survival](survival.md).
 
 # %%
 nm.Model("log(petal_length_cm) ~ center(sepal_length_cm) + species", iris)
@@ -37,6 +39,25 @@ nm.Model("accel_g ~ bs(times_ms, df=4)", mcycle).frame.covariate_names
 
 # %%
 nm.Model(data=iris[["sepal_length_cm", "sepal_width_cm"]].to_numpy()).frame.response_names
+
+# %% [markdown]
+# ## Names, powers and dates
+#
+# A column whose name is no name of Python stands as `Q("...")` in a formula; in `family=`, `kernel=`, `response=`, `given=` and new data its name
+# does with the quotes or without. Dates among the covariates are days since the first one, of new data since the same day.
+
+# %%
+ozone = pd.DataFrame({"Solar.R": [190.0, 118, 149, 313, 299, 99], "day": pd.date_range("1973-05-01", periods=6)})
+nm.Model('Q("Solar.R") ~ day', ozone, family={"Solar.R": nm.Gaussian()})
+
+# %% [markdown]
+# A power of one term is that term, as `x:x` is `x`; what is meant is written with `I()`. Words of other packages' formulas are answered alike.
+
+# %% raises
+nm.Model("accel_g ~ times_ms + times_ms**2", mcycle)
+
+# %% raises
+nm.Model("accel_g ~ s(times_ms, k=10)", mcycle)
 
 # %% [markdown]
 # ## Missing values

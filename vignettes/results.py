@@ -106,6 +106,29 @@ regression.predict(new)
 mixture.predict(pd.DataFrame({"eruptions_min": [2, 3, 4.5], "waiting_min": [52, 100, 80]}), kind="cluster")
 
 # %% [markdown]
+# `membership` has the probabilities of all clusters, and `clusters()` those of the rows that were fitted with their uncertainty.
+
+# %%
+mixture.membership(pd.DataFrame({"eruptions_min": [2, 3, 4.5], "waiting_min": [52, 100, 80]})).round(3)
+
+# %% [markdown]
+# `parameters` has what the clusters are like, given who is in them: means, standard deviations and intervals of the parameters of their
+# components, and their weights.
+
+# %%
+mixture.parameters().round(2)
+
+# %% [markdown]
+# A response that the formula transforms, such as `log(wage)`, is predicted as the formula has it, or with `units="response"` as a wage: densities
+# by the slope of the logarithm, quantiles taken back. Its mean is no mean taken back, but that of the wage in each draw of the random measure;
+# the estimate is the median of these, because the predictive distribution has the tails of Student's t, whose exponential has no mean.
+
+# %%
+trees = pd.DataFrame({"age": np.linspace(1, 9, 60), "height": np.exp(0.5 + 0.2 * np.linspace(1, 9, 60) + 0.2 * np.sin(np.arange(60.0)))})
+heights = nm.fit("log(height) ~ age", trees, draws=200, tune=200, rng=1)
+heights.predict({"age": [3, 6]}, kind="quantile", q=[0.1, 0.5, 0.9], units="response").round(2)
+
+# %% [markdown]
 # `log_density` is the log of the posterior mean density at each row's own response; over rows that were held out its mean is a score.
 # `simulate` draws data sets from the posterior predictive distribution, each from one draw of the random measure.
 
@@ -161,8 +184,9 @@ print(mixture.summary().as_latex()[:400])
 # %% [markdown]
 # ## ArviZ
 #
-# `to_datatree()` hands draws, data and pointwise log likelihoods to ArviZ (it needs xarray). Its docstring says what leave-one-out
-# cross-validation then conditions on.
+# `to_datatree()` hands draws, data, replicates and pointwise log likelihoods to ArviZ (it needs xarray); `to_arviz()` gives what the ArviZ
+# that is installed works on, an InferenceData of ArviZ 0.20 and later 0.x, a DataTree from 1.0 on. `pip install "nrmmix[arviz]"` takes 0.x
+# on Python 3.11, for which there is no later one. The docstring says what leave-one-out cross-validation then conditions on.
 
 # %%
 tree = mixture.to_datatree()

@@ -211,5 +211,5 @@ print(published.summary().as_text().rsplit("=" * 20, 1)[1].lstrip("="))
 # - Searches refuse a family whose missing cells are drawn, for they draw nothing; `nm.TreeGuided()` takes it.
 # - `"bhc"` compares all pairs, and takes at most 20,000 rows; the time of a pass of `"ibhc"` grows with the square of the size of the largest
 #   clusters.
-# - The result of a search is not saved: its seed finds it again, and `init=search.labels` begins chains at it.
+# - The result of a search is saved by `search.save(path)`, and `init=search.labels` begins chains at it.
 # - `nm.PublishedTreeGuided()` runs alone, in no list of moves, with `nm.DirichletProcess`, `nm.NGGP` or `nm.NormalizedInverseGaussian`.

@@ -112,7 +112,7 @@ nm.fit(formula, faithful, method="vb", init=chains, rng=1)
 # %% [markdown]
 # ## Density regression
 #
-# Of `y ~ x` the finite measure of so many components has a closed-form variational law too (`"vb"` and `"memoized_vb"`): each component has
+# Of `y ~ x` the finite measure of so many components has a closed-form variational law too (`"vb"`, `"stochastic_vb"` and `"memoized_vb"`): each component has
 # a gamma weight, its own code of the covariate kernel, and a line; what shrinks lines and how large the noise is is learnt. The bound has
 # many optima, so a fit has several starts, and predictions average over them, by weights that predict left-out rows best.
 
@@ -169,7 +169,7 @@ for ax in axes.ravel():
 #
 # - Mixtures need a Dirichlet process, density regressions that or a finite measure; the mass may be fixed or have any of its priors.
 #   `model.methods()` says why a model is refused.
-# - Density regression is of rows in memory, without births, merges, checkpoints and new rows, and not stochastic.
+# - Density regression has no births and no merges.
 # - Missing cells of responses with a full covariance are drawn by chains; here they are refused. Diagonal covariances, counts and categories take
 #   them.
 # - Bands are of random measures drawn from q. They are too narrow where clusters overlap.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import shutil
 import subprocess
@@ -34,6 +35,7 @@ ROOMS = {  # headings of the reference, by the beginning of a name's module
     "Searches": ("inference.search.",),
     "Variational inference": ("inference.variational.",),
 }
+METHODS = ("Moves of Markov chains", "Searches", "Variational inference")  # whose pages link to the call that runs them
 MODULES = {
     "datasets": "Data sets", "diagnostics": "Diagnostics of chains", "plots": "Pictures", "sklearn": "Estimators for scikit-learn",
     "extending": "Names for extensions",
@@ -107,7 +109,8 @@ def reference(folder: Path) -> None:
     for name, home in nrmmix._HOMES.items():
         (heading,) = [heading for heading, starts in ROOMS.items() if home.startswith(starts)]
         grouped[heading].append(name)
-        (folder / f"{name}.rst").write_text(_page_of(name), encoding="utf-8")
+        page = _page_of(name) + (_run_by(name) if heading in METHODS else "")
+        (folder / f"{name}.rst").write_text(page, encoding="utf-8")
     about = "Every public name, from its docstring, with its source. `import nrmmix as nm` gives all but the last two modules."
     lines = ["# Reference", "", about, ""]
     for heading, names in grouped.items():
@@ -126,6 +129,14 @@ def _page_of(name: str) -> str:
     elif isinstance(thing, type):
         directive, options = "autoclass", "   :members:\n   :inherited-members:\n"
     return f"{title}\n{'=' * len(title)}\n\n.. {directive}:: nrmmix.{name}\n{options}"
+
+
+def _run_by(name: str) -> str:
+    """What a page of a method says of the call that runs it."""
+    accepts = getattr(getattr(nrmmix, name), "accepts", nrmmix.Cycle.accepts)
+    arguments = [one for one in inspect.signature(nrmmix.fit).parameters if one in accepts]
+    given = f"``method=nm.{name}(...)``"
+    return f"\nRun by :func:`nrmmix.fit` with {given}, which takes {', '.join(f'``{one}``' for one in arguments)} with it.\n"
 
 
 def _module_page(name: str, heading: str) -> str:

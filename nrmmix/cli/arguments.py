@@ -21,6 +21,8 @@ FIT_EXAMPLES = """examples:
   nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.1 --seed 1 --plot mcycle.png
   nrmmix fit "y ~ x" --data measurements.csv --prior nggp --draws 5000 --thin 2 --save fit.npz --report fit.html
   nrmmix fit "age + visits ~ 1" --data patients.csv --family gaussian=age poisson=visits --missing marginalize
+  nrmmix fit "y ~ x" --data measurements.csv.gz
+  zcat measurements.csv.gz | nrmmix fit "y ~ x" --data -
   nrmmix fit "a + b ~ 1" --data points.parquet --method memoized_vb --checkpoint run.npz
   nrmmix fit "y ~ x + plot" --data german.csv --sep ";" --decimal , --encoding cp1252 --dtype plot=str --na . -99
 """
@@ -44,7 +46,7 @@ PREDICT_EXAMPLES = """examples:
 """
 COMPARE_EXAMPLES = """examples:
   nrmmix compare normal.npz lines.npz --data held_out.csv      log densities of rows that neither has seen
-  nrmmix compare normal.npz lines.npz                          leave-one-out of the rows of both; needs ArviZ
+  nrmmix compare normal.npz lines.npz                          leave-one-out of the rows of both
 """
 VIGNETTES_EXAMPLES = """examples:
   nrmmix vignettes --list
@@ -101,19 +103,21 @@ def parser(wanted: Sequence[str], run: Mapping[str, Callable[[argparse.Namespace
     _json_argument(predict, "the predictions")
     compare = command("compare", "compare saved fits by the log density of rows", COMPARE_EXAMPLES)
     compare.add_argument("fits", nargs="+", metavar="FIT.npz", help="two or more saved fits of the same responses")
-    compare.add_argument("--data", metavar="NAME|FILE", help="held-out rows, csv (default: those that were fitted, left out in turn)")
+    compare.add_argument("--data", metavar="NAME|FILE", help="held-out rows, a file or - (default: those fitted, left out in turn)")
     _table_arguments(compare)
     _json_argument(compare, "the table")
     summary.add_argument("--format", choices=tuple(FORMATS), default="text", help="of the output (default: text)")
-    predict.add_argument("--data", metavar="NAME|FILE", help="new rows, csv, .parquet or .npy (default: those that were fitted)")
+    predict.add_argument("--data", metavar="NAME|FILE", help="new rows, a file or - for standard input (default: those that were fitted)")
     predict.add_argument("--out", metavar="FILE", help="a .parquet or .csv file to write to, part by part (default: standard output)")
     _table_arguments(predict)
-    kinds = "mean, density, cdf, exceedance, survival, hazard, quantile or cluster (default: mean)"
+    kinds = "mean, density, cdf, exceedance, survival, hazard, quantile, cluster or membership (default: mean)"
     predict.add_argument("--kind", default="mean", metavar="KIND", help=kinds)
     points = "points of densities, cdfs, survival and hazards; of several responses with commas: 2,55"
     predict.add_argument("--at", nargs="+", metavar="Y", help=points)
     predict.add_argument("--q", nargs="+", type=float, metavar="P", help="probabilities of quantiles (default: 0.05 0.5 0.95)")
     predict.add_argument("--response", action="append", metavar="NAME", help="marginal of one of several responses; may be repeated")
+    units = ("formula", "response")
+    predict.add_argument("--units", choices=units, default=units[0], help="of responses such as log(y) (default: formula)")
     predict.add_argument("--interval", type=float, default=0.9, metavar="P", help="probability of the bands (default: 0.9)")
     predict.add_argument("--draws", type=int, default=500, metavar="N", help="posterior draws to use (default: 500)")
     predict.add_argument("--seed", type=int, metavar="N", help="seed of the bands (default: follows from the fit's)")
@@ -138,7 +142,8 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     fit.add_argument("formula", metavar="FORMULA", help='responses joined by +, a tilde, 1 (a mixture) or covariates: "y ~ x"')
     fit.add_argument(
         "--data", required=True, metavar="NAME|FILE",
-        help="a data set of `nrmmix datasets`, a csv file, or for variational methods a .parquet or .npy file larger than memory",
+        help="a data set of `nrmmix datasets`; a file, .csv, .csv.gz, .zip, .parquet or .npy; or - for csv from standard input. For "
+        "variational methods .parquet and .npy files may be larger than memory",
     )
     table = fit.add_argument_group("how a csv file is read")
     _table_arguments(table)
@@ -170,7 +175,8 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     ):
         run.add_argument(f"--{name}", type=int, metavar="N", help=text)
     run.add_argument("--store", choices=("all", "partition", "scalars"), help="what is kept of each draw (default: all)")
-    run.add_argument("--seed", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
+    run.add_argument("--init", metavar="NAME", help="start of the chains, such as sequential, one, each or ibhc (default: spread)")
+    run.add_argument("--seed", "--rng", type=int, metavar="N", help="seed (default: a fresh one, shown in the summary)")
     _limit_arguments(run)
     run.add_argument(
         "--checkpoint", metavar="FILE.npz",
@@ -199,6 +205,7 @@ def _json_argument(command: argparse.ArgumentParser, what: str) -> None:
 def _table_arguments(table: argparse._ActionsContainer) -> None:
     table.add_argument("--sep", metavar="C", help="what stands between fields, or the word tab (default: found out, and said)")
     table.add_argument("--decimal", metavar="C", help="decimal mark (default: .)")
+    table.add_argument("--thousands", metavar="C", help="mark between thousands, as in 1,234 (default: found out where it is plain)")
     table.add_argument("--encoding", metavar="NAME", help="of the text (default: utf-8)")
     table.add_argument("--dtype", nargs="+", metavar="COL=TYPE", help="columns that are str, int, float or category")
     table.add_argument("--na", nargs="+", metavar="TEXT", help="what stands for missing values (default: nothing, NA, nan and their like)")

@@ -13,7 +13,7 @@ from nrmmix.common import files
 from nrmmix.common.interrupts import stoppable
 from nrmmix.common.messages import SHELL, duration
 
-RUN = ("draws", "tune", "chains", "thin", "store")  # options that are arguments of `Model.fit`, whose defaults they have
+RUN = ("draws", "tune", "chains", "thin", "init", "store")  # options that are arguments of `Model.fit`, whose defaults they have
 
 
 def fit(options: argparse.Namespace) -> int:
@@ -25,9 +25,6 @@ def fit(options: argparse.Namespace) -> int:
     import nrmmix as nm
     from nrmmix.inference.methods import CYCLES, SEARCHES, VARIATIONAL
 
-    for name in ("save", "report"):
-        if options.method in SEARCHES and getattr(options, name) is not None:
-            raise ValueError(f"--{name} needs draws, and --method {options.method} is a search; leave it out")
     checkpoint = options.checkpoint
     if checkpoint is None and saved is not None and options.method in ("auto", *CYCLES):
         checkpoint = _checkpoint_of(saved)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from nrmmix.cli import fitting, pages, saved, tables
 from nrmmix.cli.arguments import parser
 from nrmmix.cli.output import abandon_output, let_streams_write, message_of, say
-from nrmmix.common.messages import SHELL
+from nrmmix.common.messages import SHELL, advice
 
 
 def _warmup(options: argparse.Namespace) -> int:
@@ -27,6 +27,15 @@ COMMANDS = {
     "fit": fitting.fit, "resume": fitting.resume, "summary": saved.summary, "predict": saved.predict, "report": saved.report,
     "compare": saved.compare, "vignettes": pages.vignettes, "datasets": tables.datasets, "warmup": _warmup,
 }
+
+
+def _not_known(unknown: Sequence[str], known: tuple[str, ...]) -> str:
+    """That there is no such option, and which is meant."""
+    option = next((text for text in unknown if text.startswith("--")), None)
+    if option is None:
+        return f"unrecognized arguments: {' '.join(unknown)}"
+    name = option[2:].partition("=")[0].replace("-", "_")
+    return f"unrecognized arguments: {' '.join(unknown)}{advice(name, tuple(one for one in known if one != 'run'))}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     token = SHELL.set("-")
     try:
         # argparse takes -1,2 and -1e3 for options; what begins with a space is none, and a number all the same
-        options = parser(given[:1], COMMANDS).parse_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
+        made = parser(given[:1], COMMANDS)
+        options, unknown = made.parse_known_args([f" {text}" if re.match(r"-\.?\d", text) else text for text in given])
+        if unknown:
+            made.error(_not_known(unknown, tuple(vars(options))))
         return options.run(options)
     except KeyboardInterrupt as error:
         say(str(error) or "stopped")

@@ -27,6 +27,7 @@ def predict(options: argparse.Namespace) -> int:
     given: dict[str, Any] = {"q": options.q} if options.q is not None else {}
     if options.q is not None and options.kind != "quantile":
         raise ValueError(f"--q belongs to --kind quantile, not {options.kind}")
+    given |= {} if options.units == "formula" else {"units": options.units}
     if options.response is not None:
         given["response"] = options.response[0] if len(options.response) == 1 else options.response
     if options.json and options.out is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OPTIONS = ("mass", "sigma", "components")  # of priors
 BY_PARTS = (".parquet", ".pq", ".npy")  # endings of files that are read part by part
-PLACES = ("sep", "decimal", "encoding", "dtype", "na")  # options of how a table is read
+PLACES = ("sep", "decimal", "thousands", "encoding", "dtype", "na")  # options of how a table is read
 
 
 def datasets(options: argparse.Namespace) -> int:
@@ -37,8 +37,9 @@ def datasets(options: argparse.Namespace) -> int:
 
 def model_of(options: argparse.Namespace) -> Model:
     import nrmmix as nm
+    from nrmmix.inference.methods import read_for
 
-    data = table_of(options)
+    data = read_for(options.method, table_of(options))
     kernel = None
     if options.kernel is not None or options.width is not None:
         kind, given = shell_names("kernel")[options.kernel or "se"]
@@ -90,6 +91,7 @@ def table_of(options: argparse.Namespace) -> Any:
     """A file, or a data set by name; what looks like neither is an error that says so."""
     from nrmmix import datasets
     from nrmmix.datasets.text import read_table
+    from nrmmix.model.frame.whole import refuse_other_kinds
 
     name, path = options.data, Path(options.data)
     given = {one: getattr(options, one) for one in PLACES if getattr(options, one) is not None}
@@ -99,9 +101,10 @@ def table_of(options: argparse.Namespace) -> Any:
         return name
     if getattr(options, "stream", False):
         return _streamed(path, given)
-    if ".csv" in path.suffixes or path.exists():
-        if not path.exists() or path.is_dir():
+    if name == "-" or ".csv" in path.suffixes or path.exists():
+        if name != "-" and (not path.exists() or path.is_dir()):
             raise FileNotFoundError(f"there is no file {name!r}")
+        refuse_other_kinds(path)
         given["sep"] = {"tab": "\t", "\\t": "\t", "space": " "}.get(given.get("sep", ""), given.get("sep"))
         if "dtype" in given:
             pairs = [text.rpartition("=") for text in given["dtype"]]
@@ -126,8 +129,9 @@ def _streamed(path: Path, given: dict[str, Any]) -> Any:
 
     if not path.is_file() or path.suffix.lower() != ".csv":
         raise FileNotFoundError(f"--stream reads csv files part by part, and there is no such file {str(path)!r}")
-    if "dtype" in given:
-        raise ValueError("--dtype is not available with --stream; leave one of them out")
+    for name in ("dtype", "thousands"):
+        if name in given:
+            raise ValueError(f"--{name} is not available with --stream; leave one of them out")
     return CsvSource(str(path), **given)
 
 

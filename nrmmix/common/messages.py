@@ -15,12 +15,16 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from nrmmix.common.names import meant
+from nrmmix.common.words import ARGUMENTS, ATTRIBUTES
+
 if TYPE_CHECKING:
     import pandas as pd
 
 SHELL: ContextVar[str] = ContextVar("SHELL", default="")  # of the command line: the file of the fit, or "-" where none is kept
 
 LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
+FEWEST, SHARE = 3, 0.8  # letters, and share of the shorter name, that two which are alike may begin with
 
 
 # ---- arguments
@@ -98,30 +102,55 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
 
 
 def known_name(what: str, name: Any, known: Iterable[str]) -> str:
-    """A checked name of something that there is, of a `what`."""
+    """A checked name of something that there is, of a `what`; of what formulas name as it is called here, see `nrmmix.common.names`."""
     known = tuple(known)
-    if not (isinstance(name, str) and name in known):
+    if (found := meant(name, known)) is None:
         raise ValueError(f"unknown {what} {name!r}; there are {quoted(known) or 'none'}{did_you_mean(name, known)}")
-    return name
+    return found
 
 
-def did_you_mean(name: Any, known: Iterable[Any], cutoff: float = 0.6) -> str:
+def did_you_mean(name: Any, known: Iterable[Any]) -> str:
     """The end of a message about an unknown name: the known one that is most like it, or a full stop where none is.
 
     Examples
     --------
-    >>> did_you_mean("Gaussain", ["gaussian", "poisson"]), did_you_mean("x", ["gaussian"])
+    >>> did_you_mean("Gaussain", ["gaussian", "poisson"]), did_you_mean("censored", ["store", "cores"])
     ("; did you mean 'gaussian'?", '.')
     """
-    near = nearest(name, known, cutoff)
+    near = nearest(name, known)
     return "." if near is None else f"; did you mean {near!r}?"
 
 
-def nearest(name: Any, known: Iterable[Any], cutoff: float = 0.6) -> str | None:
-    """The known name that is most like another, whatever their capitals; None where none is."""
-    by_letters = {str(one).lower(): str(one) for one in known}
-    near = difflib.get_close_matches(str(name).lower(), by_letters, 1, cutoff)
-    return by_letters[near[0]] if near else None
+def nearest(name: Any, known: Iterable[Any]) -> str | None:
+    """The known name that another one may be a slip of: few letters differ, whatever their capitals, or they begin alike.
+
+    Examples
+    --------
+    >>> nearest("drwas", ["draws", "tune"]), nearest("waiting", ["waiting_min"]), nearest("x", ["y"])
+    ('draws', 'waiting_min', None)
+    """
+    wanted, by_letters = str(name).lower(), {str(one).lower(): str(one) for one in known}
+    for near in difflib.get_close_matches(wanted, by_letters, 5, 0.5):
+        least, most = sorted((len(wanted), len(near)))
+        alike = next((i for i, (a, b) in enumerate(zip(wanted, near, strict=False)) if a != b), least)
+        begins = alike >= max(FEWEST, SHARE * least) or alike == least == most - 1
+        if begins or _slips(wanted, near) <= (max(len(wanted), len(near)) + 1) // 4:
+            return by_letters[near]
+    return None
+
+
+def _slips(a: str, b: str) -> int:
+    """Letters that are left out, added, changed, or exchanged with the next one, from one word to another."""
+    rows = [list(range(len(b) + 1))]
+    for i, letter in enumerate(a, 1):
+        row, last = [i], rows[-1]
+        for j, other in enumerate(b, 1):
+            least = min(last[j] + 1, row[-1] + 1, last[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == b[j - 2] and a[i - 2] == other:
+                least = min(least, rows[-2][j - 2] + 1)
+            row.append(least)
+        rows.append(row)
+    return rows[-1][-1]
 
 
 # ---- values, names and rows
@@ -210,56 +239,6 @@ def row_name(position: int, index: pd.Index | None = None) -> str:
 
 P, T = ParamSpec("P"), TypeVar("T")
 
-_RNG = "an int, SeedSequence or Generator"
-WORDS: dict[str, tuple[tuple[str, ...], str]] = {  # arguments that are meant, the first of them that there is, and what to know of it
-    **dict.fromkeys(("seed", "random_state", "random_seed", "rng_key", "generator"), (("rng",), _RNG)),
-    **dict.fromkeys(
-        ("burnin", "burn_in", "burn", "nburn", "n_burn", "warmup", "warm_up", "n_warmup", "num_warmup", "iter_warmup", "adapt"),
-        (("tune",), "iterations before the first draw"),
-    ),
-    **dict.fromkeys(
-        ("n_iter", "niter", "iter", "n_iterations", "iterations", "max_iter", "sweeps"),
-        (("draws", "passes"), "draws kept in each chain: a chain runs tune + draws * thin iterations"),
-    ),
-    **dict.fromkeys(
-        (
-            "n_samples", "num_samples", "samples", "ndraws", "n_draws", "num_draws", "nsim", "n_sims", "iter_sampling", "n_imputations",
-            "size",
-        ),
-        (("draws",), "the number of draws"),
-    ),
-    **dict.fromkeys(("n_chains", "nchains", "num_chains"), (("chains",), "their number")),
-    **dict.fromkeys(("n_thin", "nthin", "thinning"), (("thin",), "iterations for each draw")),
-    **dict.fromkeys(("n_jobs", "n_cores", "threads", "num_threads", "workers", "n_threads"), (("cores",), "the number of threads")),
-    **dict.fromkeys(("verbose", "progressbar", "progress_bar", "show_progress", "disp"), (("progress",), "True or False")),
-    **dict.fromkeys(("timeout", "max_time", "time", "timelimit"), (("time_limit",), "in seconds")),
-    **dict.fromkeys(
-        ("level", "conf_level", "conf_int", "ci", "hdi_prob", "ci_prob", "prob", "credible", "coverage"),
-        (("interval",), "the probability of the band, such as 0.9"),
-    ),
-    **dict.fromkeys(("quantile", "quantiles", "probs", "p", "percentiles"), (("q",), "probabilities of quantiles")),
-    **dict.fromkeys(("initial", "inits", "start", "initvals", "init_values"), (("init",), "a name, or labels of the rows")),
-    **dict.fromkeys(("sampler", "algorithm", "engine", "step"), (("method",), "a name of Model.methods(), or a move")),
-    **dict.fromkeys(("df", "dataset", "X", "frame", "table"), (("data", "newdata"), "a DataFrame")),
-    **dict.fromkeys(("new_data", "X_new", "new", "X_test", "test"), (("newdata",), "a DataFrame of rows")),
-    **dict.fromkeys(("type", "what", "output"), (("kind",), "what is wanted, such as \"mean\"")),
-    **dict.fromkeys(("conditional_on", "condition", "evidence", "conditioning"), (("given",), "names of responses that the rows hold")),
-    **dict.fromkeys(("likelihood", "distribution", "dist", "component"), (("family",), "such as nm.Gaussian()")),
-    **dict.fromkeys(("measure", "process", "prior_measure"), (("prior",), "such as nm.DirichletProcess()")),
-    **dict.fromkeys(("na_action", "missing_values", "dropna"), (("missing",), '"drop", "raise" or "marginalize"')),
-    **dict.fromkeys(
-        ("n_components", "n_clusters", "k", "K", "max_components"),
-        (("components", "max_clusters", "prior"), "the number of components: nm.FiniteMixture(components); of other priors it is inferred"),
-    ),
-    **dict.fromkeys(
-        ("alpha", "concentration", "concentration_parameter", "total_mass", "theta"), (("mass",), "the total mass of the random measure")
-    ),
-    **dict.fromkeys(("discount", "d", "stability"), (("sigma",), "the discount, or index of stability")),
-    **dict.fromkeys(("lengthscale", "length_scale", "bandwidth", "ls", "scale"), (("width",), "for covariates in [0, 1]")),
-    **dict.fromkeys(("responses", "target", "outcome"), (("response",), "names of responses")),
-}
-
-
 def guided(function: Callable[P, T]) -> Callable[P, T]:
     """Decorator: an argument by a wrong name raises a TypeError that names the right one, or the nearest, or all.
 
@@ -289,16 +268,49 @@ def guided(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def advice(name: str, known: tuple[str, ...]) -> str:
-    """The end of a message about an argument that there is not: the word for it here, the nearest, or all.
+    """The end of a message about an argument that there is not: the word for it here, what there is instead, the nearest, or all.
 
     Examples
     --------
     >>> advice("burnin", ("draws", "tune")), advice("drawz", ("draws", "tune")), advice("colour", ("draws", "tune"))
     ('; give tune= (iterations before the first draw).', "; did you mean 'draws'?", '; there are draws, tune.')
     """
-    for meant in WORDS.get(name, ((), ""))[0]:
-        if meant in known:
-            why = WORDS[name][1]
-            return f"; give {meant}= ({why})."
-    near = did_you_mean(name, known)
-    return f"; there are {', '.join(known)}." if near == "." else near
+    for argument, why in ARGUMENTS.get(name, ()):
+        if argument in known:
+            return f"; give {_option(argument)} ({why})."
+        if not argument:
+            return f"; {why}."
+    near = nearest(name, known)
+    if near is not None:
+        return f"; did you mean {_option(near) if SHELL.get() else repr(near)}?"
+    return f"; there are {', '.join(map(_option, known) if SHELL.get() else known)}."
+
+
+def _option(argument: str) -> str:
+    """An argument as it is given here, or on the command line."""
+    return f"--{argument.replace('_', '-')}" if SHELL.get() else f"{argument}="
+
+
+def absent(thing: Any, name: str, of_fits: bool = True) -> Any:
+    """What the `__getattr__` of an object returns, or raises: an AttributeError says what there is here, or the nearest name.
+
+    Examples
+    --------
+    >>> class Fit:
+    ...     def __getattr__(self, name):
+    ...         return absent(self, name)
+    >>> Fit().BIC
+    Traceback (most recent call last):
+    AttributeError: 'Fit' object has no attribute 'BIC'; nm.compare(a, b) compares fits by leaving rows out, .log_density(new) by rows \
+that they have not seen.
+    """
+    if hasattr(type(thing), name):  # a property, in which something else is lacking
+        return object.__getattribute__(thing, name)
+    text = f"{type(thing).__name__!r} object has no attribute {name!r}"
+    if name.startswith("_"):
+        raise AttributeError(text)
+    if of_fits and name in ATTRIBUTES:
+        said = ATTRIBUTES[name]
+        raise AttributeError(f"{text}; {'' if said.startswith('nm.') else '.'}{said}.")
+    near = did_you_mean(name, (one for one in {*dir(type(thing)), *vars(thing)} if not one.startswith("_")))
+    raise AttributeError(text if near == "." else text + near)

@@ -72,7 +72,7 @@ def load(name: str) -> pd.DataFrame:
     ['times_ms', 'accel_g']
     """
     if name not in NAMES:
-        raise ValueError(f"unknown data set {name!r}; there are {', '.join(NAMES)}{did_you_mean(name, NAMES, cutoff=0.0)}")
+        raise ValueError(f"unknown data set {name!r}; there are {', '.join(NAMES)}{did_you_mean(name, NAMES)}")
     with interrupts_delayed():
         import pandas as pd
 

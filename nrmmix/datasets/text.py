@@ -9,6 +9,8 @@ import gzip
 import io
 import lzma
 import re
+import sys
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,23 +27,28 @@ LOOKED_AT = 200  # lines, to find the separator
 DAY, TIME = r"(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})", r"([ T]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)?"
 DATE = re.compile(f"{DAY}{TIME}(Z|[+-]\\d{{2}}:?\\d{{2}})?")
 DECIMAL_COMMA = re.compile(r"\s*[+-]?\d+,\d+([eE][+-]?\d+)?\s*")
+MARKS_OF_THOUSANDS = (",", ".", "'", " ", "\u00a0", "\u202f", "_")
+GROUPED = r"\s*[+-]?\d{{1,3}}(?:{0}\d{{3}})+(?:{1}\d*)?\s*"  # of a mark and a decimal mark
 MOSTLY = 0.5  # share of numbers from which on a column of text is spoken of
 
 
 def read_table(
-    path: Path, *, sep: str | None = None, decimal: str = ".", encoding: str | None = None, dtype: Mapping[str, str] | None = None,
-    na: Sequence[str] | None = None,
+    path: Path, *, sep: str | None = None, decimal: str = ".", thousands: str | None = None, encoding: str | None = None,
+    dtype: Mapping[str, str] | None = None, na: Sequence[str] | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
     """A table, and remarks on what was guessed or looks wrong.
 
     Parameters
     ----------
     path : Path
-        Text file, its first line the names of the columns; also compressed, its name ending in .gz, .bz2 or .xz.
+        Text file, its first line the names of the columns; also compressed, its name ending in .gz, .bz2, .xz, or .zip of one file; or "-"
+        for standard input.
     sep : str, optional
         What stands between fields; default the one of comma, semicolon, tab and bar by which all lines have the same number of fields.
     decimal : str, default "."
         Decimal mark.
+    thousands : str, optional
+        Mark between thousands; default none, or the one that every number of a column has which can be no decimal mark.
     encoding : str, default "utf-8", or "utf-16" of files that begin with its mark
     dtype : dict, optional
         By name of a column "str", "int", "float" or "category".
@@ -65,6 +72,7 @@ def read_table(
     ["'own.csv': fields are separated by semicolons"]
     """
     remarks: list[str] = []
+    path = Path("standard input") if str(path) == "-" else path
     text = _decoded(path, encoding)
     if not text.strip():
         raise ValueError(f"{path.name!r} cannot be read as csv: it is empty")
@@ -74,6 +82,8 @@ def read_table(
             remarks.append(f"{path.name!r}: fields are separated by {SEPARATORS[sep]}")
     if len(sep) != 1 or len(decimal) != 1 or sep == decimal:
         raise ValueError(f"--sep {sep!r} and --decimal {decimal!r} must be one character each, and differ")
+    if thousands is not None and (len(thousands) != 1 or thousands == decimal or thousands.isdigit()):
+        raise ValueError(f"--thousands {thousands!r} must be one character that is neither a digit nor the decimal mark {decimal!r}")
     names = _check_lines(path.name, text, sep)
     dtype = dict(dtype or {})
     for name, kind in dtype.items():
@@ -82,7 +92,9 @@ def read_table(
             raise ValueError(f"--dtype {name}={kind}: there are {', '.join(TYPES)}")
     missing = {} if na is None else {"na_values": ["", *na], "keep_default_na": False}
     try:
-        table = pd.read_csv(io.StringIO(text), sep=sep, decimal=decimal, dtype=dtype, index_col=False, skipinitialspace=True, **missing)
+        table = pd.read_csv(
+            io.StringIO(text), sep=sep, decimal=decimal, thousands=thousands, dtype=dtype, index_col=False, skipinitialspace=True, **missing
+        )
     except (ValueError, OverflowError) as error:
         raise ValueError(f"{path.name!r} cannot be read as csv: {error}") from None
     for name in table:
@@ -91,9 +103,25 @@ def read_table(
     return table, remarks
 
 
+def _content(path: Path) -> bytes:
+    """The bytes of a file, or of standard input, without compression."""
+    if path == Path("standard input"):
+        return sys.stdin.buffer.read()
+    try:
+        if path.suffix.lower() == ".zip":
+            with zipfile.ZipFile(path) as file:
+                names = [name for name in file.namelist() if not name.endswith("/") and not name.startswith("__MACOSX")]
+                if len(names) != 1:
+                    raise ValueError(f"{path.name!r} holds {len(names)} files ({', '.join(map(shown, names[:8]))}); give a .zip of one")
+                return file.read(names[0])
+        with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+            return file.read()
+    except (zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, EOFError, RuntimeError) as error:
+        raise ValueError(f"{path.name!r} cannot be read: {error}") from None
+
+
 def _decoded(path: Path, encoding: str | None) -> str:
-    with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
-        content = file.read()
+    content = _content(path)
     marked = next((name for mark, name in MARKS.items() if content.startswith(mark)), "utf-8")
     encoding = marked if encoding is None or (encoding.lower() in ("utf-8", "utf8") and marked == "utf-8-sig") else encoding
     try:
@@ -163,8 +191,27 @@ def _check_lines(name: str, text: str, sep: str) -> list[str]:
     return names
 
 
+def _thousands(there: pd.Series, decimal: str) -> str | None:
+    """The mark between thousands by which all of a column are numbers, where it can be no decimal mark; None where there is none."""
+    for mark in MARKS_OF_THOUSANDS:
+        if mark == decimal:
+            continue
+        grouped = re.compile(GROUPED.format(re.escape(mark), re.escape(decimal)))
+        plain = re.compile(rf"\s*[+-]?\d+(?:{re.escape(decimal)}\d*)?\s*")
+        has = there.str.contains(mark, regex=False) & there.str.fullmatch(grouped)
+        plain_of = (there.str.count(re.escape(mark)) > 1) | there.str.contains(decimal, regex=False)  # which can be no decimal mark
+        sure = mark not in ",." or decimal == "," or plain_of[has].any()
+        if has.any() and sure and (has | there.str.fullmatch(plain)).all():
+            return mark
+    return None
+
+
+def _example(there: pd.Series, mark: str) -> str:
+    return str(there[there.str.contains(mark, regex=False)].iloc[0])
+
+
 def _looked_at(file: str, values: pd.Series, decimal: str, remarks: list[str]) -> pd.Series:
-    """A column of text: dates become dates, which models refuse; numbers that were not read are spoken of."""
+    """A column of text: dates become dates; numbers that were not read are spoken of."""
     there = values.dropna().astype(str)
     if there.empty:
         return values
@@ -173,7 +220,17 @@ def _looked_at(file: str, values: pd.Series, decimal: str, remarks: list[str]) -
             return pd.to_datetime(values, format="mixed", utc=bool(there.str.contains(r"(?:Z|[+-]\d{2}:?\d{2})$").any()))
         except (ValueError, OverflowError):
             return values
+    if (mark := _thousands(there, decimal)) is not None:
+        example = shown(_example(there, mark))
+        remarks.append(f"{file!r}: the column {shown(values.name)} has {shown(mark)} between thousands, as in {example}")
+        plain = values.str.replace(mark, "", regex=False).str.strip()
+        return pd.to_numeric(plain.str.replace(decimal, ".", regex=False))
     if decimal != "," and there.str.fullmatch(DECIMAL_COMMA).mean() > MOSTLY:
+        if there.str.fullmatch(GROUPED.format(",", re.escape(decimal))).mean() > MOSTLY:
+            raise ValueError(
+                f"{file!r} cannot be read as csv: {shown(_example(there, ','))} in the column {shown(values.name)} has a decimal comma or "
+                "a mark between thousands; give --decimal , or --thousands ,"
+            )
         raise ValueError(f"{file!r} cannot be read as csv: the column {shown(values.name)} has decimal commas; give --decimal ,")
     wrong = there[pd.to_numeric(there, errors="coerce").isna()]
     if 0 < len(wrong) < (1 - MOSTLY) * len(there):

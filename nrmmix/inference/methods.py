@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from nrmmix.common.messages import did_you_mean
+from nrmmix.common.messages import SHELL, did_you_mean
 from nrmmix.common.registry import code
 from nrmmix.inference.mcmc.cycle import Cycle
 from nrmmix.inference.mcmc.moves import (
@@ -24,7 +25,8 @@ from nrmmix.inference.mcmc.moves import (
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
 from nrmmix.inference.variational.options import VB, MemoizedVB, StochasticVB, Variational
-from nrmmix.model.frame.weights import are_counts
+from nrmmix.model.frame.columns.weights import are_counts
+from nrmmix.model.frame.whole import fits, insist_on_kind, is_file, too_large, whole
 from nrmmix.model.specification import Specification
 
 CYCLES: dict[str, Cycle] = {
@@ -119,11 +121,26 @@ def refusal(method: Method, model: Specification) -> str:
     if model.frame.is_streamed and not method.takes_streams:
         rows = model.frame.rows
         remedy = "a table" if rows is None else rows.remedy
-        return f"{rows or 'the data'} is not in memory, where chains and searches need it: give {remedy}"
+        lacks = "" if rows is None or not is_file(rows.path) or fits(rows.path) else f" ({too_large(rows.path)})"
+        instead = f"{remedy}, or method=\"memoized_vb\""
+        if SHELL.get():
+            instead = "--method memoized_vb, or a file of fewer rows or columns" if lacks else "--method memoized_vb, or leave --stream out"
+        return f"{rows or 'the data'} is not in memory, where chains and searches need it{lacks}: give {instead}"
     weight = model.frame.weight
     if weight is not None and not method.takes_weights and not are_counts(weight):
         return "chains and searches count rows, and need weights that are whole numbers"
     return method.refusal(model)
+
+
+def read_for(method: Any, data: Any) -> Any:
+    """The table of a file that fits into memory, where a method needs all rows there; else what is given."""
+    needs = method == "auto" or (method in METHODS and not METHODS[method].takes_streams) if isinstance(method, str) else (
+        not (isinstance(method, Method) and method.takes_streams)
+    )
+    if not (needs and is_file(data)):
+        return data
+    insist_on_kind(Path(data))
+    return whole(data) if fits(data) else data
 
 
 def of_model(name: str, model: Specification) -> Method:

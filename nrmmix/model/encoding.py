@@ -129,6 +129,8 @@ def keeper(held: dict[str, np.ndarray]) -> Callable[..., str]:
 def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """The data of a model as JSON; `put` keeps an array and returns its name."""
     common = {"used": put(frame.used), "from_array": frame.from_array, "reads": sorted(set(frame.reads)), "designs": list(frame.designs)}
+    if frame.first_dates:
+        common["first_dates"] = {name: date.isoformat() for name, date in frame.first_dates.items()}
     if frame.weight is not None:
         common["weight"] = put(frame.weight)
     if frame.weighed_by is not None:
@@ -139,7 +141,7 @@ def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[s
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
             "has_gaps": places.has_gaps, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
             "covariates": [[put(array) for array in counted] for counted in places.covariates], "size": places.size,
-            "sums": {name: put(values) for name, values in frame.sums.items()},
+            "sums": {name: put(values) for name, values in frame.sums.items()}, "has_first": frame.has_first,
         }
     if frame.is_sparse:
         counts = frame.response
@@ -163,10 +165,12 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
             source = pd.DataFrame.sparse.from_spmatrix(source, decode_table(spec, get).index, spec["names"])
     else:
         source, reads = decode_table(spec, get), spec["reads"]
+    first_dates = {name: pd.Timestamp(date) for name, date in spec.get("first_dates", {}).items()}
     weight = get(spec["weight"]) if "weight" in spec else None
     if weight is not None and not (weight.shape == (source.shape[0],) and weight.dtype == np.float64 and bool((weight > 0).all())):
         raise ValueError("its weights of rows cannot be right")
-    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"], weight, spec.get("weighed_by")
+    of_rows = weight, spec.get("weighed_by"), first_dates
+    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"], *of_rows
     if "stream" not in spec:
         return restored_frame(*few)
     own = spec["stream"]
@@ -181,7 +185,7 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
     size = own.get("size")
     places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]), counted, None if size is None else float(size))
     sums = {name: get(key) for name, key in own.get("sums", {}).items()}
-    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums)
+    return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums, bool(own.get("has_first", False)))
 
 
 # ---- tables

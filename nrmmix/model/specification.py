@@ -21,14 +21,16 @@ from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
-from nrmmix.model.families.blocks import PackedBlocks
+from nrmmix.model.families.blocks import PackedBlocks, places_of
 from nrmmix.model.families.exponential import NotExponential, Stacked, Statistics
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
 from nrmmix.model.frame import tables
+from nrmmix.model.frame.columns.dates import describe
+from nrmmix.model.frame.columns.weights import insist_on_counts, weighed
 from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
-from nrmmix.model.frame.weights import insist_on_counts, weighed
+from nrmmix.model.frame.whole import is_file
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
@@ -58,6 +60,9 @@ class Specification:
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
+        # of a file, which may be read after all: what a model of its table is made from
+        given = {"family": family, "prior": prior, "kernel": kernel, "missing": missing, "weights": weights}
+        self.of_file = (data, given) if is_file(data) else None
         prior, family, kernel = _prior(prior), _family(family), _by_name("kernel", kernel)
         if family is not None and not isinstance(family, Mapping):
             _check_type("family", family, Family, "nm.Gaussian()")
@@ -88,7 +93,10 @@ class Specification:
             if source is not None:
                 from nrmmix.model.frame.streaming import streamed_frame
 
-                return streamed_frame(formula, source, missing, reads, designs(family), gathered, weights)
+                def blocks(few: ModelFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+                    return places_of(assign(family, few.response_names), few)
+
+                return streamed_frame(formula, source, missing, reads, designs(family), gathered, weights, blocks)
             made = model_frame(formula, data, missing, reads, designs(family))
             return made if counts is None else counts.of(made, is_plain)
 
@@ -111,9 +119,9 @@ class Specification:
         if self.frame.covariates is not None:
             names, category = self.frame.covariate_names, self.frame.is_category
             kernel = _default_kernel(names, category) if kernel is None else kernel
-            self.kernel = kernel.resolved(len(names))
+            self.kernel = kernel.named(names).resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
-            counted = self.frame.places.covariates if self.frame.is_streamed else None
+            counted = self.frame.places.covariates if self.frame.is_streamed and not self.frame.has_first else None
             self.grid = self.kernel.grid(self.frame.covariates, names, category, counted, self.frame.weight)
             if self.slots is None and not self.frame.is_streamed:  # the kernel of a slot is nowhere 0
                 self._check_reach(self.frame.covariates, self.frame.index)
@@ -134,7 +142,8 @@ class Specification:
                 "responses are censored, values that chains draw within their limits and that are not integrated out in closed form; "
                 'take a chain, method="gibbs" or "tree"'
             )
-        return self.blocks.exponential(self.frame.response)
+        side = self.blocks.exponential(self.frame.response)
+        return side.unrounded() if self.frame.is_streamed else side  # the few rows of a source do not say what all are rounded to
 
     def statistics(self, side: Stacked) -> Statistics | StreamedRows:
         """The fitted rows, ready to be turned into statistics."""
@@ -339,6 +348,7 @@ class Specification:
         if self.kernel is not None and self.grid is not None:
             lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))
             lines.append(("covariates", f"{', '.join(self.frame.covariate_names)} ({self.describe_groups()}), {self.describe_scale()}"))
+        lines += [("" if self.grid is not None else "dates", describe(*item)) for item in self.frame.first_dates.items()]
         return "\n".join([self.title] + [f"  {label:<11}{printable(text)}" for label, text in lines])
 
     __repr__ = __str__

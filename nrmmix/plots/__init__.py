@@ -30,7 +30,7 @@ __all__ = ["available", "check", "plot", *KINDS]
 globals().update({name: kind.draw for name, kind in KINDS.items()})
 
 
-def plot(fit: Result, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
+def plot(fit: Result, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
     """Draw a fit.
 
     {table}
@@ -38,7 +38,7 @@ def plot(fit: Result, kind: PlotKind | None = None, ax: Any = None, **options: U
     Parameters
     ----------
     fit : MCMCResult, or another result of a fit
-    kind : str, optional
+    picture : str, optional
         None draws the density of a mixture, and of a regression of one response on one number its mean and its conditional density side
         by side, with `ax` the mean; of other models the first of components, density, mean, effects, profiles, conditional, clusters and
         similarity that there is.
@@ -46,7 +46,8 @@ def plot(fit: Result, kind: PlotKind | None = None, ax: Any = None, **options: U
         Where to draw, as many as there are pictures: one for each response or quantity, of which `response` or `name` chooses.  Legends
         stand above the axes: `layout="constrained"` makes room for them.  Default a new figure.
     **options
-        Those of the kind, described by the function of its name.  Bands are draws : int, default 500, posterior draws to use;
+        Those of the picture, described by the function of its name; among them the `kind` of pictures that have several, as in
+        `plot(fit, "effects", kind="quantile")`.  Bands are draws : int, default 500, posterior draws to use;
         interval : float, default 0.9, probability of the credible band; rng : seed of the band, by default that of the fit.
 
     Returns
@@ -66,7 +67,7 @@ def plot(fit: Result, kind: PlotKind | None = None, ax: Any = None, **options: U
     >>> plot(fit, "density", Figure().subplots(), draws=20).get_ylabel()
     'density'
     """
-    kinds = check(fit.model, kind)
+    kinds = check(fit.model, options.pop("kind", None) if picture is None else picture)
     if ax is not None:
         kinds = kinds[:1]
     for name in options:

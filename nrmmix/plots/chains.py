@@ -108,7 +108,7 @@ def prior_posterior(fit: MCMCResult, ax: Any = None, *, name: str | None = None)
     check(fit.model, "prior_posterior")
     priors = {name: value for name, value in fit.model.hyperparameters.items() if isinstance(value, Hyperprior)}
     if name is not None:
-        known_name("sampled hyperparameter", name, tuple(priors))
+        name = known_name("sampled hyperparameter", name, tuple(priors))
         priors = {name: priors[name]}
     with style.panels(ax, tuple(priors), "name") as axes:
         for one, (term, prior) in zip(axes, priors.items(), strict=True):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 2000  # rows of the similarity matrix that a picture resolves
 NAMED = 8  # largest clusters, with a legend or a row of their own
 PAIRED = 4  # responses of which every pair is drawn; more are projected on a plane
+UNSURE, LOOKS = (0.75, 0.95), ((6, 0.35), (28, 0.6), (75, 0.85))  # shares of less unsure rows; sizes and opacities
 FAINTEST = 0.25  # opacity of a row that certainly is not in its cluster
 FAR, IQR, FEW_FAR = 15.0, 1.349, 0.05  # standard deviations by quartiles that are very far, and the share of rows that may be
 
@@ -118,6 +119,54 @@ class Clustering:
         others = len(self.by_size) - NAMED
         return [*named, Line2D([], [], linestyle="", label=f"and {others} more")] if others > 0 else named
 
+    def strip(self, ax: Axes, name: str, y: np.ndarray) -> None:
+        """One response: a row of marks for each cluster."""
+        rank = np.minimum(rank_by_size(self.labels)[self.labels], NAMED)
+        self.scatter(ax, y, rank + 0.7 * style.jitter(len(y)))
+        names = [handle.get_label() for handle in self.handles(ax)]
+        style.dress(ax, name, "")
+        ax.set_yticks(range(len(names)), names)
+        ax.set_ylim(len(names) - 0.4, -0.6)
+
+
+class Uncertain(Clustering):
+    """The same, rows by how unsure their cluster is: small, of middle size, and large."""
+
+    @property
+    def uncertainty(self) -> np.ndarray:
+        return 1.0 - self.probability
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Uncertainties from which on rows are of middle size, and large."""
+        return np.quantile(self.uncertainty, UNSURE)
+
+    def scatter(self, ax: Axes, x: np.ndarray, y: np.ndarray) -> None:
+        crowd = max(min(1.0, 1000 / len(self.labels)) ** 0.35, 0.3)
+        rank, group = rank_by_size(self.labels)[self.labels], np.searchsorted(self.bounds, self.uncertainty, side="left")
+        for level, (size, alpha) in enumerate(LOOKS):  # the large ones on top
+            rows = group == level
+            color = np.array(style.CYCLE)[rank[rows] % len(style.CYCLE)]
+            edge = "black" if level == len(LOOKS) - 1 else "none"
+            ax.scatter(x[rows], y[rows], s=size * crowd, c=color, alpha=alpha, edgecolors=edge, linewidths=0.6, rasterized=len(x) > 5000)
+
+    def handles(self, ax: Axes) -> list[Any]:
+        from matplotlib.lines import Line2D
+
+        low, high = self.bounds
+        texts = (f"uncertainty up to {low:.2g}", f"up to {high:.2g}", f"up to {self.uncertainty.max():.2g}")
+        looks = {"linestyle": "", "marker": "o", "color": "0.35"}
+        return [
+            Line2D([], [], markersize=size**0.5, alpha=alpha, label=text, **looks) for (size, alpha), text in zip(LOOKS, texts, strict=True)
+        ]
+
+    def strip(self, ax: Axes, name: str, y: np.ndarray) -> None:
+        self.scatter(ax, y, self.uncertainty)
+        style.rug(ax, y)
+        style.dress(ax, name, "uncertainty")
+        ax.set_ylim(bottom=-0.02)
+        style.legend(ax, self.handles(ax))
+
 
 def _needs(model: Specification) -> str | None:
     if model.frame.is_sparse:
@@ -167,18 +216,60 @@ def clusters(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] |
     'log_anc'
     """
     check(fit.model, "clusters")
+    table = fit.predict(kind="cluster", draws=draws)
+    return _on_the_data(fit, ax, response, Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy()))
+
+
+@kind(_needs, "how uncertain it is to which cluster rows belong")
+def uncertainty(fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, draws: int = 500) -> Any:
+    """The data, rows the larger and the darker the less sure their cluster is, as mclust draws them.
+
+    Uncertainty is 1 less the probability that a row belongs to its cluster of the point estimate, `fit.clusters()`.  Of each hundred rows
+    the five of the largest uncertainty are drawn large, the next twenty of middle size, the others small.  A mixture of one response has
+    its uncertainty over the response; other models are drawn as by "clusters".
+
+    Parameters
+    ----------
+    fit, ax
+        See `plot`.
+    response : str or sequence of str, optional
+        Default every response.
+    draws : int, default 500
+        Posterior draws behind the probabilities.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, as of "clusters"
+
+    Raises
+    ------
+    ValueError
+        As of "clusters".
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("log_anc ~ 1", nm.datasets.load_acidity(), draws=50, tune=50, chains=2, rng=1)
+    >>> uncertainty(fit, Figure().subplots()).get_ylabel()
+    'uncertainty'
+    """
+    check(fit.model, "uncertainty")
+    table = fit.predict(kind="cluster", draws=draws)
+    return _on_the_data(fit, ax, response, Uncertain(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy()))
+
+
+def _on_the_data(fit: MCMCResult, ax: Any, response: str | Sequence[str] | None, found: Clustering) -> Any:
     names = responses(fit.model, response) if response is not None else fit.model.frame.response_names
     if response is not None and len(fit.model.frame.covariate_columns) == 2:
         raise ValueError("response: the plane of two covariates shows no response; leave it out.")
-    table = fit.predict(kind="cluster", draws=draws)
-    found = Clustering(table["cluster"].to_numpy(dtype=np.int64), table["probability"].to_numpy())
     if fit.model.is_regression:
         return _over_covariates(fit.model, ax, names, found)
     if len(names) in range(3, PAIRED + 1):
         return _pairs(fit.model, ax, names, found)
     with style.panels(ax, [" and ".join(names)], "response") as (ax,):
         if len(names) == 1:
-            _strip(ax, names[0], scattered(fit.model, names[0], style.PLASTIC), found)
+            found.strip(ax, names[0], scattered(fit.model, names[0], style.PLASTIC))
             _level_axes(fit.model, ax, names[0])
             return ax
         if len(names) > 2:
@@ -206,15 +297,6 @@ def _level_axes(model: Specification, ax: Axes, *names: str) -> None:
     for axis, name in zip("xy", names):
         if shapes(model)[name] == LEVELS:
             style.level_axis(ax, axis, levels_of(model, name))
-
-
-def _strip(ax: Axes, name: str, y: np.ndarray, found: Clustering) -> None:
-    rank = np.minimum(rank_by_size(found.labels)[found.labels], NAMED)
-    found.scatter(ax, y, rank + 0.7 * style.jitter(len(y)))
-    names = [handle.get_label() for handle in found.handles(ax)]
-    style.dress(ax, name, "")
-    ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.4, -0.6)
 
 
 def _pairs(model: Specification, ax: Any, names: Sequence[str], found: Clustering) -> np.ndarray:

@@ -12,14 +12,15 @@ from nrmmix.common.messages import count, flag, known_name, listed
 from nrmmix.model.frame.arrays import typical_value
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses, scattered, shapes, values_of
-from nrmmix.plots.regressions import reached
-from nrmmix.posterior.predict.contrasts import averaged_means
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses, values_of
+from nrmmix.plots.regressions import DASHES, Grid, quantile_curves, reached
+from nrmmix.plots.wanted import Wanted, back_of, in_units, said_in_the_label, with_one_mean
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+QUANTILES, QUANTILE_POINTS = (0.05, 0.25, 0.5, 0.75, 0.95), 60  # points along one covariate: quantiles take much longer than means
 POINTS, PLANE_POINTS = 30, 40  # along a covariate, and along each axis of a plane
 AVERAGED, AVERAGED_DRAWS = 12, 150  # rows over whose other covariates is averaged, and draws of it
 MOST_LEVELS = 6  # of a category whose levels have a curve each
@@ -31,35 +32,38 @@ def _needs_several(model: Specification) -> str | None:
         return "needs density regression, and this is a mixture"
     if len(model.frame.covariate_columns) < 2:
         return "needs two covariates or more; plot 'mean' is over one"
-    return None if _shown(model) else "needs a response that is a number, a count or binary"
+    return None if with_one_mean(model) else "needs a response that is a number, a count or binary"
 
 
-def _shown(model: Specification) -> tuple[str, ...]:
-    """Responses that have one mean."""
-    of = np.bincount(model.blocks.mean_responses(), minlength=model.n_dim)
-    held = zip(model.frame.response_names, shapes(model).values(), of, strict=True)
-    return tuple(name for name, own, size in held if size == 1 and own != kinds.SHARE)
-
-
-@kind(_needs_several, "E[y | x] over each of several covariates, the others held or averaged")
+@kind(_needs_several, "E[y | x], quantiles or probabilities over each of several covariates, the others held or averaged")
 def effects(
-    fit: MCMCResult, ax: Any = None, *, response: str | None = None, at: Mapping[str, Any] | None = None, average: bool = False,
-    by: str | None = None, points: int | None = None, **bands: Unpack[Bands],
+    fit: MCMCResult, ax: Any = None, *, kind: str = "mean", q: float | Sequence[float] = 0.5, y: float | None = None,
+    x: str | Sequence[str] | None = None, response: str | None = None, at: Mapping[str, Any] | None = None, average: bool = False,
+    by: str | None = None, points: int | None = None, units: str = "formula", **bands: Unpack[Bands],
 ) -> Any:
-    """Posterior mean of E[y | x] over one covariate after the other, with credible bands, the other covariates at stated values.
+    """What the response is like over one covariate after the other, with credible bands, the other covariates at stated values.
 
     A panel for each covariate: a curve over a number, a stroke with a bar for each level of a category.  The data are behind it, whatever
-    their other covariates.  Where there is one category of up to six levels, curves over numbers are drawn for each of its levels.
+    their other covariates; behind probabilities strokes above and below say on which side of the point they lie.  Where there is one
+    category of up to six levels, curves over numbers are drawn for each of its levels, unless there are several quantiles.
 
     Parameters
     ----------
     fit, ax, **bands
         See `plot`.
+    kind : {"mean", "quantile", "exceedance", "cdf", "density"}, default "mean"
+        Functional of the conditional distribution, as of `MCMCResult.predict`.
+    q : float or sequence of float, default 0.5
+        Probabilities of quantiles; of several the median has a band.
+    y : float, optional
+        Point of an exceedance, a distribution function or a density; default the median of the response.
+    x : str or sequence of str, optional
+        Covariates that have a panel; default all.
     response : str, optional
-        Default the first that has a mean of its own.
+        Default the first that has a mean of its own, or for other kinds is a number or a count.
     at : dict, optional
         Values at which covariates are held while another varies; default the medians of numbers, the most frequent of levels.  They are
-        named below the panels.
+        named above the panels.
     average : bool, default False
         Average over the other covariates of the rows instead of holding them, of twelve rows evenly spaced where there are more: draw by
         draw, so that bands are of the average; of 150 draws unless `draws` says more.
@@ -67,6 +71,8 @@ def effects(
         A category whose levels have curves of their own; "" for none.
     points : int, default 30
         Points along a number.
+    units : {"formula", "response"}, default "formula"
+        Units of a response that the formula transforms, see `MCMCResult.predict`.
 
     Returns
     -------
@@ -75,7 +81,8 @@ def effects(
     Raises
     ------
     ValueError
-        If there are no two covariates, a name is unknown, or `ax` holds another number of axes than there are covariates.
+        If there are no two covariates, a name is unknown, an option does not suit the kind, or `ax` holds another number of axes than there
+        are covariates.
 
     Examples
     --------
@@ -85,24 +92,36 @@ def effects(
     >>> fit = nm.fit("petal_width_cm ~ petal_length_cm + species", iris, draws=50, tune=50, chains=2, rng=1)
     >>> [one.get_xlabel() for one in effects(fit, Figure().subplots(1, 2), draws=20, points=10)]
     ['petal_length_cm', 'species']
+    >>> ax = effects(fit, Figure().subplots(), kind="exceedance", y=1.5, x="petal_length_cm", draws=20, points=10)
+    >>> ax.get_ylabel()
+    'P(petal_width_cm > 1.5 | x)'
     """
     check(fit.model, "effects")
-    model, found, points = fit.model, covariates(fit.model), POINTS if points is None else count("points", points, 2)
-    average, name = flag("average", average), _response(model, response)
-    held = _held(model, at)
-    grouping = _grouping(found, by)
-    with style.panels(ax, [one.name for one in found]) as axes:
+    points = POINTS if points is None else count("points", points, 2)
+    wanted = Wanted.of(fit, response, kind, q, y, units)
+    return _panels(wanted, ax, x, _held(fit.model, at), flag("average", average), by, points, bands)
+
+
+def _panels(
+    wanted: Wanted, ax: Any, x: str | Sequence[str] | None, held: dict[str, Any], average: bool, by: str | None, points: int, bands: Bands
+) -> Any:
+    """A panel for each covariate."""
+    every = covariates(wanted.fit.model)
+    grouping = _grouping(every, "" if by is None and len(wanted.labels) > 1 else by)
+    names = {one.name: one for one in every}
+    chosen = list(names) if x is None else [x] if isinstance(x, str) else list(x)
+    found = [names[known_name("covariate", one, names)] for one in chosen]
+    with style.panels(ax, [one.name for one in found], "x") as axes:
         for one, covariate in zip(axes, found, strict=True):
             groups = [None] if grouping is None or covariate.name == grouping.name else list(grouping.levels)
-            own = scattered(model, name, style.PLASTIC) if shapes(model)[name] == kinds.COUNT else values_of(model, name)
-            one.plot(covariate.scattered(), own, **style.points(model.n_obs) | {"alpha": 0.3})
+            wanted.data(one, covariate.scattered(), alpha=0.3)
             for number, group in enumerate(groups):
                 alone = style.ORANGE if grouping is None else "black"
                 color = alone if group is None else style.CYCLE[number % len(style.CYCLE)]
                 label = None if group is None else f"{style.literal(grouping.name)} = {style.text(group)}"
                 fixed = {} if group is None else {grouping.name: group}
-                _effect(fit, one, covariate, name, held, fixed, average, points, color, label, bands)
-            style.dress(one, covariate.name, name)
+                _effect(wanted, one, covariate, held, fixed, average, points, color, label, bands)
+            style.dress(one, covariate.name, wanted.axis)
             if covariate.levels is not None:
                 style.level_axis(one, "x", covariate.levels)
             elif not average:
@@ -113,50 +132,57 @@ def effects(
 
 
 def _effect(
-    fit: MCMCResult, ax: Axes, covariate: Covariate, name: str, held: dict[str, Any], fixed: dict[str, Any], average: bool, points: int,
-    color: str, label: str | None, bands: Bands,
+    wanted: Wanted, ax: Axes, covariate: Covariate, held: dict[str, Any], fixed: dict[str, Any], average: bool, points: int, color: str,
+    label: str | None, bands: Bands,
 ) -> None:
-    """One curve, or strokes at levels, with the band; what is held gives way to averages, what is fixed does not."""
-    number = covariate.levels is None
+    """Curves, or strokes at levels, one of them with the band; what is held gives way to averages, what is fixed does not."""
+    fit, number = wanted.fit, covariate.levels is None
     values = style.padded(covariate.observed, 0.0, points) if number else np.array(covariate.levels, dtype=object)
     position = values if number else np.arange(float(len(values)))
+    labels = wanted.labels
     if average:
         source, n = fit.model.frame.source, fit.model.n_obs
         some = source.iloc[np.unique(np.linspace(0, n - 1, min(AVERAGED, n)).astype(int))]
         rows = pd.concat([some.assign(**{covariate.name: value, **fixed}) for value in values])
-        table = averaged_means(fit.posterior, rows, len(some), name, **{"draws": AVERAGED_DRAWS} | bands)[:, 0]
-        what = "posterior mean, averaged over the other covariates"
+        table = wanted.averaged(rows, len(some), **{"draws": AVERAGED_DRAWS} | bands)
+        labels = [f"{one.removesuffix(' of E[y | x]')}, averaged over the other covariates" for one in labels]
     else:
         rows = pd.DataFrame({key: [value] * len(values) for key, value in (held | fixed).items()} | {covariate.name: values})
-        table = np.full((len(values), 3), np.nan)
+        table = np.full((len(values), len(labels), 3), np.nan)
         there = reached(fit, rows)
-        table[there] = fit.predict(rows[there], response=name, **bands).to_numpy()
-        what = "posterior mean of E[y | x]"
+        table[there] = wanted.predict(rows[there], **bands)
     interval = f"{bands.get('interval', 0.9):.0%} credible band"
+    if wanted.banded is not None:
+        _, lower, upper = table[:, wanted.banded].T
+        shown = (interval if len(labels) == 1 else f"{interval} of the median") if label is None else None
+        if number:
+            style.band(ax, position, lower, upper, color, shown)
+        else:
+            ax.vlines(position, lower, upper, color=color, linewidth=7, alpha=0.45, label=shown)
+    for k, text in enumerate(labels):
+        own = text if label is None else label if len(labels) == 1 else f"{label}, {text}"
+        dash = DASHES[wanted.looks[k] % len(DASHES)]
+        if number:
+            ax.plot(position, table[:, k, 0], color=color, linewidth=style.LINE, linestyle=dash, label=own)
+        else:
+            looks = {"linestyle": "", "marker": "_", "markersize": 22, "markeredgewidth": 2}
+            ax.plot(position, table[:, k, 0], color=color, label=own, **looks)
     if number:
-        style.band(ax, position, table[:, 1], table[:, 2], color, interval if label is None else None)
-        ax.plot(position, table[:, 0], color=color, linewidth=style.LINE, label=label or what)
         ax.set_xlim(style.around(position))
-    else:
-        ax.vlines(position, table[:, 1], table[:, 2], color=color, linewidth=7, alpha=0.45, label=interval if label is None else None)
-        ax.plot(position, table[:, 0], color=color, linestyle="", marker="_", markersize=22, markeredgewidth=2,
-                label=label or what)
 
 
-def _response(model: Specification, chosen: str | None) -> str:
-    suited = _shown(model)
-    if chosen is None:
-        return suited[0]
-    (name,) = responses(model, chosen)
-    return known_name("response with one mean", name, suited)
+def _of_mean(model: Specification, response: str | None) -> str:
+    if response is None:
+        return with_one_mean(model)[0]
+    (name,) = responses(model, response)
+    return known_name("response with one mean", name, with_one_mean(model))
 
 
 def _held(model: Specification, at: Mapping[str, Any] | None) -> dict[str, Any]:
     """A value of every column that the conditional distribution depends on."""
     columns = tuple(dict.fromkeys([*model.frame.covariate_columns, *model.frame.input_columns]))
-    for name in at or {}:
-        known_name("covariate", name, columns)
-    return {name: typical_value(model.frame.source[name], name) for name in columns} | dict(at or {})
+    given = {known_name("covariate", name, columns): value for name, value in (at or {}).items()}
+    return {name: typical_value(model.frame.source[name], name) for name in columns} | given
 
 
 def _grouping(found: Sequence[Covariate], by: str | None) -> Covariate | None:
@@ -219,12 +245,13 @@ def surface(
     'sepal_length_cm'
     """
     check(fit.model, "surface")
-    model, points, name = fit.model, PLANE_POINTS if points is None else count("points", points, 2), _response(fit.model, response)
+    model, points, name = fit.model, PLANE_POINTS if points is None else count("points", points, 2), _of_mean(fit.model, response)
     numbers = {one.name: one for one in covariates(model) if one.levels is None}
     chosen = list(numbers)[:2] if x is None else list(x)
     if len(chosen) != 2 or len(set(chosen)) != 2 or isinstance(x, str):
         raise ValueError(f"x must name two of the covariates {listed(numbers)}, not {x!r}.")
-    pair = [numbers[known_name("covariate that is a number", one, numbers)] for one in chosen]
+    chosen = [known_name("covariate that is a number", one, numbers) for one in chosen]
+    pair = [numbers[one] for one in chosen]
     first, second = (style.padded(one.observed, 0.02, points) for one in pair)
     plane = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
     held = _held(model, at)
@@ -259,19 +286,94 @@ def surface(
         return ax
 
 
+# ---- quantiles
+
+def _needs_order(model: Specification) -> str | None:
+    if not model.is_regression:
+        return "needs density regression, and this is a mixture"
+    return kinds.needs_ordered(model)
+
+
+@kind(_needs_order, "conditional quantiles over each covariate")
+def quantiles(
+    fit: MCMCResult, ax: Any = None, *, q: Sequence[float] = QUANTILES, response: str | Sequence[str] | None = None,
+    at: Mapping[str, Any] | None = None, by: str | None = None, points: int | None = None, units: str = "formula", **bands: Unpack[Bands],
+) -> Any:
+    """Quantiles of the conditional distribution, over the data, with the credible band of the median.
+
+    Of several covariates over each of them, the others held, as `effects` draws them, of one response.
+
+    Parameters
+    ----------
+    fit, ax, **bands
+        See `plot`.
+    q : sequence of float, default (0.05, 0.25, 0.5, 0.75, 0.95)
+        Probabilities; the band is drawn where 0.5 is one of them.
+    response : str or sequence of str, optional
+        Default every response; of several covariates the first that is a number or a count.
+    at, by
+        Of several covariates, see `effects`.
+    points : int, default 60
+        Points along the covariate; of several 30.
+    units : {"formula", "response"}, default "formula"
+        See `effects`.
+
+    Returns
+    -------
+    Axes, or an ndarray of Axes, one for each response
+
+    Raises
+    ------
+    ValueError
+        If the model has no covariate or no such response, `q` holds anything but probabilities, or as `effects`.
+
+    Examples
+    --------
+    >>> import nrmmix as nm
+    >>> from matplotlib.figure import Figure
+    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
+    >>> ax = quantiles(fit, Figure().subplots(), q=[0.1, 0.9], draws=20, points=10)
+    >>> [line.get_label() for line in ax.lines]
+    ['data', '10% and 90%', '_child2']
+    """
+    check(fit.model, "quantiles")
+    if len(fit.model.frame.covariate_columns) > 1:
+        if response is not None and not isinstance(response, str):
+            raise ValueError("response: quantiles over several covariates are of one response; give its name.")
+        wanted = Wanted.of(fit, response, "quantile", q, None, units)
+        return _panels(wanted, ax, None, _held(fit.model, at), False, by, POINTS if points is None else count("points", points, 2), bands)
+    for option, value in (("at", at), ("by", by)):
+        if value is not None:
+            raise ValueError(f"{option} is for several covariates, and there is one; leave it out.")
+    names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), Grid.over(fit, points, QUANTILE_POINTS)
+    q = np.unique(np.asarray(q, dtype=float))
+    with style.panels(ax, names, "response") as axes:
+        for one, name in zip(axes, names, strict=True):
+            back = back_of(fit.model, name, units)
+            grid.data(one, in_units(fit.model, name, back))
+            table = grid.spread(grid.predict("quantile", q=q, response=name, units=units, **bands), len(q))
+            if 0.5 in q:
+                median = table[:, q.searchsorted(0.5)]
+                grid.band(one, median[:, 1], median[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band of the median")
+            quantile_curves(one, grid, table[..., 0], q)
+            grid.dress(one, name if back is None else back.column)
+        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
+
+
 # ---- differences
 
 def _needs_regression(model: Specification) -> str | None:
     if not model.is_regression:
         return "needs density regression, and this is a mixture"
-    return None if _shown(model) else "needs a response that is a number, a count or binary"
+    return None if with_one_mean(model) else "needs a response that is a number, a count or binary"
 
 
 @kind(_needs_regression, "differences of E[y | x] between values of a covariate")
 def contrasts(
-    fit: MCMCResult, ax: Any = None, *, values: Mapping[str, Any] | None = None, response: str | None = None, **bands: Unpack[Bands]
+    fit: MCMCResult, ax: Any = None, *, values: Mapping[str, Any] | None = None, kind: str = "mean", q: float = 0.5,
+    y: float | None = None, response: str | None = None, units: str = "formula", **bands: Unpack[Bands],
 ) -> Any:
-    """Differences of E[y | x] between values of covariates, with their credible bands; see `MCMCResult.contrasts`.
+    """Differences of E[y | x], of a quantile or of a probability between values of covariates; see `MCMCResult.contrasts`.
 
     Parameters
     ----------
@@ -280,8 +382,8 @@ def contrasts(
     values : dict, optional
         Of one covariate the values to compare, of others one at which they are held; default, for each covariate in turn, its quantiles at
         10, 50 and 90%, or its levels, the others at medians and most frequent levels.
-    response : str, optional
-        Default the first that has a mean of its own.
+    kind, q, y, response, units
+        See `effects`; one quantile.
 
     Returns
     -------
@@ -302,21 +404,25 @@ def contrasts(
     ['times_ms: 20 - 15', 'times_ms: 30 - 15', 'times_ms: 30 - 20']
     """
     check(fit.model, "contrasts")
-    name = _response(fit.model, response)
+    own = Wanted.of(fit, response, kind, q, y, units)
+    if len(own.q) > 1:
+        raise ValueError(f"q must be one probability, not {q!r}.")
     wanted = [values] if values is not None else [{one.name: _compared(one)} for one in covariates(fit.model)]
     shown: list[tuple[str, np.ndarray]] = []
     for one in wanted:
-        table = fit.contrasts(one, response=name, **bands)
+        with said_in_the_label():
+            table = fit.contrasts(one, kind, **own.options, **bands)
         varied = next((key for key, own in one.items() if np.ndim(own) and len(own) > 1), "")
-        shown += [(f"{varied}: {label}", row) for label, row in zip(table.index, table.to_numpy(), strict=True)]
+        shown += [(f"{varied}: {label}", row) for label, row in zip(table.index.get_level_values(0), table.to_numpy(), strict=True)]
     shown = shown[:MOST_CONTRASTS]
     with style.panels(ax, ["contrasts"], size=(6.2, max(2.4, 0.3 * len(shown) + 1.2)), single=True) as (ax,):
         places, table = np.arange(len(shown)), np.array([row for _, row in shown])
         ax.axvline(0.0, color=style.GREY, linewidth=0.8)
         interval = f"{bands.get('interval', 0.9):.0%} credible interval"
         ax.hlines(places, table[:, 1], table[:, 2], color=style.BLUE, linewidth=5, alpha=0.4, label=interval)
-        ax.plot(table[:, 0], places, color=style.BLUE, linestyle="", marker="o", markersize=5, label="posterior mean of the difference")
-        style.dress(ax, f"difference of E[{name} | x]", "")
+        ax.plot(table[:, 0], places, color=style.BLUE, linestyle="", marker="o", markersize=5, label="estimate of the difference")
+        what = f"E[{own.column} | x]" if kind == "mean" else f"{own.labels[0]} of {own.column}" if kind == "quantile" else own.axis
+        style.dress(ax, f"difference of {what}", "")
         ax.set_yticks(places, [style.literal(label) for label, _ in shown])
         ax.set_ylim(len(shown) - 0.4, -0.6)
         style.legend(ax)

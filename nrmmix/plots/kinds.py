@@ -22,7 +22,7 @@ from nrmmix.results.shown import Bands
 # The data first, the chains last; kinds that are not here follow.
 ORDER = (
     "components", "density", "mean", "effects", "importance", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles",
-    "survival", "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
+    "survival", "ppc", "clusters", "uncertainty", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
 )
 DEFAULTS = ("components", "density", "mean", "effects", "profiles", "conditional", "clusters")
 TWO = ("mean", "conditional")  # drawn side by side where both suit
@@ -102,7 +102,7 @@ def available(model: Specification) -> tuple[str, ...]:
     --------
     >>> import nrmmix as nm
     >>> available(nm.Model("velocity_km_s ~ 1", nm.datasets.load_galaxy(), prior=nm.DirichletProcess(1.0)))
-    ('density', 'ppc', 'clusters', 'similarity', 'n_clusters', 'trace', 'autocorrelation')
+    ('density', 'ppc', 'clusters', 'uncertainty', 'similarity', 'n_clusters', 'trace', 'autocorrelation')
     """
     return tuple(name for name in names() if KINDS[name].refusal(model) is None)
 
@@ -128,6 +128,7 @@ def suits_all(model: Specification) -> None:
 # ------------------------------------------------------------------------------------------- what is drawn
 
 
+MEAN = "posterior mean of E[y | x]"
 NUMBER, COUNT, LEVELS, SHARE = "a number", "a count", "categories", "counts given their total"
 
 
@@ -152,9 +153,8 @@ def responses(model: Specification, chosen: str | Sequence[str] | None, suited: 
     held = shapes(model)
     if chosen is None:
         return tuple(name for name, own in held.items() if suited is None or own in suited)[:MOST_PANELS]
-    wanted = (chosen,) if isinstance(chosen, str) else tuple(chosen)
+    wanted = tuple(known_name("response", name, tuple(held)) for name in ((chosen,) if isinstance(chosen, str) else chosen))
     for name in wanted:
-        known_name("response", name, tuple(held))
         if suited is not None and held[name] not in suited:
             raise ValueError(f"the response {name!r} holds {held[name]}, and this picture needs {' or '.join(suited)}.")
     if not wanted or len(set(wanted)) < len(wanted):
@@ -216,8 +216,7 @@ def quantities(fit: MCMCResult, name: str | None) -> tuple[str, ...]:
     known = tuple(one for one in fit.scalars if one not in fixed)
     if name is None:
         return known
-    known_name("quantity", name, known)
-    return (name,)
+    return (known_name("quantity", name, known),)
 
 
 @dataclass(frozen=True)

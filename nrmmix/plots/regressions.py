@@ -10,31 +10,30 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count
+from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, responses, scattered, shapes, values_of
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, responses, shapes, values_of
 from nrmmix.plots.predictive import counted
+from nrmmix.plots.wanted import Wanted, back_of, in_units, said_in_the_label
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS = 100  # along the covariate, and along the response in an image
-QUANTILE_POINTS = 60  # along the covariate: quantiles take much longer than means
 SLICE_POINTS = 200  # along the response
 SLICES = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of the covariate at which the conditional density is shown
 MOST_SLICES = 8  # levels; with more, those that occur most
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 IMAGE_QUANTILES = (0.05, 0.5, 0.95)
 IMAGE_DRAWS = 200  # of the posterior behind an image: of means, which need fewer than bands
 DASHES = ("-", "--", "-.", ":")
 WIDEST = 0.06  # share of the height of a picture that a value of probability 1 has
 RIDGE = 0.92  # height of the densities one above the other
-MEAN = "posterior mean of E[y | x]"
 
 
 @dataclass(frozen=True)
-class _Grid:
+class Grid:
     """Values of the covariate at which something is predicted, and where on the axis they stand."""
 
     fit: MCMCResult
@@ -44,7 +43,7 @@ class _Grid:
     reached: np.ndarray  # (m,) bool: some location is in reach; between the data there may be gaps
 
     @classmethod
-    def over(cls, fit: MCMCResult, points: int | None, default: int = POINTS) -> _Grid:
+    def over(cls, fit: MCMCResult, points: int | None, default: int = POINTS) -> Grid:
         """Over the range of a number, or at every level."""
         (covariate,) = covariates(fit.model)
         if covariate.levels is None:
@@ -112,7 +111,8 @@ def _needs_means(model: Specification) -> str | None:
 
 @kind(_needs_means, "E[y | x] over one covariate")
 def mean(
-    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
+    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, units: str = "formula",
+    **bands: Unpack[Bands],
 ) -> Any:
     """Posterior mean of E[y | x] with its credible band, over the data.
 
@@ -128,6 +128,8 @@ def mean(
         Default every response.
     points : int, default 100
         Points along the covariate.
+    units : {"formula", "response"}, default "formula"
+        Units of responses that the formula transforms, see `MCMCResult.predict`.
 
     Returns
     -------
@@ -147,22 +149,23 @@ def mean(
     'accel_g'
     """
     check(fit.model, "mean")
-    names, grid = responses(fit.model, response), _Grid.over(fit, points)
+    names, grid = responses(fit.model, response), Grid.over(fit, points)
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
             if fit.model.frame.levels[fit.model.frame.response_names.index(name)] is not None:
                 _stack(one, grid, name, f"{style.literal(name)} " if len(names) > 1 else "", bands)
                 continue
-            table = grid.spread(grid.predict("mean", response=name, **bands), 1)[:, 0]
-            is_count = shapes(fit.model)[name] == kinds.COUNT
-            grid.data(one, scattered(fit.model, name, style.PLASTIC) if is_count else values_of(fit.model, name))
+            wanted = Wanted.of(fit, name, "mean", 0.5, None, units) if units != "formula" else None
+            with said_in_the_label():
+                table = grid.spread(grid.predict("mean", response=name, units=units, **bands), 1)[:, 0]
+            grid.data(one, in_units(fit.model, name, None if wanted is None else wanted.back))
             grid.band(one, table[:, 1], table[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band")
-            grid.curve(one, table[:, 0], style.ORANGE, MEAN)
-            grid.dress(one, name)
+            grid.curve(one, table[:, 0], style.ORANGE, kinds.MEAN if wanted is None else wanted.labels[0])
+            grid.dress(one, name if wanted is None else wanted.column)
         return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names))
 
 
-def _stack(ax: Axes, grid: _Grid, name: str, prefix: str, bands: Bands) -> None:
+def _stack(ax: Axes, grid: Grid, name: str, prefix: str, bands: Bands) -> None:
     """Probabilities of categories one upon the other, and the data above them."""
     levels = kinds.levels_of(grid.fit.model, name)
     shares = grid.spread(grid.predict("mean", response=name, **bands), len(levels))[..., 0]
@@ -184,58 +187,7 @@ def _needs_order(model: Specification) -> str | None:
     return kinds.needs_one_covariate(model) or kinds.needs_ordered(model)
 
 
-@kind(_needs_order, "conditional quantiles over one covariate")
-def quantiles(
-    fit: MCMCResult, ax: Any = None, *, q: Sequence[float] = QUANTILES, response: str | Sequence[str] | None = None,
-    points: int | None = None, **bands: Unpack[Bands],
-) -> Any:
-    """Quantiles of the conditional distribution, over the data, with the credible band of the median.
-
-    Parameters
-    ----------
-    fit, ax, **bands
-        See `plot`.
-    q : sequence of float, default (0.05, 0.25, 0.5, 0.75, 0.95)
-        Probabilities; the band is drawn where 0.5 is one of them.
-    response : str or sequence of str, optional
-        Default every response.
-    points : int, default 60
-        Points along the covariate.
-
-    Returns
-    -------
-    Axes, or an ndarray of Axes, one for each response
-
-    Raises
-    ------
-    ValueError
-        As `mean`; or if `q` holds anything but probabilities.
-
-    Examples
-    --------
-    >>> import nrmmix as nm
-    >>> from matplotlib.figure import Figure
-    >>> fit = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=50, tune=50, chains=2, rng=1)
-    >>> ax = quantiles(fit, Figure().subplots(), q=[0.1, 0.9], draws=20, points=10)
-    >>> [line.get_label() for line in ax.lines]
-    ['data', '10% and 90%', '_child2']
-    """
-    check(fit.model, "quantiles")
-    names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), _Grid.over(fit, points, QUANTILE_POINTS)
-    q = np.unique(np.asarray(q, dtype=float))
-    with style.panels(ax, names, "response") as axes:
-        for one, name in zip(axes, names, strict=True):
-            grid.data(one, scattered(fit.model, name, style.PLASTIC))
-            table = grid.spread(grid.predict("quantile", q=q, response=name, **bands), len(q))
-            if 0.5 in q:
-                median = table[:, q.searchsorted(0.5)]
-                grid.band(one, median[:, 1], median[:, 2], style.ORANGE, f"{bands.get('interval', 0.9):.0%} credible band of the median")
-            _quantile_curves(one, grid, table[..., 0], q)
-            grid.dress(one, name)
-        return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
-
-
-def _quantile_curves(ax: Axes, grid: _Grid, values: np.ndarray, q: np.ndarray) -> None:
+def quantile_curves(ax: Axes, grid: Grid, values: np.ndarray, q: np.ndarray) -> None:
     """Curves (m, Q) of quantiles; those that are as far from the median share a label and a look."""
     distance = np.round(np.abs(q - 0.5), 9)
     for rank, one in enumerate(np.unique(distance)):
@@ -257,7 +209,8 @@ def _needs_a_number(model: Specification) -> str | None:
 
 @kind(_needs_a_number, "conditional density over a numeric covariate as an image")
 def conditional(
-    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
+    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, units: str = "formula",
+    **bands: Unpack[Bands],
 ) -> Any:
     """Posterior mean of the conditional density f(y | x) as an image, with the data and the quantiles 5%, 50% and 95%.
 
@@ -271,6 +224,8 @@ def conditional(
         Default every response.
     points : int, default 100
         Points along each axis.
+    units : {"formula", "response"}, default "formula"
+        See `mean`.
 
     Returns
     -------
@@ -293,62 +248,73 @@ def conditional(
 
     check(fit.model, "conditional")
     own: Bands = {"draws": IMAGE_DRAWS, **bands}
-    names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), _Grid.over(fit, points)
+    names, grid = responses(fit.model, response, (kinds.NUMBER, kinds.COUNT)), Grid.over(fit, points)
     x, size, held = grid.position, len(grid.position), shapes(fit.model)
     half = (x[1] - x[0]) / 2
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
-            y = _points_along(fit, name, 0.08, size)
+            back = back_of(fit.model, name, units)
+            y, options = _points_along(fit, name, 0.08, size, back), {"response": name, "units": units, **own}
             step = (y[1] - y[0]) / 2
-            values = grid.spread(grid.predict("density", at=y, response=name, **own), len(y))[..., 0]
+            values = grid.spread(grid.predict("density", at=y, **options), len(y))[..., 0]
             # Coloured by the root of the density: a narrow peak at one x would otherwise leave all else dark.
             image = one.imshow(
                 values.T, cmap="viridis", norm=PowerNorm(0.5, vmin=0), origin="lower", aspect="auto",
                 interpolation="bilinear" if held[name] == kinds.NUMBER else "nearest",
                 extent=(x[0] - half, x[-1] + half, y[0] - step, y[-1] + step),
             )
-            masses = masses_of(fit.model, name)
+            masses, shown = masses_of(fit.model, name), name if back is None else back.column
+            masses = masses if back is None else back.inverse(masses)
             apart = f" apart from {' and '.join(f'{at:g}' for at in masses)}" if len(masses) else ""
-            style.color_bar(one, image, f"{'density' if held[name] == kinds.NUMBER else 'probability'} of {name}{apart}")
+            style.color_bar(one, image, f"{'density' if held[name] == kinds.NUMBER else 'probability'} of {shown}{apart}")
             for at in masses:
-                _widening(one, grid, at, grid.spread(grid.predict("density", at=at, response=name, **own), 1)[:, 0, 0])
-            grid.data(one, values_of(fit.model, name), color="white", markeredgecolor="black", markeredgewidth=0.5, markersize=3.5, alpha=1)
+                _widening(one, grid, at, grid.spread(grid.predict("density", at=at, **options), 1)[:, 0, 0])
+            observed = values_of(fit.model, name)
+            observed = observed if back is None else back.inverse(observed)
+            grid.data(one, observed, color="white", markeredgecolor="black", markeredgewidth=0.5, markersize=3.5, alpha=1)
             # Quantiles beyond the image are not wanted; those on it can be read off a distribution function on its grid, at a
             # fraction of the cost of predict(kind="quantile").
             if len(masses):
                 y = np.union1d(y, [masses, np.nextafter(masses, -np.inf)])
-            cdf = grid.spread(grid.predict("cdf", at=y, response=name, **own), len(y))[..., 0]
+            cdf = grid.spread(grid.predict("cdf", at=y, **options), len(y))[..., 0]
             if held[name] == kinds.NUMBER:
                 curves = np.array([np.interp(IMAGE_QUANTILES, row, y, left=np.nan, right=np.nan) for row in cdf])
             else:
                 places = np.array([np.searchsorted(row, IMAGE_QUANTILES) for row in cdf])
                 curves = np.where(np.isnan(cdf[:, :1]), np.nan, np.append(y, np.nan)[places])
-            _quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
-            grid.dress(one, name)
+            quantile_curves(one, grid, curves, np.array(IMAGE_QUANTILES))
+            grid.dress(one, shown)
             one.set_ylim(y[0] - step, y[-1] + step) if held[name] == kinds.COUNT else one.set_ylim(y[0], y[-1])
         return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))
 
 
-def _widening(ax: Axes, grid: _Grid, at: float, probability: np.ndarray) -> None:
+def _widening(ax: Axes, grid: Grid, at: float, probability: np.ndarray) -> None:
     """A strip at a value with a probability of its own, as wide as that is large."""
     ends = WIDEST * np.subtract(*ax.get_ylim()) / 2 * probability
     looks = {"color": style.CYCLE[4], "alpha": 0.8, "linewidth": 0}
     ax.fill_between(grid.position, at - ends, at + ends, label=f"probability of {at:g}, by width", **looks)
 
 
-def _points_along(fit: MCMCResult, name: str, margin: float, points: int) -> np.ndarray:
-    """Points along a number, none of which has a probability of its own, or the whole numbers over the range of a count."""
+def _points_along(fit: MCMCResult, name: str, margin: float, points: int, back: Back | None = None) -> np.ndarray:
+    """Points along a number, none of which has a probability of its own, or the whole numbers over the range of a count.
+
+    In the units of the column where there is a way back, as far as it reaches.
+    """
     if shapes(fit.model)[name] == kinds.COUNT:
         return counted(fit.model, name)
     values, masses = values_of(fit.model, name), masses_of(fit.model, name)
+    if back is not None:
+        values, masses = back.inverse(values), back.inverse(masses)
     grid = style.padded(values[~np.isnan(values)], margin, points)
+    if back is not None:
+        grid = grid[np.isfinite(back.forward(grid)) & np.isfinite(back.jacobian(grid))]
     return np.where(np.isin(grid, masses), np.nextafter(grid, np.inf), grid)  # where there is a density, and no probability
 
 
 @kind(_needs_order, "conditional densities at a few values of one covariate")
 def slices(
     fit: MCMCResult, ax: Any = None, *, x: Sequence[Any] | None = None, response: str | Sequence[str] | None = None,
-    points: int | None = None, **bands: Unpack[Bands],
+    points: int | None = None, units: str = "formula", **bands: Unpack[Bands],
 ) -> Any:
     """Conditional densities f(y | x) at a few values of x, with their credible bands, one above the other.
 
@@ -365,6 +331,8 @@ def slices(
         Default every response.
     points : int, default 200
         Points along the response.
+    units : {"formula", "response"}, default "formula"
+        See `mean`.
 
     Returns
     -------
@@ -393,9 +361,10 @@ def slices(
     points = SLICE_POINTS if points is None else count("points", points, 2)
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
-            y, steps = _points_along(fit, name, 0.15, points), shapes(fit.model)[name] == kinds.COUNT
+            back, steps = back_of(fit.model, name, units), shapes(fit.model)[name] == kinds.COUNT
+            y, options = _points_along(fit, name, 0.15, points, back), {"response": name, "units": units, **bands}
             rows = _new_rows(fit, covariate.name, chosen)
-            table = fit.predict(rows, "density", at=y, response=name, **bands).to_numpy().reshape(-1, len(y), 3)
+            table = fit.predict(rows, "density", at=y, **options).to_numpy().reshape(-1, len(y), 3)
             tables = RIDGE * table / table.max(axis=(1, 2), keepdims=True) + np.arange(len(chosen))[:, None, None]
             for foot, (estimate, lower, upper) in enumerate(tables.transpose(0, 2, 1)):
                 one.axhline(foot, color=style.GREY, linewidth=0.5)
@@ -405,12 +374,12 @@ def slices(
                 what, looks = ("probability", {"drawstyle": "steps-mid"}) if steps else ("density", {})
                 label = None if foot else f"conditional {what}, scaled"
                 one.plot(y, estimate, color=style.BLUE, linewidth=style.LINE, label=label, **looks)
-            for at in masses_of(fit.model, name):
-                p = RIDGE * fit.predict(rows, "density", at=at, response=name, **bands)["estimate"].to_numpy()
+            for at in masses_of(fit.model, name) if back is None else back.inverse(masses_of(fit.model, name)):
+                p = RIDGE * fit.predict(rows, "density", at=at, **options)["estimate"].to_numpy()
                 feet, label = np.arange(len(chosen)), f"probability of {at:g}, 1 as high as densities"
                 one.vlines(np.full(len(p), at), feet, feet + p, color=style.ORANGE, linewidth=3, label=label)
             one.set_xlim(y[0], y[-1])
-            style.dress(one, name, covariate.name)
+            style.dress(one, name if back is None else back.column, covariate.name)
             style.level_axis(one, "y", chosen)
             one.set_ylim(-0.05, len(chosen))
         return style.finish(axes, ax is None, note=kinds.not_drawn(fit.model, response, names, (kinds.NUMBER, kinds.COUNT)))

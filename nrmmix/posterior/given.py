@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from nrmmix.common.messages import did_you_mean, listed
+from nrmmix.common.names import meant
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import Family, rows_of
 from nrmmix.model.families.blocks import Block
@@ -43,8 +44,8 @@ def known_responses(model: Specification, given: Any) -> np.ndarray:
     names = list(model.frame.response_names)
     if not isinstance(given, Iterable):
         raise TypeError(f"given must be the name of a response or a sequence of names, not {given!r}.")
-    wanted = [given] if isinstance(given, str) else list(given)
     others = [*model.frame.covariate_columns, *model.frame.input_columns]
+    wanted = [meant(name, [*names, *others]) or name for name in ([given] if isinstance(given, str) else given)]
     for name in wanted:
         if name in others:
             raise ValueError(f"given: {name!r} is no response but a column that predictions depend on anyway; leave it out of given.")

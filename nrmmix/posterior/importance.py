@@ -33,6 +33,7 @@ from nrmmix.posterior.predict.states import states_of
 VALUES = 9  # that a number is moved to
 TAILS = (0.05, 0.95)  # quantiles whose spread is reported
 TAIL_ROWS, TAIL_DRAWS = 12, 100  # of their spread, which takes longer than that of means
+OF_SOURCE = 20_000  # rows that are looked at where they are not in memory
 OF_CHANCES = 1000  # draws of chances, for their bands
 BOUNDS = ("", "_lower", "_upper")
 
@@ -50,12 +51,13 @@ def importance(
         table = use_by_factors(posterior, share)
     else:
         table = use(model, posterior.draws, share)
-    chosen = _chosen(model.n_obs, size, rng)
-    by_columns = {columns: _values_of(model, columns) for columns in dict.fromkeys(model.frame.columns_of_covariates.values())}
+    source = _rows(model)
+    chosen = _chosen(len(source), size, rng)
+    by_columns = {columns: _values_of(model, source, columns) for columns in dict.fromkeys(model.frame.columns_of_covariates.values())}
     moved = list(by_columns.values())
     with announced():
-        spreads = _spread_of_mean(posterior, moved, chosen, limit, name)
-        tails = _spread_of_tails(posterior, moved, chosen[_spaced(len(chosen), TAIL_ROWS)], min(limit, TAIL_DRAWS), name)
+        spreads = _spread_of_mean(posterior, source, moved, chosen, limit, name)
+        tails = _spread_of_tails(posterior, source, moved, chosen[_spaced(len(chosen), TAIL_ROWS)], min(limit, TAIL_DRAWS), name)
     place = [list(by_columns).index(columns) for columns in model.frame.columns_of_covariates.values()]
     estimates = dict(zip([f"effect{bound}" for bound in BOUNDS], _summarised(spreads, share)[:, place], strict=True))
     estimates |= {f"effect_q{100 * q:02.0f}": own for q, own in zip(TAILS, tails[place].T, strict=True)}
@@ -154,14 +156,20 @@ class Moved:
         return np.sqrt(variance.sum(axis=-2) / max(int((total > 0).sum()), 1))
 
 
-def _values_of(model: Specification, columns: tuple[str, ...]) -> Moved:
+def _rows(model: Specification) -> pd.DataFrame:
+    """The fitted rows, where they are not in memory some of them, evenly spaced."""
+    frame: Any = model.frame
+    return frame.table_of(_spaced(model.n_obs, OF_SOURCE)) if frame.is_streamed else frame.source
+
+
+def _values_of(model: Specification, source: pd.DataFrame, columns: tuple[str, ...]) -> Moved:
     """Of a number quantiles, all values if there are few, of a category its levels by their frequency; of several columns some rows."""
     frame = model.frame
     if len(columns) > 1:
-        rows = _spaced(model.n_obs, VALUES)
+        rows = _spaced(len(source), VALUES)
         return Moved(columns, rows, np.full(len(rows), 1 / len(rows)))
     (name,) = columns
-    read = read_column(frame.source[name], name, frame.covariate_columns[name])
+    read = read_column(source[name], name, frame.covariate_columns[name])
     numbers = np.asarray(read if isinstance(read, np.ndarray) else read.codes)
     _, first, size = np.unique(numbers, return_index=True, return_counts=True)
     if not isinstance(read, np.ndarray) or len(first) <= VALUES:
@@ -193,7 +201,9 @@ def _in_reach(posterior: AnyPosterior, newdata: pd.DataFrame) -> np.ndarray:
     return np.concatenate([model.log_kernel(model.grid.distances(x[part]), widths).max(axis=1) > -np.inf for part in step])
 
 
-def _spread_of_mean(posterior: AnyPosterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
+def _spread_of_mean(
+    posterior: AnyPosterior, source: pd.DataFrame, moved: list[Moved], chosen: np.ndarray, limit: int, response: str
+) -> np.ndarray:
     """(states, len(moved)): in each state; of a response with several means that of the one that moves most."""
     model = posterior.specification
     of, responses = model.blocks.mean_responses(), response_columns(model, response)
@@ -204,10 +214,12 @@ def _spread_of_mean(posterior: AnyPosterior, moved: list[Moved], chosen: np.ndar
         rows = prediction_rows(model, newdata)
         return over_states(lambda inputs: Mean(states, responses, inputs), W, states, rows)[:, rows.row]
 
-    return np.stack([own.max(axis=-1) for own in _spreads(posterior, moved, chosen, values)], axis=-1)
+    return np.stack([own.max(axis=-1) for own in _spreads(posterior, source, moved, chosen, values)], axis=-1)
 
 
-def _spread_of_tails(posterior: AnyPosterior, moved: list[Moved], chosen: np.ndarray, limit: int, response: str) -> np.ndarray:
+def _spread_of_tails(
+    posterior: AnyPosterior, source: pd.DataFrame, moved: list[Moved], chosen: np.ndarray, limit: int, response: str
+) -> np.ndarray:
     """(len(moved), quantiles) of the predictive distribution; NaN where the response has none."""
     model = posterior.specification
     responses = response_columns(model, response)
@@ -220,12 +232,13 @@ def _spread_of_tails(posterior: AnyPosterior, moved: list[Moved], chosen: np.nda
         make = lambda inputs: Quantile(states, responses, np.array(TAILS), inputs)  # noqa: E731
         return over_cases(make, len(TAILS), states, rows, 0.9, seed)[rows.row, :, 0]
 
-    return np.stack(_spreads(posterior, moved, chosen, values))
+    return np.stack(_spreads(posterior, source, moved, chosen, values))
 
 
-def _spreads(posterior: AnyPosterior, moved: list[Moved], chosen: np.ndarray, values: Any) -> list[np.ndarray]:
+def _spreads(
+    posterior: AnyPosterior, source: pd.DataFrame, moved: list[Moved], chosen: np.ndarray, values: Any
+) -> list[np.ndarray]:
     """Spreads (..., W) along each of the covariates, of values (..., rows, W) that a function has at new data."""
-    source = posterior.specification.frame.source
     tables = [one.newdata(source, chosen) for one in moved]
     newdata = pd.concat(tables, ignore_index=True)
     there = _in_reach(posterior, newdata)

@@ -75,6 +75,17 @@ class KernelFactors:
         made.__dict__.pop("log_k", None)
         return made
 
+    def times(self, factor: float) -> KernelFactors:
+        """Those of the same components where every row is there so many times."""
+        return KernelFactors(self.binned, self.side, self.mass, factor * self.N, factor * self.s, factor * self.A, self.codes)
+
+    def without(self, those: np.ndarray) -> KernelFactors:
+        """With components that no row is of any more: rows are to be visited at it."""
+        made = copy(self)
+        made.const = self.const.copy()
+        made.const[those] = -np.inf
+        return made
+
     def largest_first(self) -> KernelFactors:
         """The same, components in the order of their counts."""
         order = np.argsort(-self.N, kind="stable")

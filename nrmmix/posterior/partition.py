@@ -13,6 +13,7 @@ Point estimates minimise the posterior expected loss; credible balls are those o
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from nrmmix.common.machine import available_cores, in_threads
 from nrmmix.common.messages import count, one_of
@@ -281,6 +283,8 @@ class Partition:
         The partitions drawn from the posterior.
     sampled : int
         Rows that the search began with, of many; 0 where it was among all.
+    index : pandas.Index or None
+        The caller's labels of the rows, of the estimate of a fit in memory.
 
     Examples
     --------
@@ -296,6 +300,7 @@ class Partition:
     expected_loss: float
     draws: np.ndarray
     sampled: int = 0
+    index: Any = None
 
     @property
     def n_clusters(self) -> int:
@@ -306,6 +311,16 @@ class Partition:
     def sizes(self) -> np.ndarray:
         """Number of observations in each cluster."""
         return np.bincount(self.labels)
+
+    def to_series(self) -> pd.Series:
+        """The clusters (n,) with the caller's index, or the numbers of the rows.
+
+        Examples
+        --------
+        >>> estimate([[0, 0, 1], [0, 0, 1]], rng=1).to_series().tolist()
+        [0, 0, 1]
+        """
+        return pd.Series(self.labels, index=self.index, name="cluster")
 
     def in_unit(self, unit: str) -> float:
         """The expected variation of information in "nats" or "bits"; a ValueError for Binder's loss, which is a share of pairs.
@@ -324,6 +339,11 @@ class Partition:
         sizes = ", ".join(map(str, np.sort(self.sizes)[::-1][:SHOWN])) + (", ..." if self.n_clusters > SHOWN else "")
         by = f"; sought by a sample of {self.sampled:,} of {len(self.labels):,} rows" if self.sampled else ""
         return f"Partition({self.n_clusters} clusters of sizes {sizes}; expected {self.loss} loss {self.expected_loss:.4g}{by})"
+
+    def _repr_html_(self) -> str:
+        """Sizes and shares of the clusters, of many the first."""
+        table = pd.DataFrame({"size": self.sizes, "share": self.sizes / len(self.labels)}).rename_axis("cluster").head(SHOWN)
+        return f"<p>{html.escape(repr(self))}</p>\n{table.to_html(float_format='{:.1%}'.format)}"
 
     @cached_property
     def credible_ball(self) -> CredibleBall:

@@ -198,15 +198,15 @@ def parameters(
 ) -> tuple[list[Column], list[Words], int]:
     """Parameters of the clusters of a partition as columns, shares as leading words where they are many, and how many were left out."""
     columns, words, left_out = [], [], 0
-    for own in clusters_of(model, partition.labels, draws, shared).parameters():
-        shown = own
+    for every in clusters_of(model, partition.labels, draws, shared).parameters():
+        own = shown = [parameter for parameter in every if not parameter.is_detail]
         if len(own) > FEW_PARAMETERS:
             if own[0].name.startswith(SHARE):
                 words.append(_words(own))
                 continue
             shown = [parameter for parameter in own if parameter.name.startswith("mean ")] or own
         left_out += len(shown[MOST_PARAMETERS:])
-        columns += [Column(*parameter) for parameter in shown[:MOST_PARAMETERS]]
+        columns += [Column(*parameter[:3]) for parameter in shown[:MOST_PARAMETERS]]
     return columns, words, left_out
 
 

@@ -14,15 +14,15 @@ from nrmmix.model.families.distributions import point_masses
 from nrmmix.posterior import diagnostics, imputation
 from nrmmix.posterior.convergence import agreed, smallest_ess
 from nrmmix.posterior.held_out import described, seen_rows
+from nrmmix.posterior.leave_one_out import LEAST_DRAWS, RELIABLE, leave_one_out
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import insist_in_memory
 from nrmmix.posterior.predict.tables import log_density
 from nrmmix.results.base import Result
+from nrmmix.results.datatree import pointwise
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.streams import new_source, of_parts
 from nrmmix.results.variational import VariationalResult
-
-LEAST_DRAWS, RELIABLE = 50, 0.7  # of Pareto smoothing, and the shape up to which it is reliable (Vehtari et al. 2024)
 
 
 def quantities(fit: MCMCResult) -> pd.DataFrame:
@@ -147,7 +147,7 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
         Of the same responses.  Without names they are `fit 1`, `fit 2` and so on.
     newdata : DataFrame, optional
         Held-out rows, with responses and covariates.  Without it each row of the training data, which must be the same for all
-        fits, is left out in turn by Pareto smoothed importance sampling (Vehtari, Gelman & Gabry 2017); this needs ArviZ.
+        fits, is left out in turn by Pareto smoothed importance sampling (Vehtari, Gelman & Gabry 2017), as by `MCMCResult.loo`.
 
     Returns
     -------
@@ -161,8 +161,7 @@ def compare(*fits: MCMCResult | dict[str, MCMCResult], newdata: Any = None) -> p
     TypeError
         If something else than fits is given.
     ValueError
-        If there are no fits, their responses, their point masses or training data differ, no row is left, or ArviZ is needed and not
-        installed.
+        If there are no fits, their responses, their point masses or training data differ, or no row is left.
 
     Warns
     -----
@@ -299,37 +298,9 @@ def _check_same_data(named: dict[str, MCMCResult]) -> None:
 
 def _leave_one_out(fit: MCMCResult) -> tuple[np.ndarray, np.ndarray]:
     """Log density (n,) of each row given the others, and the Pareto shape (n,) that says how far to trust it."""
-    smoothed = _smoothing()
     if (total := fit.draws.n_chains * fit.draws.n_draws) < LEAST_DRAWS:
         raise ValueError(
             f"compare: leave-one-out needs at least {LEAST_DRAWS} draws, not {total}; draw more, or give held-out rows as newdata=."
         )
-    values = np.asarray(fit.to_datatree()["log_likelihood"]["y"], dtype=float)  # (chain, draw, n)
-    chains, draws, _ = values.shape
-    values = np.moveaxis(values, -1, 0)
-    sizes = np.array([diagnostics.ess(np.exp(row - row.max()), kind="mean") for row in values])
-    efficiency = float(np.mean(sizes[np.isfinite(sizes)])) / (chains * draws) if np.isfinite(sizes).any() else 1.0
-    return smoothed(values, efficiency)
-
-
-def _smoothing() -> Any:
-    """Pareto smoothed leave-one-out of log likelihoods (n, chain, draw), by ArviZ, which has it in one of two places."""
-    try:
-        from arviz_stats.base import array_stats
-    except ImportError:
-        pass
-    else:
-        return lambda values, efficiency: array_stats.loo(values, r_eff=efficiency)[:2]
-    try:
-        from arviz import psislw
-    except ImportError:
-        raise ValueError(
-            "compare without newdata needs ArviZ, which is not installed: pip install arviz; or give held-out rows as newdata=."
-        ) from None
-
-    def by_weights(values: np.ndarray, efficiency: float) -> tuple[np.ndarray, np.ndarray]:
-        flat = values.reshape(len(values), -1)
-        log_weights, shape = psislw(-flat, efficiency)
-        return np.logaddexp.reduce(log_weights + flat, axis=1), shape
-
-    return by_weights
+    rows = leave_one_out(pointwise(fit), fit.model.frame.index).rows
+    return rows["elpd"].to_numpy(), rows["pareto_k"].to_numpy()

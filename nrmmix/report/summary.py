@@ -14,6 +14,7 @@ import pandas as pd
 
 from nrmmix.common.messages import listed
 from nrmmix.inference.mcmc.moves.gibbs import Gibbs
+from nrmmix.model.frame.columns.dates import describe
 from nrmmix.posterior.convergence import format_rhat, verdict
 from nrmmix.posterior.importance import use, use_by_factors
 from nrmmix.report.clusters import Clusters, Column, affordable, clusters, tie_notes, why_counts_differ
@@ -170,6 +171,7 @@ def _model_table(fit: Result, width: int) -> Table:
         ("Formula:", model.formula or "(every column is a response)"),
         ("Responses:", listed(frame.response_names) if frame.is_sparse else ", ".join(frame.response_names)),
         ("Covariates:", ", ".join(frame.covariate_names) or "none"),
+        *(("Dates:", describe(*item)) for item in frame.first_dates.items()),
         ("Seed:", str(fit.seed)),
     ]
     return _pairs(rows, width, model.title)

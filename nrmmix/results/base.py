@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import guided
+from nrmmix.common.messages import absent, guided
 from nrmmix.common.warnings import warn
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Draws, Posterior, partitions_in_memory
+from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.partition import Partition
+from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
+from nrmmix.results.clustering import Clustered
 from nrmmix.results.shown import Shown
 
 if TYPE_CHECKING:
     from nrmmix.posterior.imputation import Imputations
 
-Kind = Literal["mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", "cluster"]
+Kind = Literal["mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", "cluster", "membership"]
 
 
-class Result(Shown):
+class Result(Clustered, Shown):
     """Base of the results of fits: what was fitted, and the entropy of the random numbers.
 
     Those of predictions and searches follow from the seed where they are given none.  Most have draws of the posterior; one that has none
@@ -37,6 +39,9 @@ class Result(Shown):
         if draws is not None:
             self.draws = draws
         self._partitions: dict[tuple[Any, ...], Partition] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return absent(self, name)
 
     @property
     def posterior(self) -> AnyPosterior:
@@ -64,7 +69,7 @@ class Result(Shown):
     def predict(
         self, newdata: Any = None, kind: Kind = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95), interval: float = 0.9,
         draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None, given: str | Sequence[str] | None = None,
-        out: Any = None,
+        out: Any = None, units: Literal["formula", "response"] = "formula",
     ) -> pd.DataFrame | Path:
         """Posterior means and credible bands of a functional of the random density.
 
@@ -74,10 +79,10 @@ class Result(Shown):
             Rows to predict for, with the covariates and what else components depend on, such as an exposure; default the rows that were
             fitted.  One row may be a Series by the names of columns, `data.iloc[0]`, or a dict of single values.
             A .parquet, .csv or .npy file, and whatever else can be loaded part by part, is never in memory as a whole.
-        kind : {"mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", "cluster"}, default "mean"
+        kind : {"mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", "cluster", "membership"}, default "mean"
             Means of the responses, their density, distribution functions, probabilities of more than `at`, the same as curves of survival,
             hazards, which are the density over that, or quantiles of each response, or the cluster of the point estimate `partition()`
-            that a row most probably belongs to.
+            that a row most probably belongs to, or the probabilities of all of them.
         at : array_like, (m,) or (m, d) with d responses, optional
             Points at which to evaluate the density, cdf, survival, hazard or exceedance, which needs them; levels of responses that have
             categories.  Every row is combined with every point.  Default: of densities and cdfs the row's own response, NaN where that is
@@ -99,6 +104,10 @@ class Result(Shown):
             `response` where several are left.  Rows that miss one of them are NaN.
         out : path, optional
             File, its name ending in .parquet or .csv, that the table is written to, its index as columns, part by part.
+        units : {"formula", "response"}, default "formula"
+            Units of responses that the formula transforms: as the formula has them, or those of the column, in which points `at` are then
+            too: `log(wage) ~ x` is predicted as a wage.  There is a way back from functions that take each value once: log, log10, log2,
+            log1p, sqrt, cbrt, logit, center, standardize, numbers added and multiplied, and others.
 
         Returns
         -------
@@ -110,6 +119,7 @@ class Result(Shown):
             Its `attrs["units"]` says in what units the numbers are: those of the response for means and quantiles.
             With `kind="cluster"` columns cluster and probability: of a new row that it belongs there, given its responses, with cluster -1
             for one that the estimate does not have; of a fitted row, the posterior mean share of its companions that are with it there.
+            With `kind="membership"` what `membership` gives.
             With `out` the path of the file.
 
         Raises
@@ -139,6 +149,12 @@ class Result(Shown):
         small at any x, however far from the data.  The estimate is an average over all that a draw can be, and where it lies beyond these
         quantiles, as of a density far in a tail, the band reaches to it: it then has the probability of `interval` or more.
 
+        In the units of the column densities are multiplied by the slope of the transformation, quantiles are taken back, and so are points.
+        Means are those of the column, not means taken back: averages over the atoms of draws of the random measure.  Where the column is
+        bounded, as behind logit, the estimate is their mean.  Behind log, and other functions whose inverse grows without bound, it is
+        their median: the predictive distribution has the tails of Student's t, whose exponential has no mean, which a warning says.
+        What a component has beyond the range of the transformation, as below 0 of sqrt, counts as its end.
+
         Sparse counts: the means, the same in every row, have the index `response` alone, and densities that of the rows alone.
 
         Examples
@@ -156,13 +172,14 @@ class Result(Shown):
 
         options = {"at": at, "q": q, "interval": interval, "draws": draws, "rng": rng, "response": response, "estimate": self._estimate}
         options |= {} if given is None else {"given": given}
+        options |= {} if units == "formula" else {"units": units}
         by_row = at is None and kind != "quantile"
-        tables = self._own_clusters() if kind == "cluster" and newdata is None else None
+        tables = self._own_clusters(kind) if kind in OF_CLUSTERS and newdata is None else None
         return of_parts(
             self.model, newdata, out, lambda part: predict(self._averaged(kind, draws), part, kind, **options), by_row, tables
         )
 
-    def _own_clusters(self) -> Iterator[pd.DataFrame] | None:
+    def _own_clusters(self, kind: str) -> Iterator[pd.DataFrame] | None:
         """Clusters of rows that are not in memory, part by part."""
 
     @guided
@@ -177,6 +194,7 @@ class Result(Shown):
         draws: int = 500,
         rng: Any = None,
         response: str | Sequence[str] | None = None,
+        units: Literal["formula", "response"] = "formula",
     ) -> pd.DataFrame:
         """Differences of a functional of the random density between values of a column, with credible bands.
 
@@ -187,7 +205,7 @@ class Result(Shown):
             value, at which they are held: `{"x": [10, 20], "group": "a"}`.  Columns that are not named are held at the median of their
             numbers, or the most frequent of their levels.
         kind : {"mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile"}, default "mean"
-        at, q, interval, draws, rng, response
+        at, q, interval, draws, rng, response, units
             See `predict`; all but means and quantiles need `at`.
 
         Returns
@@ -212,7 +230,7 @@ class Result(Shown):
         from nrmmix.posterior.predict.contrasts import contrasts
 
         return contrasts(
-            self._averaged(kind, draws), values, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response
+            self._averaged(kind, draws), values, kind, at=at, q=q, interval=interval, draws=draws, rng=rng, response=response, units=units
         )
 
     @guided
@@ -269,7 +287,8 @@ class Result(Shown):
 
     @guided
     def simulate(
-        self, newdata: Any = None, draws: int = 1, rng: Any = None, given: str | Sequence[str] | None = None
+        self, newdata: Any = None, draws: int = 1, rng: Any = None, given: str | Sequence[str] | None = None,
+        units: Literal["formula", "response"] = "formula",
     ) -> pd.DataFrame:
         """Replicates of the responses from the posterior predictive distribution.
 
@@ -286,6 +305,8 @@ class Result(Shown):
             Seed; None follows from the fit's seed.
         given : str or sequence of str, optional
             Responses that the rows hold and keep: the others are drawn given these, every row for itself, by the law of `predict`.
+        units : {"formula", "response"}, default "formula"
+            Whether responses that the formula transforms are as it has them, or in the units and with the names of their columns.
 
         Returns
         -------
@@ -309,7 +330,7 @@ class Result(Shown):
         """
         from nrmmix.posterior.predict.simulate import simulate
 
-        return simulate(self.posterior, newdata, draws, rng, given)
+        return simulate(self.posterior, newdata, draws, rng, given, units)
 
     @guided
     def impute(self, draws: int = 20, rng: Any = None, *, data: Any = None, interval: float = 0.9) -> Imputations:
@@ -384,80 +405,6 @@ class Result(Shown):
         from nrmmix.report.frames import augment
 
         return augment(self, newdata)
-
-    @guided
-    def partition(
-        self, loss: Literal["vi", "binder"] = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None
-    ) -> Partition:
-        """Point estimate of the clustering: the partition of least posterior expected loss that a search finds.
-
-        The search goes beyond the visited draws (Dahl, Johnson & Müller 2022), and of many rows begins with some of them, which the
-        estimate says; see `nrmmix.posterior.partition.estimate`.
-
-        Parameters
-        ----------
-        loss : {"vi", "binder"}, default "vi"
-            Variation of information, or Binder's loss.
-        max_clusters : int, optional
-            Most clusters that the estimate may have.
-        runs : int, default 16
-            Most starts of the search, which ends sooner where two of them lead to the same least loss.
-        rng : int, SeedSequence, Generator or None
-            Seed of the search; None follows from the fit's seed, so that the estimate repeats itself.
-
-        Returns
-        -------
-        nrmmix.posterior.partition.Partition
-            labels (n,) of the rows used, loss, expected_loss, n_clusters, sizes, credible_ball.
-
-        Raises
-        ------
-        ValueError
-            If an argument cannot be used.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("eruptions_min + waiting_min ~ 1", nm.datasets.load_faithful(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.partition("binder").labels.shape
-        (272,)
-        """
-        from nrmmix.common.seeds import prediction_seed
-        from nrmmix.posterior.partition import estimate
-
-        self._insist_on_draws("labels")
-        key = (loss, max_clusters, runs)
-        if rng is None and key in self._partitions:
-            return self._partitions[key]
-        seed = np.random.default_rng(prediction_seed(self.seed)) if rng is None else rng
-        found = estimate(partitions_in_memory(self.draws), loss, max_clusters=max_clusters, runs=runs, rng=seed)
-        if rng is None:
-            self._partitions[key] = found
-        return found
-
-    def similarity(self) -> np.ndarray:
-        """Posterior probabilities that two rows share a cluster.
-
-        Returns
-        -------
-        ndarray of float32, (n, n)
-
-        Raises
-        ------
-        ValueError
-            Above 20,000 rows, whose matrix would not fit.
-
-        Examples
-        --------
-        >>> import nrmmix as nm
-        >>> fit = nm.fit("velocity_km_s ~ 1", nm.datasets.load_galaxy(), draws=50, tune=50, chains=2, rng=1)
-        >>> fit.similarity().shape
-        (82, 82)
-        """
-        from nrmmix.posterior.partition import similarity
-
-        self._insist_on_draws("labels")
-        return similarity(partitions_in_memory(self.draws))
 
 
 # ---- what becomes of what a method gives back

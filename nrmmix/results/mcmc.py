@@ -346,7 +346,7 @@ class MCMCResult(Saved, Result):
             warn(f"loo: Pareto k above 0.7 in {found.n_doubtful} rows, whose values cannot be trusted; refit without these.")
         return found
 
-    def to_datatree(self) -> Any:
+    def to_datatree(self, log_likelihood: bool = True, posterior_predictive: bool = True) -> Any:
         """The fit as an xarray DataTree for ArviZ; see `nrmmix.results.datatree.to_datatree`.
 
         Raises
@@ -356,7 +356,19 @@ class MCMCResult(Saved, Result):
         """
         from nrmmix.results.datatree import to_datatree
 
-        return to_datatree(self)
+        return to_datatree(self, log_likelihood, posterior_predictive)
+
+    def to_arviz(self, log_likelihood: bool = True, posterior_predictive: bool = True) -> Any:
+        """The fit as what the ArviZ that is installed works on; see `nrmmix.results.datatree.to_arviz`.
+
+        Raises
+        ------
+        ImportError
+            If ArviZ is not installed, or too old.
+        """
+        from nrmmix.results.datatree import to_arviz
+
+        return to_arviz(self, log_likelihood, posterior_predictive)
 
     # ---- keeping and continuing
 

@@ -19,6 +19,7 @@ from nrmmix.inference.mcmc.sampling import go_on as sampled_on
 from nrmmix.model.specification import Specification
 from nrmmix.results.base import result_of
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.search import SearchResult
 from nrmmix.results.variational import VariationalResult
 
 EVERY = "5min"
@@ -132,7 +133,8 @@ def resume(
             raise ValueError(f"{name} belongs to checkpoints of variational fits, and {str(path)!r} is of chains; leave it out.")
     fit = load(path, max_bytes=max_bytes)
     if not isinstance(fit, MCMCResult):
-        raise ValueError(f"{str(path)!r} holds a variational fit, which has come to its end; begin a new one with init=nm.load(...).")
+        what = "a search" if isinstance(fit, SearchResult) else "a variational fit"
+        raise ValueError(f"{str(path)!r} holds {what}, which has come to its end; begin a new fit with init=nm.load(...).")
     return go_on(fit, None, Path(path), every, cores=cores, progress=progress, time_limit=time_limit)
 
 

@@ -35,8 +35,10 @@ from nrmmix.model.encoding import NotKnown, decode, decode_model, encode, encode
 from nrmmix.model.pack import arrays_of
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, label_type
+from nrmmix.results import search_file
 from nrmmix.results import variational_file as variational
 from nrmmix.results.mcmc import MCMCResult
+from nrmmix.results.search import SearchResult
 from nrmmix.results.variational import VariationalResult
 
 FORMAT, VERSION, OLDEST = "nrmmix fit", 6, 6
@@ -49,12 +51,13 @@ LONGEST = 300  # characters of a reason
 RUN = ("method", "tune", "thin", "seed", "seconds", "moved", "interrupted")
 
 
-def save(fit: MCMCResult | VariationalResult, path: Any) -> Path:
-    """Write a fit to a file: model, data used, draws, and where the chains stand; of a variational fit the factors and passes.
+def save(fit: MCMCResult | SearchResult | VariationalResult, path: Any) -> Path:
+    """Write a fit to a file: model, data used, draws, and where the chains stand; of a variational fit the factors and passes, of a search
+    the tree.
 
     Parameters
     ----------
-    fit : MCMCResult or VariationalResult
+    fit : MCMCResult, SearchResult or VariationalResult
     path : str or path-like
         File to write, its name ending in .npz; one that exists is replaced once the new one is complete.
 
@@ -138,25 +141,27 @@ def _chains(run: Run, put: Callable[..., str]) -> dict[str, Any]:
     }
 
 
-def _of(fit: MCMCResult | VariationalResult) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _of(fit: MCMCResult | SearchResult | VariationalResult) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Header and arrays of a fit."""
     if isinstance(fit, VariationalResult):
         return encoded(fit.model, lambda put: variational.header_of(fit, put))
+    if isinstance(fit, SearchResult):
+        return encoded(fit.model, lambda put: search_file.header_of(fit, put))
     return encoded(fit.model, partial(_chains, replace(fit.run, checkpoints=fit.checkpoints)))
 
 
-def to_bytes(fit: MCMCResult | VariationalResult) -> bytes:
+def to_bytes(fit: MCMCResult | SearchResult | VariationalResult) -> bytes:
     """A fit as pickle and copy keep it."""
     archive.write(file := io.BytesIO(), *_of(fit))
     return file.getvalue()
 
 
-def from_bytes(content: bytes) -> MCMCResult | VariationalResult:
+def from_bytes(content: bytes) -> MCMCResult | SearchResult | VariationalResult:
     """The fit of `to_bytes`."""
     return _restored(*archive.read(io.BytesIO(content), np.inf))
 
 
-def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | VariationalResult:
+def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | SearchResult | VariationalResult:
     """Read a fit that its method `save` has written: it predicts the same to the bit, and chains can be extended.
 
     Parameters
@@ -167,7 +172,7 @@ def load(path: Any, *, max_bytes: float = 16e9) -> MCMCResult | VariationalResul
 
     Returns
     -------
-    MCMCResult or VariationalResult
+    MCMCResult, SearchResult or VariationalResult
 
     Raises
     ------
@@ -245,7 +250,7 @@ def _besides(header: dict[str, Any], claims: dict[str, tuple[tuple[int, ...], np
     return total
 
 
-def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult | VariationalResult:
+def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult | SearchResult | VariationalResult:
     get = held.__getitem__
     from nrmmix.api import Model
 
@@ -257,6 +262,8 @@ def _restored(header: dict[str, Any], held: dict[str, np.ndarray]) -> MCMCResult
             raise ValueError(f"its mask of used rows cannot be right: {warning}") from None
     if "factors" in header:
         return variational.restored(header, get, model, _insist)
+    if "tree" in header:
+        return search_file.restored(header, get, model, _insist)
     draws = {name: get(key) for name, key in header["draws"].items()}
     draws |= {name: _labels(draws[name], name) for name in LABELS if name in draws}
     run = {name: header["run"][name] for name in (*RUN, *PLAN)} | {ONE_START: header["run"].get(ONE_START, False)}

@@ -16,20 +16,14 @@ from nrmmix.model.log_joint import log_joint
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Draws, Posterior
 from nrmmix.posterior.partition import Partition
+from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
 from nrmmix.results.base import Result, wraps
-from nrmmix.results.shown import PlotKind, PlotOptions
+from nrmmix.results.shown import PlotKind, PlotOptions, Saved
 
 PICTURES = ("dendrogram", "clusters", "density")
-LACKING = {  # what fits have and searches have not, and what there is instead
-    "save": "the result of a search is not saved; rng={seed} finds it again, and fit.labels are the start of chains, init=fit.labels.",
-}
 
 
-class NotOffered(AttributeError, ValueError):
-    """A method of other results that a search has not; the message says what there is."""
-
-
-class SearchResult(Result):
+class SearchResult(Saved, Result):
     """One partition of the rows, found by a search over trees, and the tree.
 
     Made by `Model.fit` and `nrmmix.fit` with a search, `method="bhc"` or `"ibhc"`.  Nothing is sampled from the posterior: hyperparameters
@@ -95,7 +89,7 @@ class SearchResult(Result):
 
     def _averaged(self, kind: str, draws: int) -> Posterior:
         """The one draw many times over, without copies: each has a random density of its own."""
-        times = 1 if kind == "cluster" else count("draws", draws, 1)
+        times = 1 if kind in OF_CLUSTERS else count("draws", draws, 1)
         repeated = {name: np.broadcast_to(values, (1, times, *values.shape[2:])) for name, values in self.draws.items()}
         return Posterior(self.model, Draws(repeated), self.seed)
 
@@ -141,7 +135,7 @@ class SearchResult(Result):
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(n, 2 * n - 1, name="node"))
 
-    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
+    def plot(self, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the tree or the clusters: "dendrogram", the default, "clusters" or "density"; else as `MCMCResult.plot`.
 
         Raises
@@ -165,15 +159,11 @@ class SearchResult(Result):
         from nrmmix.plots import plot
         from nrmmix.plots.methods.trees import dendrogram
 
-        if kind is not None and known_name("kind of plot of a search", kind, PICTURES) != PICTURES[0]:
-            return plot(self, kind, ax, **options)
+        named: Any = options.pop("kind", None) if picture is None else picture
+        if named is not None and known_name("kind of plot of a search", named, PICTURES) != PICTURES[0]:
+            return plot(self, named, ax, **options)
         own: dict[str, Any] = {**options}
         return dendrogram(self, ax, **own)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in LACKING:
-            raise NotOffered(LACKING[name].format(seed=self.seed))
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         model = self.model

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 PlotKind = Literal[
     "components", "density", "mean", "effects", "importance", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles",
-    "survival", "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation", "dendrogram",
+    "survival", "ppc", "clusters", "uncertainty", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
+    "dendrogram",
     "responsibilities", "elbo",
 ]
 
@@ -33,12 +34,15 @@ class PlotOptions(Bands, total=False):
     lags: int
     loss: Literal["vi", "binder"]
     curve: Literal["density", "ecdf"]
-    q: Sequence[float]
-    x: Sequence[Any] | None
+    q: float | Sequence[float]
+    x: Any
     at: Mapping[str, Any] | None
     average: bool
     by: str | None
     values: Mapping[str, Any] | None
+    kind: str
+    units: Literal["formula", "response"]
+    y: float | None
     clusters: int
     words: int
     leaves: bool | None
@@ -73,17 +77,18 @@ class Shown:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
+    def plot(self, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
         """Draw the fit; see `nrmmix.plots.plot`.
 
         Parameters
         ----------
-        kind : str, optional
+        picture : str, optional
             One of `nrmmix.plots.available(model)`; None draws what suits the model best.
         ax : matplotlib Axes or array of them, optional
             Where to draw; default a new figure.
         **options
-            Those of the kind, which `help(nrmmix.plots.plot)` lists: draws, points, interval, rng, response and others.
+            Those of the picture, among them the `kind` of those of several kinds, as in `plot("effects", kind="quantile")`; all are in what
+            `help(nrmmix.plots.plot)` lists: draws, points, interval, rng, response and others.
 
         Returns
         -------
@@ -104,7 +109,7 @@ class Shown:
         from nrmmix.plots import plot
 
         own: Any = self  # a result
-        return plot(own, kind, ax, **options)
+        return plot(own, picture, ax, **options)
 
     def report(self, path: Any) -> Path:
         """Write a report as one HTML file that needs nothing else: verdict, summary, pictures, and the code that fits the same again.

@@ -11,14 +11,18 @@ import pandas as pd
 from nrmmix.common.messages import count, one_of
 from nrmmix.common.seeds import prediction_seed
 from nrmmix.inference.variational.options import VariationalOutcome
+from nrmmix.model.families import Parameter
 from nrmmix.model.frame.labels import by_size
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior, drawn_components
+from nrmmix.posterior.parameters import of_columns
 from nrmmix.posterior.partition import LOSSES, SIMILARITY_LIMIT, Partition, expected_loss
+from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
+from nrmmix.posterior.predict.states import states_of
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.shown import PlotKind, PlotOptions, Saved
 
-PICTURES = ("density", "clusters", "responsibilities", "elbo", "n_clusters")
+PICTURES = ("density", "clusters", "uncertainty", "responsibilities", "elbo", "n_clusters")
 MOST_SAMPLED, LEAST_SAMPLED, LABELS = 100, 10, 2e6  # partitions drawn from q for the loss of a point estimate, and labels in them all
 
 
@@ -117,7 +121,7 @@ class VariationalResult(Saved, Result):
         >>> further.model.n_obs, further.n_clusters
         (272, 2)
         """
-        from nrmmix.results.streams import updated
+        from nrmmix.results.updating import updated
 
         return updated(self, newdata, rng, executor)
 
@@ -134,12 +138,22 @@ class VariationalResult(Saved, Result):
             self._clusters = self.posterior.component_clusters()
         return self._clusters
 
-    def _own_clusters(self) -> Iterator[pd.DataFrame] | None:
+    def _own_clusters(self, kind: str) -> Iterator[pd.DataFrame] | None:
         if not self.model.frame.is_streamed:
             return None
         from nrmmix.results.streams import own_clusters
 
-        return own_clusters(self.posterior, self._estimate())
+        return own_clusters(self.posterior, self._estimate(), kind)
+
+    def _given_clusters(self) -> tuple[np.ndarray, np.ndarray, list[Parameter]]:
+        """Of rows that are not in memory, the largest component of each cluster."""
+        if not self.model.frame.is_streamed:
+            return super()._given_clusters()
+        of_component, N = self._estimate(), np.asarray(self.factors.N)
+        state: Any = next(iter(states_of(self._averaged("cluster", 1), 1)))
+        largest = np.array([np.where(of_component == c, N, -1.0).argmax() for c in range(int(of_component.max()) + 1)])
+        own = [of_columns(one, largest) for block in state.parameters() for one in block]
+        return np.bincount(of_component, weights=N), of_component, own
 
     # ---- the factors
 
@@ -149,7 +163,7 @@ class VariationalResult(Saved, Result):
         return FactorPosterior(self.model, self.factors, self._outcome.rows, self.seed)
 
     def _averaged(self, kind: str, draws: int) -> Any:
-        return self.posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
+        return self.posterior._replace(draws=1 if kind in OF_CLUSTERS else count("draws", draws, 1))
 
     @property
     def n_components(self) -> int:
@@ -240,14 +254,14 @@ class VariationalResult(Saved, Result):
         if rng is None and key in self._partitions:
             return self._partitions[key]
         random = np.random.default_rng(prediction_seed(self.seed) if rng is None else rng)
-        n = self.model.n_obs
+        n, is_streamed = self.model.n_obs, self.model.frame.is_streamed
         size = int(np.clip(LABELS / n, LEAST_SAMPLED, MOST_SAMPLED))
         labels, drawn = np.empty(n, np.int64), np.empty((size, n), np.int32)
         for some, r in self.posterior.blocks():
             labels[some] = r[:most].argmax(axis=0)
             drawn[:, some] = drawn_components(r, size, random)
         labels = by_size(labels, self.model.frame.weight)
-        found = Partition(labels, loss, expected_loss(labels, drawn, loss), drawn)
+        found = Partition(labels, loss, expected_loss(labels, drawn, loss), drawn, index=None if is_streamed else self.model.frame.index)
         if rng is None:
             self._partitions[key] = found
         return found
@@ -299,17 +313,17 @@ class VariationalResult(Saved, Result):
 
         return variational_glance(self)
 
-    def plot(self, kind: PlotKind | None = None, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
-        """Draw the fit: "density", "clusters", "responsibilities", "elbo" or "n_clusters".
+    def plot(self, picture: PlotKind | None = None, /, ax: Any = None, **options: Unpack[PlotOptions]) -> Any:
+        """Draw the fit: "density", "clusters", "uncertainty", "responsibilities", "elbo" or "n_clusters".
 
         Parameters
         ----------
-        kind : str, optional
+        picture : str, optional
             Default the density where the model has such a picture, else the bound.
         ax : matplotlib Axes or array of them, optional
             Where to draw; default a new figure.
         **options
-            Those of the kind; see `nrmmix.plots.plot` and `nrmmix.plots.methods.variational`.
+            Those of the picture; see `nrmmix.plots.plot` and `nrmmix.plots.methods.variational`.
 
         Returns
         -------
@@ -330,7 +344,7 @@ class VariationalResult(Saved, Result):
         """
         from nrmmix.plots.methods.variational import plot
 
-        return plot(self, kind, ax, **options)
+        return plot(self, picture, ax, **options)
 
     def __repr__(self) -> str:
         model = self.model

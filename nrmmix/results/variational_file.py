@@ -12,6 +12,7 @@ from nrmmix.inference.variational.climb import Pass
 from nrmmix.inference.variational.options import RegressionOutcome, Variational, VariationalOutcome
 from nrmmix.inference.variational_regression.checkpoint import OF_START
 from nrmmix.inference.variational_regression.climb import Pass as PassOfStart
+from nrmmix.inference.variational_regression.memory import Seen
 from nrmmix.inference.variational_regression.run import binned_of, rows_of_model
 from nrmmix.model.encoding import decode, encode
 from nrmmix.model.specification import Specification
@@ -21,6 +22,8 @@ from nrmmix.results.variational import VariationalResult
 from nrmmix.results.variational_regression import VariationalRegressionResult
 
 RUN = ("method", "elbo", "has_converged", "seed", "seconds", "interrupted")
+OF_ROWS = ("entropy", "log_v", "n", "log_h")  # of sums over rows those that are numbers
+LEAST_SUM = 1e-6  # that rounding may leave below 0
 
 
 def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]:
@@ -101,7 +104,14 @@ def _header_of_starts(fit: VariationalRegressionResult, put: Callable[..., str])
         "factors": starts,
         "starts": {name: put(getattr(outcome, name), f"starts/{name}") for name in ("bounds", "weights", "has_converged")},
         **_clusters(fit, put),
+        **({"sums": [_header_of_sums(one, f"sums/{k}", put) for k, one in enumerate(outcome.sums)]} if outcome.sums else {}),
     }
+
+
+def _header_of_sums(sums: Seen, where: str, put: Callable[..., str]) -> dict[str, Any]:
+    """Sums over rows; counts and statistics are those of the factors."""
+    of_rows = np.array([getattr(sums, name) for name in OF_ROWS])
+    return {"H": put(sums.H, f"{where}/H"), "G": put(sums.G, f"{where}/G"), "of_rows": put(of_rows, f"{where}/of_rows")}
 
 
 def _columns(passes: list[PassOfStart]) -> dict[str, tuple[Any, ...]]:
@@ -137,8 +147,16 @@ def _restored_starts(
         columns = [get(one["passes"][name]) for name in PassOfStart._fields]
         insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
         passes.append([PassOfStart(*(value.item() for value in values)) for values in zip(*columns, strict=True)])
+    sums = []
+    for one, own in zip(fits, header.get("sums", []), strict=False):
+        H, G, of_rows = (get(own[name]) for name in ("H", "G", "of_rows"))
+        shape = q, binned.log_k.shape[1], one.n_components
+        insist(H.shape == G.shape == shape and of_rows.shape == (len(OF_ROWS),) and H.dtype.kind == G.dtype.kind == "f", "sums over rows")
+        insist(bool(np.isfinite(of_rows).all() and (H >= -LEAST_SUM).all() and (G >= -LEAST_SUM).all()), "sums over rows")
+        sums.append(Seen(one.N, one.s, H, G, *of_rows.tolist()))
+    insist(len(sums) in (0, size), "sums over rows")
     outcome = RegressionOutcome(
         options, run["method"], rows, tuple(fits), bounds, weights, passes, converged, run["seed"], float(run["seconds"]),
-        bool(run["interrupted"]),
+        bool(run["interrupted"]), tuple(sums),
     )
     return _take_clusters(VariationalRegressionResult(model, outcome), header, get, insist)

@@ -12,24 +12,25 @@ from nrmmix.inference.variational.options import RegressionOutcome
 from nrmmix.inference.variational_regression.spread import labels_and_codes
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.kernel_factors import KernelFactorPosterior
+from nrmmix.posterior.predict.membership import KINDS as OF_CLUSTERS
 from nrmmix.results.base import Result, wraps
 from nrmmix.results.variational import VariationalResult
 
-PASSES = ["elbo", "n_components", "n_clusters", "moved"]
+PASSES = ["elbo", "n_components", "n_clusters", "moved", "merged", "born", "tried", "kept"]
 
 
 class VariationalRegressionResult(VariationalResult):
     """A variational posterior of a density regression: of each start q(z) q(v) q(weights, mass) q(phi) and codes, and its bound.
 
-    Made by `Model.fit` and `nrmmix.fit` of `y ~ x` with `method="vb"` or `"memoized_vb"`.  Predictions are averages over the starts, by
-    their weights, and over the factors.  Bands are of random measures drawn from q, those of one start after those of another: they lack
-    that rows could be divided otherwise than some start has it, and are narrower than those of chains.
+    Made by `Model.fit` and `nrmmix.fit` of `y ~ x` with `method="vb"`, `"stochastic_vb"` or `"memoized_vb"`.  Predictions are averages over
+    the starts, by their weights, and over the factors.  Bands are of random measures drawn from q, those of one start after those of
+    another: they lack that rows could be divided otherwise than some start has it, and are narrower than those of chains.
 
     Attributes
     ----------
     model : Model
     method : str
-    options : VB or MemoizedVB
+    options : VB, StochasticVB or MemoizedVB
     elbo : float
         The average of the starts' bounds by their weights, which is below the bound of their mixture: a lower bound of the log density of
         the responses given the covariates, jointly with the logarithms of shrinkage and noise scale, which are point estimates.
@@ -82,9 +83,9 @@ class VariationalRegressionResult(VariationalResult):
 
     def _averaged(self, kind: str, draws: int) -> KernelFactorPosterior:
         posterior = self.posterior
-        if kind == "cluster" and self.model.frame.is_streamed:  # clusters are those of the components of one start
+        if kind in OF_CLUSTERS and self.model.frame.is_streamed:  # clusters are those of the components of one start
             posterior = posterior._replace(fits=(posterior.factors,), weights=np.ones(1))
-        return posterior._replace(draws=1 if kind == "cluster" else count("draws", draws, 1))
+        return posterior._replace(draws=1 if kind in OF_CLUSTERS else count("draws", draws, 1))
 
     @property
     def weights(self) -> pd.Series:
@@ -96,14 +97,49 @@ class VariationalRegressionResult(VariationalResult):
         return float(self._outcome.weights @ [one.weights.expected_mass for one in self.fits])
 
     def update(self, newdata: Any, *, rng: Any = None, executor: Any = None) -> VariationalResult:
-        """Refuses: further rows of a density regression need a new fit.
+        """A fit of the rows seen, new ones added to those before, which are not gone through again.
+
+        The earlier rows keep their r and v (but for one factor of all v), so that what is needed of them are sums: counts, statistics, and
+        H and G by bins of the covariates (see `nrmmix.inference.variational_regression.memory`).  Given these every step is one of
+        coordinate ascent on the bound of all rows seen: weights, mass, parameters, shrinkage, noise scale, and the codes of the kernel.
+        What differs from going through all rows again: earlier rows do not move between components, and a component that gets another
+        code for one covariate keeps its others from then on, as G of these is not known.
+
+        Parameters
+        ----------
+        newdata : DataFrame, path or other source
+            Rows with the responses and covariates of the model.
+        rng : int, SeedSequence, Generator or None
+            Seed of the order of the batches; None follows from the fit's seed and the number of rows.
+        executor : optional
+            See `nrmmix.MemoizedVB`.
+
+        Returns
+        -------
+        VariationalResult
+            A new one; this one stays as it is.  Its `elbo` is that of the rows seen, `model.n_obs` their number.  Covariates are measured
+            as those of the first rows were, by their ranks and ranges: a value beyond them counts as at the edge, with a warning.
+            Starts keep their weights, unless `combine="best"`.  It cannot find the rows again: `predict` needs newdata=, and
+            `importance` is refused.
 
         Raises
         ------
         ValueError
-            Always.
+            If the new rows cannot be used, such as for a level that the first rows do not have; for kernels of several covariates other
+            than `nrmmix.SparseProduct`; for a fit that was saved without sums, by an earlier version.
+
+        Examples
+        --------
+        >>> import nrmmix as nm
+        >>> motorcycle = nm.datasets.load_mcycle().sort_values("accel_g")
+        >>> fit = nm.fit("accel_g ~ times_ms", motorcycle[::2], method=nm.VB(starts=2), rng=1)
+        >>> further = fit.update(motorcycle[1::2].query("4 < times_ms < 55"))
+        >>> further.model.n_obs > fit.model.n_obs
+        True
         """
-        raise ValueError("update is for mixtures; fit the rows together anew.")
+        from nrmmix.results.updating import updated_starts
+
+        return updated_starts(self, newdata, rng, executor)
 
     def starting_points(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
         """Of each start, those of large weights first, labels (n,) for chains to begin with, and codes of their clusters."""
@@ -119,6 +155,7 @@ class VariationalRegressionResult(VariationalResult):
         ----------
         interval, draws, rows, rng, response
             As there; bands of `use` go from the smallest to the largest of the starts, those of effects over random measures drawn from q.
+            Where rows are not in memory, those that are moved and the values that they are moved to are of 20,000 evenly spaced rows.
 
         Returns
         -------
@@ -127,7 +164,7 @@ class VariationalRegressionResult(VariationalResult):
         Raises
         ------
         ValueError
-            If an argument cannot be used, or the rows are not in memory.
+            If an argument cannot be used, or the fitted rows are in a source that cannot be found.
 
         Examples
         --------
@@ -138,8 +175,12 @@ class VariationalRegressionResult(VariationalResult):
         """
         from nrmmix.posterior.importance import importance
 
-        if self.model.frame.is_streamed:
-            raise ValueError("importance moves rows along covariates, and they are not in memory; summary() has the share that uses each.")
+        frame: Any = self.model.frame
+        if frame.is_streamed and frame.rows is None:
+            raise ValueError(
+                "importance moves rows along covariates, and those that were fitted cannot be found; summary() has the share that uses "
+                "each."
+            )
         return importance(self.posterior._replace(draws=draws), interval=interval, draws=draws, rows=rows, rng=rng, response=response)
 
     def __repr__(self) -> str:

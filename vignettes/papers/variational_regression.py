@@ -77,10 +77,50 @@ for table in tables:
 as_table = "\n".join(lines)
 
 # %% [prose]
-# Shares of held-out responses within predictive intervals. Bands of curves are another matter: they hold what one start takes for given,
-# and are too narrow.
+# Shares of held-out responses within predictive intervals.
 #
 # {as_table}
+#
+# ## Bands
+
+# %%
+bands = {name: pd.DataFrame(recorded(name)["results"]["bands"]).set_index(["shape", "n", "where"]) for name in ("bands_variational", "bands")}
+own, beside = bands["bands_variational"], bands["bands"]
+lines = ["| shape | rows | where | coverage | chains | width | chains |", "|---" * 7 + "|"]
+for key, one in own.iterrows():
+    other = beside.loc[key]
+    values = [f"{one['coverage']:.2f} ± {one['coverage standard error']:.2f}", f"{other['coverage']:.2f} ± {other['coverage standard error']:.2f}"]
+    lines.append("| " + " | ".join([key[0], str(key[1]), key[2], *values, f"{one['width']:.3g}", f"{other['width']:.3g}"]) + " |")
+as_table = "\n".join(lines)
+sets = recorded("bands_variational")["settings"]["sets"]
+inside = own.xs("inside", level="where")["coverage"].mean(), beside.loc[[key for key in own.index if key[2] == "inside"], "coverage"].mean()
+
+# %% [prose]
+# Bands of curves hold what one start takes for given, its codes, shrinkage and noise scale, and lack that rows could be divided otherwise than
+# some start has it. `python -m benchmarks.bands wave step --method vb` measures 90% bands of the mean, truth known, x uniform on
+# (0, 0.4) and (0.6, 1), {sets} tables each: shares of points within them, with standard errors, and mean widths. Inside the data they hold the
+# mean in {inside[0]:.2f} of all points, those of chains in {inside[1]:.2f}.
+#
+# {as_table}
+#
+# ## Merges and births
+
+# %%
+moves = pd.DataFrame(recorded("variational_moves")["results"]["moves"])
+names = ["log density", "bound", "components", "cpu"]
+lines = ["| table | tried | log density | bound of the best start | components with rows | CPU s |", "|---" * 6 + "|"]
+for (table, how), one in moves.groupby(["table", "how"], sort=False)[names].mean().iterrows():
+    lines.append(f"| {table} | {how} | {one['log density']:.3f} | {one['bound']:.1f} | {one['components']:.1f} | {one['cpu']:.0f} |")
+as_table = "\n".join(lines)
+splits = moves["split"].nunique()
+
+# %% [prose]
+# `nm.MemoizedVB(births=True, merges=True)` joins components, leaves those of few rows out, and lets components without rows begin with
+# those of others that fit worst there, each as far as the bound rises. Means over {splits} splits:
+#
+# {as_table}
+#
+# Higher bounds do not predict better, so both are off by default.
 #
 # ## What a row costs
 
@@ -95,7 +135,8 @@ as_table = "\n".join(lines)
 # %% [prose]
 # One start and twenty passes over a simulated table of six covariates, 100 components. Of more than 10,000 rows a start is found on 10,000 of
 # them, where codes are searched; passes over all rows follow. Of 10,000 rows and fewer codes are searched in every third of these passes,
-# which is why a row costs more. Memory is the peak of the process so far, data included.
+# which is why a row costs more. These figures are from before samples proposed codes. Memory is the peak of the process so far, data
+# included.
 #
 # {as_table}
 #
@@ -105,4 +146,4 @@ as_table = "\n".join(lines)
 #
 # Up to some thousand rows take chains: they say how sure they are, and start from variational fits by themselves where that helps. Beyond
 # 20,000 rows, or for a first look in seconds, take `method="vb"`. Rows may stay in files, with checkpoints; new rows (`update`) are for mixtures.
-# Responses that are rounded, or repeat themselves, have spikes that the noise scale follows; see their densities with care.
+# Responses that repeats say to be rounded are taken for such: no component is narrower than the rounding error, which is said where it matters.

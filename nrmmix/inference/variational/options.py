@@ -39,8 +39,8 @@ class Variational(Method):
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
     takes_streams: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
+    merges_mixtures: ClassVar[bool | str] = True  # what merges= is where it is left out
     how_to_merge: ClassVar[tuple[str, ...]] = ()  # what merges= may be beside True and False
-    of_regression: ClassVar[bool] = True  # whether it is for density regression too
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
 
     def __post_init__(self) -> None:
@@ -59,15 +59,15 @@ class Variational(Method):
         if name == "checkpoint":
             return None if value is None else files.named(value, ".npz", "a checkpoint")
         if name == "kappa":
-            if not 0.5 < number(value) <= 1:
-                raise ValueError(f"kappa must be greater than 0.5 and at most 1, so that steps neither die out nor stay, not {value!r}.")
+            if not 0.5 <= number(value) <= 1:
+                raise ValueError(f"kappa must be from 0.5 to 1, so that steps neither die out nor stay, not {value!r}.")
             return float(value)
         if name == "merges" and isinstance(value, str):
             if value in cls.how_to_merge:
                 return value
             other = "".join(f' or "{way}"' for way in cls.how_to_merge)
             raise ValueError(f"merges must be True or False{other}, not {value!r}.")
-        if name == "tol" and value is None:
+        if name in ("tol", "births", "merges") and value is None:
             return None
         return flag(name, value) if name in ("births", "merges") else positive(name, value)
 
@@ -75,6 +75,12 @@ class Variational(Method):
         """Nats a row that a pass must gain for another one to follow."""
         given: float | None = getattr(self, "tol", None)
         return TOL[is_regression] if given is None else given
+
+    def moves(self, is_regression: bool = False) -> tuple[bool, bool | str]:
+        """Whether components are born, and whether and how they are joined; by default, of mixtures, what the method is known for."""
+        births, merges = getattr(self, "births", False), getattr(self, "merges", False)
+        births = not is_regression if births is None else births
+        return births, (False if is_regression else self.merges_mixtures) if merges is None else merges
 
     def refusal(self, model: Specification) -> str:
         if model.is_regression:
@@ -94,14 +100,14 @@ class Variational(Method):
 
     def _refusal_of_regression(self, model: Specification) -> str:
         prior, kernel = model.prior, model.kernel
-        if not self.of_regression:
-            return f"nm.{self} is for mixtures, `responses ~ 1`; density regression has nm.VB() and nm.MemoizedVB()"
         if not isinstance(prior, (DirichletProcess, FiniteMixture)):
             return (
                 f"nm.{self} needs the gamma weights of nm.DirichletProcess() or nm.FiniteMixture(); those of {type(prior).__name__} have "
                 "no factor in closed form"
             )
         given = getattr(self, "components", None)
+        if getattr(self, "merges", None) == "greedy":
+            return f"nm.{self}: greedy merges are of mixtures; density regression has merges=True, which keeps those that raise the bound"
         if isinstance(prior, FiniteMixture) and given not in (None, prior.components):
             return f"nm.{self}: components={given}, and {prior} has {prior.components}; leave components= out"
         if model.sampled and any(name in model.width_columns for name in model.sampled):
@@ -164,9 +170,9 @@ class VB(Variational):
         Passes over the rows, at most.
     tol : float, optional
         Stop where a pass raises the bound by less, in nats a row; default 1e-6, of density regression 1e-4.
-    merges : "end" or bool, default "end"
-        Join two components of a mixture after a pass where that raises the bound: once it has settled, which is the default, after every
-        pass (True), or never.
+    merges : "end" or bool, optional
+        Join two components of a mixture after a pass where that raises the bound: once it has settled ("end", the default), after every
+        pass (True), or never.  Of density regression, once it has settled, or never, which is the default; see the notes.
     starts : int, optional
         Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
     combine : {"stacking", "equal", "best"}, default "stacking"
@@ -189,6 +195,12 @@ class VB(Variational):
     codes of the kernel, and the conjugate prior of its family; it starts from cuts of the covariates.  Covariates of more than 128 values
     are binned for the fit.  Codes, shrinkage and noise scale are point estimates, all else has a law; the bound is that of the density of
     the data and of the logarithms of these two.  Over several starts it is the average of theirs, which is below that of their mixture.
+    Of more than 10,000 rows, or of batches, codes are searched on samples: every third pass all rows are visited with what a sample of
+    20,000 proposes, which is kept where the bound is then higher.
+
+    With `merges` components are joined whose probabilities are correlated, and left out where they have few rows, as far as the bound
+    rises; `fit.passes` counts them.  The bound is a poor guide between optima, and on the tables of `benchmarks/variational_regression.py`
+    merges and births (`MemoizedVB`) help no held-out row, so they are off by default.
 
     Of rows that are not in memory covariates are measured by the values of all rows, exactly up to 200,000 distinct ones each, and beyond
     that by ranks that are wrong by at most 0.0005 of the rows (`nrmmix.model.frame.quantiles`); beyond 10,000 rows starts are found on so
@@ -211,11 +223,12 @@ class VB(Variational):
 
     name: ClassVar[str] = "vb"
     most_rounds: ClassVar[int] = 1
+    merges_mixtures: ClassVar[bool | str] = "end"
     how_to_merge: ClassVar[tuple[str, ...]] = ("end",)
     components: int | None = None
     passes: int = 500
     tol: float | None = None
-    merges: bool | str = "end"
+    merges: bool | str | None = None
     starts: int | None = None
     combine: str = "stacking"
 
@@ -223,7 +236,7 @@ class VB(Variational):
 @plugin
 @dataclass(frozen=True)
 class StochasticVB(Variational):
-    """Stochastic variational inference (Hoffman, Blei, Wang & Paisley 2013), for Dirichlet process mixtures.
+    """Stochastic variational inference (Hoffman, Blei, Wang & Paisley 2013), for Dirichlet process mixtures and density regression.
 
     After each batch the statistics of the components go a step towards those of the batch, taken for all rows: step t has size
     (t + delay)^-kappa.  The bound of a pass is the mean of unbiased estimates, one from each batch; after the last pass the rows are
@@ -232,14 +245,24 @@ class StochasticVB(Variational):
     Parameters
     ----------
     components : int, optional
-        Default 25, or as many as rows where these are fewer.
+        Default 25, of density regression 40, and 100 beyond 2,000 rows, or as many as rows where these are fewer.
     batches : int, optional
-        Default one for each 1,024 rows, at most 100.
+        Default one for each 1,024 rows, at most 100; beyond 6.5 million rows so many that none has more than 65,536, in 100 rounds.
     passes : int, default 50
     kappa : float, default 0.6
-        Greater than 0.5, at most 1.
+        From 0.5 to 1.  At 0.5 the squares of the steps have no finite sum, which convergence asks for: the components come to rest more
+        slowly than they forget where they began.
     delay : float, default 1.0
         Greater than 0.
+    round_size : int, optional
+        Batches that a step is towards together: so many can be worked on at once.  Default 1, where batches= is given or one of 100 rounds
+        has no more than 65,536 rows.  Results depend on it, and not on who does the work.
+    executor : None, "threads", int or dask.distributed.Client, optional
+        Who visits the batches of a round; see `MemoizedVB`.
+    starts : int, optional
+        Of density regression: fits from so many starts, over which predictions are averages; default 12, and 3 beyond 2,000 rows.
+    combine : {"stacking", "equal", "best"}, default "stacking"
+        How they are averaged over; see `VB`.
 
     Raises
     ------
@@ -248,8 +271,14 @@ class StochasticVB(Variational):
 
     See Also
     --------
-    VB : where it starts.
+    VB : where it starts, and what density regression is by.
     MemoizedVB : batches without a step size, with an exact bound.
+
+    Notes
+    -----
+    In density regression a step moves the expected counts, statistics and rates of the components, and the sums over bins by which the
+    codes of their kernels are judged.  Each time that half of these is new, shrinkage, noise scale and codes become what is best for them,
+    of each component the code of one covariate at most.
 
     Examples
     --------
@@ -260,19 +289,22 @@ class StochasticVB(Variational):
     """
 
     name: ClassVar[str] = "stochastic_vb"
-    of_regression: ClassVar[bool] = False
     most_rounds: ClassVar[int] = 100
     components: int | None = None
     batches: int | None = None
     passes: int = 50
     kappa: float = 0.6
     delay: float = 1.0
+    round_size: int | None = None
+    executor: Any = None
+    starts: int | None = None
+    combine: str = "stacking"
 
 
 @plugin
 @dataclass(frozen=True)
 class MemoizedVB(Variational):
-    """Memoized variational inference with births and merges (Hughes & Sudderth 2013), and without these for density regression.
+    """Memoized variational inference with births and merges (Hughes & Sudderth 2013), for mixtures and density regression.
 
     The components are updated after each batch of rows, of which the statistics of the last visit are remembered: the bound is exact after
     every batch and never falls.  Merges are accepted where they raise the bound.  Births are fresh fits to rows of one component,
@@ -287,10 +319,11 @@ class MemoizedVB(Variational):
         Default one for each 1,024 rows, at most 20; beyond 1.3 million rows so many that none has more than 65,536, in 20 rounds.
     passes : int, default 100
         Passes over the rows, at most.
-    births : bool, default True
-    merges : bool or "greedy", default True
-        "greedy" accepts merges that raise the bound of one round alone: the GreedyMerge of the paper, which is there to be compared with
-        and removes structure where rounds are small.
+    births : bool, optional
+        Default True for mixtures, False for density regression.
+    merges : bool or "greedy", optional
+        Default True for mixtures, False for density regression.  "greedy", of mixtures alone, accepts merges that raise the bound of one
+        round alone: the GreedyMerge of the paper, which is there to be compared with and removes structure where rounds are small.
     tol : float, optional
         Stop where a pass raises the bound by less, in nats a row, and nothing else is left to try; default 1e-6, of density regression
         1e-4.
@@ -324,7 +357,9 @@ class MemoizedVB(Variational):
 
     Notes
     -----
-    For density regression see the notes of `VB`: components are neither born nor merged there, and fits take no further rows.
+    For density regression see the notes of `VB`.  A birth gives a component without rows those of another
+    that fit worst in it, and the search for codes moves both apart; it is kept if the bound of all rows is higher then, and `fit.passes`
+    counts it.  There are never more components than at the start.
 
     Data may be larger than memory, in a file or a source of the user's: a batch is in memory while it is visited.  A round has
     the same batches in every pass, so that the sums of rounds are all that must be remembered, and no batch remembers anything.
@@ -343,8 +378,8 @@ class MemoizedVB(Variational):
     components: int | None = None
     batches: int | None = None
     passes: int = 100
-    births: bool = True
-    merges: bool | str = True
+    births: bool | None = None
+    merges: bool | str | None = None
     tol: float | None = None
     round_size: int | None = None
     checkpoint: str | None = None
@@ -367,6 +402,7 @@ class RegressionOutcome(NamedTuple):
     seed: int
     seconds: float
     interrupted: bool
+    sums: tuple[Any, ...] = ()  # of each start its sums over the rows, a `Seen`, where these are not in memory: new rows are added to them
 
 
 class VariationalOutcome(NamedTuple):

@@ -84,7 +84,7 @@ def run_variational(
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     if side.digits_left(factors.N, factors.s)[factors.N > 1].min(initial=1.0) < DIGITS:
         warn(f"the bound and the components are not to be trusted: {LOST}")
-    if isinstance(method, MemoizedVB):
+    if hasattr(method, "executor"):
         method = replace(method, executor=None)  # of the run, not of what it has found
     return VariationalOutcome(
         method, name, rows, factors, bound, passes, climb.has_converged, int(seeds.entropy), before + time.perf_counter() - started,
@@ -136,7 +136,7 @@ def _start_of(init: Any, model: Specification) -> str | np.ndarray:
 
 
 def _settings(method: Variational, start: str | np.ndarray) -> Settings:
-    births, merges = getattr(method, "births", False), method.merges
+    births, merges = method.moves()
     how = STARTS[0] if isinstance(start, np.ndarray) else start
     return Settings(
         method.passes, method.tolerance(), merges=bool(merges), greedy=merges == "greedy", at_end=merges == "end", births=births, start=how
@@ -149,7 +149,7 @@ def _climb(
     """A fit at its start."""
     rows = batches.rows
     side, mass, n = rows.side, model.prior.mass, rows.n
-    births = isinstance(method, MemoizedVB) and method.births
+    births, _ = method.moves()
     memory = Memory(side, mass, batches)
     how = STARTS[0] if isinstance(start, np.ndarray) else start
     components = method.components or (1 if births else min(COMPONENTS, n))

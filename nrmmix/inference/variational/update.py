@@ -82,8 +82,7 @@ def updated(
     division = method if is_memoized else MemoizedVB()
     batches, round_size = division.division(rows.n) if division.batches is None or division.batches <= rows.n else (rows.n, 1)
     settings = Settings(
-        method.passes, method.tolerance(), merges=not is_memoized or bool(method.merges),
-        births=not is_memoized or method.births,
+        method.passes, method.tolerance(), merges=not is_memoized or bool(method.moves()[1]), births=not is_memoized or method.moves()[0],
     )
     passes: list[Pass] = []
     with executor_of(executor).open() as run:

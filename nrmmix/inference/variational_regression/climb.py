@@ -3,14 +3,14 @@
 Given the sums over rows each factor is the best one: weights and mass, parameters, and after a pass shrinkage and noise scale, the scale of
 V and the codes.  Codes move in two ways.  Given r and v all sums that are needed are there: the gain of a code is exact for its component
 and covariate, and one covariate of each component changes at a time.  Such steps stop where MCMC given V would; where the rows are in
-memory codes are also searched with r and v optimised out.
+memory codes are also searched with r and v optimised out, and where they are not samples propose some (`proposals`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
@@ -19,6 +19,9 @@ from nrmmix.inference.variational_regression.memory import ONCE, Kept, Memory, a
 from nrmmix.kernels.variational import search_codes
 from nrmmix.model.families.exponential import Stacked
 from nrmmix.posterior.kernel_factors import KernelFactors
+
+if TYPE_CHECKING:
+    from nrmmix.inference.variational_regression.proposals import Proposals
 
 LEAST_GAIN = 1e-6  # of a code, in nats
 SEARCH_EVERY, LEARN_EVERY, LEARN_FIRST = 3, 5, 3  # passes
@@ -34,14 +37,20 @@ class Pass(NamedTuple):
     n_components: int
     n_clusters: int  # of these, with half a row or more
     bound: float
-    moved: int  # codes that the search has changed
+    moved: int  # codes that the search, or a proposal, has changed
+    merged: int = 0  # components joined or left out
+    born: int = 0
+    tried: int = 0  # whether merges, births or codes of a sample were tried
+    kept: int = 0  # and whether they were kept
 
 
 class Climb:
     """A memory on its way up, from factors that rows are first visited at."""
 
-    def __init__(self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool):
-        self.memory, self.factors, self.rng = memory, start, rng
+    def __init__(
+        self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool, proposals: Proposals | None = None
+    ):
+        self.memory, self.factors, self.rng, self.proposals = memory, start, rng, proposals
         self.kept = None
         if search:
             shape = memory.rows.n, start.n_components
@@ -68,7 +77,7 @@ class Climb:
     def rates(self, codes: np.ndarray) -> np.ndarray:
         """(M,) A_m = sum_i v_i K_m(x_i)."""
         binned, m = self.factors.binned, np.arange(len(codes))
-        log_k = np.stack([binned.log_k[j][:, codes[k, j]] for k, j in zip(m, self.changed, strict=True)])
+        log_k = binned.log_k[self.changed, :, codes[m, self.changed]]
         return np.maximum((self.total.G[self.changed, :, m] * np.exp(log_k)).sum(axis=1), 0.0)
 
     def refresh(self, side: Stacked | None = None, codes: np.ndarray | None = None) -> None:
@@ -90,7 +99,7 @@ class Climb:
         for number in self.rng.permutation(rounds) if rounds > 1 else [0]:
             before = self.memory.seen[number]
             found = self.memory.visit(number, self.factors, self.kept)
-            self.total = found if rounds == 1 else added(without(self.total, before), found)
+            self.total = found if len(self.memory.seen) == 1 else added(without(self.total, before), found)
             self.refresh()
             report("visit")
 
@@ -122,6 +131,7 @@ class Climb:
             value += log_prior[j, own, None]
             best[j] = value.argmax(axis=0)
             gains[j] = value.max(axis=0) - value[codes[:, j], np.arange(M)]
+        gains = self.allowed(gains)
         covariate = gains.argmax(axis=0)
         # those without rows would all go to where they matter least, which is no approximation of atoms that are nowhere in particular
         some = np.flatnonzero((gains[covariate, np.arange(M)] > LEAST_GAIN) & (self.total.N >= LEAST_COUNT))
@@ -130,8 +140,13 @@ class Climb:
         self.changed = covariate
         self.refresh(codes=codes)
 
+    def allowed(self, gains: np.ndarray) -> np.ndarray:
+        """Gains (q, M) of the covariates that components may get another code in: all."""
+        return gains
+
     def search(self) -> int:
         """Codes one by one with r and v optimised out; how many changed."""
+        self.begin()  # gains are exact where r and v are those of the codes as they are
         now, kept, (q, B, _) = self.factors, self.kept, self.total.H.shape
         M, C = now.n_components, int(now.binned.counts.max())
         codes, shift, weight = now.codes.copy(), np.zeros(M), np.exp(now.log_weight)
@@ -145,6 +160,22 @@ class Climb:
             self.factors = now.moved(codes, shift)
             self.begin()
         return moved
+
+    def against(self, other: KernelFactors, passes: int) -> bool:
+        """Whether the bound is higher once all rows have been visited at other factors, and so many passes made; the climb then goes on
+        from there, and otherwise it is as it was."""
+        rival = Climb(self.memory.anew(), other, self.rng, search=self.kept is not None)
+        rival.begin()
+        least = self.bound() + LEAST_GAIN
+        for number in range(1, passes + 1):
+            if rival.bound() > least:
+                break
+            rival.run(number, 0.0)
+        if not rival.bound() > least:
+            return False
+        for name in ("memory", "factors", "kept", "changed", "total"):
+            setattr(self, name, getattr(rival, name))
+        return True
 
     # ---- passes
 
@@ -169,7 +200,7 @@ class Climb:
             if number <= LEARN_FIRST or number % LEARN_EVERY == 0:
                 self.learn()
                 seen("learn")
-            if len(self.memory.rounds) > 1:
+            if len(self.memory.seen) > 1:
                 self.total = self.memory.total()
             self.scale_v()
             seen("scale")
@@ -177,10 +208,16 @@ class Climb:
             seen("codes")
             self.scale_v()
             seen("scale")
+            at_rest = number > 3 and self.bound() - last < least and moved < MOVED
+            tried = ()
+            if self.proposals is not None and self.proposals.are_due(self.passes, self.memory.rows.n, at_rest):
+                codes, *tried = self.proposals.make(self)
+                moved += codes
+                seen("proposal")
             bound = self.bound()
-            made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved)
+            made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved, *tried)
             self.passes.append(made)
-            self.has_converged = number > 3 and bound - last < least and moved < MOVED
+            self.has_converged = at_rest and not (self.proposals is not None and self.proposals.are_left(self.passes, self.memory.rows.n))
             if report is not None:
                 report(made)
             if self.has_converged:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,6 +42,11 @@ def added(a: Seen, b: Seen) -> Seen:
 
 def without(a: Seen, b: Seen) -> Seen:
     return Seen(*(x - y for x, y in zip(a[:-1], b[:-1], strict=True)))
+
+
+def in_order(seen: Seen, order: np.ndarray) -> Seen:
+    """Components in another order."""
+    return seen._replace(N=seen.N[order], s=seen.s[order], H=seen.H[..., order], G=seen.G[..., order])
 
 
 @dataclass(frozen=True)
@@ -167,11 +173,17 @@ class Memory:
     ):
         made: Any = rows  # of the batches of mixtures what does not ask for their statistics
         self.rows, self.batches = rows, Batches(made, batches, round_size=round_size, executor=executor)
-        self.seen: list[Seen | None] = [None] * len(self.rounds)
+        self.seen: list[Seen | None] = [None] * len(self.rounds)  # of rounds, and of rows that are not visited if there are any
 
     @property
     def rounds(self) -> list[list[Span]]:
         return self.batches.rounds
+
+    def anew(self) -> Memory:
+        """One of the same batches that has seen nothing."""
+        made = copy(self)
+        made.seen = [None] * len(self.rounds)
+        return made
 
     def visit(self, number: int, factors: KernelFactors, kept: Kept | None = None) -> Seen:
         """Sums of a round at given factors, in place of those of its last visit."""

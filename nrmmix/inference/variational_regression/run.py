@@ -17,24 +17,27 @@ from nrmmix.common.seeds import seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.executors import OneProcess, executor_of
 from nrmmix.inference.variational.checkpoint import Saved
-from nrmmix.inference.variational.options import MemoizedVB, RegressionOutcome, Variational
+from nrmmix.inference.variational.options import RegressionOutcome, StochasticVB, Variational
 from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped, checkpointing
 from nrmmix.inference.variational_regression import checkpoint
 from nrmmix.inference.variational_regression.climb import Climb, Pass
 from nrmmix.inference.variational_regression.combine import weights_of
-from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, StreamedBinnedRows, sample_of
+from nrmmix.inference.variational_regression.memory import BinnedRows, Memory, StreamedBinnedRows, in_order, sample_of
+from nrmmix.inference.variational_regression.proposals import Proposals
 from nrmmix.inference.variational_regression.start import NOISE, cut
+from nrmmix.inference.variational_regression.stochastic import Descent, Passing, scaled
 from nrmmix.model.families.exponential.streamed import StreamedRows
+from nrmmix.model.frame.unusual import rounding_units
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.kernel_factors import KernelFactors
 
 FEW = 2000  # rows up to which there are more starts, of fewer components
 COMPONENTS = 40, 100
 STARTS = 12, 3
 SAMPLE = 10_000  # rows whose codes are searched with all else optimised out
-OF_SAMPLE = 80  # passes over a sample of the rows, at most
+OF_SAMPLE, TOL_OF_SAMPLE = 80, 1e-3  # passes over a sample of the rows, at most; nats a row that one must gain for another to follow
 INITS = ("spread", "sequential", "cuts")  # of which the first is the default of `Model.fit`, which belongs to chains
+NARROW_SHARE = 0.05  # of the rows, in components as narrow as their unit, from which on it is said
 USED_UP = 0.9  # share of the components that have rows, from which on more might raise the bound
 
 
@@ -73,15 +76,17 @@ def run_regression(
                 raise FloatingPointError(LOST) from None
         climbs = [one for one in fitter.climbs if one.passes]
     fits, bounds = [one.factors.largest_first() for one in climbs], np.array([one.bound() for one in climbs])
+    sums = tuple(in_order(one.total, np.argsort(-one.factors.N, kind="stable")) for one in climbs) if rows.is_streamed else ()
     if not np.isfinite(bounds).all():
         raise FloatingPointError("the bound is no finite number; rescale the data or widen the prior.")
     _warn(climbs, components)
+    _warn_of_rounding(model, climbs)
     weights = weights_of(method.combine, rows, fits, bounds, each[-1])
-    if isinstance(method, MemoizedVB):
+    if hasattr(method, "executor"):
         method = replace(method, executor=None)
     return RegressionOutcome(
         method, name, rows, tuple(fits), bounds, weights, [one.passes for one in climbs],
-        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted,
+        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted, sums,
     )
 
 
@@ -129,6 +134,17 @@ def _warn(climbs: list[Climb], components: int) -> None:
         )
 
 
+def _warn_of_rounding(model: Specification, climbs: list[Climb]) -> None:
+    share = max(float(one.factors.N[one.factors.side.narrow(one.factors.N, one.factors.s)].sum()) for one in climbs) / model.n_obs
+    if share >= NARROW_SHARE:
+        units = zip(model.frame.response_names, rounding_units(np.asarray(model.frame.response, float)), strict=True)
+        rounded = " and ".join(f"values of {name!r} are rounded to {unit:.6g}" for name, unit in units if unit > 0)
+        warn(
+            f"{rounded}, and {share:.0%} of the rows are in components as narrow as that: none is narrower than the rounding error, and "
+            "densities are those of the values before they were rounded."
+        )
+
+
 class _Fitter:
     """Starts, one after the other."""
 
@@ -142,6 +158,8 @@ class _Fitter:
         self.climbs: list[Climb] = []
         self.tol = method.tolerance(is_regression=True)
         self.division = method.division(rows.n)
+        births, merges = method.moves(is_regression=True)
+        self.proposals = Proposals(births, bool(merges), not self._is_searched)
 
     def fit(self, number: int, rng: np.random.Generator) -> None:
         """A climb from a start of its own, or from where it was saved."""
@@ -150,6 +168,7 @@ class _Fitter:
             rows = self.rows.take(np.arange(self.rows.n)) if self.rows.is_streamed and self._is_searched else self.rows
             climb = checkpoint.start_of(self.saved, number, self.model, self.binned, rows, self.division, self.executor)
         climb = self._begun(number, rng) if climb is None else climb
+        climb.proposals = self.proposals
         self.climbs.append(climb)
         if not climb.has_converged:
             climb.run(self.method.passes, self.tol, lambda made: self._report(number, made, self.method.passes))
@@ -159,21 +178,23 @@ class _Fitter:
     @property
     def _is_searched(self) -> bool:
         """Whether codes are searched with all rows in memory."""
-        return self.rows.n <= SAMPLE and self.division[0] == 1
+        return self.rows.n <= SAMPLE and self.division[0] == 1 and not isinstance(self.method, StochasticVB)
 
     def _begun(self, number: int, rng: np.random.Generator) -> Climb:
         """A climb at its start, of many rows that of a fit to a sample, where codes are searched."""
-        n, side, mass = self.rows.n, self.rows.statistics.side, self.model.prior.mass
+        n, side, mass, method = self.rows.n, self.rows.statistics.side, self.model.prior.mass, self.method
         some = sample_of(self.rows, SAMPLE, rng)
         start = cut(self.binned, side, mass, some, self.components, rng, NOISE if number else 0.0)
         if not self._is_searched:
             first = Climb(Memory(some), start, rng, search=True)
             what = "sample, " if n > SAMPLE else "codes, "
-            first.run(OF_SAMPLE, self.tol, lambda made: self._report(number, made, OF_SAMPLE, what))
+            first.run(OF_SAMPLE, max(self.tol, TOL_OF_SAMPLE), lambda made: self._report(number, made, OF_SAMPLE, what))
             start = first.factors
         if n > SAMPLE:
-            now, up = start, self.rows.size / some.size
-            start = KernelFactors(self.binned, now.side, mass, up * now.N, up * now.s, up * now.A, now.codes)
+            start = start.times(self.rows.size / some.size)
+        if isinstance(method, StochasticVB):
+            passing = Passing(self.rows, *self.division, self.executor)
+            return Descent(passing, start, rng, scaled(first.total, self.rows.size / some.size), method.kappa, method.delay)
         memory = Memory(some if self._is_searched else self.rows, *self.division, self.executor)
         return Climb(memory, start, rng, search=self._is_searched)
 

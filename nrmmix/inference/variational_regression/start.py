@@ -13,7 +13,7 @@ import numpy as np
 
 from nrmmix.inference.variational_regression.memory import BinnedRows
 from nrmmix.model.families.exponential import Features, Stacked
-from nrmmix.model.frame.weights import quantiles
+from nrmmix.model.frame.columns.weights import quantiles
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.kernel_factors import KernelFactors

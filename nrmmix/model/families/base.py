@@ -8,7 +8,7 @@ A new family, from outside the package too, is a class derived from `Family`; no
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -97,6 +97,8 @@ class Parameter(NamedTuple):
     name: str  # of the parameter and of its response, such as "mean waiting_min"
     mean: np.ndarray  # (k,)
     sd: np.ndarray  # (k,); NaN where there is none
+    quantile: Callable[[float], np.ndarray] | None = None  # (k,) at a probability; None of a family that has none
+    is_detail: bool = False  # whether summaries leave it out
 
 
 class RowError(ValueError):

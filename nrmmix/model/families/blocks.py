@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nrmmix.common.messages import did_you_mean
+from nrmmix.common.names import meant
 from nrmmix.kernels.core import state as layout
 from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
+from nrmmix.model.frame.columns.weights import are_counts
 from nrmmix.model.frame.formula import ModelFrame
-from nrmmix.model.frame.weights import are_counts
 
 REPEATED = 1e7  # cells of rows that are repeated for defaults of hyperparameters
 
@@ -45,6 +46,8 @@ def designs(family: Family | Mapping[Any, Family]) -> tuple[str, ...]:
 def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assignment:
     """Divide responses among families: one for all, or several by names of responses: a name, names joined by " + ", or a tuple of names.
 
+    A name in quotes, Q("..."), is that of the column.
+
     A ValueError if a name is none of a response or stands twice, a response has no family, or a value is not a family.
 
     Examples
@@ -62,7 +65,7 @@ def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assig
     for key, value in family.items():
         if not isinstance(value, Family):
             raise ValueError(f"family of {key!r} must be an object such as nm.Gaussian(), not {value!r}.")
-        own = _names_of(key, names)
+        own = [meant(name, names) or name for name in _names_of(key, names)]
         for name in own:
             if name not in names:
                 hint = did_you_mean(name, names)
@@ -79,7 +82,7 @@ def assign(family: Family | Mapping[Any, Family], names: Sequence[str]) -> Assig
 
 def _names_of(key: Any, names: Sequence[str]) -> list[str]:
     if isinstance(key, str):
-        return [key] if key in names else [part.strip() for part in _summands(key)]
+        return [key] if meant(key, names) is not None else [part.strip() for part in _summands(key)]
     if isinstance(key, tuple) and key and all(isinstance(name, str) for name in key):
         return list(key)
     raise ValueError(f"family has the key {key!r}; keys are names of responses, or tuples of them.")
@@ -95,6 +98,16 @@ def _summands(key: str) -> list[str]:
         else:
             parts[-1] += letter
     return parts
+
+
+def places_of(assignment: Assignment, frame: ModelFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Of each family the numbers of its responses, and of its columns among the inputs."""
+    found, first, widths = [], 0, iter(frame.input_widths)
+    for family, columns in zip(assignment.families, assignment.columns, strict=True):
+        e = next(widths) if family.design is not None else 0
+        found.append((np.array(columns), np.arange(first, first + e)))
+        first += e
+    return found
 
 
 @dataclass(frozen=True)
@@ -148,12 +161,10 @@ class Blocks:
     @classmethod
     def resolved(cls, assignment: Assignment, frame: ModelFrame) -> Blocks:
         """Blocks with all hyperparameters, defaults taken from the data."""
-        blocks, first, widths = [], 0, iter(frame.input_widths)
-        for family, columns in zip(assignment.families, assignment.columns, strict=True):
-            e = next(widths) if family.design is not None else 0
-            own, first = np.arange(first, first + e), first + e
+        blocks = []
+        for family, (columns, own) in zip(assignment.families, places_of(assignment, frame), strict=True):
             names, levels = (tuple(values[j] for j in columns) for values in (frame.response_names, frame.levels))
-            y = _columns(frame.response, np.array(columns))
+            y = _columns(frame.response, columns)
             _check_missing(family, names, y)
             censored = frame.limits is not None and not np.isnan(frame.limits[:, columns]).all()
             if censored and not family.takes_censored:
@@ -163,15 +174,16 @@ class Blocks:
                 )
             names_of_inputs, groups = (tuple(values[a] for a in own) for values in (frame.input_names, frame.input_groups))
             family = family.with_values(input_names=names_of_inputs, input_groups=groups)
-            if frame.is_streamed:
-                resolved = family.resolve_from(frame.summary(np.array(columns), own), names, levels)
+            if frame.is_streamed and not frame.has_first:
+                resolved = family.resolve_from(frame.summary(columns, own), names, levels)
             elif frame.weight is None:
                 with rows_of(frame.index):
                     resolved = family.resolve(y, names, frame.inputs[:, own], levels)
+                resolved = resolved.of_more_rows() if frame.is_streamed else resolved
             else:
-                resolved = _of_weighted(family, y, names, levels, frame, np.array(columns), own)
+                resolved = _of_weighted(family, y, names, levels, frame, columns, own)
             resolved = resolved.with_censored() if censored else resolved
-            blocks.append(Block(resolved, np.array(columns), own))
+            blocks.append(Block(resolved, columns, own))
         return cls(tuple(blocks))
 
     # ---- arrays for the kernels

@@ -16,6 +16,7 @@ from nrmmix.model.families import distributions as laws
 from nrmmix.model.families.base import MOST_TOTAL, Entries, Family, Observed, Packed, Parameter, RowError, numbers, one_each, positives
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.exponential import DirichletSide, Exponential, PoissonSide
+from nrmmix.model.families.parameter_laws import beta, gamma
 from nrmmix.model.frame.arrays import LARGEST
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import COUNT_BOUND, Levels, Totals
@@ -178,7 +179,7 @@ class Poisson(Family):
         """The rate of each response: expected count at exposure 1."""
         shape, rate = self._posterior(stat, n_columns)
         mean, sd = shape / rate, np.sqrt(shape) / rate
-        return [Parameter(f"rate {name}", mean[j], sd[j]) for j, name in enumerate(self.names)]
+        return [Parameter(f"rate {name}", mean[j], sd[j], gamma(shape[j], rate[j])) for j, name in enumerate(self.names)]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         return rng.poisson(self._exposure(inputs) * theta[1::2].T).astype(float)
@@ -317,8 +318,10 @@ class Bernoulli(_Levels):
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The probability of 1 in each response."""
-        moments = self._moments(stat, n_columns)
-        return [Parameter(f"probability {name}", mean[:, 1], sd[:, 1]) for name, (mean, sd) in zip(self.names, moments, strict=True)]
+        return [
+            Parameter(f"probability {name}", mean[:, 1], sd[:, 1], beta(alpha[:, 1], alpha[:, 0]))
+            for name, (mean, sd), alpha in zip(self.names, self._moments(stat, n_columns), self._posterior(stat, n_columns), strict=True)
+        ]
 
     def describe(self) -> list[str]:
         lines = ["Bernoulli: y ~ Bernoulli(p), p ~ Beta(a, b)"]
@@ -411,8 +414,11 @@ class Categorical(_Levels):
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         """The probability of each level."""
-        mean, sd = (np.concatenate(parts, axis=1) for parts in zip(*self._moments(stat, n_columns), strict=True))
-        return [Parameter(f"probability {name}", mean[:, level], sd[:, level]) for level, name in enumerate(self.mean_names())]
+        names, found = iter(self.mean_names()), []
+        for (mean, sd), alpha in zip(self._moments(stat, n_columns), self._posterior(stat, n_columns), strict=True):
+            for own, of_mean, of_sd in zip(alpha.T, mean.T, sd.T, strict=True):
+                found.append(Parameter(f"probability {next(names)}", of_mean, of_sd, beta(own, alpha.sum(axis=1) - own)))
+        return found
 
     def describe(self) -> list[str]:
         lines = ["Categorical: probabilities of the levels ~ Dirichlet(concentration)"]

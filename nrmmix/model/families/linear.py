@@ -16,10 +16,12 @@ from scipy.special import gammaln
 
 from nrmmix.common.messages import listed
 from nrmmix.kernels.families import matrix_regression, regression
+from nrmmix.model.families import parameter_laws as laws
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
 from nrmmix.model.families.exponential import Exponential, LearntRegressionSide, RegressionSide
 from nrmmix.model.families.exponential.base import whole_if_missing
+from nrmmix.model.frame.unusual import rounding_units
 
 LEARNT = (
     "of all components: shrinkage ~ Gamma(1/2, rate 1/2) for each column{}, noise_scale ~ Gamma(1/2, rate 1) for each response"
@@ -88,9 +90,15 @@ class Linear:
         B = np.reshape(self.b - np.multiply.outer(self.constant, self.level), (len(self.b), d))
         log_unit, G = self._log_unit, self._in_kernels(self.factor @ B)
         if self.start is None:
-            return whole_if_missing(RegressionSide(self.nu, G, log_unit), y)
-        groups = np.arange(len(G)) if self.groups is None else self.groups
-        return whole_if_missing(LearntRegressionSide(self.nu, d, log_unit, self.start, groups), y)
+            side = RegressionSide(self.nu, G, log_unit)
+        else:
+            groups = np.arange(len(G)) if self.groups is None else self.groups
+            side = LearntRegressionSide(self.nu, d, log_unit, self.start, groups)
+        units = rounding_units(np.reshape(y, (-1, d)))
+        if units.any():
+            error = self._in_kernels(np.diag(units / math.sqrt(12.0)))
+            side = side.of_rounded(error.T @ error)
+        return whole_if_missing(side, y)
 
     @property
     def _log_unit(self) -> float:
@@ -209,9 +217,14 @@ class OneResponse(Linear):
         with np.errstate(divide="ignore", invalid="ignore"):
             of_beta = np.where(df > 2, spread * np.sqrt(S / (df - 2)), np.nan)
         sd, of_sd = _residual_sd(df, S)
-        beta = np.where(df > 1, beta, np.nan)
-        found = [Parameter(f"coef {name}", beta[a], of_beta[a]) for a, name in enumerate(self.input_names)]
-        return [*found, Parameter(f"sd {self.names[0]}", self._unit * sd, self._unit * of_sd)]
+        found = [
+            Parameter(
+                f"coef {name}", np.where(df > 1, beta[a], np.nan), of_beta[a], laws.student_t(beta[a], spread[a] * np.sqrt(S / df), df)
+            )
+            for a, name in enumerate(self.input_names)
+        ]
+        law = laws.standard_deviation(df, self._unit**2 * S)
+        return [*found, Parameter(f"sd {self.names[0]}", self._unit * sd, self._unit * of_sd, law)]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         mean = np.einsum("ma,am->m", self.observe_inputs(inputs), theta[2:])
@@ -323,13 +336,16 @@ class SeveralResponses(Linear):
             with np.errstate(divide="ignore", invalid="ignore"):
                 unit = np.where(df > 2, np.sqrt(S[:, j, j] / (df - 2)), np.nan)
             coefficients += [
-                Parameter(f"coef {of} of {name}", np.where(df > 1, B[a, j], np.nan), spread[a] * unit)
+                Parameter(
+                    f"coef {of} of {name}", np.where(df > 1, B[a, j], np.nan), spread[a] * unit,
+                    laws.student_t(B[a, j], spread[a] * np.sqrt(S[:, j, j] / df), df),
+                )
                 for a, of in enumerate(self.input_names)
             ]
-            sds.append(Parameter(f"sd {name}", *_residual_sd(df, S[:, j, j])))
+            sds.append(Parameter(f"sd {name}", *_residual_sd(df, S[:, j, j]), laws.standard_deviation(df, S[:, j, j])))
             for i in range(j):
                 share = S[:, i, j] / np.sqrt(S[:, i, i] * S[:, j, j])
-                correlations.append(Parameter(f"corr {self.names[i]}, {name}", *_residual_correlation(df + 1.0, share)))
+                correlations.append(laws.correlation_parameter((self.names[i], name), df + 1.0, share))
         return [*coefficients, *sds, *correlations]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -354,17 +370,3 @@ class SeveralResponses(Linear):
             f"scale = {scale}",
             precision,
         ]
-
-
-def _residual_correlation(m: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the correlation of Lambda^-1, Lambda ~ Wishart(m, S^-1) of two responses, `share` that of S.
-
-    It has the law of the correlation of a sample with m degrees of freedom (Anderson 2003, section 4.2).
-    """
-    from scipy.special import hyp2f1
-
-    square = np.minimum(share**2, 1.0 - 1e-15)
-    gain = np.exp(2.0 * (gammaln((m + 1) / 2) - gammaln(m / 2)) - np.log(m / 2))
-    mean = share * gain * hyp2f1(0.5, 0.5, m / 2 + 1, square)
-    second = 1.0 - (m - 1) / m * (1.0 - square) * hyp2f1(1.0, 1.0, m / 2 + 1, square)
-    return mean, np.sqrt(np.maximum(second - mean**2, 0.0))

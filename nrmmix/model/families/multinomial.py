@@ -26,6 +26,7 @@ from nrmmix.model.families.base import (
 )
 from nrmmix.model.families.distributions import Distribution
 from nrmmix.model.families.exponential import DirichletSide, Exponential
+from nrmmix.model.families.parameter_laws import beta
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import COUNT_BOUND, COUNTS, Levels, Totals
 
@@ -154,7 +155,7 @@ class Multinomial(Family):
         mean = alpha / total
         sd = np.sqrt(mean * (1.0 - mean) / (total + 1.0))
         order = np.argsort(-np.ptp(mean, axis=1), kind="stable") if n_columns > 1 else np.argsort(-mean[:, 0], kind="stable")
-        return [Parameter(f"share {self.names[j]}", mean[j], sd[j]) for j in order]
+        return [Parameter(f"share {self.names[j]}", mean[j], sd[j], beta(alpha[j], total - alpha[j])) for j in order]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:
         if totals is None:

@@ -92,6 +92,11 @@ class Regression(Family):
 
     Values of responses and columns that are far from all others, as `Gaussian` says, count in no default and in no standard deviation.
 
+    Variational inference of rows in memory takes responses that repeats say to be rounded to a unit u (60% of the rows have a value that
+    others have, and all differences are multiples of u) for such: y^2 counts as y^2 + u^2 / 12, its mean over the cell of the value, so
+    that no component is narrower than sqrt(u^2 / 12).  Densities are those before rounding; the probability of a recorded value is an
+    integral over its cell, about u times them.  Chains have no such rule: there ties are spikes, which a warning says.
+
     A row whose responses are all missing counts for nothing (`missing="marginalize"`).  One that misses some of several is refused;
     families of their own, `family={"y1": nm.Regression("1 + x"), "y2": nm.Regression("1 + x")}`, take such rows, their responses then
     independent within a component.

@@ -13,6 +13,7 @@ from nrmmix.common.messages import flag, number
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.families import semiconjugate
 from nrmmix.kernels.families.semiconjugate import KNOWN, OWN, SHARED
+from nrmmix.model.families import parameter_laws
 from nrmmix.model.families.base import Entries, Family, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, NormalGamma
 from nrmmix.model.families.exponential import Exponential, NotExponential
@@ -188,14 +189,14 @@ class SemiconjugateGaussian(Family):
         counts, means, squares = stat[2 * d + 1 : 5 * d + 1, :n_columns].reshape(3, d, n_columns)
         found = []
         for j, name in enumerate(self.names):
-            mean, of_mean, sd, of_sd = self._moments(j, counts[j], means[j], squares[j])
-            found.append(Parameter(f"mean {name}", mean, of_mean))
+            of_mean, of_sd = self._moments(j, counts[j], means[j], squares[j])
+            found.append(Parameter(f"mean {name}", *of_mean))
             if self._kind != KNOWN:
-                found.append(Parameter(f"sd {name}", sd, of_sd))
+                found.append(Parameter(f"sd {name}", *of_sd))
         return found
 
-    def _moments(self, j: int, n: np.ndarray, mean: np.ndarray, square: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Mean and sd of the mean, mean and sd of the sd by quadrature over log precision, shared or of each cluster (k,)."""
+    def _moments(self, j: int, n: np.ndarray, mean: np.ndarray, square: np.ndarray) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Of the mean and of the sd: mean, sd and quantiles, by quadrature over log precision, shared or of each cluster (k,)."""
         m, v = self.mean[0][j], self.mean[1][j]
         shape, rate = (parameter[j] for parameter in self._gamma)
         if self._kind == KNOWN:
@@ -226,7 +227,10 @@ class SemiconjugateGaussian(Family):
         of_mu, sd = m + (mean - m) * n * v * precision / growth, np.broadcast_to(np.exp(-0.5 * x), growth.shape)
         first, first_sd = (weight * of_mu).sum(axis=0), (weight * sd).sum(axis=0)
         second = (weight * (v / growth + (of_mu - first) ** 2)).sum(axis=0)
-        return first, np.sqrt(second), first_sd, np.sqrt((weight * (sd - first_sd) ** 2).sum(axis=0))
+        second_sd = np.sqrt((weight * (sd - first_sd) ** 2).sum(axis=0))
+        weight = np.broadcast_to(weight, growth.shape)
+        of_normals = parameter_laws.of_normals(of_mu, np.sqrt(v / growth), weight)
+        return (first, np.sqrt(second), of_normals), (first_sd, second_sd, parameter_laws.of_nodes(sd, weight))
 
     def describe(self) -> list[str]:
         title = "Gaussian, independent responses: mu ~ N(m, variance)"

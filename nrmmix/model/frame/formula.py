@@ -7,8 +7,7 @@ tree before patsy sees it, and patsy evaluates it in a namespace that holds the 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -21,11 +20,13 @@ from patsy.desc import INTERCEPT, Term
 from patsy.eval import EvalEnvironment, EvalFactor
 
 from nrmmix.common import messages
+from nrmmix.common.names import bare
 from nrmmix.model.frame import arrays, tables
-from nrmmix.model.frame.censoring import CensoredPart, limits_of, of_two_columns
+from nrmmix.model.frame.columns import dates
+from nrmmix.model.frame.columns.censoring import CensoredPart, limits_of, of_two_columns
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
 from nrmmix.model.frame.summary import Summary
-from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
+from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, FURTHER, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
 __all__ = ["ModelFrame", "default_design", "model_frame"]
 
@@ -39,9 +40,9 @@ def _categorical(data: Any, contrast: Any = None, levels: Any = None) -> Any:
     return builtins.C(data, contrast, levels)
 
 
-_PATSY = {name: getattr(builtins, name) for name in (*OPTIONS, *CONTRASTS) if name not in NUMPY}
+_PATSY = {name: getattr(builtins, name) for name in (*OPTIONS, *CONTRASTS) if name not in NUMPY | FURTHER}
 _NP = SimpleNamespace(**NUMPY, **CONSTANTS)
-_ENVIRONMENT = EvalEnvironment([{**NUMPY, **_PATSY, "C": _categorical, "np": _NP}])
+_ENVIRONMENT = EvalEnvironment([{**NUMPY, **FURTHER, **_PATSY, "C": _categorical, "np": _NP}])
 _NOTHING_MISSING = patsy.NAAction(on_NA="raise", NA_types=[])  # rows are masked here, never by patsy
 
 
@@ -70,8 +71,8 @@ class _Part:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one column as it is."""
-        return self.terms is None or not any(check.computed or check.called for check in self.checks.values())
+        """Whether it is one column as it is, in quotes or not."""
+        return self.terms is None or not any(check.computed or check.called - {"Q"} for check in self.checks.values())
 
     @property
     def is_category(self) -> bool:
@@ -138,7 +139,7 @@ class _Part:
         kept = np.arange(len(design.column_names))
         if INTERCEPT in design.terms and self.what != "input":
             kept = np.delete(kept, design.term_slices[INTERCEPT])
-        names = tuple(re.sub(r"""^Q\((["'])([^"']*)\1\)$""", r"\2", design.column_names[j]) for j in kept)
+        names = tuple(bare(design.column_names[j]) for j in kept)
         text = any(info.type == "categorical" for info in design.factor_infos.values())
         if self.what == "response" and (text or len(names) != 1):
             why = "holds text or categories" if text else f"has {len(names)} columns"
@@ -230,6 +231,7 @@ class ModelFrame:
     limits: np.ndarray | None = field(default=None, repr=False)  # (n, d, 2) of responses that were not seen, see `limits_of`
     weight: np.ndarray | None = field(default=None, repr=False)  # (n,) how often each used row counts; None where once
     weighed_by: str | None = None  # column that says so, of new rows too
+    first_dates: Mapping[str, pd.Timestamp] = field(default_factory=dict, repr=False)  # of columns of dates; `source` has days since
     is_streamed: ClassVar[bool] = False  # whether rows stay where they are, see `nrmmix.model.frame.streaming`
 
     @property
@@ -367,16 +369,12 @@ class ModelFrame:
             if any(name not in frame for name in part.columns):
                 return None
             out[:, [j]] = part.compute(frame, frame.index)[0]
-        limits = limits_of([part if j in needed else None for j, part in enumerate(self._responses)], frame, frame.index)
+        limits = limits_of(self._responses, frame, frame.index, which=needed)
         return out if limits is None else np.where(np.isnan(limits[..., 0]), out, np.nan)
 
     def new_limits(self, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
         """Ends between which responses of new data lie, see `limits_of`, their columns as of :meth:`new_response`."""
-        if self.is_sparse:
-            return None
-        frame = self.table(newdata)
-        wanted = set(range(len(self._responses)) if which is None else which)
-        return limits_of([part if j in wanted else None for j, part in enumerate(self._responses)], frame, frame.index)
+        return None if self.is_sparse else limits_of(self._responses, frame := self.table(newdata), frame.index, which=which)
 
     def lacking(self, newdata: Any, which: Iterable[int]) -> list[str]:
         """Columns behind some responses that new data do not have."""
@@ -396,21 +394,22 @@ class ModelFrame:
             d = len(self.response_names)
             one_row = "; one row is newdata[None]" if newdata.shape == (d,) else ""
             raise ValueError(f"The new data have {frame.shape[1]} columns; the model was built from {d}{one_row}.")
-        return frame
+        return dates.in_days_since(frame, self.first_dates) if self.first_dates else frame
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
-        given = self.formula, self.source, self.used, self.from_array, self.reads, self.designs, self.weight, self.weighed_by
-        return restored_frame, given
+        given = self.formula, self.source, self.used, self.from_array, self.reads, self.designs
+        return restored_frame, (*given, self.weight, self.weighed_by, self.first_dates)
 
 
 def restored_frame(
     formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = (),
-    weight: np.ndarray | None = None, weighed_by: str | None = None, *, is_sample: bool = False,
+    weight: np.ndarray | None = None, weighed_by: str | None = None, first_dates: Mapping[str, pd.Timestamp] | None = None, *,
+    is_sample: bool = False,
 ) -> ModelFrame:
     """The frame whose `source`, `used` and so on these are."""
     kinds = None if reads is None else lambda names: reads
     frame = model_frame(formula, source, "marginalize", kinds, designs, is_sample=is_sample)
-    return replace(frame, used=used, from_array=from_array, weight=weight, weighed_by=weighed_by)
+    return replace(frame, used=used, from_array=from_array, weight=weight, weighed_by=weighed_by, first_dates=first_dates or {})
 
 
 def model_frame(
@@ -440,8 +439,9 @@ def model_frame(
 
     Notes
     -----
-    Numbers and booleans (0/1) are used as they are.  Text and categories that stand as they are give one column each, the number of
-    their level, after those of numbers; within ``C()`` and in products with other terms they are coded by columns for their levels.
+    Numbers and booleans (0/1) are used as they are, of dates the days since the first one.  Text and categories that stand as they are
+    give one column each, the number of their level, after those of numbers; within ``C()`` and in products with other terms they are coded
+    by columns for their levels.
     There is no intercept, so ``y ~ x - 1`` is ``y ~ x`` where ``x`` holds numbers; ``C()`` then gives a column for every level instead
     of all but the first. Designs have their intercept.
 
@@ -472,12 +472,12 @@ def model_frame(
     known = list(frame.columns)
     inputs = [replace(_Part.of("input", parse_design(design, known), known), text=design) for design in designs]
     spoken_for = {name for part in inputs for name in part.columns}
+    responses, covariates = ([], []) if formula is None else parse(formula, known)
+    frame, first_dates = dates.in_days(frame, [*spoken_for, *_Part.of("covariate", covariates, known).columns])
+    left = [_response(term, known) for term in responses]
+    right = _covariate_parts(covariates, frame)
     if formula is None:
-        left, right = [_Part("response", None, (name,)) for name in known if name not in spoken_for], []
-    else:
-        responses, covariates = parse(formula, known)
-        left = [_response(term, known) for term in responses]
-        right = _covariate_parts(covariates, frame)
+        left = [_Part("response", None, (name,)) for name in known if name not in spoken_for]
     for part in left:
         for name in spoken_for.intersection(part.columns):
             raise ValueError(f"The column {name!r} is a response and stands in the design of a family; keep it in one place.")
@@ -498,7 +498,8 @@ def model_frame(
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
     return ModelFrame(
-        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array, limits
+        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array, limits,
+        first_dates=first_dates,
     )
 
 
@@ -545,6 +546,7 @@ def default_design(formula: str | None, data: Any, most_levels: int = 0) -> str 
     try:
         frame = tables.as_frame(data)
         responses, terms = parse(formula, list(frame.columns))
+        frame, _ = dates.in_days(frame, _Part.of("covariate", terms, list(frame.columns)).columns)
         parts = [_Part.of("covariate", [term], list(frame.columns)) for term in terms if term.factors]
         names, room = [], most_levels if len(responses) == 1 else 0
         for part in parts:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import listed, shown
+from nrmmix.common.messages import shown
 from nrmmix.model.frame import tables
 from nrmmix.model.frame.sparse import column_names, is_sparse
 
@@ -284,6 +284,7 @@ def _restartable(function: Callable[[], Any]) -> Callable[[], Any]:
 
 def _of_path(data: Any) -> Source | None:
     from nrmmix.model.frame.files import CsvSource, ParquetSource
+    from nrmmix.model.frame.whole import insist_on_kind
 
     path = Path(data)
     text = os.fspath(data)
@@ -297,4 +298,5 @@ def _of_path(data: Any) -> Source | None:
         return CsvSource(str(text))
     if path.suffix.lower() == ".npy":
         return ArraySource(str(text))
-    raise ValueError(f"{str(text)!r} ends in none of {listed(ENDINGS)}; give such a file, a folder of .parquet files, or a table.")
+    insist_on_kind(path)
+    return None  # compressed, which cannot be read from its middle, and so as a whole

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,19 +21,23 @@ import pandas as pd
 from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
-from nrmmix.model.frame.censoring import of_two_columns
+from nrmmix.model.frame.columns.censoring import of_two_columns
+from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.sources import Source, SourceChanged, source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
-from nrmmix.model.frame.summary import StreamedSummary, WeighedPiece
+from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 from nrmmix.model.frame.tables import unknown_column
-from nrmmix.model.frame.weights import of_column
 
 FEW = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
+FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
+
+
+OfBlocks: TypeAlias = Callable[[ModelFrame], list[tuple[np.ndarray, np.ndarray]]]
 
 
 class Read(NamedTuple):
@@ -88,6 +92,7 @@ class StreamedFrame(ModelFrame):
     missing: str = "drop"
     stamp: tuple[Any, ...] = field(default=(), repr=False)  # fingerprint of the source when it was first gone through
     sums: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # that defaults of families have been taken from
+    has_first: bool = False  # whether the rows that are held are the first of all, from which alone all defaults are taken
 
     is_streamed: ClassVar[bool] = True
 
@@ -107,17 +112,20 @@ class StreamedFrame(ModelFrame):
     def size(self) -> float:
         return float(self.n_used if self.places.size is None else self.places.size)
 
-    def summary(self, columns: np.ndarray, inputs: np.ndarray) -> StreamedSummary:
+    def summary(self, columns: np.ndarray, inputs: np.ndarray) -> Summary:
         """What defaults of some responses, which have some of the inputs, are taken from."""
+        if self.has_first:
+            return super().summary(columns, inputs)
+
         def pieces() -> Iterator[WeighedPiece]:
             for piece in self.pieces():
                 weight = () if piece.weight is None else (piece.weight,)
                 yield np.ascontiguousarray(piece.response[:, columns]), piece.inputs[:, inputs], *weight
 
         places = self.places
-        where = f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"
+        rows, size = self.sums.get(FIRST, (self.n_used, self.size))
         ends = places.low[columns], places.high[columns]
-        return StreamedSummary(self.n_used, pieces, ends, places.has_gaps, self.sums, where, self.size)
+        return StreamedSummary(int(rows), pieces, ends, places.has_gaps, self.sums, prefix(columns, inputs), float(size))
 
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
@@ -159,6 +167,15 @@ class StreamedFrame(ModelFrame):
         y, x, z, _, weight = read.taken()
         return Piece(y, x, z, index if read.used.all() else index[read.used], weight)
 
+    def table_of(self, rows: np.ndarray) -> pd.DataFrame:
+        """Some of the rows used, by numbers in ascending order, as the source has them."""
+        used, found = self.places.used, []
+        for b, table in enumerate(self.tables()):
+            own = rows[np.searchsorted(rows, used[b]) : np.searchsorted(rows, used[b + 1])] - used[b]
+            if len(own):
+                found.append(table[read_part(self, table, self.missing).used].iloc[own])
+        return pd.concat(found)
+
     def tables(self) -> Iterator[Any]:
         """The source part by part, as it was given."""
         for b, table in enumerate(self._source().parts()):
@@ -166,24 +183,31 @@ class StreamedFrame(ModelFrame):
 
     def __reduce__(self) -> tuple[Any, ...]:
         _, given = super().__reduce__()
-        return restored_stream, (*given, self.rows, self.places, self.missing, self.stamp, self.sums)
+        return restored_stream, (*given, self.rows, self.places, self.missing, self.stamp, self.sums, self.has_first)
+
+
+def prefix(columns: np.ndarray, inputs: np.ndarray) -> str:
+    """What names of sums of some responses and inputs begin with."""
+    return f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"
 
 
 def restored_stream(*given: Any) -> StreamedFrame:
-    """The frame whose `source`, `used`, ..., `rows`, `places`, `missing`, `stamp` and `sums` these are."""
-    *of_few, rows, places, missing, stamp, sums = given
-    return streamed(restored_frame(*of_few, is_sample=True), rows, places, missing, stamp, sums)
+    """The frame whose `source`, `used`, ..., `rows`, `places`, `missing`, `stamp`, `sums` and `has_first` these are."""
+    *of_few, rows, places, missing, stamp, sums, has_first = given
+    return streamed(restored_frame(*of_few, is_sample=True), rows, places, missing, stamp, sums, has_first)
 
 
 def streamed(
     few: ModelFrame, rows: Source | None, places: Index, missing: str, stamp: tuple[Any, ...] | None = None,
-    sums: dict[str, np.ndarray] | None = None,
+    sums: dict[str, np.ndarray] | None = None, has_first: bool = False,
 ) -> StreamedFrame:
     """A frame that was learnt from few rows as that of all rows of a source; `stamp` is its fingerprint, by default that of now."""
     if stamp is None:
         stamp = () if rows is None else rows.fingerprint()
     own = {one.name: getattr(few, one.name) for one in fields(ModelFrame)}
-    return StreamedFrame(**own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums)
+    return StreamedFrame(
+        **own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums, has_first=has_first
+    )
 
 
 def found_again(path: str | None) -> Source | None:
@@ -261,11 +285,12 @@ def in_part(source: Source, b: int) -> Iterator[None]:
 
 def streamed_frame(
     formula: str | None, source: Source, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    designs: Sequence[str] = (), gathered: Gathered | None = None, weights: str | None = None,
+    designs: Sequence[str] = (), gathered: Gathered | None = None, weights: str | None = None, blocks: OfBlocks | None = None,
 ) -> StreamedFrame:
     """Read responses, covariates and inputs of a source; arguments and errors are those of `model_frame`.
 
-    `gathered` is what a first way through it has found, where the designs have no further columns.
+    `gathered` is what a first way through it has found, where the designs have no further columns.  `blocks` gives numbers of responses
+    and of inputs that defaults are taken from together: the way that checks the rows finds their means.
 
     Examples
     --------
@@ -281,7 +306,15 @@ def streamed_frame(
     source = gathered.source
     few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, is_sample=True)
     few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights)
-    return streamed(few, source, index_of(few, source, missing), missing, gathered.stamp)
+    those = [] if blocks is None or few.is_sparse else blocks(few)
+    means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
+    places = index_of(few, source, missing, means=means)
+    sums = {}
+    for columns, inputs, own in means:
+        if own.n == places.used[-1]:  # else what is computed of a row may be missing where its columns are not
+            size = own.n if places.size is None else places.size
+            sums |= {f"{prefix(columns, inputs)}{name}": values for name, values in own.found(places.has_gaps, size).items()}
+    return streamed(few, source, places, missing, gathered.stamp, sums)
 
 
 def gather(
@@ -462,8 +495,13 @@ class Gathered:
         return found
 
 
-def index_of(frame: ModelFrame, source: Source, missing: str) -> Index:
-    """The second way through a source, with the frame that the first one has led to."""
+def index_of(
+    frame: ModelFrame, source: Source, missing: str, are_more: bool = False, means: Sequence[tuple[np.ndarray, np.ndarray, Means]] = ()
+) -> Index:
+    """The second way through a source, with the frame that the first one has led to; covariates of further rows may be constant.
+
+    `means` of some responses and inputs are added to.
+    """
     d = len(frame.response_names)
     rows, used, digest, has_gaps, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
     low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
@@ -475,12 +513,15 @@ def index_of(frame: ModelFrame, source: Source, missing: str) -> Index:
         y, x, z, _, weight = read.taken()
         add_to_digest(digest, y, x, z, *([] if weight is None else [weight[:, None]]))
         covariates.add(z, weight)
+        for columns, inputs, own in means:
+            own.add(np.ascontiguousarray(y[:, columns]), x[:, inputs], weight)
         size += 0.0 if weight is None else float(weight.sum())
         if isinstance(y, np.ndarray) and len(y):
             has_gaps = has_gaps or bool(np.isnan(y).any())
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
     of_weights = None if frame.weighed_by is None else size
-    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, covariates.total(), of_weights)
+    found = covariates.total(not are_more)
+    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, found, of_weights)
 
 
 def add_to_digest(digest: Any, y: Any, *others: np.ndarray) -> None:
@@ -509,10 +550,10 @@ class _Covariates:
                 self.apart.append(z[rows[0]])
                 self.equal.remove(pair)
 
-    def total(self) -> tuple[Counted, ...]:
-        """Of each its values; a ValueError where one is constant, or two are equal."""
+    def total(self, insist: bool = True) -> tuple[Counted, ...]:
+        """Of each its values; a ValueError where one is constant, or two are equal, unless one does not insist."""
         found = tuple(tally.total() for tally in self.tallies)
-        if found:
+        if found and insist:
             ends = np.array([[own.values[0], own.values[-1]] for own in found]).T
             arrays.check_distinct(np.vstack([ends, *self.apart]), self.names, "covariate", self.n)
         return found

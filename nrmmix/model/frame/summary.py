@@ -131,38 +131,122 @@ class StreamedSummary(Summary):
         return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}apart, ", self.n)
 
     def counts(self) -> np.ndarray:
-        if not self._gaps:
-            return np.full(self.d, self.n)
-        return self._once("counts", super().counts)
+        return self._found("counts") if self._gaps else np.full(self.d, self.n)
 
     def means(self) -> np.ndarray:
-        return self._once("means", super().means)
+        return self._found("means")
 
     def variances(self) -> np.ndarray:
-        return self._once("variances", super().variances)
+        return self._found("variances")
 
     def largest_inputs(self) -> np.ndarray:
-        return self._once("largest", lambda: np.max([np.abs(x).max(axis=0, initial=0.0) for _, x, *_ in self.pieces()], axis=0))
+        return self._found("largest")
 
     def input_means(self) -> np.ndarray:
-        return self._once("input means", super().input_means)
+        return self._found("input means")
 
     def input_spreads(self) -> np.ndarray:
-        return self._once("input spreads", super().input_spreads)
+        return self._found("input spreads")
 
-    def _once(self, name: str, found: Callable[[], np.ndarray]) -> np.ndarray:
-        key = f"{self._where}{name}"
-        if key not in self._kept:
-            self._kept[key] = found()
-        return self._kept[key]
+    def _found(self, name: str) -> np.ndarray:
+        """What has been found, or is in a way through the rows: one for means and what else needs none, one for squares about them."""
+        if f"{self._where}{name}" not in self._kept:
+            found = self._about_means() if name in ("variances", "input spreads") else self._as_they_are()
+            self._kept.update({f"{self._where}{own}": values for own, values in found.items()})
+        return self._kept[f"{self._where}{name}"]
+
+    def _as_they_are(self) -> dict[str, np.ndarray]:
+        means = Means(self.rows)
+        for y, x, *weight in self.pieces():
+            means.add(y, x, *weight)
+        return means.found(self._gaps, self.n)
+
+    def _about_means(self) -> dict[str, np.ndarray]:
+        mean, input_mean, squares, of_inputs = self.means(), self.input_means(), ColumnSums(self.rows), ColumnSums(self.rows, True)
+        for y, x, *weight in self.pieces():
+            gap = np.where(np.isnan(y), 0.0, y - mean)
+            squares.add(_times(gap * gap, *weight))
+            of_inputs.add(_times((x - input_mean) ** 2, *weight))
+        return {
+            "variances": squares.total() / (self.counts() - 1), "input spreads": np.sqrt(of_inputs.total() / max(self.n - 1, 1)),
+        }
 
 
 def _times(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     return values if weight is None else values * weight[:, None]
 
 
+class Means:
+    """Of responses and inputs of n rows, in pieces, what needs nothing else of them."""
+
+    def __init__(self, n: int):
+        self.n = n
+        self.there, self.sums, self.inputs, self.largest = ColumnSums(n), ColumnSums(n), ColumnSums(n, True), np.zeros(())
+
+    def add(self, y: np.ndarray, x: np.ndarray, weight: np.ndarray | None = None) -> None:
+        gaps = np.isnan(y)
+        self.there.add(_times(~gaps, weight))
+        self.sums.add(_times(np.where(gaps, 0.0, y), weight))
+        self.inputs.add(_times(x, weight))
+        self.largest = np.maximum(self.largest, np.abs(x).max(axis=0, initial=0.0))
+
+    def found(self, has_gaps: bool, size: float) -> dict[str, np.ndarray]:
+        """By their names in a `StreamedSummary`, rows counted so often that they are `size`; counts only where responses have gaps."""
+        total = self.sums.total()
+        counts = self.there.total() if has_gaps else np.full(len(total), size)
+        found = {"means": total / counts, "input means": self.inputs.total() / size, "largest": self.largest}
+        return found | ({"counts": counts} if has_gaps else {})
+
+
+class ColumnSums:
+    """Sums over the rows of n in all, in pieces (rows, k): to the bit what `numpy.sum` gives of them in one array, by rows or columns."""
+
+    def __init__(self, n: int, by_column: bool = False):
+        self.by_column = by_column
+        self.rows: np.ndarray | None = None  # the sum so far, of rows one after the other
+        self.halves: list[np.ndarray] = []  # sums of parts of columns, in their order
+        self.rest: list[np.ndarray] = []
+        self.plan = _halved(n) if n else iter(())
+        self.next = next(self.plan, None)
+
+    def add(self, piece: np.ndarray) -> None:
+        if piece.shape[1] != 1 and not self.by_column:
+            piece = np.ascontiguousarray(piece)
+            self.rows = np.add.reduce(piece if self.rows is None else np.concatenate([self.rows[None], piece]), axis=0)
+            return
+        self.rest.append(piece)
+        held = sum(map(len, self.rest))
+        while self.next is not None and held >= self.next:
+            if self.next == 0:
+                last = self.halves.pop()
+                self.halves[-1] = self.halves[-1] + last
+            else:
+                whole = self.rest[0] if len(self.rest) == 1 else np.concatenate(self.rest)
+                part, self.rest = whole[: self.next], [whole[self.next :]]
+                self.halves.append(np.array([np.add.reduce(np.ascontiguousarray(column)) for column in part.T]))
+                held -= self.next
+            self.next = next(self.plan, None)
+
+    def total(self) -> np.ndarray:
+        if self.rows is not None:
+            return self.rows
+        return self.halves[0] if self.halves else np.zeros(0)
+
+
+def _halved(size: int) -> Iterator[int]:
+    """Rows of a column that are added at once, one after the other; 0 where the two sums before become one."""
+    if size <= LEAF:
+        yield size
+        return
+    half = size // 2
+    half -= half % 8
+    yield from _halved(half)
+    yield from _halved(size - half)
+    yield 0
+
+
 def column_sums(n: int, pieces: Iterator[np.ndarray], by_column: bool = False) -> np.ndarray:
-    """Sums over the rows of n in all, in pieces (rows, k): to the bit what `numpy.sum` of them in one array gives, kept by rows or columns.
+    """The same of pieces that come one after the other.
 
     Examples
     --------
@@ -170,29 +254,7 @@ def column_sums(n: int, pieces: Iterator[np.ndarray], by_column: bool = False) -
     >>> bool(column_sums(10_001, iter(np.array_split(x, 7)))[0] == x.sum(axis=0)[0])
     True
     """
-    first = next(pieces, None)
-    if first is None:
-        return np.zeros(0)
-    if first.shape[1] != 1 and not by_column:
-        total = np.add.reduce(first, axis=0)
-        for piece in pieces:
-            total = np.add.reduce(np.concatenate([total[None], piece]), axis=0)
-        return total
-    rest = [first]
-
-    def taken(size: int) -> np.ndarray:
-        while sum(map(len, rest)) < size:
-            rest.append(next(pieces))
-        whole = np.concatenate(rest)
-        rest[:] = [whole[size:]]
-        return whole[:size]
-
-    def halved(size: int) -> np.ndarray:
-        if size <= LEAF:
-            return np.array([np.add.reduce(np.ascontiguousarray(column)) for column in taken(size).T])
-        half = size // 2
-        half -= half % 8
-        before = halved(half)
-        return before + halved(size - half)
-
-    return halved(n)
+    sums = ColumnSums(n, by_column)
+    for piece in pieces:
+        sums.add(piece)
+    return sums.total()

@@ -15,16 +15,22 @@ import sys
 import tokenize
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import wraps
 from types import NoneType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from patsy.desc import ModelDesc, Term
 from patsy.parse_formula import parse_formula
+from scipy.special import logit
 
+from nrmmix.common.names import quoted_name
 from nrmmix.model.frame import tables
+from nrmmix.model.frame.foreign import advice
 
-__all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
+__all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "FURTHER", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
+
+T = TypeVar("T")
 
 MAX_LENGTH = 2000  # characters
 MAX_DEPTH = 30  # nested brackets
@@ -37,6 +43,7 @@ NUMPY = {
     for name in "log log10 log2 log1p exp expm1 sqrt cbrt square abs sign floor ceil sin cos tan arcsin "
     "arccos arctan sinh cosh tanh".split()
 }
+FURTHER = {"logit": logit}  # functions of numbers that NumPy does not have
 CONSTANTS = {"pi": np.pi, "e": np.e}
 OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that follow its first argument
     **dict.fromkeys(["I", "Q", "center"], ()),
@@ -45,7 +52,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that 
     "bs": ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound"),
     **dict.fromkeys(["cr", "cc"], ("df", "knots", "lower_bound", "upper_bound", "constraints")),
     "te": ("constraints",),
-    **dict.fromkeys(NUMPY, ()),
+    **dict.fromkeys([*NUMPY, *FURTHER], ()),
 }
 CENSORED = {"Surv": ("time", "event"), "interval": ("lower", "upper")}  # responses of two columns, what these are called
 CONTRASTS = {"Treatment": "reference", "Sum": "omit", "Poly": "scores", "Helmert": "", "Diff": ""}  # with their argument
@@ -119,6 +126,14 @@ class Syntax:
     def refuse(self, node: ast.AST, why: str) -> ValueError:
         return _refusal(ast.get_source_segment(self.text, node) or self.text, why)
 
+    def of_one_term(self, node: ast.BinOp) -> ValueError:
+        """A power that patsy takes for the term itself."""
+        whole, base, power = (ast.get_source_segment(self.text, part) for part in (node, node.left, node.right))
+        product = f"({base.replace(':', ' * ')})" if isinstance(node.left, ast.BinOp) else base
+        alone = isinstance(node.left, ast.Call) and isinstance(node.left.func, ast.Name) and node.left.func.id in _ALONE
+        instead = "leave the power out" if alone else f"write I({product}**{power})"
+        return ValueError(f"{whole} is {base} in a formula, where powers are of sums; {instead}.")
+
     def expression(self, node: ast.expr, inside: str = "") -> bool:
         """Check an expression inside of a function, or of none; return whether it contains a column."""
         if (name := _plain_name(node)) is not None:
@@ -136,6 +151,8 @@ class Syntax:
             large = any(_exceeds(part, MAX_EXPONENT) for part in ast.walk(node.right))
             if isinstance(node.op, ast.Pow) and (large or not found):  # 9 ** 9 ** 9 never ends
                 raise self.refuse(node, f"a power needs a column and an exponent up to {MAX_EXPONENT}")
+            if isinstance(node.op, ast.Pow) and not inside and _is_one_term(node.left) and not _is_constant(node.right, 1):
+                raise self.of_one_term(node)
             return found
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.UAdd, ast.USub)):
             return self.expression(node.operand, inside)
@@ -185,6 +202,12 @@ class Syntax:
         given = {key: self.option(key, value) for key, value in options}
         if name in ("bs", "cr", "cc"):
             self.spline(node, name, given)
+        if name == "te" and (plain := next(filter(None, map(_plain_name, node.args)), None)) is not None:
+            splines = ", ".join(
+                f"bs({text}, df=4)" if _plain_name(one) else text
+                for one, text in ((one, ast.get_source_segment(self.text, one)) for one in node.args)
+            )
+            raise self.refuse(node, f"te takes splines, and {plain} is a column; write te({splines})")
         column = _plain_name(node.args[0])
         if name == "C" and column is not None:
             self.coded.add(column)
@@ -262,6 +285,18 @@ def _exceeds(node: ast.AST, limit: float) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and node.value > limit
 
 
+def _is_constant(node: ast.AST, value: int) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value
+
+
+def _is_one_term(node: ast.AST) -> bool:
+    """Whether a piece of a formula is one term, of which a power is the term itself."""
+    if isinstance(node, ast.BinOp):
+        one = isinstance(node.op, ast.MatMult) and _is_one_term(node.right)
+        return (one or isinstance(node.op, ast.Pow)) and _is_one_term(node.left)
+    return True
+
+
 def _plain_name(node: ast.AST) -> str | None:
     """Return the column that `x` or `Q("x")` names, None for any other expression."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Q":
@@ -300,9 +335,6 @@ def _split(formula: str, known: Sequence[str]) -> tuple[str, str]:
         if not letter.isprintable():
             name = unicodedata.name(letter, "a control character")
             raise _refusal(text[:60], f"it holds {name} (U+{ord(letter):04X})")
-    for name in known:
-        if "." in name and re.search(rf"""(?<![\w.'"]){re.escape(name)}(?![\w.'"])""", text):
-            raise ValueError(f"The column {name!r} has dots in its name, which a formula reads as code; write Q({name!r}) for it.")
     depth, tildes = 0, []
     for token in _tokens(text):
         _check_token(token, known)
@@ -318,7 +350,9 @@ def _split(formula: str, known: Sequence[str]) -> tuple[str, str]:
         raise _refusal(text, "it has several tildes, and a formula has one, between responses and covariates")
     left, right = text[: tildes[0]].strip(), text[tildes[0] + 1 :].strip()
     if not left:
-        raise ValueError(f"The formula {text!r} has no response; write it before the tilde: 'y ~ {right or 1}'.")
+        columns = [name for name in re.split(r"\s*\+\s*", right) if name in known]
+        mixture = f"; a mixture of these columns is {f'{right} ~ 1'!r}" if columns and " + ".join(columns) == right else ""
+        raise ValueError(f"The formula {text!r} has no response; write it before the tilde, 'y ~ {right or 1}'{mixture}.")
     if not right:
         raise ValueError(f"The formula {text!r} has nothing after the tilde; without covariates write {f'{left} ~ 1'!r}.")
     return left, right
@@ -344,7 +378,7 @@ def _expanded(formula: str, known: Sequence[str]) -> str:
     others = [name for name in known if name not in named]
     if not others:
         raise ValueError(f"The formula {formula!r}: every column is a response, so that none is left for the dot; write '~ 1'.")
-    plain = [name if name.isidentifier() and not keyword.iskeyword(name) else f"Q({name!r})" for name in others]
+    plain = list(map(quoted_name, others))
     for at in reversed(dots):
         right = f"{right[:at]}({' + '.join(plain)}){right[at + 1 :]}"
     return f"{left}~{right}"
@@ -383,6 +417,23 @@ def _check_responses(tree: Any) -> list[str]:
     return [tree.token.extra]
 
 
+def advised(read: Callable[[str, Sequence[str]], T]) -> Callable[[str, Sequence[str]], T]:
+    """Decorator of what reads formulas: of words of other packages the error says what to write here."""
+
+    @wraps(read)
+    def reading(formula: str, known: Sequence[str]) -> T:
+        try:
+            return read(formula, known)
+        except ValueError:
+            instead = advice(formula, known) if isinstance(formula, str) and len(formula) <= MAX_LENGTH else None
+            if instead is None:
+                raise
+            raise ValueError(instead) from None
+
+    return reading
+
+
+@advised
 def parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
     """Check a formula against the grammar and the columns; return the terms of its sides."""
     left, right = _split(_expanded(formula, known), known)
@@ -404,6 +455,7 @@ def parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
     return terms.lhs_termlist, terms.rhs_termlist
 
 
+@advised
 def parse_design(text: str, known: Sequence[str]) -> list[Term]:
     """Check the right side of a formula, given alone, against the grammar and the columns; return its terms."""
     if not isinstance(text, str) or "~" in text or not text.strip():

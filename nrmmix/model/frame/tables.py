@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import listed, nearest, shown
+from nrmmix.common.names import bare
 
 __all__ = ["as_frame", "is_plain", "unknown_column"]
 
@@ -53,6 +54,8 @@ def as_frame(data: Any, *, allow_empty: bool = False) -> pd.DataFrame:
 def as_rows(newdata: Any, known: Sequence[str]) -> pd.DataFrame:
     """New rows as a DataFrame, see `as_frame`; a Series by names of columns that are known, or a dict of single values, is one row.
 
+    A column that is called Q("name") as in a formula is the known `name`.
+
     Examples
     --------
     >>> table = pd.DataFrame({"dose": [1.0, 2.0], "group": ["a", "b"]})
@@ -66,7 +69,9 @@ def as_rows(newdata: Any, known: Sequence[str]) -> pd.DataFrame:
         newdata = newdata.to_frame().T.infer_objects()
     elif isinstance(newdata, Mapping) and newdata and all(pd.api.types.is_scalar(value) for value in newdata.values()):
         newdata = pd.DataFrame([dict(newdata)])
-    return as_frame(newdata, allow_empty=True)
+    frame = as_frame(newdata, allow_empty=True)
+    quoted = {name: bare(name) for name in frame if name not in known and bare(name) in known and bare(name) not in frame}
+    return frame.rename(columns=quoted) if quoted else frame
 
 
 def _to_frame(data: Any) -> pd.DataFrame:
@@ -86,9 +91,14 @@ def _to_frame(data: Any) -> pd.DataFrame:
         return _from_columns(data)
     if isinstance(data, np.ndarray):
         return _from_array(data)
+    if isinstance(data, (str, os.PathLike)) and os.path.exists(data):
+        from nrmmix.model.frame.whole import whole
+
+        return _to_frame(whole(data))
     if isinstance(data, (str, os.PathLike)):
-        there = "" if os.path.exists(data) else " There is no such file."
-        raise TypeError(f"Data cannot be a name or path such as {shown(data)}; read the file first: pandas.read_csv(path).{there}")
+        raise TypeError(
+            f"Data cannot be a name or path such as {shown(data)}; read the file first: pandas.read_csv(path). There is no such file."
+        )
     if hasattr(data, "toarray"):
         raise TypeError(f"Sparse matrices ({type(data).__name__}) are not supported yet; give data.toarray().")
     lazy = "data.collect()" if hasattr(data, "collect") else SUPPORTED
@@ -215,6 +225,6 @@ def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> 
     """Return the error for a column that is not there, with the nearest name and the names there are."""
     foreign = listed(f"{letter!r} is {unicodedata.name(letter, 'unnamed')}" for letter in dict.fromkeys(name) if not letter.isascii())
     letters = f" ({foreign})" if foreign else ""  # some look like others
-    near = nearest(name, known, 0.5)
+    near = nearest(name, known)
     hint = "" if near is None else f" Did you mean {near!r}?"
     return ValueError(f"There is no column {shown(name)}{letters} in {table}.{hint} The columns are {listed(known)}.")

@@ -13,8 +13,8 @@ import numpy as np
 
 from nrmmix.common.messages import plain, printable, shown
 from nrmmix.common.warnings import warn
+from nrmmix.model.frame.columns.weights import quantiles
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.weights import quantiles
 
 FAR = 10.0  # quartile ranges beyond a quartile, and times as far as any value before it: where what is far away begins
 FEWEST = 10  # values, below which none is far away
@@ -35,6 +35,9 @@ MOST_COUNTS, ENOUGH_COUNTS, ROWS_A_COUNT = 20, 20, 3  # distinct whole numbers, 
 # Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
 # there are u: beyond m = u^2 / 32 clusters of single values fit better than clusters of several
 OF_SQUARE = 32.0
+
+REPEATED, FEWEST_VALUES = 0.6, 3  # share of the rows whose value others have too, and distinct values, from which on values are rounded
+MOST_UNITS, OFF_GRID = 10_000, 1e-2  # of a range; of a unit, by which a difference may be no multiple of it
 
 SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_VALUES = 4, 5, 3
 
@@ -139,6 +142,44 @@ def ties(values: np.ndarray, weight: np.ndarray | None = None) -> Ties | None:
     is_discrete = u > 1 and n >= u * max(ROWS_A_VALUE, u**2 / OF_SQUARE)
     order = np.argsort(-counts, kind="stable")
     return Ties(n, distinct[order], counts[order], is_mass[order], is_discrete) if is_mass.any() or is_discrete else None
+
+
+# ---- rounded values
+
+def rounding_unit(values: np.ndarray) -> float:
+    """The unit that (n,) values, NaN where missing, are rounded to; 0 where repeats do not say that they are.
+
+    It is the largest number that all differences of values are multiples of, at least 1/10,000 of their range.  Repeats say so where 60% of
+    the rows have a value that others have too, among at least three distinct ones; point masses are left out where the others are no ties.
+
+    Examples
+    --------
+    >>> y = np.random.default_rng(0).normal(5, 1, 150)
+    >>> rounding_unit(np.round(y, 1)).__round__(9), rounding_unit(y), rounding_unit(np.round(y, 3))
+    (0.1, 0.0, 0.0)
+    """
+    seen = values[~np.isnan(values)]
+    found = ties(seen)
+    if found is not None and not found.is_discrete:
+        seen = seen[~np.isin(seen, found.values[found.is_mass])]
+    distinct, counts = np.unique(seen, return_counts=True)
+    if len(seen) < ENOUGH or len(distinct) < FEWEST_VALUES or counts[counts > 1].sum() < REPEATED * len(seen):
+        return 0.0
+    steps, off = np.diff(distinct) / (distinct[-1] - distinct[0]), OFF_GRID / MOST_UNITS
+    if len(steps) > MOST_UNITS:
+        return 0.0
+    unit = 0.0  # Euclid's algorithm, of numbers that are nearly whole multiples
+    for step in np.unique(steps)[::-1]:
+        larger, smaller = max(unit, step), min(unit, step)
+        while smaller > off:
+            larger, smaller = smaller, abs(larger - smaller * np.rint(larger / smaller))
+        unit = larger
+    return float((distinct[-1] - distinct[0]) / np.rint(1.0 / unit)) if unit * MOST_UNITS >= 1.0 else 0.0
+
+
+def rounding_units(values: np.ndarray) -> np.ndarray:
+    """The same of each column of (n, d)."""
+    return np.array([rounding_unit(one) for one in values.T])
 
 
 # ---- what is said of them

@@ -11,6 +11,7 @@ import numpy as np
 
 from nrmmix.common import machine
 from nrmmix.common.messages import count, did_you_mean, listed, one_of
+from nrmmix.common.names import meant
 from nrmmix.common.registry import plugin
 from nrmmix.kernels.core import covariates as compiled
 from nrmmix.kernels.core.entry import Entry
@@ -48,6 +49,7 @@ class CovariateKernel:
     width_name: ClassVar[str] = "width"
     unit_width: ClassVar[float] = 1.0  # the width at which distances are measured where atoms have widths of their own
     default_widths: ClassVar[tuple[PerAtom, PerAtom] | None] = None  # in one covariate, and in several
+    kernels: dict[str, CovariateKernel] | None = None  # of some covariates, by their names
 
     def __init__(
         self, width: Any = None, *, locations: Any = None, weights: Any = None, scale: str | None = "unit", groups: int | None = None
@@ -93,6 +95,13 @@ class CovariateKernel:
     def width(self) -> Width | list[Width] | None:
         """One width for all covariates, or a list of one for each; None for the default, which depends on the number of covariates."""
         return self.widths[0] if self.shared_width else list(self.widths)
+
+    def named(self, names: Sequence[str]) -> CovariateKernel:
+        """The kernel, whose parts of their own are called by the names of the covariates, however they were written."""
+        if self.kernels:
+            self = copy(self)
+            self.kernels = {meant(name, names) or name: kernel for name, kernel in self.kernels.items()}
+        return self
 
     def resolved(self, n_covariates: int) -> CovariateKernel:
         """The kernel with its default width, which depends on the number of covariates."""

@@ -17,7 +17,7 @@ from nrmmix.results.variational import PICTURES, VariationalResult
 MOST_ROWS, MOST_COMPONENTS = 2000, 60  # that a picture of responsibilities resolves
 STREAMED = ("elbo", "n_clusters")  # where rows are not in memory
 OF_CHAINS = ("similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation")  # that need draws
-SHARED = ("density", "clusters")  # with other fits
+SHARED = ("density", "clusters", "uncertainty")  # with other fits
 
 
 def available(fit: VariationalResult) -> tuple[str, ...]:
@@ -30,9 +30,9 @@ def available(fit: VariationalResult) -> tuple[str, ...]:
     return tuple(kind for kind in PICTURES if kind not in SHARED or KINDS[kind].refusal(fit.model) is None)
 
 
-def plot(fit: VariationalResult, kind: str | None = None, ax: Any = None, **options: Any) -> Any:
+def plot(fit: VariationalResult, picture: str | None = None, /, ax: Any = None, **options: Any) -> Any:
     """Draw a variational fit; see `VariationalResult.plot`."""
-    kinds = available(fit)
+    kinds, kind = available(fit), options.pop("kind", None) if picture is None else picture
     if fit.model.is_regression and kind not in OWN and not fit.model.frame.is_streamed:
         if kind is not None:
             known_name("kind of plot of a variational fit", kind, kinds)

@@ -11,13 +11,15 @@ import pandas as pd
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import count, did_you_mean, listed, plain, probability
+from nrmmix.common.names import meant
 from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.model.frame.arrays import reals, typical_value
-from nrmmix.posterior.predict.functionals import Functional, Mean, Quantile, over_groups, over_pairs
+from nrmmix.posterior.predict.functionals import Functional, over_groups, over_pairs
 from nrmmix.posterior.predict.points import check_marginal, given_points, label, response_columns
 from nrmmix.posterior.predict.rows import insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import States, states_of
 from nrmmix.posterior.predict.tables import OF_POINTS, check_points
+from nrmmix.posterior.predict.units import PROBABILITIES, Units
 
 if TYPE_CHECKING:
     from nrmmix.model.specification import Specification
@@ -37,6 +39,7 @@ def contrasts(
     draws: int = 500,
     rng: Any = None,
     response: str | Sequence[str] | None = None,
+    units: str = "formula",
 ) -> pd.DataFrame:
     """See `nrmmix.MCMCResult.contrasts`."""
     model = posterior.specification
@@ -54,8 +57,8 @@ def contrasts(
     pairs = np.array(list(combinations(range(len(newdata)), 2)))
     with announced():
         states = states_of(posterior, size)
-        make, W, levels = _functional(states, kind, responses, named, at, q)
-        table = over_pairs(make, W, states, rows, rows.row[pairs], share, seed)
+        make, W, levels, changed = _functional(states, kind, responses, named, at, q, Units(model, units, responses))
+        table = changed(over_pairs(make, W, states, rows, rows.row[pairs], share, seed))
     shown = [f"{plain(newdata[name].iloc[b])} - {plain(newdata[name].iloc[a])}" for a, b in pairs]
     if not levels:
         index: pd.Index = pd.Index(shown, name="contrast")
@@ -65,29 +68,36 @@ def contrasts(
     return pd.DataFrame(table.reshape(-1, 3), index=index, columns=["estimate", "lower", "upper"])
 
 
-def averaged_means(
-    posterior: AnyPosterior, newdata: pd.DataFrame, size: int, response: str, interval: float = 0.9, draws: int = 500,
-    rng: Any = None,
+def averaged(
+    posterior: AnyPosterior, newdata: pd.DataFrame, size: int, *, response: str, interval: float = 0.9, draws: int = 500,
+    rng: Any = None, kind: str = "mean", at: Any = None, q: Any = None, units: str = "formula",
 ) -> np.ndarray:
-    """(groups, W, 3): means of a response and their bands, averaged over each `size` rows of new data that follow one another."""
+    """(groups, W, 3): a functional of a response and its band, averaged over each `size` rows of new data that follow one another."""
     model = posterior.specification
     rows, responses = prediction_rows(model, newdata), response_columns(model, response)
     share, limit = probability("interval", interval), count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
     with announced():
         states = states_of(posterior, limit)
-        make, W, _ = _functional(states, "mean", responses, False, None, None)
-        return over_groups(make, W, states, rows, rows.row.reshape(-1, size), share, seed)
+        make, W, _, changed = _functional(states, kind, responses, False, at, q, Units(model, units, responses), averages=True)
+        return changed(over_groups(make, W, states, rows, rows.row.reshape(-1, size), share, seed))
 
 
-def _functional(states: States, kind: str, responses: np.ndarray, named: bool, at: Any, q: Any) -> tuple[Any, int, dict[str, np.ndarray]]:
-    """What makes the functional for rows of inputs, how many values it has, and what tells them apart."""
+def _functional(
+    states: States, kind: str, responses: np.ndarray, named: bool, at: Any, q: Any, units: Units, averages: bool = False
+) -> tuple[Any, int, dict[str, np.ndarray], Any]:
+    """What makes the functional for rows of inputs, how many values it has, what tells them apart, and what is made of the table of them.
+
+    The table is of differences, of which 1 - p has the other sign, or with `averages` of averages.
+    """
     model = states.model
     names = np.array(model.frame.response_names)
     if kind == "mean":
         of, every = model.blocks.mean_responses(), np.array(model.blocks.mean_names(), dtype=object)
         means = np.concatenate([every[of == j] for j in responses])
-        return (lambda inputs: Mean(states, responses, inputs)), len(means), {"response": means} if named or len(means) > 1 else {}
+        units.insist_on_means(say=not averages)
+        names_of_means = {"response": means} if named or len(means) > 1 else {}
+        return (lambda inputs: units.mean(states, responses, inputs)), len(means), names_of_means, _as_it_is
     check_marginal(model, responses, kind)
     if kind == "quantile":
         probabilities = np.atleast_1d(reals(q, "q"))
@@ -96,15 +106,26 @@ def _functional(states: States, kind: str, responses: np.ndarray, named: bool, a
         W = len(responses) * len(probabilities)
         levels = {"response": np.repeat(names[responses], len(probabilities))} if named else {}
         levels["q"] = np.tile(probabilities, len(responses))
-        return (lambda inputs: Quantile(states, responses, probabilities, inputs)), W, levels
-    points = given_points(model, at, responses)
-    of_points, values = np.repeat(responses, len(points)), points.T.ravel()
+        return (lambda inputs: units.quantile(states, responses, probabilities, inputs)), W, levels, _as_it_is
+    given = given_points(model, at, responses)
+    of_points, values = np.repeat(responses, len(given)), units.points(given, responses).T.ravel()
     levels = {"response": names[of_points]} if named else {}
 
     def make(inputs: np.ndarray) -> Functional:
-        return OF_POINTS[kind](values, of_points, inputs)
+        return OF_POINTS[kind](units.evaluated(kind, values, of_points), of_points, inputs)
 
-    return make, len(values), levels | {"y": label(model, of_points, values)}
+    def changed(table: np.ndarray) -> np.ndarray:
+        found = units.changed(kind, table, values, of_points)
+        falls = [not units.back[int(j)].increases if int(j) in units.back else False for j in of_points]
+        if not averages and kind in PROBABILITIES and any(falls):
+            found[..., falls, :] -= 1.0
+        return found
+
+    return make, len(values), levels | {"y": label(model, of_points, given.T.ravel())}, changed
+
+
+def _as_it_is(table: np.ndarray) -> np.ndarray:
+    return table
 
 
 def _rows_of_contrast(model: Specification, values: Any) -> tuple[str, pd.DataFrame]:
@@ -115,6 +136,7 @@ def _rows_of_contrast(model: Specification, values: Any) -> tuple[str, pd.DataFr
         raise ValueError("the distribution depends on no column, so that there is nothing to contrast; write `response ~ covariate`.")
     if not isinstance(values, Mapping) or not values:
         raise ValueError(f"values must be a dict such as {{{next(iter(columns))!r}: [a, b]}}, not {values!r}.")
+    values = {meant(name, columns) or name: some for name, some in values.items()}
     for name in values:
         if name not in columns:
             raise ValueError(f"the distribution does not depend on {name!r}, but on {listed(columns)}{did_you_mean(name, columns)}")

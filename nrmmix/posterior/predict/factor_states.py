@@ -121,6 +121,12 @@ class FactorDraws:
             found[some] = (r * share.T[estimate[some]].T).sum(axis=0)
         return np.minimum(found, 1.0)
 
+    def membership(self, estimate: np.ndarray) -> np.ndarray:
+        share, found = next(iter(self.shares_in(estimate))), np.empty((len(estimate), int(estimate.max()) + 1))
+        for some, r in self.posterior.blocks():
+            found[some] = r.T @ share
+        return found
+
     def drawn_clusters_of(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Components (R,) of the fitted rows at positions (R,), drawn from q anew for each state."""
         own = self.posterior._replace(rows=self.posterior.rows.take(rows))
@@ -245,6 +251,15 @@ class KernelFactorDraws:
             for some, r in self.posterior.blocks(int(number)):
                 found[some] += times * (r * share.T[estimate[some]].T).sum(axis=0)
         return np.minimum(found / len(self.which), 1.0)
+
+    def membership(self, estimate: np.ndarray) -> np.ndarray:
+        """(n, C) the mean probabilities that another row of a row's component is in the clusters of a partition."""
+        found = np.zeros((len(estimate), int(estimate.max()) + 1))
+        for number, times in zip(*np.unique(self.which, return_counts=True), strict=True):
+            share = self._shares(int(number), estimate)
+            for some, r in self.posterior.blocks(int(number)):
+                found[some] += times / len(self.which) * (r.T @ share)
+        return found
 
     def drawn_clusters_of(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Components (R,) of the fitted rows at positions (R,), drawn from q anew for each state."""

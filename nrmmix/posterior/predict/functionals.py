@@ -65,6 +65,10 @@ class Functional:
         """Averages (cases, J) to (cases, W), for cases of the rows of inputs `given`."""
         return values
 
+    def settled(self, estimate: np.ndarray, sampled: np.ndarray) -> np.ndarray:
+        """The estimate (..., W), or what is made of draws (draws, ..., W) where it has to come from these."""
+        return estimate
+
     def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Averages (cases, J) over a state's clusters, and (cases, W) of a drawn measure, where there is a quicker way than by `values`."""
         return None
@@ -228,7 +232,7 @@ class Quantile(Cdf):
                 out[:, j] = crossings(self.q, of_cases, grid, given)
                 for at in self.masses[j]:
                     out[:, j][(out[:, j] >= just_below(at)) & (out[:, j] <= at)] = at
-        return out.reshape(len(values), self.W)
+        return out.reshape(len(values), -1)
 
     def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Where rows have inputs: distribution functions of t distributions are added up, where that of normal atoms is q is solved for."""
@@ -309,8 +313,9 @@ def over_cases(
 ) -> np.ndarray:
     """(cases, W, 3): estimate and band for every case, of the functional that `make` makes for rows of inputs."""
     table = np.zeros((rows.n_cases, W, 3))
-    for cases, estimate, sampled, whole in _over_parts(make, W, states, rows, seed):
-        table[cases] = with_band(estimate, *_band(sampled, interval, whole), len(sampled))
+    for cases, estimate, sampled, functional in _over_parts(make, W, states, rows, seed):
+        estimate = functional.settled(estimate, sampled)
+        table[cases] = with_band(estimate, *_band(sampled, interval, functional.whole), len(sampled))
     return table
 
 
@@ -325,10 +330,12 @@ def over_pairs(
 ) -> np.ndarray:
     """(len(pairs), W, 3): the second of two cases less the first, under the same draw of the random measure."""
     estimates, drawn = np.zeros((rows.n_cases, W)), np.zeros((len(states), rows.n_cases, W))
-    for cases, estimate, sampled, _ in _over_parts(make, W, states, rows, seed):
-        estimates[cases], drawn[:, cases] = estimate, sampled
+    for cases, estimate, sampled, functional in _over_parts(make, W, states, rows, seed):
+        estimates[cases], drawn[:, cases], settled = estimate, sampled, functional.settled
     first, second = pairs.T
-    return with_band(estimates[second] - estimates[first], *_band(drawn[:, second] - drawn[:, first], interval), len(drawn))
+    differences = drawn[:, second] - drawn[:, first]
+    estimate = settled(estimates[second] - estimates[first], differences)
+    return with_band(estimate, *_band(differences, interval), len(drawn))
 
 
 def over_groups(
@@ -337,10 +344,11 @@ def over_groups(
 ) -> np.ndarray:
     """(len(groups), W, 3): averages over the cases of each group (groups, size), in each draw of the random measure those of that draw."""
     estimates, drawn = np.zeros((rows.n_cases, W)), np.zeros((len(states), rows.n_cases, W))
-    for cases, estimate, sampled, _ in _over_parts(make, W, states, rows, seed):
-        estimates[cases], drawn[:, cases] = estimate, sampled
+    for cases, estimate, sampled, functional in _over_parts(make, W, states, rows, seed):
+        estimates[cases], drawn[:, cases], settled = estimate, sampled, functional.settled
     averaged = np.stack([drawn[:, group].mean(axis=1) for group in groups], axis=1)
-    return with_band(estimates[groups].mean(axis=1), *_band(averaged, interval), len(averaged))
+    estimate = settled(estimates[groups].mean(axis=1), averaged)
+    return with_band(estimate, *_band(averaged, interval), len(averaged))
 
 
 def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows) -> np.ndarray:
@@ -362,8 +370,8 @@ def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States
 
 def _over_parts(
     make: Callable[[np.ndarray], Functional], W: int, states: States, rows: PredictionRows, seed: np.random.SeedSequence
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, Any]]:
-    """Some cases, their estimates (cases, W), draws (draws, cases, W), and which of the W are whole numbers."""
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, Functional]]:
+    """Some cases, their estimates (cases, W), draws (draws, cases, W), and the functional of them."""
     for cases, functional, given in _pieces(make, rows):
         J = functional.J
         each = 8 * (len(states) * W + 3 * J + (functional.held * J if rows.has_inputs else 0))
@@ -383,7 +391,7 @@ def _over_parts(
                 return own.expected(state, values)
 
             estimate = _mean_over(states, functional, seed, work)
-            yield cases[part], functional.finish(estimate, given[part]), sampled, functional.whole
+            yield cases[part], functional.finish(estimate, given[part]), sampled, functional
 
 
 def _mean_over(

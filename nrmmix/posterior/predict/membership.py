@@ -6,7 +6,8 @@ The sum over draws of sum_k p_k |k ∩ c| / |k|, divided by that of sum_k p_k, i
 counts as much as it makes the row likely.  What is left is that of a new cluster.
 
 A row that was fitted is in one cluster k of each draw, and its probability of c is the mean share of the other members of k that lie in c;
-where it is alone in the draw that is 1 if it is alone in c, else 0.
+where it is alone in the draw it is in c if it is alone there, else in a new cluster.  The weight of c in a random measure is, in the same
+way, the sum over k of the weight of k times the share of its members that lie in c.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.replicates import parts
-from nrmmix.posterior.predict.rows import PredictionRows, observed
+from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, observed
 from nrmmix.posterior.predict.states import SoftStates, States, log_terms
 
+KINDS = ("cluster", "membership")  # of predictions
 NEW = -1  # label of a cluster that the estimate does not have
 
 
@@ -29,6 +32,49 @@ def of_training_rows(states: States, estimate: np.ndarray) -> pd.DataFrame:
     """Labels of the estimate, and the probability that each row belongs where it is."""
     found = states.company(estimate) if isinstance(states, SoftStates) else _company(states, estimate)
     return _frame(estimate, found, states.model.frame.index)
+
+
+def training_table(states: States, estimate: np.ndarray) -> pd.DataFrame:
+    """Probabilities of every cluster for the fitted rows, in the last column of a new one."""
+    n, C = len(estimate), int(estimate.max()) + 1
+    if isinstance(states, SoftStates):
+        return table(np.column_stack([states.membership(estimate), np.zeros(n)]), states.model.frame.index)
+    total, alone = np.zeros((n, C + 1)), np.where(np.bincount(estimate)[estimate] == 1, estimate, C)
+    blocks = list(parts(n, 8 * 2 * (C + 1)))
+    for labels in states.partitions():
+        counts = _counts(labels, estimate)
+        size = counts.sum(axis=1)
+        share = np.column_stack([counts / np.maximum(size - 1, 1)[:, None], np.zeros(len(counts))])
+        share[size == 1] = 0.0
+        for rows in blocks:
+            k = labels[rows]
+            total[rows] += share[k]
+            # less the row itself, which is no companion of its own
+            others = size[k] > 1
+            total[rows, np.where(others, estimate[rows], alone[rows])] += np.where(others, -1.0 / np.maximum(size[k] - 1, 1), 1.0)
+    return table(np.maximum(total / len(states), 0.0), states.model.frame.index)
+
+
+def table_of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any, limits: Any = None) -> pd.DataFrame:
+    """The same of rows with responses y (rows, d), or limits; NaN where all are missing, or a covariate or an input."""
+    return table(probabilities(states, estimate, rows, y, limits), rows.index)
+
+
+def table(probability: np.ndarray, index: pd.Index) -> pd.DataFrame:
+    """Probabilities (rows, C + 1) with the clusters as columns."""
+    return pd.DataFrame(probability, index=index, columns=pd.Index([*range(probability.shape[1] - 1), NEW], name="cluster"))
+
+
+def weights(states: States, estimate: np.ndarray, seed: np.random.SeedSequence) -> tuple[np.ndarray, np.ndarray]:
+    """Of a mixture the weights (C,) of the clusters that are expected, and those (states, C) of draws of the random measure."""
+    one = np.zeros(1, np.int64)
+    covariates = CovariateWeights(states.model, PredictionRows(pd.RangeIndex(1), one, one, None, one, np.zeros((1, 0))))
+    expected, drawn = [], []
+    for shares, state, child in zip(_shares(states, estimate), states, draw_seeds(seed, len(states)), strict=True):
+        K = len(shares)
+        expected.append(state.weights(covariates)[0, :K] @ shares)
+        drawn.append(state.measure(child).shares(covariates)[0][0, :K] @ shares)
+    return np.mean(expected, axis=0), np.array(drawn)
 
 
 def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any, limits: np.ndarray | None = None) -> pd.DataFrame:

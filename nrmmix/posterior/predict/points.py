@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import did_you_mean, listed, plain, shown
+from nrmmix.common.names import meant
 from nrmmix.model.families.distributions import point_masses
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.tables import COUNT_BOUND
@@ -28,7 +29,7 @@ def response_columns(model: Specification, response: Any) -> np.ndarray:
         return np.arange(len(names))
     if not isinstance(response, Iterable):
         raise TypeError(f"response must be the name of a response or a sequence of names, not {response!r}.")
-    given = [response] if isinstance(response, str) else list(response)
+    given = [meant(name, names) or name for name in ([response] if isinstance(response, str) else response)]
     if not given:
         raise ValueError(f"response is empty; the responses are {listed(names)}.")
     for name in given:

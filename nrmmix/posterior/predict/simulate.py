@@ -25,12 +25,13 @@ from nrmmix.posterior.given import Conditioned, Known, draw_rest, known_response
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, insist_in_memory, prediction_rows
 from nrmmix.posterior.predict.states import PosteriorState, States, states_of
+from nrmmix.posterior.predict.units import Units
 
 STATES = 500  # that replicates given some responses are drawn from, by what each says of these
 
 
 def simulate(
-    posterior: AnyPosterior, newdata: Any = None, draws: int = 1, rng: Any = None, given: Any = None
+    posterior: AnyPosterior, newdata: Any = None, draws: int = 1, rng: Any = None, given: Any = None, units: str = "formula"
 ) -> pd.DataFrame:
     """Draw data sets like the observed one; see `MCMCResult.simulate`.
 
@@ -44,10 +45,15 @@ def simulate(
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
     known = None if given is None else known_responses(model, given)
-    rows, totals = prediction_rows(model, newdata), _totals(model, newdata)
+    rows, totals, to = prediction_rows(model, newdata), _totals(model, newdata), Units(model, units, range(model.n_dim))
     if known is not None:
-        return replicates_given(states_of(posterior, STATES), rows, known_values(model, newdata, known), known, totals, size, seed)
-    return replicates(states_of(posterior, size), rows, totals, size, seed)
+        found = replicates_given(states_of(posterior, STATES), rows, known_values(model, newdata, known), known, totals, size, seed)
+    else:
+        found = replicates(states_of(posterior, size), rows, totals, size, seed)
+    names = model.frame.response_names
+    for j, back in to.back.items():
+        found[names[j]] = back.inverse(found[names[j]].to_numpy(float))
+    return found.rename(columns={names[j]: back.column for j, back in to.back.items()})
 
 
 def replicates(

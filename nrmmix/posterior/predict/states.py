@@ -153,6 +153,9 @@ class SoftStates(Protocol):
     def company(self, estimate: np.ndarray) -> np.ndarray:
         """(n,) how surely each fitted row is in its cluster of a partition."""
 
+    def membership(self, estimate: np.ndarray) -> np.ndarray:
+        """(n, C) how surely each fitted row is in the clusters 0, ..., C - 1 of a partition."""
+
     def drawn_clusters_of(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Of each state clusters (R,) drawn for the fitted rows at positions (R,)."""
 

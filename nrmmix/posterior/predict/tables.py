@@ -21,6 +21,7 @@ from nrmmix.common.seeds import prediction_seed, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.frame.arrays import reals
+from nrmmix.model.frame.whole import is_file
 from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
@@ -33,24 +34,24 @@ from nrmmix.posterior.predict.functionals import (
     Functional,
     Hazard,
     MarginalDensity,
-    Mean,
-    Quantile,
     over_cases,
     over_rows,
 )
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, limits_of_rows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
+from nrmmix.posterior.predict.units import Units
 
-KINDS = ("mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", "cluster")
+KINDS = ("mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", *membership.KINDS)
 OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance, "survival": Exceedance, "hazard": Hazard}
+OF_CLUSTERS = {"cluster": membership.of_rows, "membership": membership.table_of_rows}
 AT_OWN = ("density", "cdf")  # which are of the row's own response where there are no points
 AVERAGES = ("density", "log")
 UNITS = {  # of predictions, in their `attrs["units"]`
     **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
     "density": "probability per unit of each response; of counts, categories and point masses probabilities",
     "hazard": "events per unit of the response",
-    **dict.fromkeys(("cdf", "exceedance", "survival", "cluster"), "probabilities"),
+    **dict.fromkeys(("cdf", "exceedance", "survival", *membership.KINDS), "probabilities"),
 }
 
 
@@ -66,6 +67,7 @@ class Query:
     interval: float
     draws: int
     seed: np.random.SeedSequence
+    units: Units
 
     @property
     def model(self) -> Specification:
@@ -85,18 +87,19 @@ class Query:
 def predict(
     posterior: AnyPosterior, newdata: Any = None, kind: str = "mean", *, at: Any = None, q: Any = (0.05, 0.5, 0.95),
     interval: float = 0.9, draws: int = 500, rng: Any = None, response: str | Sequence[str] | None = None,
-    given: str | Sequence[str] | None = None, estimate: Callable[[], np.ndarray],
+    given: str | Sequence[str] | None = None, units: str = "formula", estimate: Callable[[], np.ndarray],
 ) -> pd.DataFrame:
     """Posterior of a functional of the conditional distribution; see `nrmmix.MCMCResult.predict`.
 
     `estimate` gives the labels of the point estimate of the partition, which `kind="cluster"` is about.
     """
-    if isinstance(newdata, str):
-        raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; did you mean kind={newdata!r}?")
+    if isinstance(newdata, str) and not is_file(newdata):
+        meant = f"did you mean kind={newdata!r}?" if newdata in KINDS else "there is no such file."
+        raise ValueError(f"newdata must be a DataFrame, not {newdata!r}; {meant}")
     known_name("kind", kind, KINDS)
     share = probability("interval", interval)
     check_points(kind, at)
-    if kind == "cluster" and response is not None:
+    if kind in membership.KINDS and response is not None:
         raise ValueError("a cluster has all responses; leave response= out.")
     model, size = posterior.specification, count("draws", draws, 1)
     seed = prediction_seed(posterior.seed) if rng is None else seed_sequence(rng)
@@ -108,10 +111,15 @@ def predict(
     else:
         responses = _not_known(model, response, known)
         named = len(responses) > 1 if response is None else not isinstance(response, str)
-    query = Query(posterior, newdata, prediction_rows(model, newdata), responses, named, share, size, seed)
+    to = Units(model, units, () if kind in membership.KINDS else responses)
+    if kind == "mean":
+        if known is not None and not all(back.is_affine for back in to.back.values()):
+            raise ValueError('units="response": means given some responses are those of the formula; take kind="quantile".')
+        to.insist_on_means()
+    query = Query(posterior, newdata, prediction_rows(model, newdata), responses, named, share, size, seed, to)
     with announced():
         table = _predicted(query, kind, known, at, q, response, estimate)
-    table.attrs["units"] = UNITS[kind]
+    table.attrs["units"] = UNITS[kind] + (f", in the units of {listed(back.column for back in to.back.values())}" if to.back else "")
     return table
 
 
@@ -121,15 +129,15 @@ def _predicted(
     model = query.model
     if known is not None:
         y = known_values(model, query.newdata, known)
-        if kind == "cluster":
-            return membership.of_rows(query.states(), estimate(), query.rows, y)
+        if kind in membership.KINDS:
+            return OF_CLUSTERS[kind](query.states(), estimate(), query.rows, y)
         return _given(query, kind, known, y, at, q, kind == "density" and response is None and len(query.responses) > 1)
     if kind == "mean":
         return _mean(query)
     if kind == "quantile":
         return _quantile(query, q)
-    if kind == "cluster":
-        return _cluster(query, estimate)
+    if kind in membership.KINDS:
+        return _cluster(query, kind, estimate)
     return _curve(query, kind, at, joint=kind == "density" and response is None and model.n_dim > 1)
 
 
@@ -172,7 +180,7 @@ def _mean(query: Query) -> pd.DataFrame:
     states, blocks = query.states(), query.model.blocks
     of, every = blocks.mean_responses(), np.array(blocks.mean_names(), dtype=object)
     names = np.concatenate([every[of == j] for j in query.responses])
-    table = query.over_cases(lambda inputs: Mean(states, query.responses, inputs), len(names), states)
+    table = query.over_cases(lambda inputs: query.units.mean(states, query.responses, inputs), len(names), states)
     if query.model.frame.is_sparse:  # the same in every row
         return _frame(table[0], pd.Index(names, name="response"))
     return _of_rows(query, table, {"response": names} if query.named or len(names) > 1 else {})
@@ -183,7 +191,7 @@ def _quantile(query: Query, q: Any) -> pd.DataFrame:
     probabilities = _probabilities(q)
     check_marginal(query.model, query.responses, "quantile")
     states, W = query.states(), len(query.responses) * len(probabilities)
-    table = query.over_cases(lambda inputs: Quantile(states, query.responses, probabilities, inputs), W, states)
+    table = query.over_cases(lambda inputs: query.units.quantile(states, query.responses, probabilities, inputs), W, states)
     levels = _levels(query, np.repeat(query.responses, len(probabilities)))
     return _of_rows_or_alone(query, table, levels | {"q": np.tile(probabilities, len(query.responses))})
 
@@ -206,27 +214,35 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
     def functional(points: Any, responses: np.ndarray, inputs: np.ndarray, matched: bool = False) -> Functional:
         if joint or (kind == "density" and model.n_dim == 1):
             return Density(states, points, inputs, matched)
-        return OF_POINTS[kind](points[:, 0], responses, inputs, matched)
+        return OF_POINTS[kind](query.units.evaluated(kind, points[:, 0], responses), responses, inputs, matched)
 
     def levels(points: Any, responses: np.ndarray) -> dict[str, np.ndarray]:
         if model.frame.is_sparse:
             return {}
         if joint:
-            return {name: label(model, np.full(len(points), j), points[:, j]) for j, name in enumerate(query.names)}
-        return _levels(query, responses) | {"y": label(model, responses, points[:, 0])}
+            of = [np.full(len(points), j) for j in range(model.n_dim)]
+            return {name: label(model, of[j], query.units.shown(points[:, j], of[j])) for j, name in enumerate(query.names)}
+        return _levels(query, responses) | {"y": label(model, responses, query.units.shown(points[:, 0], responses))}
+
+    def in_units(table: np.ndarray, points: Any, responses: np.ndarray) -> np.ndarray:
+        if not query.units.back:
+            return table
+        if joint:
+            return table * query.units.jacobian(points, responses)[:, None]
+        return query.units.changed(kind, table, points[:, 0], responses)
 
     own = _own_responses(model, query.newdata, query.responses) if at is None and kind in AT_OWN else None
     if own is None:
         if joint and at is None:
             raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
-        points = None if at is None else given_points(model, at, query.responses)
+        points = None if at is None else query.units.points(given_points(model, at, query.responses), query.responses)
         if joint:
             responses = query.responses
         else:  # one response after the other
             columns = [grid(model, j) for j in query.responses] if points is None else list(points.T)
             points, responses = np.concatenate(columns)[:, None], np.repeat(query.responses, list(map(len, columns)))
         table = query.over_cases(lambda inputs: functional(points, responses, inputs), len(points), states)
-        return _of_rows_or_alone(query, table, levels(points, responses))
+        return _of_rows_or_alone(query, in_units(table, points, responses), levels(points, responses))
     n, each = len(query.rows.index), 1 if joint else len(query.responses)
     points = own if joint else own[:, query.responses].reshape(-1, 1)
     responses, positions = query.responses if joint else np.tile(query.responses, n), np.repeat(np.arange(n), each)
@@ -238,17 +254,19 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
             return functional(points[ok[part]], responses if joint else responses[ok[part]], inputs, True)
 
     table[ok] = over_rows(of_rows, positions[ok], states, query.rows, query.interval, query.seed)
-    return _frame(table, _index(query.rows.index, each, levels(points, responses)))
+    return _frame(in_units(table, points, responses), _index(query.rows.index, each, levels(points, responses)))
 
 
-def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
+def _cluster(query: Query, kind: str, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
     if query.newdata is None:
-        return membership.of_training_rows(query.states(), estimate())
+        own = membership.of_training_rows if kind == "cluster" else membership.training_table
+        return own(query.states(), estimate())
     y = _own_responses(query.model, query.newdata, query.responses)
     if y is None:
         lacking = _lacking(query.model, query.newdata)
-        raise ValueError(f'newdata has no {lacking}; kind="cluster" needs the responses of the rows.')
-    return membership.of_rows(query.states(), estimate(), query.rows, y, limits_of_rows(query.model, query.newdata, query.responses))
+        raise ValueError(f'newdata has no {lacking}; kind="{kind}" needs the responses of the rows.')
+    limits = limits_of_rows(query.model, query.newdata, query.responses)
+    return OF_CLUSTERS[kind](query.states(), estimate(), query.rows, y, limits)
 
 
 def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q: Any, joint: bool) -> pd.DataFrame:
@@ -278,13 +296,14 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
             return MeanGiven(model, wanted)
         if kind == "quantile":
             conditioned = ConditionedStates(states, of_part, rows)
-            return Quantile(conditioned, wanted, probabilities, each, conditioned.relevant)
+            return query.units.quantile(conditioned, wanted, probabilities, each, conditioned.relevant)
         some = points[positions[part]] if len(points) > 1 else np.repeat(points, len(part), axis=0)
         if joint or (kind == "density" and model.n_dim - known.sum() == 1):
             whole = np.repeat(of_part.y[:, None, :], some.shape[1], axis=1)
             whole[:, :, wanted] = some
             return DensityGiven(states, of_part, whole)
-        return OF_POINTS[kind](some.swapaxes(1, 2).reshape(len(part), -1), of_rows, each)
+        flat = some.swapaxes(1, 2).reshape(len(part), -1)
+        return OF_POINTS[kind](np.stack([query.units.evaluated(kind, row, of_rows) for row in flat]), of_rows, each)
 
     found = over_known(make, y, positions, states, query.rows, query.interval, query.seed) if len(positions) else None
     if points is not None:
@@ -292,11 +311,12 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
         at_each = np.broadcast_to(points, (len(y), m, len(wanted)))
         if joint:
             flat = at_each.reshape(-1, len(wanted))
-            levels = {query.names[j]: label(model, np.full(len(flat), j), flat[:, a]) for a, j in enumerate(wanted)}
+            shown = [query.units.shown(flat[:, a], np.full(len(flat), j)) for a, j in enumerate(wanted)]
+            levels = {query.names[j]: label(model, np.full(len(flat), j), shown[a]) for a, j in enumerate(wanted)}
         else:
             flat = at_each.swapaxes(1, 2).reshape(-1)
             levels = {name: np.tile(values, len(y)) for name, values in _levels(query, of_rows).items()}
-            levels |= {"y": label(model, np.tile(of_rows, len(y)), flat)}
+            levels |= {"y": label(model, np.tile(of_rows, len(y)), query.units.shown(flat, np.tile(of_rows, len(y))))}
         W = m if joint else m * len(wanted)
     else:
         W = max(len(values) for values in levels.values()) if levels else 1
@@ -304,6 +324,16 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
     out = np.full((len(y), W, 3), np.nan)
     if found is not None:
         out[positions] = found
+    if query.units.back and points is not None:
+        if joint:
+            out *= query.units.jacobian(flat, wanted).reshape(len(y), W, 1)
+        else:
+            out = query.units.changed(kind, out.reshape(-1, 3), flat, np.tile(of_rows, len(y))).reshape(out.shape)
+    elif query.units.back and kind == "mean":
+        for a, j in enumerate(wanted):  # affine
+            if int(j) in query.units.back:
+                back = query.units.back[int(j)]
+                out[:, a] = back.inverse(out[:, a][:, [0, 1, 2] if back.increases else [0, 2, 1]])
     return _frame(out, _index(query.rows.index, W, levels))
 
 
@@ -311,7 +341,7 @@ def _points_given(query: Query, kind: str, known: np.ndarray, at: Any, joint: bo
     """Points (rows, m, k) of the responses wanted, or (1, m, k) for all rows; and whether they are the rows' own responses."""
     model, wanted = query.model, query.responses
     if at is not None:
-        return given_points(model, at, wanted)[None], False
+        return query.units.points(given_points(model, at, wanted), wanted)[None], False
     own = _own_responses(model, query.newdata, wanted) if kind in AT_OWN else None
     if own is not None:
         return own[:, wanted][:, None, :], True
@@ -339,7 +369,7 @@ def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: An
 
     Where components have inputs, rows that hold all responses are taken for a test set: what is predicted differs by their inputs.
     """
-    if newdata is None or model.is_regression or model.frame.is_sparse or kind == "cluster":
+    if newdata is None or model.is_regression or model.frame.is_sparse or kind in membership.KINDS:
         return
     there = [not model.frame.lacking(newdata, [j]) for j in range(model.n_dim)]
     if not any(there) or (kind in AT_OWN and at is None and all(there[j] for j in responses)):

@@ -13,12 +13,17 @@ from nrmmix.kernels.families import matrix_regression, regression
 from nrmmix.model.families.exponential.base import Exponential, factor_rows, inverses, natural, products, symmetric
 from nrmmix.model.families.exponential.gaussian import LOG_PI, LOG_TWO_PI, Wishart
 
+NARROW, NARROW_ROWS = 2.0, 5  # variances of the rounding error below which a component of more rows is as narrow as that
+
 
 class RegressionSide(Exponential):
     """y = G'z + e, e ~ N(0, Lambda^-1), Lambda ~ Wishart(nu, S_0^-1), G | Lambda ~ MN(G_0, D^-1, Lambda^-1), S_0 and D diagonal.
 
     In whitened coordinates, where S_0 and D are 1 unless they are learnt.  Statistics: products of y (d) among each other, of z (q) with
     y, of z among each other.  One response is d = 1, for which the kernels have columns of their own.
+
+    Of responses that are rounded the products of y have the variance of the rounding error with them: so is E log N(y + e) over e uniform
+    on the cell of a value, a lower bound of the log of the mean density there, and no component is narrower than the cell.
     """
 
     is_learnt = False
@@ -30,7 +35,23 @@ class RegressionSide(Exponential):
         self.ends = np.cumsum([d * (d + 1) // 2, q * d, q * (q + 1) // 2])
         self.n_stat = int(self.ends[-1])
         self.n_column = regression.n_stat(q, self.is_learnt) if d == 1 else matrix_regression.n_stat(q, d, self.is_learnt)
+        self.rounding: np.ndarray | None = None  # covariance (d, d) of the rounding error, where there is one
         self._scaled(np.ones(q), np.ones(d))
+
+    def of_rounded(self, covariance: np.ndarray | None) -> RegressionSide:
+        """The same for responses with such a rounding error, in the coordinates of the kernels."""
+        made = copy(self)
+        made.rounding = covariance
+        return made
+
+    def unrounded(self) -> RegressionSide:
+        return self.of_rounded(None)
+
+    def narrow(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        if self.rounding is None:
+            return np.zeros(len(N), bool)
+        variance = np.diagonal(self._posterior(s)[2], axis1=1, axis2=2) / (self.nu + N)[:, None]
+        return (N > NARROW_ROWS) & (variance < NARROW * np.diagonal(self.rounding)).any(axis=1)
 
     def _scaled(self, shrinkage: np.ndarray, noise: np.ndarray) -> None:
         """D = diag(shrinkage), S_0 = diag(noise)."""
@@ -45,6 +66,8 @@ class RegressionSide(Exponential):
         q, d = self.G.shape
         y, z = rows[:d], rows[d:]
         products(y, out[: self.ends[0]])
+        if self.rounding is not None:
+            out[: self.ends[0]] += self.rounding[np.triu_indices(d)][:, None]
         for a in range(q):
             first = self.ends[0] + a * d
             np.multiply(y, z[a], out=out[first : first + d])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from nrmmix.model.families import parameter_laws as laws
 from nrmmix.model.families.base import Observed, Parameter, numbers
 from nrmmix.model.families.distributions import Elliptical
 from nrmmix.model.priors.hyperpriors import Gamma
@@ -70,5 +71,8 @@ def mean_and_sd(name: str, centre: np.ndarray, square: np.ndarray, df: np.ndarra
         of_mean = np.where(df > 2, np.sqrt(square / (r_n * (df - 2))), np.nan)
         sd = np.where(df > 1, np.sqrt(square / 2) * np.exp(gammaln((df - 1) / 2) - gammaln(df / 2)), np.nan)
         of_sd = np.where(df > 2, np.sqrt(np.maximum(square / (df - 2) - sd**2, 0.0)), np.nan)
-    found = [Parameter(f"sd {name}", sd, of_sd)]
-    return found if r_n.min() >= KNOWN else [Parameter(f"mean {name}", np.where(df > 1, centre, np.nan), of_mean), *found]
+    found = [Parameter(f"sd {name}", sd, of_sd, laws.standard_deviation(df, square))]
+    if r_n.min() >= KNOWN:
+        return found
+    law = laws.student_t(centre, np.sqrt(square / (r_n * df)), df)
+    return [Parameter(f"mean {name}", np.where(df > 1, centre, np.nan), of_mean, law), *found]

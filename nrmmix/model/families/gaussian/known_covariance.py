@@ -10,6 +10,7 @@ import numpy as np
 
 from nrmmix.kernels.families.gaussian import known_covariance as kernels
 from nrmmix.kernels.families.gaussian import known_missing
+from nrmmix.model.families import parameter_laws as laws
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
 from nrmmix.model.families.exponential import Exponential, KnownCovarianceSide, NotExponential
@@ -94,7 +95,8 @@ class KnownCovariance(ConjugatePrior):
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
         mean, share = self._posterior(stat, n_columns)
-        return [Parameter(f"mean {name}", mean[:, j], self.spread[j] * np.sqrt(share[:, j])) for j, name in enumerate(self.names)]
+        sd = self.spread * np.sqrt(share)
+        return [Parameter(f"mean {name}", mean[:, j], sd[:, j], laws.normal(mean[:, j], sd[:, j])) for j, name in enumerate(self.names)]
 
     def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return self.means(theta.T + rng.standard_normal(theta.T.shape))

@@ -19,7 +19,10 @@ from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
 from nrmmix.model.families.exponential import Exponential, LearntWishartSide, NormalWishartSide, NotExponential
 from nrmmix.model.families.exponential.base import whole_if_missing
 from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, mean_and_sd, shapes
+from nrmmix.model.families.parameter_laws import correlation_parameter
 from nrmmix.model.priors.hyperpriors import Gamma
+
+MOST_CORRELATED = 30  # responses whose correlations are parameters; of more there are too many to be read
 
 
 def log_multigamma(a: np.ndarray, d: int) -> np.ndarray:
@@ -133,8 +136,14 @@ class NormalWishart(ConjugatePrior):
         return [Normal(mean[None, :, j], sd[None, :, j]) for j in range(d)]
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        centre, square, df, r_n = self._marginals(stat, n_columns)
-        return [parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)]
+        centre, L, df, r_n = self._columns(stat, n_columns)
+        square, length = (L**2).sum(axis=2) * self.spread**2, np.sqrt((L**2).sum(axis=2))
+        found = [parameter for j, name in enumerate(self.names) for parameter in mean_and_sd(name, centre[:, j], square[:, j], df, r_n)]
+        for j, name in enumerate(self.names if self.dim <= MOST_CORRELATED else ()):
+            for i in range(j):
+                share = (L[:, i] * L[:, j]).sum(axis=1) / (length[:, i] * length[:, j])
+                found.append(correlation_parameter((self.names[i], name), df + 1.0, share, is_detail=True))
+        return found
 
     def draw_responses(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         d = self.dim

@@ -8,7 +8,7 @@ within its limits: its finite end, or the middle of both.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -138,11 +138,14 @@ class CensoredPart:
         return values[:, None], ~np.isnan(lower)
 
 
-def limits_of(parts: Iterable[Any], frame: pd.DataFrame, index: pd.Index, rows: np.ndarray | None = None) -> np.ndarray | None:
-    """(m, d, 2) ends between which responses lie that were not seen, NaN elsewhere; None where all that are there were seen."""
-    ends = np.stack([
-        part.limits(frame, index, rows) if getattr(part, "is_censored", False) else np.full((len(frame), 2), np.nan) for part in parts
-    ], axis=1)
+def limits_of(
+    parts: Sequence[Any], frame: pd.DataFrame, index: pd.Index, rows: np.ndarray | None = None, *, which: Iterable[int] | None = None
+) -> np.ndarray | None:
+    """(m, d, 2) ends between which responses, of all or of some, lie that were not seen, NaN elsewhere; None where there are none."""
+    ends = np.full((len(frame), len(parts), 2), np.nan)
+    for j in range(len(parts)) if which is None else which:
+        if getattr(parts[j], "is_censored", False):
+            ends[:, j] = parts[j].limits(frame, index, rows)
     ends[~(ends[..., 0] < ends[..., 1])] = np.nan
     return None if np.isnan(ends).all() else ends
 

@@ -1,0 +1,90 @@
+"""What of a pass of a density regression is done by workers, and what travels: CPU seconds, bytes.
+
+    python -m benchmarks.regression_workers [--rows N ...] [--components M ...] [--workers W]
+
+Of a simulated table of six covariates, in 20 rounds of W batches, coordinate ascent from one start: CPU microseconds a row and pass of
+the visits, which workers do, and of all else, which the process of the fit does between them; the share of the latter, and how many times
+as fast W workers can be at most by these two, (visits + rest) / (visits / W + rest).  Nothing is said of what the workers wait for.  Of a
+message its bytes, as it is sent, and by the formula of `message`; milliseconds of a sum of two messages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import nrmmix as nm
+from benchmarks.variational_regression import simulated
+from nrmmix.common.machine import one_blas_thread
+from nrmmix.inference.executors import OneProcess, Span
+from nrmmix.inference.variational_regression.climb import Climb
+from nrmmix.inference.variational_regression.memory import LocalStep, Memory, added, sample_of
+from nrmmix.inference.variational_regression.run import binned_of, rows_of_model
+from nrmmix.inference.variational_regression.start import cut
+
+ROUNDS, START = 20, 5000  # rounds of a pass, rows that a start is found on
+
+
+class Measured(OneProcess):
+    """One process that knows how much of its work workers would do."""
+
+    def __init__(self) -> None:
+        self.visits = 0.0
+
+    def gather(self, rows: Any, spans: Sequence[Span], task: Callable[[Any, Span], Any], join: Callable[[Any, Any], Any]) -> Any:
+        def timed(part: Any, span: Span) -> Any:
+            begun = time.process_time()
+            found = task(part, span)
+            self.visits += time.process_time() - begun
+            return found
+
+        return super().gather(rows, spans, timed, join)
+
+
+def message(components: int, covariates: int, places: int, statistics: int) -> float:
+    """Bytes of the sums over a batch: counts, statistics, H and G by places of the covariates, and four numbers."""
+    return 8.0 * (components * (1 + statistics + 2 * covariates * places) + 4)
+
+
+def measured(n: int, components: int, workers: int, passes: int = 5) -> dict[str, float]:
+    """Of n rows, after a pass in which everything is compiled."""
+    rng = np.random.default_rng(1)
+    model = nm.Model("y ~ x0 + x1 + x2 + x3 + x4 + x5", simulated(n, rng)[0])
+    binned = binned_of(model)
+    rows, executor = rows_of_model(model, binned), Measured()
+    start = cut(binned, rows.statistics.side, model.prior.mass, sample_of(rows, START, rng), components, rng, 0.0)
+    with one_blas_thread():
+        climb = Climb(Memory(rows, ROUNDS * workers, workers, executor), start, rng, search=False)
+        climb.run(1, 0.0)
+        executor.visits, begun = 0.0, time.process_time()
+        climb.run(1 + passes, 0.0)
+        whole, visits = time.process_time() - begun, executor.visits
+        found = LocalStep.of(climb.factors)(rows.part(0, 100))
+        begun = time.process_time()
+        for _ in range(20):
+            added(found, found)
+        of_sum = (time.process_time() - begun) / 20
+    rest, each = whole - visits, 1e6 / (n * passes)
+    q, B, _ = found.H.shape
+    return {
+        "rows": n, "components": components, "visits": visits * each, "rest": rest * each, "share": rest / whole,
+        "at most": whole / (visits / workers + rest), "bytes": float(len(pickle.dumps(found))),
+        "formula": message(components, q, B, found.s.shape[1]), "parameters": float(len(pickle.dumps(LocalStep.of(climb.factors)))),
+        "sum, ms": 1e3 * of_sum,
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="*", default=[100_000, 400_000])
+    parser.add_argument("--components", type=int, nargs="*", default=[40, 100])
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    for n in given.rows:
+        for components in given.components:
+            print("  ".join(f"{name} {value:.4g}" for name, value in measured(n, components, given.workers).items()), flush=True)

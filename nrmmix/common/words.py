@@ -1,0 +1,228 @@
+"""Words of other packages for arguments and for attributes of results: what is meant by them here.
+
+Those of formulas are in `nrmmix.model.frame.foreign`.  `messages` reads these tables.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+M = TypeVar("M")
+# Arguments that may be meant, of which the first that there is counts, and what to know; "" for what there is instead.
+Meaning = tuple[tuple[str, str], ...]
+
+
+def _each(names: str, meaning: M) -> dict[str, M]:
+    """Several words of one meaning."""
+    return dict.fromkeys(names.split(), meaning)
+
+
+_PRIORS = "the prior: nm.DirichletProcess(mass), nm.PitmanYor(mass, sigma), ..."
+_FAMILY = "such as nm.Gaussian()"
+_COUNT_OF_CLUSTERS = "the number of components: nm.FiniteMixture(components); of other priors it is inferred"
+_CENSORED = "of censored responses the formula is Surv(time, event) ~ x"
+_EXPOSURE = "of counts nm.Poisson(exposure=\"column\"), the exposure and not its logarithm"
+_COVARIANCE = "\"full\" or \"diagonal\" covariances: nm.Gaussian(\"diagonal\")"
+_STARTS = "starts are those of the chains"
+_SCALES = "nothing is to be standardized: default priors follow the scale of the data"
+_CRITERION = "the number of clusters is part of the posterior, so that no criterion chooses it; nm.compare(a, b) compares fits"
+
+ARGUMENTS: dict[str, Meaning] = {
+    # ---- runs
+    "rng": (("random_state", "an int or Generator"), ("seed", "a whole number")),
+    **_each(
+        "seed random_state random_seed rng_key generator rng_seed set_seed",
+        (("rng", "an int, SeedSequence or Generator"), ("random_state", "an int or Generator"), ("seed", "a whole number")),
+    ),
+    **_each(
+        "burnin burn_in burn nburn n_burn warmup warm_up n_warmup num_warmup iter_warmup adapt tuning",
+        (("tune", "iterations before the first draw"),),
+    ),
+    **_each(
+        "n_iter niter iter n_iterations iterations max_iter sweeps iters num_iters n_epochs epochs",
+        (("draws", "draws kept in each chain: a chain runs tune + draws * thin iterations"), ("passes", "passes over the rows")),
+    ),
+    **_each(
+        "n_samples num_samples samples ndraws n_draws num_draws nsim n_sims iter_sampling n_imputations size n_sim mc mcmc "
+        "n_samples_posterior",
+        (("draws", "the number of draws"),),
+    ),
+    **_each("n_chains nchains num_chains", (("chains", "their number"),)),
+    **_each("n_thin nthin thinning", (("thin", "iterations for each draw"),)),
+    **_each(
+        "n_jobs n_cores threads num_threads workers n_threads ncores parallel backend",
+        (("cores", "the number of threads, or a Dask client"),),
+    ),
+    **_each(
+        "verbose progressbar progress_bar show_progress disp refresh verbosity silent quiet",
+        (("progress", "True or False"),),
+    ),
+    **_each("timeout max_time time timelimit max_seconds", (("time_limit", "in seconds"),)),
+    **_each(
+        "initial inits start initvals init_values init_params initialization labels cluster z",
+        (("init", "a name, or labels of the rows"),),
+    ),
+    **_each("n_init nrep nstart n_starts repetitions", (("chains", _STARTS), ("starts", "their number"))),
+    **_each(
+        "sampler algorithm engine step inference moves kernel_type",
+        (("method", "a name of Model.methods(), or a move"),),
+    ),
+    **_each(
+        "target_accept adapt_delta max_treedepth control nuts nuts_sampler step_size nuts_kwargs",
+        (("method", "no gradients are used, so that there are no steps to adapt; methods are those of Model.methods()"),),
+    ),
+    **_each("tol rtol ftol tolerance eps", (
+        ("draws", "\"auto\" goes on until chains agree; the tolerance of variational inference is one of nm.VB(tol=...)"),
+    )),
+    **_each("file path filename save save_to", (
+        ("checkpoint", "a .npz file, written as chains run; fit.save(path) saves a fit that is there"),
+    )),
+    **_each("warm_start resume", (("", "fit.extend(draws) goes on with a fit, nm.resume(path) with a checkpoint"),)),
+    **_each("sample_prior prior_only prior_samples", (("", "Model.prior_predictive() draws from the prior"),)),
+    **_each("criterion IC modelNames models penalty ic", (("", _CRITERION),)),
+    **_each("cv folds n_splits validation_fraction", (
+        ("", "fit without each fold and take fit.log_density(fold); nm.compare(a, b) leaves out one row at a time"),
+    )),
+    # ---- predictions
+    **_each(
+        "level conf_level conf_int ci hdi_prob ci_prob prob credible coverage alpha_level ci_level",
+        (("interval", "the probability of the band, such as 0.9"),),
+    ),
+    **_each("quantile quantiles probs p percentiles", (("q", "probabilities of quantiles"),)),
+    **_each("new_data X_new new X_test test", (("newdata", "a DataFrame of rows"),)),
+    **_each("type what output", (("kind", "what is wanted, such as \"mean\""),)),
+    **_each("conditional_on condition evidence conditioning", (("given", "names of responses that the rows hold"),)),
+    **_each("responses target outcome y resp", (
+        ("response", "names of responses"), ("formula", "\"y ~ x\""), ("data", "a table, with a formula \"y ~ x\"")
+    )),
+    **_each("scale_type transform inverse backtransform", (("units", "\"response\" or as modelled"),)),
+    # ---- data
+    **_each("df dataset X frame table x", (("data", "a DataFrame"), ("newdata", "a DataFrame"))),
+    "subset": (("data", "the rows that are wanted, data[data[\"x\"] > 0]"), ("newdata", "the rows that are wanted")),
+    **_each(
+        "weight sample_weight sample_weights case_weights freq fweights frequencies counts",
+        (("weights", "how often a row counts: a column or an array"), ("sample_weight", "how often a row counts")),
+    ),
+    **_each("offset exposure offsets", (("exposure", "a column"), ("family", _EXPOSURE), ("", _EXPOSURE))),
+    **_each(
+        "censored cens censoring event status truncated lower_bound upper_bound",
+        (("formula", _CENSORED), ("", _CENSORED)),
+    ),
+    **_each("groups group id cluster_id random random_effects", (
+        ("formula", "a group is a covariate of the formula; random effects are not available"),
+    )),
+    **_each("na_action missing_values dropna na_rm na", (("missing", '"drop", "raise" or "marginalize"'),)),
+    **_each(
+        "standardize standardise normalize scale_data whiten center preprocess noise scaling",
+        (("", _SCALES),),
+    ),
+    **_each("model equation fml", (("formula", "\"y ~ x\", or \"y1 + y2 ~ 1\" for a mixture"),)),
+    # ---- models
+    **_each(
+        "likelihood distribution dist component emission base_measure G0 base noise_model",
+        (("family", _FAMILY),),
+    ),
+    **_each("link links", (("", "there are no links: transform the response, log(y) ~ x, or give a family such as nm.Poisson()"),)),
+    **_each(
+        "measure process prior_measure priors stick_breaking weight_concentration_prior_type",
+        (("prior", "such as nm.DirichletProcess()"),),
+    ),
+    **_each(
+        "n_components n_clusters k K max_components G n_groups nclusters clusters truncation T ncomp",
+        (("components", _COUNT_OF_CLUSTERS), ("max_clusters", _COUNT_OF_CLUSTERS), ("prior", _COUNT_OF_CLUSTERS)),
+    ),
+    **_each(
+        "alpha concentration concentration_parameter total_mass theta weight_concentration_prior alpha0 a0",
+        (("mass", "the total mass of the random measure"), ("prior", "the total mass is that of the prior: nm.DirichletProcess(mass)")),
+    ),
+    **_each("discount d stability", (("sigma", "the discount, or index of stability"), ("prior", _PRIORS))),
+    **_each("covariance_type cov_type covariance_structure model_name modelName", (
+        ("covariance", "\"full\" or \"diagonal\""), ("family", _COVARIANCE),
+    )),
+    **_each(
+        "reg_covar covariance_prior mean_prior mean_precision_prior degrees_of_freedom_prior hyperparameters hyperpriors "
+        "prior_params prior_parameters",
+        (("family", "whose arguments are its prior: nm.Gaussian(m=, r=, nu=, scale=)"),),
+    ),
+    **_each(
+        "lengthscale length_scale bandwidth ls scale bw",
+        (("width", "for covariates in [0, 1]"), ("kernel", "such as nm.SquaredExponential(width)")),
+    ),
+}
+
+_CLUSTERS = "clusters() has the cluster of each row, .membership(new) probabilities, .partition() the estimate with its credible ball"
+_PARAMETERS = "parameters() is a table of them by cluster"
+_COMPARE = "nm.compare(a, b) compares fits by leaving rows out, .log_density(new) by rows that they have not seen"
+_REPLICATES = "simulate() draws rows, and .plot(\"ppc\") shows them beside the data"
+_EFFECTS = "plot(\"effects\") shows effects, and .contrasts({\"x\": [0, 1]}) differences with their bands"
+_CONVERGENCE = "diagnostics() has R-hat and effective sample sizes, .summary() a verdict"
+_EXPORT = "draws has them by name, and .to_arviz() all for ArviZ"
+_ROWS = "augment() has them beside the data"
+
+# Attributes that users of R, scikit-learn, brms, bambi and PyMC try on results: what there is here, after "fit.".
+ATTRIBUTES: dict[str, str] = {
+    **_each(
+        "predict_proba z classification labels labels_ cluster membership_ posterior_probabilities uncertainty responsibilities "
+        "assignments fit_predict allocations clustering",
+        _CLUSTERS,
+    ),
+    **_each(
+        "means_ covariances_ weights_ precisions_ params params_ parameters_ coef coef_ coefs coefficients fixef ranef means "
+        "covariances sigma pro bse intercept_ components components_ cluster_parameters weights",
+        _PARAMETERS,
+    ),
+    **_each(
+        "bic BIC aic AIC icl ICL dic DIC waic WAIC loo_compare kfold logLik loglik llf deviance log_likelihood lower_bound_ score "
+        "score_samples marginal_likelihood bayes_factor log_evidence compare elpd",
+        _COMPARE,
+    ),
+    **_each(
+        "posterior_predict posterior_epred posterior_predictive pp_check sample_posterior_predictive sample replicate rvs "
+        "posterior_linpred predictive plot_ppc posterior_samples",
+        _REPLICATES,
+    ),
+    **_each(
+        "conditional_effects marginal_effects hypothesis comparisons slopes margins emmeans avg_comparisons partial_dependence "
+        "plot_effects effects marginaleffects t_test wald_test",
+        _EFFECTS,
+    ),
+    **_each(
+        "rhat ess neff_ratio neff converged converged_ check_diagnostics gelman geweke rhats",
+        _CONVERGENCE,
+    ),
+    **_each(
+        "trace idata chains samples as_draws_df as_draws to_dataframe get_samples stan_variables to_inference_data to_idata "
+        "mcmc extract as_matrix",
+        _EXPORT,
+    ),
+    **_each("resid residuals fitted fittedvalues fitted_values", _ROWS),
+    **_each("traceplot plot_trace mcmc_plot plot_posterior", "plot(\"trace\") shows chains, .plot() the fit"),
+    **_each(
+        "n_components_ n_clusters_ G K k n_clusters n_components",
+        "draws[\"n_clusters\"] has their number in each draw, .partition().n_clusters that of the estimate",
+    ),
+    **_each("update refit partial_fit resume continue_sampling", "extend(draws) goes on, nm.resume(path) from a checkpoint"),
+    **_each("dump to_pickle save_model to_netcdf write to_file", "save(path) saves it, nm.load(path) reads it again"),
+    **_each(
+        "feature_importances_ variable_importance varimp vip inclusion_probabilities",
+        "importance() says what each covariate matters",
+    ),
+    **_each(
+        "predict_quantile predict_quantiles quantile quantiles predict_interval",
+        "predict(new, \"quantile\", q=[0.05, 0.95]) has quantiles with their bands",
+    ),
+    **_each(
+        "predict_survival predict_survival_function survival_function cumulative_hazard",
+        "predict(new, \"exceedance\") has probabilities of larger values",
+    ),
+    **_each(
+        "pdf cdf density predict_density predict_dist pred_dist logpdf",
+        "predict(new, \"density\") and \"cdf\" have them with bands, .log_density(new) their logarithms",
+    ),
+    **_each(
+        "rsquared r2 bayes_R2 r_squared pvalues tvalues conf_int anova",
+        "summary() is the table of the fit, and .contrasts(...) has differences with their bands",
+    ),
+    **_each("psm coclustering co_clustering similarity_matrix", "similarity() has the chances that rows are together"),
+    **_each("transition viterbi decode", "partition() has the clusters; there are no hidden Markov models here"),
+}

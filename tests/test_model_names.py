@@ -1,0 +1,138 @@
+"""Names of columns: one everywhere, in quotes or not; and what dates are counted from."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nrmmix as nm
+from nrmmix.common.names import bare, meant, quoted_name
+from nrmmix.model.frame.columns.dates import in_days_since
+
+RNG = np.random.default_rng(0)
+N = 24
+DATA = pd.DataFrame({
+    "Solar.R": RNG.normal(size=N), "a": RNG.normal(size=N), "my x": RNG.random(N), "it's": RNG.random(N) + 1,
+    "my g": np.tile(["u", "v"], N // 2), "when": pd.date_range("2020-01-03", periods=N, freq="7D"),
+})
+SHORT = {"draws": 10, "tune": 5, "chains": 1, "rng": 1}
+SPELT = ("Solar.R", "Q('Solar.R')", 'Q("Solar.R")')
+
+
+@pytest.fixture(scope="module")
+def mixture():
+    return nm.fit('Q("Solar.R") + a ~ 1', DATA, **SHORT)
+
+
+@pytest.fixture(scope="module")
+def regression():
+    return nm.fit("a ~ Q('my x') + log(Q(\"it's\")) + Q('my g')", DATA, **SHORT)
+
+
+@pytest.fixture(scope="module")
+def dated():
+    return nm.fit("a ~ when", DATA, **SHORT)
+
+
+@pytest.mark.parametrize("name", SPELT)
+def test_families_by_every_spelling(name):
+    for families in ({name: nm.Gaussian(), "a": nm.Poisson()}, {f"a + {name}": nm.Gaussian()}, {(name, "a"): nm.Gaussian()}):
+        if "a" in families:
+            families = {name: nm.Gaussian(), "a": nm.SemiconjugateGaussian()}
+        model = nm.Model("Q('Solar.R') + a ~ 1", DATA, family=families)
+        assert model.frame.response_names == ("Solar.R", "a")
+    with pytest.raises(ValueError, match=r"no response; the responses are Solar\.R, a"):
+        nm.Model("Q('Solar.R') + a ~ 1", DATA, family={"Q('Solar')": nm.Gaussian(), "a": nm.Gaussian()})
+
+
+@pytest.mark.parametrize("name", SPELT)
+def test_predictions_and_pictures_by_every_spelling(mixture, name):
+    np.testing.assert_array_equal(mixture.predict(response=name), mixture.predict(response="Solar.R"))
+    plain = mixture.predict({"Solar.R": [0.0, 1.0]}, given="Solar.R")
+    np.testing.assert_array_equal(mixture.predict({name: [0.0, 1.0]}, given=[name]), plain)
+    assert mixture.plot("ppc", response=name) is not None
+
+
+def test_kernels_and_covariates_by_every_spelling(regression):
+    frame = regression.model.frame
+    assert frame.covariate_names == ("my x", 'log(Q("it\'s"))', "my g") and list(frame.is_category) == [False, False, True]
+    kernels = {"Q('my x')": nm.Box(0.5), "log(Q('it\\'s'))": nm.Box(0.5), 'Q("my g")': nm.Matching(0.1)}
+    for kernel in (nm.Product(kernels), nm.SparseProduct({"Q('my x')": nm.SquaredExponential(0.2)})):
+        made = nm.Model(regression.model.formula, DATA, kernel=kernel).kernel
+        assert set(made.kernels) <= set(frame.covariate_names)
+    with pytest.raises(ValueError, match=r"there is no covariate 'Q\(\"other\"\)'"):
+        nm.Model("a ~ Q('my x')", DATA, kernel=nm.Product({'Q("other")': nm.Box(0.5)}))
+    contrast = regression.contrasts({"Q('my x')": [0.2, 0.8]})
+    np.testing.assert_array_equal(contrast, regression.contrasts({"my x": [0.2, 0.8]}))
+    assert regression.plot("effects", at={"Q('my g')": "u"}, draws=5) is not None
+
+
+def test_quoted_text_is_a_category_as_unquoted_text_is():
+    quoted = nm.Model("a ~ Q('my g')", DATA)
+    plain = nm.Model("a ~ g", DATA.rename(columns={"my g": "g"}))
+    assert quoted.frame.is_category.all() and type(quoted.kernel) is type(plain.kernel)
+    np.testing.assert_array_equal(quoted.frame.covariates, plain.frame.covariates)
+    np.testing.assert_array_equal(quoted.frame.inputs, plain.frame.inputs)
+
+
+def test_names():
+    assert bare(" Q( 'a b' ) ") == "a b" and bare("Q('a') + b") == "Q('a') + b" and bare("Q(") == "Q("
+    assert quoted_name("x") == "x" and quoted_name("lambda") == "Q('lambda')"
+    assert meant(3, ["3"]) is None and meant("FSC-A", ["FSC-A", "FSC"]) == "FSC-A"
+    assert meant("log(x+1)", ["x", "log(x + 1)"]) == "log(x + 1)"
+
+
+# ------------------------------------------------------------------------------------------------------------- dates
+
+def test_dates_are_days_since_the_first(dated):
+    days = (DATA["when"] - DATA["when"].min()) / pd.Timedelta(days=1)
+    plain = nm.fit("a ~ when", DATA.assign(when=days), **SHORT)
+    np.testing.assert_array_equal(dated.draws["log_joint"], plain.draws["log_joint"])
+    assert "when: days since 2020-01-03" in str(dated.model) and "when: days since 2020-01-03" in dated.summary().as_text()
+    assert "when: days since" in str(nm.Model("a ~ 1", DATA, family=nm.Regression("1 + when")))
+
+
+NEW = ["2020-02-01", "2019-12-01"]
+SPELLINGS = {
+    "numpy": np.array(NEW, "M8[D]"), "pandas": pd.to_datetime(NEW), "text": NEW,
+    "python": [datetime.date.fromisoformat(one) for one in NEW],
+    "periods": pd.PeriodIndex(NEW, freq="D"), "days": [29.0, -33.0],
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_new_dates_are_counted_from_the_same_day(dated, name):
+    x, _, _ = dated.model.frame.new_covariates({"when": SPELLINGS[name]})
+    assert x.ravel().tolist() == [29.0, -33.0]
+    if name != "days" and name != "text":
+        trained = nm.Model("a ~ when", DATA.head(2).assign(when=SPELLINGS[name])).frame
+        assert trained.covariates.ravel().tolist() == [62.0, 0.0]
+
+
+def test_dates_survive_files_and_copies(dated, tmp_path):
+    new = {"when": pd.to_datetime(NEW)}
+    wanted = dated.predict(new)
+    for again in (nm.load(dated.save(tmp_path / "fit.npz")), pickle.loads(pickle.dumps(dated))):
+        np.testing.assert_array_equal(again.predict(new), wanted)
+        assert str(again.model) == str(dated.model)
+
+
+def test_missing_and_wrong_dates(dated):
+    with pytest.warns(UserWarning, match=r"1 of 24 rows dropped: missing values in when \(1\)"):
+        frame = nm.Model("a ~ when", DATA.assign(when=DATA["when"].where(np.arange(N) != 3))).frame
+    assert frame.n_used == N - 1
+    with pytest.raises(ValueError, match="'when' holds dates, and '2020-13-01' in row 1 is none"):
+        dated.predict({"when": ["2020-01-01", "2020-13-01"]})
+    with pytest.raises(ValueError, match="have a time zone, and those that were fitted had none"):
+        dated.predict({"when": pd.to_datetime(NEW, utc=True)})
+    first = {"when": pd.Timestamp("2020-01-01", tz="UTC")}
+    zoned = pd.DataFrame({"when": pd.to_datetime(["2020-01-02 01:00"]).tz_localize("Europe/Berlin")})
+    assert in_days_since(zoned, first)["when"].tolist() == [1.0]
+    with pytest.raises(ValueError, match="have no time zone, and those that were fitted had one"):
+        in_days_since(pd.DataFrame({"when": pd.to_datetime(NEW)}), first)
+    with pytest.raises(ValueError, match=r"holds Timestamp.*time since some date"):
+        nm.Model("when ~ a", DATA)
