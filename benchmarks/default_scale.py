@@ -1,7 +1,8 @@
 """How the defaults of the Gaussian family were chosen: held-out log density on several problems for each of its forms.
 
 The regret of a candidate is its distance from the best on each problem, in nats an observation, responses being held out in random tenths.
-`python -m benchmarks.default_scale full` takes about ten minutes, the others, `diagonal`, `known-mean` and `known-covariance`, up to five.
+`python -m benchmarks.default_scale full` takes about ten minutes, the others, `many`, `diagonal`, `known-mean` and `known-covariance`,
+up to five.  `many` is a full covariance of many responses, with a scale that is fixed or sampled, on tables that come with scikit-learn.
 """
 
 from __future__ import annotations
@@ -71,6 +72,28 @@ def full(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaus
     return nm.Gaussian(r=r, nu=d + extra, scale=scale)
 
 
+# ---- many responses: r, and the scale over nu times the variances: fixed, or the mean of its law, and the law's shape
+
+
+def many_problems() -> dict[str, Problem]:
+    from sklearn import datasets
+
+    rng = np.random.default_rng(0)
+    centres, loadings = 2.0 * rng.normal(size=(3, 8)), rng.normal(size=(3, 8))
+    correlated = centres[rng.integers(0, 3, 400)] + rng.normal(size=(400, 3)) @ loadings + 0.3 * rng.normal(size=(400, 8))
+    separate = 3.0 * rng.normal(size=(6, 20))[rng.integers(0, 6, 300)] + rng.normal(size=(300, 20))
+    tables = {"wine": datasets.load_wine().data, "breast cancer": datasets.load_breast_cancer().data,
+              "diabetes": np.delete(datasets.load_diabetes().data, 1, axis=1), "correlated": correlated, "separate groups": separate}
+    return {name: mixture(table((X - X.mean(axis=0)) / X.std(axis=0))) for name, X in tables.items()}
+
+
+def many(candidate: tuple[Any, ...], y: np.ndarray, problem: Problem) -> nm.Gaussian:
+    r, mean, shape = candidate
+    d = y.shape[1]
+    scale = mean * (d + 1) * y.var(axis=0, ddof=1)
+    return nm.Gaussian(r=r, nu=d + 1, scale=[nm.Gamma(shape, shape / one) for one in scale] if shape else np.diag(scale))
+
+
 # ---- diagonal: r, nu - 1, and the spread
 
 
@@ -132,6 +155,11 @@ STUDIES = {
         [(*c, S) for S in ("diagonal", "covariance")
          for c in itertools.product((0.01, 0.1), (1.0, 2.0, 4.0), (0.01, 0.02, 0.05, 0.1, 0.2, 0.4))],
         full_problems, full, 5, 700,
+    ),
+    "many": Study(
+        ("r", "mean", "shape"),
+        [*itertools.product((0.01, 0.1), (0.02, 0.2), (0.0, 0.5)), (0.1, 0.05, 0.5), (0.1, 0.2, 2.0), (0.3, 0.2, 0.5)], many_problems, many,
+        2, 200,
     ),
     "diagonal": Study(
         ("r", "nu - 1", "s"), list(itertools.product((0.01, 0.1), (1.0, 2.0, 4.0), (0.01, 0.02, 0.05, 0.1, 0.2))), diagonal_problems,

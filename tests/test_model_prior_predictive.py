@@ -17,8 +17,8 @@ from support.frequencies import chi_square
 
 import nrmmix as nm
 from nrmmix.kernels.measure.prior import log_integrals, next_ratios, seat
-from nrmmix.model.prior_predictive import expected_clusters
 from nrmmix.model.priors import n_clusters as cluster_laws
+from nrmmix.model.priors.expected import expected_clusters
 from nrmmix.model.priors.n_clusters import cluster_law
 
 SIGMAS = [0.0, 1e-6, 0.3, 0.9]
@@ -364,6 +364,17 @@ def test_expected_clusters_are_the_mean_of_the_law(sigma, mass):
     mean = np.arange(1, len(law) + 1) @ law
     assert expected_clusters(120, mass, sigma) == pytest.approx(mean, rel=1e-7)
     assert nm.mass_for_clusters(mean, 120, sigma) == pytest.approx(mass, rel=1e-3)
+
+
+@pytest.mark.parametrize("prior", [
+    nm.DirichletProcess(), nm.DirichletProcess(0.7), nm.NGGP(), nm.NGGP(2.0, nm.Beta(2, 3), tau=0.4), nm.NGGP(nm.LogNormal(0.2, 0.7), 0.3),
+    nm.NormalizedInverseGaussian(), nm.PitmanYor(), nm.PitmanYor(-0.2, 0.5), nm.NormalizedStable(), nm.FiniteMixture(4),
+    nm.FiniteMixture(1), nm.FiniteMixture(6, nm.Gamma(2, 1)),
+])
+def test_number_of_clusters_that_a_model_expects(prior):
+    law = prior.law_of_n_clusters(80)
+    assert prior.expected_n_clusters(80) == pytest.approx(np.arange(1, len(law) + 1) @ law, rel=2e-5)
+    assert "clusters expected before the data are seen" in str(nm.Model(data=np.arange(9.0) ** 2, prior=prior))
 
 
 @pytest.mark.parametrize("sigma", [0.1, 0.6, 0.99])

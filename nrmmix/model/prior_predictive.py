@@ -23,6 +23,7 @@ from nrmmix.kernels.measure.prior import seat, seat_finite
 from nrmmix.kernels.predictive import draw_components
 from nrmmix.model.frame.labels import canonical
 from nrmmix.model.pack import arrays_of
+from nrmmix.model.priors.expected import expected_clusters
 from nrmmix.model.priors.hyperpriors import Hyperparameter, Hyperprior
 from nrmmix.model.priors.n_clusters import MAX_WORK, SIGMA_MAX
 from nrmmix.model.replicates import Replicates, known, parts
@@ -300,29 +301,3 @@ def mass_for_clusters(expected: float, n: int, sigma: float = 0.0) -> float:
         limit = least if excess(lo) >= 0 else n
         raise ValueError(f"expected = {shown(expected)} is too near to {limit:.6g}, the limit, to be told from it.")
     return math.exp(brentq(excess, lo, hi, xtol=1e-12))
-
-
-def expected_clusters(n: int, mass: float, sigma: float) -> float:
-    """E[K] among n observations at tau = 1.
-
-    E[(1 - (1 - P)^n) / P], P the weight of the atom that an observation falls on: P = B u / (u + 1), where psi(u) has the exponential
-    distribution with mean 1 and B is Beta(1 - sigma, sigma), or 1 at sigma = 0.  Trapezoids in log psi(u), and in t where logit B = sinh t.
-
-    Examples
-    --------
-    >>> round(expected_clusters(3, 1.0, 0.0), 6)  # 1 + 1/2 + 1/3
-    1.833333
-    """
-    y = np.arange(math.log(1e-17 / n), 4.0, 0.2)
-    s = np.exp(y)
-    weight = 0.2 * np.exp(y - s)
-    growth = s / mass if sigma == 0.0 else np.log1p(sigma * s / mass) / sigma  # log(u + 1)
-    share = -np.expm1(-growth)
-    if sigma == 0.0:
-        return float(weight @ (-np.expm1(-n * growth) / share))
-    t = np.arange(-math.asinh((40.0 + math.log(n)) / (1.0 - sigma)), math.asinh(40.0 / sigma), 0.02)
-    log_b = -np.logaddexp(0.0, -np.sinh(t))
-    beta = 0.02 * np.cosh(t) * np.exp((1.0 - sigma) * log_b - sigma * np.logaddexp(0.0, np.sinh(t))) * math.sin(math.pi * sigma) / math.pi
-    p = np.maximum(np.multiply.outer(share, np.exp(log_b)), 1e-290)
-    with np.errstate(divide="ignore"):  # p = 1
-        return float(weight @ (-np.expm1(n * np.log1p(-p)) / p) @ beta)

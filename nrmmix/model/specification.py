@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -289,6 +290,8 @@ class Specification:
         names = listed(self.frame.response_names) if self.frame.is_sparse else ", ".join(self.frame.response_names)
         lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {names}"))
         lines.append(("prior", f"{self.prior} ({self.prior.title})"))
+        if not self.is_regression and not math.isnan(expected := self.prior.expected_n_clusters(self.n_obs)):
+            lines.append(("", f"about {expected:.{1 if expected < 10 else 0}f} clusters expected before the data are seen"))
         lines += self.blocks.describe()
         if self.kernel is not None and self.grid is not None:
             lines.append(("kernel", f"{self.kernel}: {self.kernel.formula}"))

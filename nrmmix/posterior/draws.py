@@ -44,7 +44,8 @@ class Draws(Mapping[str, np.ndarray]):
     cluster as a row of `model.grid.locations`; both int32, or where that would take more than 32 MB int16 or int8 if these hold them.
     With `nm.SparseProduct` `codes` (..., slots, covariates), small integers, and `inclusion` (..., covariates), the chances with which
     slots use covariates.  Of families whose parameters are not integrated out `theta` (..., most clusters, parameters), NaN where a
-    draw has fewer clusters, and `precision` (..., responses) where all clusters share it; of regressions that learn their shrinkage
+    draw has fewer clusters, and `precision` (..., responses) where all clusters share it; of `nm.Gaussian` with a
+    scale that is sampled `scale` (..., responses), as multiples of its prior mean; of regressions that learn their shrinkage
     `shrinkage` (..., columns) and `noise_scale` (..., responses).  Where missing cells are drawn and not integrated out, `imputed`
     (..., cells) holds them row by row, in the units of the responses.
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 AXES = {  # of draws that are not one number each
     "labels": ("obs",), "locations": ("obs",), "A": ("location",), "imputed": ("cell",), "theta": ("cluster", "parameter"),
-    "precision": ("precision_of",), "shrinkage": ("shrinkage_of",), "noise_scale": ("noise_scale_of",),
+    "precision": ("precision_of",), "scale": ("scale_of",), "shrinkage": ("shrinkage_of",), "noise_scale": ("noise_scale_of",),
     "codes": ("location", "covariate"), "inclusion": ("covariate",),
 }
 

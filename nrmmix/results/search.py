@@ -82,12 +82,13 @@ class SearchResult(Result):
         self.n_clusters, self.lower_bound = int(found.labels.max()) + 1, found.lower_bound
         self.hyper = {name: value for name, value in found.values.items() if name in (*model.prior.parameters, "u")}
         hyper = {name: value for name, value in self.hyper.items() if name != "u"}
-        self.log_joint = log_joint(model, found.labels, self.hyper.get("u"), shared=model.packed.shared_at_start(), hyper_values=hyper)
+        self.log_joint = log_joint(model, found.labels, self.hyper.get("u"), shared=found.shared, hyper_values=hyper)
         self.bounds, self.seconds, self.interrupted = np.array(bounds), seconds, interrupted
         values = {"n_clusters": self.n_clusters, "log_joint": self.log_joint, **found.values}
         if model.has_u:
             values.setdefault("u", 1.0)
         one = {name: np.full((1, 1), value) for name, value in values.items()} | {"labels": found.labels.astype(np.int32)[None, None]}
+        one |= {name: np.array(of_all)[None, None] for name, of_all in found.shared.items()}
         super().__init__(model, seed, Draws(one))
 
     # ---- given the partition

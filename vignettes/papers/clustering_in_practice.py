@@ -30,7 +30,7 @@ fit
 # %% [markdown]
 # `fit.partition()` is the partition that loses least on average over the draws, by variation of information. It is one partition, and says nothing of
 # how far others are. Three things do: the probability of each number of clusters, the probability that two rows are together, and the credible
-# ball, whose border has the most different partitions that 95% of the draws do not exclude.
+# ball. The ball holds 95% of the draws, those nearest to the partition; its border shows how different clusterings may still be.
 
 # %%
 order = np.lexsort((iris["petal_length_cm"], best.labels))

@@ -87,7 +87,7 @@ spread = fit.predict(two, kind="quantile", q=[0.1, 0.9], rng=1)["estimate"].to_n
 pd.concat({"mean": fit.predict(two, rng=1), "P(foodexp > 500)": beyond}).round(3)
 
 # %% [prose]
-# A household of 700 francs spends more than 500 on food with probability {more["estimate"]:.2f} (95% band {more["lower"]:.2f} to
+# A household of 700 francs spends more than 500 on food with probability {more["estimate"]:.2f} (90% band {more["lower"]:.2f} to
 # {more["upper"]:.2f}), and the distance from the 10% to the 90% quantile grows from {spread[0, 1] - spread[0, 0]:.0f} francs at an
 # income of 700 to {spread[1, 1] - spread[1, 0]:.0f} at 1,400.
 #

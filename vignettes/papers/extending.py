@@ -217,7 +217,7 @@ for (name, found), color in zip(curves.items(), ("#0072B2", "#D55E00"), strict=T
     table = found.predict(x)
     ax.plot(x["times_ms"], table["estimate"], color=color, label=name)
     ax.fill_between(x["times_ms"], table["lower"], table["upper"], color=color, alpha=0.15, lw=0)
-ax.set(xlabel="times_ms", ylabel="accel_g, mean with 95% band")
+ax.set(xlabel="times_ms", ylabel="accel_g, mean with 90% band")
 ax.legend(frameon=False)
 fig
 

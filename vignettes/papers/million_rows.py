@@ -206,7 +206,7 @@ fig, ax = plt.subplots(figsize=(7, 3.4), layout="constrained")
 for (name, band), color in zip(bands.items(), ("#0072B2", "#D55E00"), strict=True):
     ax.plot(at, band["estimate"], color=color, label=name)
     ax.fill_between(at, band["lower"], band["upper"], color=color, alpha=0.2, lw=0)
-ax.set(xlabel="a", ylabel="density, with 95% band", ylim=(0, None))
+ax.set(xlabel="a", ylabel="density, with 90% band", ylim=(0, None))
 ax.legend(frameon=False)
 fig
 

@@ -114,7 +114,8 @@ exact = {name: apart(nm.Permutation(dynamic_program=name), draws) for name in ("
 # %% [prose]
 # Total variation distance of {4 * draws:,} draws from the posterior over {len(states)} partitions: {exact['table'][0]:.4f} with the table and
 # {exact['metropolis'][0]:.4f} with the Metropolis-Hastings form; as many independent draws would be at {exact['table'][1]:.4f} on average.
-# [Exactness](../exactness.md) has this comparison for every prior and family.
+# [Exactness](../exactness.md) has this comparison for Gibbs and tree-guided moves with every prior and family, and for the other
+# moves with five of each.
 
 # %% [markdown]
 # ## Few segments matter

@@ -99,7 +99,7 @@ table += f"| *explained by chance, at most* | {' | '.join(f'*{explained[kind]:.4
 # %% [markdown]
 # The exact moves of this package keep the idea, and take all trees from one guide tree over all rows, which is grown from the data and never from
 # the partition. Then the tree of a cluster is a function of the cluster, and every probability is a function of partitions. [Exactness](../exactness.md)
-# has them for every prior and family.
+# compares Gibbs and tree-guided moves with every prior and family to the exact posterior.
 #
 # ## Figure 3: the toy data
 #

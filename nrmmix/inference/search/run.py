@@ -20,6 +20,7 @@ from nrmmix.inference.search.grower import TreeGrower
 from nrmmix.inference.search.options import Search
 from nrmmix.inference.search.tree import Tree
 from nrmmix.kernels.core import state as layout
+from nrmmix.model.families.exponential import NotExponential
 from nrmmix.model.specification import Specification
 
 COMPILING = 12.0  # seconds that kernels of trees take, about
@@ -34,6 +35,7 @@ class Found:
     lower_bound: float
     score: float  # the bound with the log density of the hyperparameters
     values: dict[str, float]  # of hyperparameters and u
+    shared: dict[str, np.ndarray]  # parameters of all clusters, by what draws call them
 
 
 class SearchOutcome(NamedTuple):
@@ -98,7 +100,7 @@ def _best(
 
 def _changing(grower: TreeGrower) -> np.ndarray:
     """What potentials depend on beside the data."""
-    return np.array([*grower.state.hyper, *grower.state.v, grower.forest.guide[0]])
+    return np.array([*grower.state.hyper, *grower.state.v, grower.forest.guide[0], *grower.data.rows.constant[grower.data.shared]])
 
 
 def _found(grower: TreeGrower) -> Found:
@@ -110,4 +112,15 @@ def _found(grower: TreeGrower) -> Found:
     values = {"mass": float(hyper[layout.MASS]), "sigma": float(hyper[layout.SIGMA]) if prior.records_sigma else 0.0}
     if grower.model.has_u and not prior.integrates_mass:
         values["u"] = float(grower.state.v[0])
-    return Found(tree, tree.labels(grower.most), bound, bound + grower.log_hyperprior(), values)
+    constant, shared = grower.data.rows.constant, grower.data.shared
+    of_all = {name: constant[shared[those]] for name, those in grower.model.packed.shared_names.items()}
+    score = bound + grower.log_hyperprior() + _log_prior(grower.model, of_all)
+    return Found(tree, tree.labels(grower.most), bound, score, values, of_all)
+
+
+def _log_prior(model: Specification, shared: dict[str, np.ndarray]) -> float:
+    """Of the logs of parameters of all clusters; families without a natural side, which has it, leave it out of the score."""
+    try:
+        return model.exponential().with_shared(shared).log_prior if shared else 0.0
+    except NotExponential:
+        return 0.0

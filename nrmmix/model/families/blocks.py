@@ -119,10 +119,6 @@ class PackedBlocks:
     shared: np.ndarray  # places in the constants of parameters that all clusters share
     shared_names: dict[str, np.ndarray]  # which of them, by number, are of each name
 
-    def shared_at_start(self) -> dict[str, np.ndarray]:
-        """By name the parameters that all clusters share, as chains begin with them and searches hold them."""
-        return {name: self.rows.constant[self.shared[those]] for name, those in self.shared_names.items()}
-
     def own_rows(self) -> layout.Rows:
         """The rows, with copies of what a chain changes."""
         rows = self.rows

@@ -61,6 +61,10 @@ class Prior:
         """P(K = 1), P(K = 2), ... of the number of clusters among n observations of a mixture; see `nm.Model.prior_n_clusters`."""
         raise NotImplementedError(f"{type(self).__name__} needs the method law_of_n_clusters(n).")
 
+    def expected_n_clusters(self, n: int) -> float:
+        """The mean of that law; NaN where a prior does not say it."""
+        return math.nan
+
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         """log p(X, partition) of a mixture, with u where the joint has it, but for the factors of its clusters.
 
@@ -104,6 +108,11 @@ class _GeneralizedGamma(Prior):
         from nrmmix.model.priors.n_clusters import cluster_law
 
         return cluster_law(n, self.mass, self.sigma, self.tau)
+
+    def expected_n_clusters(self, n: int) -> float:
+        from nrmmix.model.priors.expected import COARSE, expected_clusters, mean_over
+
+        return mean_over(self.mass, self.sigma, lambda mass, sigma: expected_clusters(n, mass * self.tau**sigma, sigma, COARSE))
 
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return (n - 1) * math.log(u) - math.lgamma(n) - mass * psi1 - n * math.log(u + self.tau)
@@ -305,6 +314,11 @@ class PitmanYor(Urn):
 
         return pitman_yor_law(n, self.mass, self.sigma)
 
+    def expected_n_clusters(self, n: int) -> float:
+        from nrmmix.model.priors.expected import expected_by_pitman_yor, mean_over
+
+        return mean_over(self.mass, self.sigma, lambda mass, sigma: expected_by_pitman_yor(n, mass, sigma))
+
     def permits(self, mass: Any, sigma: Any) -> Any:
         return (mass > -sigma) & (sigma >= 0) & (sigma < 1)
 
@@ -356,6 +370,11 @@ class NormalizedStable(Urn):
         from nrmmix.model.priors.n_clusters import pitman_yor_law
 
         return pitman_yor_law(n, 0.0, self.sigma)
+
+    def expected_n_clusters(self, n: int) -> float:
+        from nrmmix.model.priors.expected import expected_by_pitman_yor, mean_over
+
+        return mean_over(0.0, self.sigma, lambda mass, sigma: expected_by_pitman_yor(n, mass, sigma))
 
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:
         return -math.lgamma(n)
@@ -419,6 +438,11 @@ class FiniteMixture(Urn):
         from nrmmix.model.priors.n_clusters import finite_law
 
         return finite_law(n, self.mass, self.components)
+
+    def expected_n_clusters(self, n: int) -> float:
+        from nrmmix.model.priors.expected import expected_of_finite, mean_over
+
+        return mean_over(self.mass, 0.0, lambda mass, _: expected_of_finite(n, mass, self.components))
 
     def permits(self, mass: Any, sigma: Any) -> Any:
         return (mass > 0) & (sigma == 0)

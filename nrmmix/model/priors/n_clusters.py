@@ -76,7 +76,7 @@ def _over_sigma(n: int, prior: Beta, law_at: Callable[[float], np.ndarray]) -> n
     for size in (16, 32, 64, 128, 256, 512):  # 512 agree with 1,024 within 1e-10 at the most rows possible
         before, law = law, np.zeros(n)
         # the largest sigma, whose law has most terms, comes first: what is too much is refused at once
-        for value, weight in zip(*_beta_rule(prior, size), strict=True):
+        for value, weight in zip(*beta_rule(prior, size), strict=True):
             part = law_at(value)
             law[: len(part)] += weight * part
         if len(before) and np.abs(law - before).sum() < AGREEMENT:
@@ -90,7 +90,7 @@ def _over_mass(mass: Hyperparameter, law_at: Callable[[np.ndarray, np.ndarray], 
         return law_at(np.array([mass]), np.ones(1))
     law = np.zeros(0)
     for size in (33, 65, 129, 257, 513, 1025, 2049):
-        before, law = law, law_at(*_mass_rule(mass, size))
+        before, law = law, law_at(*mass_rule(mass, size))
         if len(before) and np.abs(_mixed([law, -before])).sum() < MASS_AGREEMENT:
             break
     return law
@@ -105,7 +105,7 @@ def _mixed(laws: Iterable[np.ndarray]) -> np.ndarray:
     return total
 
 
-def _mass_rule(mass: Hyperprior, size: int) -> tuple[np.ndarray, np.ndarray]:
+def mass_rule(mass: Hyperprior, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights, which sum to 1, of the trapezoid in t where log mass = centre + scale sinh t."""
     kind, a, b = hyper_row(mass)
     centre, scale = (math.log(a / b), 1.0 / math.sqrt(a)) if kind == GAMMA else (a, b)
@@ -235,7 +235,7 @@ def _mass_row(mass: Hyperparameter, sigma: float, tau: float) -> np.ndarray:
     return np.array([kind, a, b / factor] if kind == GAMMA else [kind, a + math.log(factor), b])
 
 
-def _beta_rule(prior: Beta, size: int) -> tuple[np.ndarray, np.ndarray]:
+def beta_rule(prior: Beta, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Jacobi nodes in decreasing order, and weights that sum to 1 (Golub & Welsch 1969)."""
     p, q = prior.b - 1.0, prior.a - 1.0  # exponents of 1 - x and 1 + x on (-1, 1)
     k = np.arange(1.0, size)

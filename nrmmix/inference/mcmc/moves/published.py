@@ -110,6 +110,8 @@ class PublishedTreeGuided(Move):
             return why
         if "shrinkage" in model.packed.shared_names:
             return "its trees do not follow shrinkage that is drawn; use nm.Regression(..., shrinkage=None)"
+        if "scale" in model.packed.shared_names:
+            return "its trees do not follow a scale that is drawn, the default of five responses or more; use nm.Gaussian(scale=...)"
         if model.packed.rows.missing.size:
             return "its trees do not follow missing cells that are drawn; a diagonal covariance integrates them out"
         if model.prior.integrates_mass:

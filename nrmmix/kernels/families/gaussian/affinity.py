@@ -13,7 +13,7 @@ from nrmmix.kernels.core.jit import inlined
 from nrmmix.kernels.core.lanes import LANES
 from nrmmix.kernels.core.special import local_numbers, log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, STAT
-from nrmmix.kernels.families.gaussian.normal_wishart import LENGTH, MEAN, MOST, NU, ROOM, TABLES, R, spreads
+from nrmmix.kernels.families.gaussian.normal_wishart import LENGTH, MEAN, MOST, NU, ROOM, TABLES, R, log_scale, spreads
 from nrmmix.kernels.families.gaussian.pooling import pool
 from nrmmix.kernels.families.shared import LOST, places
 
@@ -25,7 +25,7 @@ COLUMNS = MEAN * LANES + VECTORS + MATRICES
 
 @inlined
 def _log_marginal(rows, o, n, log_det):
-    """marginal[n] - (nu + n)/2 log|Psi_n|; n may be beyond the table where columns share observations."""
+    """marginal[n] - (nu + n)/2 log|Psi_n|, without a scale that is drawn; n may be beyond the table where columns share observations."""
     length = int(rows.constant[o + LENGTH])
     marginal = rows.constant[o + TABLES + length + min(int(n), length - 1)]
     return marginal - 0.5 * (rows.constant[o + NU] + n) * log_det
@@ -137,7 +137,7 @@ def gaussian_affinity(rows, stat, other, out, block, k, K):
     w, product, log_det, trusted = local_numbers(LANES), local_numbers(LANES), local_numbers(LANES), local_numbers(LANES)
     lift, _, _, c = pool(r, n_1, n_1)
     _of_one(rows, stat, block, k, d, lift, c, b, fixed, square)
-    alone = _log_marginal(rows, o, n_1, _log_det(rows, o, n_1, stat[s + 1, k]))
+    alone = _log_marginal(rows, o, n_1, _log_det(rows, o, n_1, stat[s + 1, k])) + log_scale(rows, o, d)
     for first in range(0, K, LANES):
         _gather(other, s, MEAN + d + d * (d + 1) // 2, first, K, tile)
         for t in range(LANES):

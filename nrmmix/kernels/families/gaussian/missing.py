@@ -17,7 +17,7 @@ from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import DONE, FIRST, LAST, STAT, THETA
 from nrmmix.kernels.families.shared import LOG_TWO_PI, places
 
-MEAN, R, NU, LENGTH, TABLES = 4, 0, 1, 3, 4  # as in `gaussian`
+MEAN, R, NU, LENGTH, TABLES = 4, 0, 1, 3, 5  # as in `normal_wishart`
 LOG_PI = math.log(math.pi)
 
 

@@ -7,8 +7,11 @@ each is lambda ~ Gamma(nu/2, rate 1/2), mu | lambda ~ N(0, 1/(r lambda)).  NaN i
 Rows of stat: c, h of the predictive c - h log prod_j (1 + g_j (y_j - mu_j)^2), where no cell is missing; mu_n (d); g = f/Psi_n (d) with
 f = r_n/(r_n + 1); Psi_n (d); n, or where cells are missing n and c of each response (d each).
 
-Constants: r, nu, a bound of |y|, the length N of the tables, whether each response counts its own observations; then predictive[0..N-1] and
-marginal[0..N-1] of one response, without Psi; log s_j (d).
+Where the scale is drawn (`sampled_scale`), the prior's rate is Psi_0/2, Psi_0 the scale of each response over its prior mean.
+
+Constants: r, nu, a bound of |y|, the length N of the tables, whether each response counts its own observations, whether the scale is drawn;
+then predictive[0..N-1] and marginal[0..N-1] of one response, without Psi; log s_j (d); Psi_0 (d), ones unless it is drawn, and where it is
+the shapes of the scales' laws (d).
 Rows of theta: sum_j log w_j, mean (d), w (d) with lambda = w^2.
 """
 
@@ -17,7 +20,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.entry import COMBINE_T, DENSITY_T, EMPTY_T, MARGINAL_T, SAMPLE_T, SCORE_T, UPDATE_T, entry
-from nrmmix.kernels.core.jit import fast, kernel
+from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, LAST, LOST_DIGITS, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import pool
@@ -25,7 +28,7 @@ from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, is_complete, means_
 
 MEAN = 2  # first row of the mean
 N_WORK = 2
-R, NU, BOUND, LENGTH, OWN, TABLES = 0, 1, 2, 3, 4, 5  # in Rows.constant
+R, NU, BOUND, LENGTH, OWN, SAMPLED, TABLES = 0, 1, 2, 3, 4, 5, 6  # in Rows.constant
 LOG2_LARGEST = 1020.0  # of products
 
 
@@ -35,6 +38,13 @@ def n_stat(d, own):
 
 def n_theta(d):
     return 1 + 2 * d
+
+
+@inlined
+def priors(rows, block):
+    """Where Psi_0 begins in the constants."""
+    o, d = block[CONSTANT], block[LAST] - block[FIRST]
+    return o + TABLES + 2 * int(rows.constant[o + LENGTH]) + d
 
 
 @kernel
@@ -69,11 +79,12 @@ def _refresh_cell(rows, stat, block, k, j):
 @entry(EMPTY_T)
 def normal_gamma_empty(rows, stat, block, k):
     s, o, first, d = places(block)
-    r = rows.constant[o + R]
+    r, prior = rows.constant[o + R], priors(rows, block)
     for j in range(d):
+        psi = rows.constant[prior + j]
         stat[s + MEAN + j, k] = 0.0
-        stat[s + MEAN + d + j, k] = r / (r + 1.0)
-        stat[s + MEAN + 2 * d + j, k] = 1.0
+        stat[s + MEAN + d + j, k] = r / (r + 1.0) / psi
+        stat[s + MEAN + 2 * d + j, k] = psi
     stat[s + MEAN + 3 * d, k] = 0.0
     if rows.constant[o + OWN] != 0.0:
         for j in range(d):
@@ -124,7 +135,7 @@ def normal_gamma_combine(rows, source, target, block, k, m):
     """See `pooling`."""
     s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
-    counts = s + MEAN + 3 * d
+    counts, prior = s + MEAN + 3 * d, priors(rows, block)
     for j in range(d):
         n = counts + (j if own else 0)
         n_source, n_target = source[n, k], target[n, m]
@@ -133,7 +144,7 @@ def normal_gamma_combine(rows, source, target, block, k, m):
         lift, gain, w, c = pool(rows.constant[o + R], n_source, n_target)
         b = source[s + MEAN + j, k] * lift
         e = b - target[s + MEAN + j, m]
-        psi = target[s + MEAN + 2 * d + j, m] + (source[s + MEAN + 2 * d + j, k] - 1.0) + (w * e * e - c * b * b)
+        psi = target[s + MEAN + 2 * d + j, m] + (source[s + MEAN + 2 * d + j, k] - rows.constant[prior + j]) + (w * e * e - c * b * b)
         r_n = rows.constant[o + R] + n_source + n_target
         target[s + MEAN + j, m] += gain * e
         target[s + MEAN + d + j, m] = r_n / (r_n + 1.0) / psi
@@ -148,14 +159,14 @@ def normal_gamma_combine(rows, source, target, block, k, m):
 
 
 @fast
-def _score(y, stat, work, out, s, first, d, K, i, bound):
+def _score(y, stat, work, out, s, first, d, K, i, bound, least):
     """out[:K] += c - h log prod_j (1 + g_j z_j^2): as many factors before one logarithm as cannot overflow."""
     K = padded(K, stat, out)
     top = bound
     for j in range(d):
         top = max(top, abs(y[i, first + j]))
-    # g is at most 1, |mu| at most `bound`
-    factors = max(1, int(min(LOG2_LARGEST / math.log2(1.0 + 4.0 * top * top), 1e6)))
+    # g is at most 1 / `least`, |mu| at most `bound`
+    factors = max(1, int(min(LOG2_LARGEST / math.log2(1.0 + 4.0 * top * top / least), 1e6)))
     product, total = work[0], work[1]
     for k in range(K):
         total[k] = 0.0
@@ -234,13 +245,23 @@ def _without(rows, stat, block, k, i):
     return found
 
 
+@inlined
+def _least_prior(rows, block):
+    """The least of Psi_0."""
+    prior, least = priors(rows, block), 1.0
+    if rows.constant[block[CONSTANT] + SAMPLED] != 0.0:
+        for j in range(block[LAST] - block[FIRST]):
+            least = min(least, rows.constant[prior + j])
+    return least
+
+
 @entry(SCORE_T)
 def normal_gamma_score(rows, stat, work, out, block, K, i, own):
     before = out[own] if own >= 0 else 0.0
     o, first = block[CONSTANT], block[FIRST]
     d = block[LAST] - first
     if rows.constant[o + OWN] == 0.0 and is_complete(rows, block, i):
-        _score(rows.y, stat, work, out, block[STAT], first, d, K, i, rows.constant[o + BOUND])
+        _score(rows.y, stat, work, out, block[STAT], first, d, K, i, rows.constant[o + BOUND], _least_prior(rows, block))
     else:
         _score_cells(rows, stat, out, block, K, i)
     if own >= 0:
@@ -250,13 +271,15 @@ def normal_gamma_score(rows, stat, work, out, block, K, i, own):
 
 @entry(MARGINAL_T)
 def normal_gamma_marginal(rows, stat, block, k):
-    """sum_j marginal[n_j] - (nu + n_j)/2 log Psi_n - n_j log s_j."""
+    """sum_j marginal[n_j] + (nu/2) log Psi_0 - (nu + n_j)/2 log Psi_n - n_j log s_j."""
     s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     length = int(rows.constant[o + LENGTH])
-    total = 0.0
+    total, sampled, prior = 0.0, rows.constant[o + SAMPLED] != 0.0, priors(rows, block)
     for j in range(d):
         n = stat[s + MEAN + 3 * d + (j if own else 0), k]
+        if sampled:
+            total += 0.5 * rows.constant[o + NU] * math.log(rows.constant[prior + j])
         total += rows.constant[o + TABLES + length + int(n)] - n * rows.constant[o + TABLES + 2 * length + j]
         total -= 0.5 * (rows.constant[o + NU] + n) * math.log(stat[s + MEAN + 2 * d + j, k])
     return total

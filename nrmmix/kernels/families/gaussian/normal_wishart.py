@@ -10,8 +10,11 @@ Rows of stat: n; c, h, f of the predictive c - h log(1 + f q); the mean mu_n (d)
 diagonal as reciprocals; d of scratch.  With r_n = r + n and q = (y - mu_n)' Psi_n^-1 (y - mu_n) the predictive is a multivariate t with
 nu + n - d + 1 degrees of freedom: c = predictive[n] - log|Psi_n|/2, h = (nu + n + 1)/2, f = r_n/(r_n + 1).
 
-Constants: r, nu, -sum log s_j, the length N of the tables, then predictive[0..N-1] and marginal[0..N-1]: all that depends on n alone;
-log s_j (d); the factor of Psi_0, packed as that of Psi_n, and Psi_0, packed likewise.
+Where the scale is drawn (`sampled_scale`), Psi_0 is diagonal, and its diagonal the scale of each response over its prior mean.
+
+Constants: r, nu, -sum log s_j, the length N of the tables, whether the scale is drawn, then predictive[0..N-1] and marginal[0..N-1]: all
+that depends on n alone; log s_j (d); the factor of Psi_0, packed as that of Psi_n, and Psi_0, packed likewise: of a scale that is drawn
+only Psi_0 is what it says, and behind it are the shapes of the scales' laws (d) and d of scratch.
 Rows of theta: log |W|, mean (d), W (d x d) with Lambda = W'W.
 """
 
@@ -44,7 +47,7 @@ from nrmmix.kernels.families.gaussian.tiles import fits, squares, squares_of_fou
 from nrmmix.kernels.families.shared import LOG_TWO_PI, LOST, clear, means_at, padded, places
 
 MEAN = 4  # first row of the mean
-R, NU, JACOBIAN, LENGTH, TABLES = 0, 1, 2, 3, 4  # in Rows.constant
+R, NU, JACOBIAN, LENGTH, SAMPLED, TABLES = 0, 1, 2, 3, 4, 5  # in Rows.constant
 LEAST_AT_ONCE = 4  # responses of which four rows are scored at once; with fewer, logarithms are most of the work
 FEW = 3  # responses of which a row goes from one column to another in one call
 MOST = 32  # responses for whose matrices there is room
@@ -63,6 +66,22 @@ def n_theta(d):
 def spreads(rows, o):
     """Where log s_j begin in the constants; behind them are the factor of Psi_0 and Psi_0."""
     return o + TABLES + 2 * int(rows.constant[o + LENGTH])
+
+
+@inlined
+def prior_diagonal(rows, o, d, a):
+    """Where element a of the diagonal of Psi_0 is in the constants."""
+    return spreads(rows, o) + d + d * (d + 1) // 2 + a * (a + 3) // 2
+
+
+@inlined
+def log_scale(rows, o, d):
+    """(nu/2) log|Psi_0| of a scale that is drawn; that of one that is not is in the tables."""
+    total = 0.0
+    if rows.constant[o + SAMPLED] != 0.0:
+        for a in range(d):
+            total += math.log(rows.constant[prior_diagonal(rows, o, d, a)])
+    return 0.5 * rows.constant[o + NU] * total
 
 
 @kernel
@@ -99,6 +118,9 @@ def gaussian_empty(rows, stat, block, k):
     prior = spreads(rows, o) + d
     for p in range(d * (d + 1) // 2):
         stat[s + MEAN + d + p, k] = rows.constant[prior + p]
+    if rows.constant[o + SAMPLED] != 0.0:
+        for a in range(d):
+            stat[s + MEAN + d + a * (a + 3) // 2, k] = 1.0 / math.sqrt(rows.constant[prior_diagonal(rows, o, d, a)])
     _refresh(rows, stat, block, k)
     return DONE
 
@@ -200,7 +222,7 @@ def _combine_factors(rows, source, target, block, k, m, lift, w, c):
     s, o, first, d = places(block)
     mean, L = s + MEAN, s + MEAN + d
     row = L + d * (d + 1) // 2
-    prior = spreads(rows, o) + d
+    prior, sampled = spreads(rows, o) + d, rows.constant[o + SAMPLED] != 0.0
     for j in range(d):
         for a in range(j, d):
             x = source[L + a * (a + 1) // 2 + j, k]
@@ -214,6 +236,8 @@ def _combine_factors(rows, source, target, block, k, m, lift, w, c):
         for a in range(j, d):
             x = rows.constant[prior + a * (a + 1) // 2 + j]
             target[row + a, m] = 1.0 / x if a == j else x
+        if sampled:
+            target[row + j, m] = math.sqrt(rows.constant[prior_diagonal(rows, o, d, j)])
         rotate(target, L, row, d, m, -1.0, j)
     root = math.sqrt(c)
     for a in range(d):
@@ -414,11 +438,11 @@ def gaussian_score_four(rows, stat, work, out, block, K, i, own):
 @entry(MARGINAL_T)
 def gaussian_marginal(rows, stat, block, k):
     """marginal[n] - (nu + n)/2 log|Psi_n|, the determinant from c."""
-    s, o = block[STAT], block[CONSTANT]
+    s, o, _, d = places(block)
     n = int(stat[s, k])
     log_det = 2.0 * (rows.constant[o + TABLES + n] - stat[s + 1, k])
     marginal = rows.constant[o + TABLES + int(rows.constant[o + LENGTH]) + n]
-    return marginal - 0.5 * (rows.constant[o + NU] + n) * log_det
+    return marginal + log_scale(rows, o, d) - 0.5 * (rows.constant[o + NU] + n) * log_det
 
 
 @entry(SAMPLE_T)

@@ -7,11 +7,12 @@ the number N of its rows, which may be a fraction, and the sum s of their statis
 from nrmmix.model.families.exponential.base import Exponential, NotExponential, WholeRows
 from nrmmix.model.families.exponential.counts import BinarySide, DirichletSide, PoissonSide
 from nrmmix.model.families.exponential.gaussian import KnownCovarianceSide, NormalGammaSide, NormalWishartSide
+from nrmmix.model.families.exponential.learnt_scale import LearntGammaSide, LearntWishartSide
 from nrmmix.model.families.exponential.regression import LearntRegressionSide, RegressionSide
 from nrmmix.model.families.exponential.stacked import BLOCK, Features, Stacked, Statistics, joined
 
 __all__ = [
-    "BLOCK", "BinarySide", "DirichletSide", "Exponential", "Features", "KnownCovarianceSide", "LearntRegressionSide",
-    "NormalGammaSide", "NormalWishartSide", "NotExponential",
+    "BLOCK", "BinarySide", "DirichletSide", "Exponential", "Features", "KnownCovarianceSide", "LearntGammaSide", "LearntRegressionSide",
+    "LearntWishartSide", "NormalGammaSide", "NormalWishartSide", "NotExponential",
     "PoissonSide", "RegressionSide", "Stacked", "Statistics", "WholeRows", "joined",
 ]

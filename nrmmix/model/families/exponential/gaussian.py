@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -101,6 +102,8 @@ class NormalGammaSide(Exponential):
     A known mean, 0, needs no y; where cells are missing each response has its own count, the sum of an indicator.
     """
 
+    psi: Any = 1.0  # (d,) where the scale is learnt: then lambda ~ Gamma(nu/2, rate psi/2)
+
     def __init__(self, r: float, nu: float, log_spread: np.ndarray, known_mean: bool, own_counts: bool):
         self.r, self.nu, self.log_spread, self.known, self.own = r, nu, log_spread, known_mean, own_counts
         self.d = len(log_spread)
@@ -130,7 +133,7 @@ class NormalGammaSide(Exponential):
         """Count, mean of mu and Psi_n of each response, (K, d)."""
         d, first = self.d, self.first
         n = s[:, first + d :] if self.own else np.broadcast_to(N[:, None], (len(N), d))
-        square = 1.0 + s[:, first : first + d]
+        square = self.psi + s[:, first : first + d]
         if self.known:
             return n, np.zeros((len(N), d)), square
         mean = s[:, :d] / (self.r + n)
@@ -140,6 +143,7 @@ class NormalGammaSide(Exponential):
         n, _, psi = self._posterior(N, s)
         nu_n = self.nu + n
         each = gammaln(nu_n / 2) - gammaln(self.nu / 2) - 0.5 * nu_n * np.log(psi) + 0.5 * n * math.log(2.0)
+        each = each + 0.5 * self.nu * np.log(self.psi)
         return (each if self.known else each + 0.5 * np.log(self.r / (self.r + n))).sum(axis=1)
 
     def expectations(self, N: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -164,7 +168,7 @@ class NormalGammaSide(Exponential):
         return np.concatenate([head, mean.T, (ratio / psi).T, psi.T, *counts])
 
     def digits_left(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
-        return (self._posterior(N, s)[2] / (1.0 + s[:, self.first : self.first + self.d])).min(axis=1)
+        return (self._posterior(N, s)[2] / (self.psi + s[:, self.first : self.first + self.d])).min(axis=1)
 
 
 class KnownCovarianceSide(Exponential):

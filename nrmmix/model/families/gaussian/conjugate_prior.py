@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
-from nrmmix.model.families.base import Observed, Parameter
+from nrmmix.model.families.base import Observed, Parameter, numbers
 from nrmmix.model.families.distributions import Elliptical
+from nrmmix.model.priors.hyperpriors import Gamma
 
 KNOWN = 1e300  # r of a known mean: r_n / (r_n + 1) is 1, and means stay where they are
 
@@ -45,6 +47,18 @@ class ConjugatePrior:
 
     def joint_component(self, theta: np.ndarray) -> Elliptical | None:
         return None
+
+
+def shapes(laws: Sequence[Gamma]) -> np.ndarray:
+    """Shapes of the laws of scales; over their means they have rates of the same size."""
+    return np.array([law.shape for law in laws], float)
+
+
+def described(laws: Sequence[Gamma]) -> str:
+    """The laws of scales in a line."""
+    shape = numbers(shapes(laws)) if len({law.shape for law in laws}) > 1 else f"{laws[0].shape:g}"
+    means = numbers(np.array([law.mean for law in laws])) if len(laws) > 1 else f"{laws[0].mean:.5g}"
+    return f"~ Gamma of shape {shape}, mean {means}, the same in all components"
 
 
 def mean_and_sd(name: str, centre: np.ndarray, square: np.ndarray, df: np.ndarray, r_n: np.ndarray) -> list[Parameter]:

@@ -19,6 +19,7 @@ from nrmmix.model.families.gaussian.normal_wishart import NormalWishart
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
+from nrmmix.model.priors.hyperpriors import Gamma
 
 COVARIANCES = ("full", "diagonal")
 WORDS = {"diag": "diagonal"}  # of other packages
@@ -31,8 +32,16 @@ OTHER_WORDS = ("full", *WORDS, *INSTEAD)  # that stand for a family where others
 R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
 SPREAD = {"full": 0.02, "diagonal": 0.02, "known mean": 0.2}
+MANY = 5  # responses from which on the scale is sampled: no one number then suits all tables
+SHAPE, MEAN_SPREAD = 0.5, 0.2  # of its law, the mean over nu times the sample variances
+R_OF_MANY = {"full": 0.1, "diagonal": R}  # with it
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
+
+
+def is_law(scale: Any) -> bool:
+    """Whether a scale is sampled: a law for all responses, or a sequence of them."""
+    return isinstance(scale, Gamma) or (isinstance(scale, (tuple, list)) and any(isinstance(one, Gamma) for one in scale))
 
 
 @plugin
@@ -65,12 +74,16 @@ class Gaussian(Family):
     m : array_like, (d,), optional
         Prior mean of the component means, in the units of the responses; default the sample mean.
     r : float, optional
-        Prior weight of m, in observations; default 0.01, with known_covariance 1 / mean(V_j/S_jj), V_j the sample variances.
+        Prior weight of m, in observations; default 0.01, of five responses or more with a full covariance and the default scale 0.1, with
+        known_covariance 1 / mean(V_j/S_jj), V_j the sample variances.
     nu : float, optional
         Degrees of freedom; default d + 1, at least d - 0.95.  With covariance="diagonal" default 2, at least 0.05.
-    scale : array_like, (d, d), or (d,) with covariance="diagonal", optional
-        Positive definite scale matrix, or the diagonal of one, squared units of the responses; default 0.02 nu diag(sample variances),
-        with known_mean 0.2 nu diag(mean squares about it).  The prior mean of the precision is nu scale^-1.
+    scale : array_like, (d, d), or (d,) with covariance="diagonal", or Gamma, or d of them, optional
+        Positive definite scale matrix, or the diagonal of one, squared units of the responses; default of up to four responses
+        0.02 nu diag(sample variances), with known_mean 0.2 nu diag(mean squares about it).  The prior mean of the precision is nu scale^-1.
+        With a law, or one for each response, the scale is diagonal, the same in all components, and sampled: s_j ~ Gamma(shape, rate).
+        Default of five responses or more: Gamma of shape 1/2 and mean 0.2 nu V_j, V_j the sample variances (with known_mean the mean
+        squares).  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.
 
     Raises
     ------
@@ -89,6 +102,13 @@ class Gaussian(Family):
     covariance leaves r, with which the component means vary as much as the observations: the least of seven candidates, 0.009 nats
     over nine problems.  In one dimension all hyperparameters may be scalars.
 
+    In many dimensions no fixed scale suits all tables: one lump of independent columns falls into dozens of components when the scale is
+    0.02 of the variances, and separate groups are lost, while columns that are nearly dependent need scales far smaller than 0.2 of them.
+    So the scale of five responses or more is sampled, as Richardson & Green (1997) do in one dimension and Huang & Wand (2013) for one
+    covariance matrix: given the precisions of K components s_j ~ Gamma(shape + K nu/2, rate + sum_k Lambda_k,jj/2).  Searches draw
+    it between two passes, variational inference holds it at the values that are best for all components together.  Benchmarks:
+    benchmarks/number_of_clusters.py, and `python -m benchmarks.default_scale many`.
+
     Means and variances of samples are those of all values, unless some lie far from all others: beyond a quartile by more than ten
     quartile ranges, and by more than ten times as much as any value before them, and no more than 5% of the values (of codes for
     missing ones, such as -999, 50%).  Then they are those of the others, and a warning names the rows.  Of rows that are not in memory
@@ -101,6 +121,10 @@ class Gaussian(Family):
     References
     ----------
     Murphy (2007), Conjugate Bayesian analysis of the Gaussian distribution, sections 3, 4, 8 and 9.
+
+    Richardson & Green (1997), On Bayesian analysis of mixtures with an unknown number of components, JRSS B 59.
+
+    Huang & Wand (2013), Simple marginally noninformative prior distributions for covariance matrices, Bayesian Analysis 8.
 
     Examples
     --------
@@ -160,15 +184,23 @@ class Gaussian(Family):
             own, r = {"known_mean": centre}, KNOWN
         else:
             centre = usual.means() if self.m is None else self._shaped("m", self.m, (d,))
-            r = float(R if self.r is None else self.r)
+            usual_r = R_OF_MANY[self.covariance] if d >= MANY and self.scale is None else R
+            r = float(usual_r if self.r is None else self.r)
             own = {"m": centre, "r": r}
-        scale = self._default_scale(usual, names, nu) if self.scale is None else self._checked_matrix("scale", self.scale, d)
+        scale: Any = self._default_scale(usual, names, nu) if self.scale is None else self.scale
+        laws: tuple[Gamma, ...] = ()
+        if is_law(scale):
+            scale = laws = self._laws(scale, d)
+            mean = np.array([law.mean for law in laws])
+        else:
+            scale = mean = self._checked_matrix("scale", scale, d)
         form: ConjugatePrior
         if self.is_diagonal:
-            spread = np.sqrt(scale)
-            form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.reach(centre, spread))
+            spread = np.sqrt(mean)
+            form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.reach(centre, spread), laws)
         else:
-            form = NormalWishart(centre, np.sqrt(np.diag(scale)), names, summary.has_gaps, r, nu, scale)
+            mean = np.diag(mean) if laws else mean
+            form = NormalWishart(centre, np.sqrt(np.diag(mean)), names, summary.has_gaps, r, nu, mean, laws)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
     def _with_known_covariance(self, summary: Summary, usual: Summary, names: tuple[str, ...]) -> Gaussian:
@@ -203,8 +235,16 @@ class Gaussian(Family):
             )
         return nu
 
-    def _default_scale(self, summary: Summary, names: tuple[str, ...], nu: float) -> np.ndarray:
-        """SPREAD nu times the variances, or the mean squares about the known mean."""
+    @staticmethod
+    def _laws(scale: Any, d: int) -> tuple[Gamma, ...]:
+        """One law for each response."""
+        laws = (scale,) * d if isinstance(scale, Gamma) else tuple(scale)
+        if len(laws) != d or not all(isinstance(law, Gamma) for law in laws):
+            raise ValueError(f"Gaussian: a scale that is sampled must be one nm.Gamma(shape, rate), or {d} of them, not {scale!r}.")
+        return laws
+
+    def _default_scale(self, summary: Summary, names: tuple[str, ...], nu: float) -> np.ndarray | tuple[Gamma, ...]:
+        """SPREAD nu times the variances, or the mean squares about the known mean; of many responses laws about nu times the variances."""
         if self.known_mean is None:
             variance, what = self._sample_variances(summary, names, "scale"), "variance"
         else:
@@ -217,6 +257,8 @@ class Gaussian(Family):
                     f"Gaussian: response {name!r} has {what} {value:g}; leave it out if it is constant, rescale it if its numbers "
                     "are too large or too small, or give scale=."
                 )
+        if summary.d >= MANY:
+            return tuple(Gamma(SHAPE, SHAPE / (MEAN_SPREAD * nu * one)) for one in variance)
         scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
         return scale if self.is_diagonal else np.diag(scale)
 

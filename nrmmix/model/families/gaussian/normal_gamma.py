@@ -9,10 +9,12 @@ import numpy as np
 from scipy.special import gammaln
 
 from nrmmix.kernels.families.gaussian import normal_gamma as kernels
+from nrmmix.kernels.families.gaussian import sampled_scale
 from nrmmix.model.families.base import Entries, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT
-from nrmmix.model.families.exponential import Exponential, NormalGammaSide
-from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
+from nrmmix.model.families.exponential import Exponential, LearntGammaSide, NormalGammaSide
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, mean_and_sd, shapes
+from nrmmix.model.priors.hyperpriors import Gamma
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class NormalGamma(ConjugatePrior):
     r: float
     nu: float
     bound: float  # of |y| in kernel coordinates
+    laws: tuple[Gamma, ...] = ()  # of the scales, where they are sampled; spread_j^2 is their mean
 
     def pack(self, n: int) -> Packed:
         d, r, nu = self.dim, self.r, self.nu
@@ -29,12 +32,18 @@ class NormalGamma(ConjugatePrior):
         r_n, nu_n = r + size, nu + size
         predictive = gammaln((nu_n + 1) / 2) - gammaln(nu_n / 2) + 0.5 * (np.log(r_n) - np.log1p(r_n) - math.log(math.pi))
         marginal = gammaln(nu_n / 2) - gammaln(nu / 2) + 0.5 * (math.log(r) - np.log(r_n) - size * math.log(math.pi))
-        constant = np.concatenate([[r, nu, self.bound, n + 2.0, float(self.incomplete)], predictive, marginal, np.log(self.spread)])
+        first = [r, nu, self.bound, n + 2.0, float(self.incomplete), float(len(self.laws) > 0)]
+        constant = np.concatenate([first, predictive, marginal, np.log(self.spread), np.ones(d), shapes(self.laws)])
         entries = Entries.named(kernels, "normal_gamma", "combine")
-        return Packed(constant, kernels.n_stat(d, self.incomplete), kernels.n_theta(d), kernels.N_WORK, d, entries)
+        shared = {}
+        if self.laws:
+            entries = entries._replace(redraw_shared=sampled_scale.normal_gamma_redraw_shared)
+            shared = {"scale": len(constant) - 2 * d + np.arange(d)}
+        return Packed(constant, kernels.n_stat(d, self.incomplete), kernels.n_theta(d), kernels.N_WORK, d, entries, shared=shared)
 
     def exponential(self, y: np.ndarray) -> Exponential:
-        return NormalGammaSide(self.r, self.nu, np.log(self.spread), self.r == KNOWN, self.incomplete)
+        values = self.r, self.nu, np.log(self.spread), self.r == KNOWN, self.incomplete
+        return LearntGammaSide(shapes(self.laws), *values) if self.laws else NormalGammaSide(*values)
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Location, Psi_n in squared units, degrees of freedom and r_n, (k, d) each."""
@@ -75,4 +84,4 @@ class NormalGamma(ConjugatePrior):
         else:
             title = "Gaussian, diagonal covariance: lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j))"
             values = f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}"
-        return [title, values, f"scale = {numbers(self.spread**2)}"]
+        return [title, values, f"scale_j {described(self.laws)}" if self.laws else f"scale = {numbers(self.spread**2)}"]

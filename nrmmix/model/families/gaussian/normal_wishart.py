@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, multigammaln
 
-from nrmmix.kernels.families.gaussian import bounds, tiles
+from nrmmix.kernels.families.gaussian import bounds, sampled_scale, tiles
 from nrmmix.kernels.families.gaussian import normal_wishart as kernels
 from nrmmix.kernels.families.gaussian.affinity import gaussian_affinity
 from nrmmix.kernels.families.gaussian.missing import n_work, score_gaps
 from nrmmix.kernels.moves import nearby
 from nrmmix.model.families.base import Entries, Observed, Packed, Parameter, numbers
 from nrmmix.model.families.distributions import Distribution, Elliptical, Normal, StudentT
-from nrmmix.model.families.exponential import Exponential, NormalWishartSide, NotExponential
+from nrmmix.model.families.exponential import Exponential, LearntWishartSide, NormalWishartSide, NotExponential
 from nrmmix.model.families.exponential.base import whole_if_missing
-from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, mean_and_sd
+from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior, described, mean_and_sd, shapes
+from nrmmix.model.priors.hyperpriors import Gamma
 
 
 def log_multigamma(a: np.ndarray, d: int) -> np.ndarray:
@@ -32,7 +33,8 @@ class NormalWishart(ConjugatePrior):
 
     r: float
     nu: float
-    scale: np.ndarray  # (d, d)
+    scale: np.ndarray  # (d, d); the prior mean of one that is sampled
+    laws: tuple[Gamma, ...] = ()  # of the diagonal of a scale that is sampled
 
     def observe(self, y: Any) -> Observed:
         """Of rows that have some of their cells the others are drawn by the chain, from 0 on; rows that have none stay NaN."""
@@ -61,7 +63,8 @@ class NormalWishart(ConjugatePrior):
         packed = factor[np.tril_indices(d)]
         packed[np.arange(d) * (np.arange(d) + 3) // 2] = 1.0 / np.diag(factor)
         constant = np.concatenate(
-            [[r, nu, -log_spread.sum(), n + 2.0], predictive, marginal, log_spread, packed, correlations[np.tril_indices(d)]]
+            [[r, nu, -log_spread.sum(), n + 2.0, float(len(self.laws) > 0)], predictive, marginal, log_spread, packed,
+             correlations[np.tril_indices(d)], *([shapes(self.laws), np.zeros(d)] if self.laws else [])]
         )
         entries = Entries.named(kernels, "gaussian", "combine", *(["impute"] if self.incomplete else []))
         entries = entries._replace(
@@ -69,9 +72,12 @@ class NormalWishart(ConjugatePrior):
             affinity=gaussian_affinity if d <= kernels.MOST else None,
             transfer=kernels.gaussian_transfer if d <= kernels.FEW else None,
             score_four=kernels.gaussian_score_four if kernels.LEAST_AT_ONCE <= d <= tiles.MOST else None,
-            bound=bounds.gaussian_bound if n >= nearby.LEAST_ROWS and d <= bounds.MOST and not self.incomplete else None,
+            bound=bounds.gaussian_bound if n >= nearby.LEAST_ROWS and d <= bounds.MOST and not self.incomplete and not self.laws else None,
+            redraw_shared=sampled_scale.gaussian_redraw_shared if self.laws else None,
         )
-        return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries)
+        begin = len(constant) - 2 * d - d * (d + 1) // 2  # of the prior matrix, of a scale that is sampled
+        shared = {"scale": begin + np.arange(d) * (np.arange(d) + 3) // 2} if self.laws else {}
+        return Packed(constant, kernels.n_stat(d), kernels.n_theta(d), n_work(d), d, entries, shared=shared)
 
     def exponential(self, y: np.ndarray) -> Exponential:
         gaps = np.isnan(y)
@@ -80,8 +86,11 @@ class NormalWishart(ConjugatePrior):
                 "cells of responses with a full covariance are missing, which chains draw and for which there is no closed form; use "
                 'covariance="diagonal", or missing="drop"'
             )
+        log_spread = float(np.log(self.spread).sum())
+        if self.laws:
+            return whole_if_missing(LearntWishartSide(shapes(self.laws), self.r, self.nu, log_spread, self.r == KNOWN), y)
         correlations = self.scale / np.outer(self.spread, self.spread)
-        side = NormalWishartSide(self.r, self.nu, correlations, float(np.log(self.spread).sum()), self.r == KNOWN)
+        side = NormalWishartSide(self.r, self.nu, correlations, log_spread, self.r == KNOWN)
         return whole_if_missing(side, y)
 
     def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -138,13 +147,15 @@ class NormalWishart(ConjugatePrior):
             known = self.r == KNOWN
             law = "mu known" if known else "mu | lambda ~ N(m, 1/(r lambda))"
             first = f"mu = {self.centre[0]:.5g}" if known else f"m = {self.centre[0]:.5g}, r = {self.r:g}"
-            return [f"Gaussian: lambda ~ Gamma(nu/2, rate scale/2), {law}", f"{first}, nu = {self.nu:g}, scale = {self.scale[0, 0]:.5g}"]
+            scale = described(self.laws) if self.laws else f"= {self.scale[0, 0]:.5g}"
+            return [f"Gaussian: lambda ~ Gamma(nu/2, rate scale/2), {law}", f"{first}, nu = {self.nu:g}, scale {scale}"]
         diagonal = np.diag(self.scale)
-        scale = f"diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else numbers(self.scale)
+        scale = f"= diag({numbers(diagonal)})" if np.array_equal(self.scale, np.diag(diagonal)) else f"= {numbers(self.scale)}"
+        scale = f"= diag(s), s_j {described(self.laws)}" if self.laws else scale
         if self.r == KNOWN:
             title = "Gaussian, full covariance, known mean: Lambda ~ Wishart(nu, scale^-1)"
             values = f"mu = {numbers(self.centre)}, nu = {self.nu:g}"
         else:
             title = "Gaussian, full covariance: Lambda ~ Wishart(nu, scale^-1), mu | Lambda ~ N(m, (r Lambda)^-1)"
             values = f"m = {numbers(self.centre)}, r = {self.r:g}, nu = {self.nu:g}"
-        return [title, values, f"scale = {scale}"]
+        return [title, values, f"scale {scale}"]

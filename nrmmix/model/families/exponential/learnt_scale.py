@@ -1,0 +1,93 @@
+"""Natural sides of Gaussian families whose scale is sampled: point estimates of it, those best for all components together."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import gammaln
+
+from nrmmix.model.families.exponential.base import Exponential
+from nrmmix.model.families.exponential.gaussian import NormalGammaSide, NormalWishartSide, Wishart
+
+BOUNDS = -27.6, 27.6  # of log c: as kernels that draw it
+STEPS = 30  # of the search for the best ones, at most
+
+
+class LearntScale(Exponential):
+    """What both forms share: Psi_0 = diag(c), c_j ~ Gamma(a_j, rate a_j), c learnt.
+
+    The bound then has the prior density of log c, and is one of the density of the data and c.
+    """
+
+    is_learnt = True
+    shapes: np.ndarray  # (d,) a
+    scale: np.ndarray  # (d,) c
+    nu: float
+
+    def _scaled(self, scale: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def _precisions(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """(K, d) E[Lambda_jj] given N and s."""
+        raise NotImplementedError
+
+    @property
+    def log_prior(self) -> float:
+        """Of log c, with constants."""
+        a = self.shapes
+        return float((a * np.log(a * self.scale) - a * self.scale - gammaln(a)).sum())
+
+    def learnt(self, N: np.ndarray, s: np.ndarray) -> Exponential:
+        """The side with the scale that is best for such components, not worse than this one."""
+        trial = copy(self)
+
+        def descent(logs: np.ndarray) -> tuple[float, np.ndarray]:
+            trial._scaled(np.exp(logs))
+            slope = 0.5 * (self.nu - trial.scale * trial._precisions(N, s)).sum(axis=0) + self.shapes * (1.0 - trial.scale)
+            return -float(trial.log_z(N, s).sum() + trial.log_prior), -slope
+
+        now = np.log(self.scale)
+        before = descent(now)[0]
+        found = minimize(descent, now, jac=True, method="L-BFGS-B", bounds=[BOUNDS] * len(now), options={"maxiter": STEPS})
+        return self.with_shared({"scale": np.exp(found.x)}) if found.fun < before else self
+
+    @property
+    def shared(self) -> dict[str, np.ndarray]:
+        return {"scale": self.scale}
+
+    def with_shared(self, values: dict[str, np.ndarray]) -> Exponential:
+        made = copy(self)
+        made._scaled(values["scale"])
+        return made
+
+
+class LearntWishartSide(LearntScale, NormalWishartSide):
+    def __init__(self, shapes: np.ndarray, r: float, nu: float, log_spread: float, known_mean: bool):
+        NormalWishartSide.__init__(self, r, nu, np.eye(len(shapes)), log_spread, known_mean)
+        self.shapes = shapes
+        self._scaled(np.ones(len(shapes)))
+
+    def _scaled(self, scale: np.ndarray) -> None:
+        self.scale, self.psi = scale, np.diag(scale)
+        self.start = Wishart(np.array([self.nu]), self.psi[None]).log_normaliser()[0]
+
+    def _precisions(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        return np.diagonal(Wishart(self.nu + N, self._posterior(N, s)[2]).mean(), axis1=1, axis2=2)
+
+
+class LearntGammaSide(LearntScale, NormalGammaSide):
+    def __init__(self, shapes: np.ndarray, *rest: Any):
+        """`rest` as of `NormalGammaSide`."""
+        NormalGammaSide.__init__(self, *rest)
+        self.shapes = shapes
+        self._scaled(np.ones(len(shapes)))
+
+    def _scaled(self, scale: np.ndarray) -> None:
+        self.scale = self.psi = scale
+
+    def _precisions(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
+        n, _, psi = self._posterior(N, s)
+        return (self.nu + n) / psi
