@@ -112,7 +112,9 @@ lines = ["| table | tried | log density | bound of the best start | components w
 for (table, how), one in moves.groupby(["table", "how"], sort=False)[names].mean().iterrows():
     lines.append(f"| {table} | {how} | {one['log density']:.3f} | {one['bound']:.1f} | {one['components']:.1f} | {one['cpu']:.0f} |")
 as_table = "\n".join(lines)
-splits = moves["split"].nunique()
+splits, mean_of = moves["split"].nunique(), moves.groupby("how")[names].mean()
+change = mean_of.loc["merges and births", "log density"] - mean_of.loc["neither", "log density"]
+factor = mean_of.loc["merges and births", "cpu"] / mean_of.loc["neither", "cpu"]
 
 # %% [prose]
 # `nm.MemoizedVB(births=True, merges=True)` joins components, leaves those of few rows out, and lets components without rows begin with
@@ -120,7 +122,8 @@ splits = moves["split"].nunique()
 #
 # {as_table}
 #
-# Higher bounds do not predict better, so both are off by default.
+# With both the density of held-out rows changes by {change:+.3f} on average over these tables, for {factor:.1f} times the time, so both are off by
+# default.
 #
 # ## What a row costs
 
