@@ -70,7 +70,7 @@ def crowd(n, d, size):
 
 
 def of_points(*shape):
-    """With a scale that is fixed, as the default of few responses is."""
+    # with a scale that is fixed, as the default of few responses is
     X = points(*shape)
     return nm.Model(data=X, prior=nm.NGGP(), family=nm.Gaussian(scale=0.02 * (X.shape[1] + 1) * np.diag(X.var(axis=0, ddof=1))))
 

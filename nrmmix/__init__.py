@@ -40,7 +40,7 @@ _NAMES = {  # by the modules that hold them
     "model.prior_predictive": "mass_for_clusters",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-_MODULES = ("datasets", "diagnostics", "plots")
+_MODULES = ("datasets", "diagnostics", "plots", "sklearn")  # the last works without scikit-learn too
 
 __all__ = ["__version__", *_HOMES, *_MODULES]
 

@@ -38,7 +38,10 @@ class Model(Specification):
     ----------
     formula : str, optional
         Responses joined by `+`, then `~`, then `1` (a mixture) or covariates (density regression).  Without a formula every column of
-        the data is a response.
+        the data is a response.  A response may be censored: `Surv(time, event)`, event 1 where the time is that of the event and 0 where
+        it is later, or `interval(lower, upper)`, equal ends where the value was seen, one of them infinite where only the other is known;
+        transformed within, `Surv(log(time), event)`.  Gaussian, regression and Poisson components have them, of counts both ends being
+        possible; chains draw the values within their limits.
     data : DataFrame, dict of columns, or ndarray (n, d) without a formula; or a source
         The data: a DataFrame of pandas or polars, a table of Arrow, or anything with `to_pandas()`, `__arrow_c_stream__()` or
         `__dataframe__()`.  A source is loaded part by part and may be larger than memory: the path of a .parquet file or a folder of them,
@@ -56,6 +59,15 @@ class Model(Specification):
     missing : "drop", "raise" or "marginalize", default "drop"
         Rows with a missing value in a variable of the formula are dropped with a warning that counts them, or refused.  "marginalize"
         keeps rows that miss some of their responses: of these only the others count.  Rows that miss a covariate are dropped then too.
+    weights : str or array_like, (n,), optional
+        How often each row counts: the name of a column, or one number for each row of the data (a Series must have their labels); default
+        once.  0 leaves a row out, which is said.  Whole numbers are exact in every method: defaults of hyperparameters and the posterior
+        are those of the table in which rows are repeated.  Chains and searches repeat them, so that copies of a row may lie in different
+        clusters; their fit is of those rows (`fit.model.n_obs` is the sum of the weights), and its labels, partition and `augment()` have
+        one row for each copy, by the caller's labels, which then repeat: `fit.augment().groupby(level=0)` has what a row's copies do.
+        Variational inference goes through the distinct rows, its responsibilities times the weights, and has one row for each.  It alone
+        takes other weights than whole numbers: the bound is then that of a likelihood in which the density of each row has its weight as
+        its power.  Of a source weights are the name of a column.
 
     Attributes
     ----------
@@ -78,8 +90,9 @@ class Model(Specification):
     Warns
     -----
     UserWarning
-        If rows are dropped.  If values of a continuous response are ties, 30 values or more: one that 25% of them have (2%, where it is ten
-        times as frequent as the values beside it), or few distinct ones, each many times.  If values lie far from all others, as
+        If rows are dropped, or left out because their weight is 0.  If values of a continuous response are ties, 30 values or more: one
+        that 25% of them have (2%, where it is ten times as frequent as the values beside it), or few distinct ones, each many times.  If
+        values lie far from all others, as
         `nrmmix.Gaussian` says: default priors and ranges of covariates are taken from the others then.  Of a source, which is not in
         memory, nothing is said of ties and values far away, and defaults follow all rows.
 
@@ -179,7 +192,7 @@ class Model(Specification):
         (2, 20, 82)
         """
         with interrupts_delayed():
-            from nrmmix.inference.methods import instead_of_chains, method_of
+            from nrmmix.inference.methods import instead_of_chains, method_of, model_for
             from nrmmix.results import result_of
             from nrmmix.results.running import guarded, saver_of
 
@@ -187,19 +200,20 @@ class Model(Specification):
             "draws": draws, "tune": tune, "thin": thin, "chains": chains, "init": init, "rng": rng, "cores": cores, "progress": progress,
             "time_limit": time_limit, "checkpoint": checkpoint, "every": every, "store": store,
         }
-        name, chosen = method_of(method, self)
-        if isinstance(method, str) and method == "auto" and (advice := instead_of_chains(self)):
+        model = model_for(method, self)
+        name, chosen = method_of(method, model)
+        if isinstance(method, str) and method == "auto" and (advice := instead_of_chains(model)):
             warn(advice)
         for argument, value in arguments.items():
             if argument not in chosen.accepts and not _same(value, DEFAULTS[argument]):
                 raise ValueError(f"{argument} {chosen.why_not.format(method=name)}; leave it out.")
         accepted = {argument: value for argument, value in arguments.items() if argument in chosen.accepts}
-        LOG.info("fit %s of %d rows by %s", self.formula or "every column", self.n_obs, name)
+        LOG.info("fit %s of %d rows by %s", self.formula or "every column", model.n_obs, name)
         if not chosen.hears_stop:
-            result = result_of(chosen.run(self, name, **accepted), self)
+            result = result_of(chosen.run(model, name, **accepted), model)
         else:
-            accepted["checkpoint"] = saver_of(self, checkpoint, accepted.pop("every"))
-            result = guarded(lambda: result_of(chosen.run(self, name, **accepted), self), endings=checkpoint is not None)
+            accepted["checkpoint"] = saver_of(model, checkpoint, accepted.pop("every"))
+            result = guarded(lambda: result_of(chosen.run(model, name, **accepted), model), endings=checkpoint is not None)
         LOG.info("%s", " ".join(repr(result).split()))
         return result
 
@@ -233,7 +247,7 @@ class Model(Specification):
         """
         from nrmmix.model.prior_predictive import simulate
 
-        return simulate(self, draws, rng)
+        return simulate(self.expanded(), draws, rng)
 
     def prior_n_clusters(self) -> pd.Series:
         """Prior distribution of the number of clusters of the rows used; see `nrmmix.model.prior_predictive.n_clusters`.
@@ -248,7 +262,7 @@ class Model(Specification):
         """
         from nrmmix.model.prior_predictive import n_clusters
 
-        return n_clusters(self)
+        return n_clusters(self.expanded())
 
     def log_joint(
         self, labels: Any, *, u: float | None = None, v: Any = None, locations: Any = None, imputed: Any = None, theta: Any = None,
@@ -266,7 +280,7 @@ class Model(Specification):
         Parameters
         ----------
         labels : array_like of int, (n,)
-            Cluster of each row used; any integers.
+            Cluster of each row used; any integers.  Of rows that have weights one for each copy, those of a row one after the other.
         u : float, optional
             Auxiliary variable of a mixture.
         v : array_like, (G,)
@@ -309,17 +323,17 @@ class Model(Specification):
         from nrmmix.model.log_joint import log_joint
 
         shared = {"precision": precision, "scale": scale, "shrinkage": shrinkage, "noise_scale": noise_scale}
-        return log_joint(self, labels, u, v, locations, imputed, theta, shared, codes, hyper_values=hyper_values)
+        return log_joint(self.expanded(), labels, u, v, locations, imputed, theta, shared, codes, hyper_values=hyper_values)
 
 
 @guided
 def fit(
     formula: str | None = None, data: Any = None, *, family: Family | str | Mapping[Any, Family | str] | None = None,
     prior: Prior | str | float | None = None, kernel: CovariateKernel | str | None = None,
-    missing: Literal["drop", "raise", "marginalize"] = "drop", method: Any = "auto", draws: int | Literal["auto"] = "auto",
-    tune: int = 1000, thin: int = 1, chains: int = 4, init: Any = "spread", rng: Any = None, cores: int | None = None,
-    progress: bool | None = None, time_limit: float | None = None, checkpoint: str | os.PathLike[str] | None = None,
-    every: float | str = "5min", store: Literal["all", "partition", "scalars"] = "all",
+    missing: Literal["drop", "raise", "marginalize"] = "drop", weights: Any = None, method: Any = "auto",
+    draws: int | Literal["auto"] = "auto", tune: int = 1000, thin: int = 1, chains: int = 4, init: Any = "spread", rng: Any = None,
+    cores: int | None = None, progress: bool | None = None, time_limit: float | None = None,
+    checkpoint: str | os.PathLike[str] | None = None, every: float | str = "5min", store: Literal["all", "partition", "scalars"] = "all",
 ) -> MCMCResult | SearchResult | VariationalResult:
     """Fit a mixture (`responses ~ 1`) or a density regression (`responses ~ covariates`).
 
@@ -327,7 +341,7 @@ def fit(
 
     Parameters
     ----------
-    formula, data, family, prior, kernel, missing
+    formula, data, family, prior, kernel, missing, weights
         See `nrmmix.Model`.
     method, draws, tune, thin, chains, init, rng, cores, progress, time_limit, checkpoint, every, store
         See `nrmmix.Model.fit`.
@@ -349,7 +363,7 @@ def fit(
     >>> result.draws["A"].shape
     (2, 20, 160)
     """
-    return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing).fit(
+    return Model(formula, data, family=family, prior=prior, kernel=kernel, missing=missing, weights=weights).fit(
         method, draws=draws, tune=tune, thin=thin, chains=chains, init=init, rng=rng, cores=cores, progress=progress,
         time_limit=time_limit, checkpoint=checkpoint, every=every, store=store,
     )

@@ -7,6 +7,7 @@ with its functions, so that they work in pipelines and searches; where it is not
 from __future__ import annotations
 
 import inspect
+import keyword
 import warnings
 from typing import Any
 
@@ -16,9 +17,11 @@ import pandas as pd
 from nrmmix.api import Model
 from nrmmix.common.messages import count, listed
 from nrmmix.common.warnings import warn
-from nrmmix.inference.methods import method_of
+from nrmmix.inference.methods import method_of, model_for
 from nrmmix.model.families import Gaussian, Regression
 from nrmmix.model.frame.arrays import is_constant
+from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, OPTIONS
+from nrmmix.model.frame.weights import checked
 from nrmmix.posterior.predict.membership import among_known_and_new
 from nrmmix.posterior.predict.rows import prediction_rows
 from nrmmix.posterior.predict.states import states_of
@@ -79,6 +82,8 @@ except ImportError:
 
 __all__ = ["NRMMixture", "NRMRegressor"]
 
+RESERVED = {*OPTIONS, *CONTRASTS, *CONSTANTS, "np", "Surv", "interval"}  # words of formulas, which columns of such names are quoted beside
+
 
 class _Estimator(BaseEstimator):
     """What both share."""
@@ -90,9 +95,15 @@ class _Estimator(BaseEstimator):
             if y is None:
                 return validate_data(self, X, reset=reset, ensure_min_samples=least, dtype=np.float64)
             return validate_data(self, X, y, reset=reset, ensure_min_samples=least, dtype=np.float64, multi_output=True, y_numeric=True)
+        names = [name for name in getattr(X, "columns", ()) if isinstance(name, str)]
         X = self._checked(X, "X", reset)
         if reset:
             self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+            if len(names) == X.shape[1]:
+                self.feature_names_in_ = np.array(names, dtype=object)
+        elif names and hasattr(self, "feature_names_in_") and names != list(self.feature_names_in_):
+            raise ValueError(f"The feature names should match those that were passed during fit: {', '.join(self.feature_names_in_)}.")
         elif X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input."
@@ -137,9 +148,44 @@ class _Estimator(BaseEstimator):
             given = check_random_state(given)
         return int(given.randint(2**31 - 1))  # a RandomState
 
+    def _names(self, letter: str, first: int) -> list[str]:
+        """Names of the features as columns of the model: those of the DataFrame where they can stand in a formula, else a letter's."""
+        own = getattr(self, "feature_names_in_", None)
+        if own is None or any({"'", '"'} <= {*name} or "\\" in name or not name.isprintable() or not name for name in own):
+            return [f"{letter}{j}" for j in range(first, self.n_features_in_ + first)]
+        return list(own)
+
+    def _varying(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the features that vary and equal no earlier one; and of each (d,) the one that it equals, -1 where it is constant.
+
+        A warning names the others.
+        """
+        constant, places = is_constant(X), np.arange(X.shape[1])
+        _, first, place = np.unique(X, axis=1, return_index=True, return_inverse=True)
+        of = np.where(constant, -1, first[place.reshape(-1)])
+        own = getattr(self, "feature_names_in_", None)
+        found = {"not vary": places[constant], "but repeat others": places[~constant & (of != places)]}
+        if parts := [f"{listed(map(str if own is None else repr, which if own is None else own[which]))} do {why}"
+                     for why, which in found.items() if len(which)]:
+            counted = ", counted from 0," if own is None else ""
+            warn(f"of {X.shape[1]} features{counted} {' and '.join(parts)}; they are left out.")
+        return np.flatnonzero(of == places), of
+
+    def _weights(self, sample_weight: Any, n: int) -> np.ndarray | None:
+        """How often each of n rows counts; None where once."""
+        if sample_weight is None:
+            return None
+        values = np.asarray(sample_weight)
+        if values.ndim == 0:
+            values = np.full(n, values)
+        weight = checked(values, "sample_weight", n)
+        if not (weight > 0).any():
+            raise ValueError("sample_weight: every weight is zero, 0 in all rows; give some rows one above 0.")
+        return weight
+
     def _run(self, model: Model) -> Any:
         """Fit; what belongs to chains and is as by default is not handed on to methods that do without."""
-        _, method = method_of(self.method, model)
+        _, method = method_of(self.method, model_for(self.method, model))
         default = inspect.signature(type(self).__init__).parameters
         own = {name: getattr(self, name) for name in ("draws", "tune", "thin", "chains", "cores")}
         taken = {name: value for name, value in own.items() if name in method.accepts or value != default[name].default}
@@ -169,15 +215,18 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
         The fit, with all its methods; of a search, such as method="ibhc", a SearchResult, of variational inference, such as
         method="memoized_vb", a VariationalResult.
     labels_ : ndarray of int, (n,)
-        The point estimate of the clustering, clusters by size.
+        The point estimate of the clustering, clusters by size; where rows have weights the most probable cluster of each row.
     n_clusters_ : int
     n_features_in_ : int
+    feature_names_in_ : ndarray of str, (n_features_in_,)
+        Where X is a DataFrame whose columns are strings.
 
     Notes
     -----
-    Features that do not vary, as happens within a fold, and such as equal another are left out with a warning: they say nothing of
-    clusters, and densities are those of the other features.  The columns of `result_` are y1, y2, ..., by the number of the feature.
-    `draws`, `tune`, `thin`, `chains` and `cores` belong to chains; variational inference and searches refuse values that are given.
+    Features that do not vary, as happens within a fold, and such as equal another are left out with a warning that names them: they say
+    nothing of clusters, and densities are those of the other features.  The columns of `result_` are those of a DataFrame, else y1, y2,
+    ..., by the number of the feature.  `draws`, `tune`, `thin`, `chains` and `cores` belong to chains, and `cores` to nothing else:
+    variational inference and searches do without their defaults, and refuse other values.
 
     Examples
     --------
@@ -194,27 +243,35 @@ class NRMMixture(ClusterMixin, DensityMixin, _Estimator):
         self.family, self.prior, self.method, self.draws, self.tune, self.thin = family, prior, method, draws, tune, thin
         self.chains, self.cores, self.random_state = chains, cores, random_state
 
-    def fit(self, X: Any, y: Any = None) -> NRMMixture:
-        """Fit to rows X (n, d); y is not used."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> NRMMixture:
+        """Fit to rows X (n, d); y is not used.  `sample_weight` (n,) says how often each row counts; see `weights` of `nrmmix.Model`."""
         X = self._array(X, reset=True)
-        self._kept, self._copied = _varying(X)
-        self._constant = X[0]
-        self.result_ = self._run(Model(data=self._of_kept(X), family=self.family, prior=self.prior))
+        weight = self._weights(sample_weight, len(X))
+        some = X if weight is None else X[weight > 0]
+        if is_constant(some).all():
+            raise ValueError(f"No feature of X varies: all {len(some)} rows are alike; give rows that differ.")
+        self._kept, self._copied = self._varying(some)
+        self._constant = some[0]
+        weights = None if weight is None else weight[weight > 0]
+        self.result_ = self._run(Model(data=self._of_kept(some), family=self.family, prior=self.prior, weights=weights))
         found = self.result_.partition()
-        self.labels_, self.n_clusters_ = found.labels, found.n_clusters
+        self._found, self.n_clusters_ = found.labels, found.n_clusters
+        self.labels_ = self._found if weight is None else self.predict(X)
         return self
 
     def _of_kept(self, X: np.ndarray) -> Any:
         """Rows (n, d) as the model has them."""
-        whole = len(self._kept) == X.shape[1]
-        return X if whole else pd.DataFrame(X[:, self._kept], columns=[f"y{j + 1}" for j in self._kept])
+        if len(self._kept) == X.shape[1] and not hasattr(self, "feature_names_in_"):
+            return X
+        names = self._names("y", 1)
+        return pd.DataFrame(X[:, self._kept], columns=[names[j] for j in self._kept])
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities, (n, clusters), of the clusters of the estimate, given that a row belongs to one of them."""
         fit = self._fitted()
         X = self._array(X, reset=False)
         rows, y = prediction_rows(fit.model, self._of_kept(X)), np.ascontiguousarray(X[:, self._kept])
-        return among_known_and_new(states_of(fit.posterior, 500), self.labels_, rows, y)[0]
+        return among_known_and_new(states_of(fit.posterior, 500), self._found, rows, y)[0]
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the most probable cluster of each row."""
@@ -252,13 +309,16 @@ class NRMRegressor(RegressorMixin, _Estimator):
     Attributes
     ----------
     result_ : MCMCResult
-        The fit, with all its methods.  Its columns are x0, x1, ... and y, or y0, y1, ... where there are several responses.
+        The fit, with all its methods.  Its columns are those of a DataFrame, else x0, x1, ..., and y, or y0, y1, ... where there are
+        several responses.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str, (n_features_in_,)
+        Where X is a DataFrame whose columns are strings.
 
     Notes
     -----
-    Constant features, and such as equal another, are left out.  Responses of which many are equal are not warned of, as those of
-    `nrmmix.Model` are: means of them are what they are, quantiles and densities those of a continuous family.
+    Constant features, and such as equal another, are left out with a warning that names them.  Responses of which many are equal are not
+    warned of, as those of `nrmmix.Model` are: means of them are what they are, quantiles and densities those of a continuous family.
 
     Examples
     --------
@@ -280,27 +340,28 @@ class NRMRegressor(RegressorMixin, _Estimator):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> NRMRegressor:
-        """Fit responses y (n,) or (n, d) on features X (n, q)."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> NRMRegressor:
+        """Fit responses y (n,) or (n, d) on features X (n, q); `sample_weight` (n,) as of `NRMMixture.fit`."""
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X, y = self._array(X, reset=True, y=y)
-        self._flat = y.ndim == 1
+        self._flat, weight = y.ndim == 1, self._weights(sample_weight, len(X))
+        if weight is not None:
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
         table, names = self._table(X), ["y"] if y.ndim == 1 else [f"y{j}" for j in range(y.shape[1])]
-        _, first = np.unique(X, axis=1, return_index=True)
-        used = [f"x{j}" for j in sorted(first) if np.ptp(X[:, j]) > 0]
-        formula = f"{' + '.join(names)} ~ {' + '.join(used) or '1'}"
+        names = [name if name not in table else f"response {name}" for name in names]
+        used = [table.columns[j] for j in self._varying(X)[0]]
+        formula = f"{' + '.join(map(_quoted, names))} ~ {' + '.join(map(_quoted, used)) or '1'}"
         data = table.assign(**dict(zip(names, np.atleast_2d(y.T), strict=True)))
         family = self.family if self.family is not None else _design(table[used])
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*point masses", UserWarning)  # whole numbers are responses of regressors too
-            model = Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None)
+            model = Model(formula, data, family=family, prior=self.prior, kernel=self.kernel if used else None, weights=weight)
         self.result_ = self._run(model)
         return self
 
-    @staticmethod
-    def _table(X: np.ndarray) -> pd.DataFrame:
-        return pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    def _table(self, X: np.ndarray) -> pd.DataFrame:
+        return pd.DataFrame(X, columns=self._names("x", 0))
 
     def predict(self, X: Any) -> np.ndarray:
         """Means (n,) or (n, d) of the responses."""
@@ -331,23 +392,6 @@ class NRMRegressor(RegressorMixin, _Estimator):
         return drawn[..., 0] if self._flat else drawn
 
 
-def _varying(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the features that vary and equal no earlier one; and of each feature (d,) the one that it is equal to, -1 where constant.
-
-    A warning names the others; where no feature varies a ValueError.
-    """
-    constant = is_constant(X)
-    if constant.all():
-        raise ValueError(f"No feature of X varies: all {len(X)} rows are alike; give rows that differ.")
-    _, first, place = np.unique(X, axis=1, return_index=True, return_inverse=True)
-    of = np.where(constant, -1, first[place.reshape(-1)])
-    itself = of == np.arange(X.shape[1])
-    found = {"do not vary": np.flatnonzero(constant), "repeat others": np.flatnonzero(~constant & ~itself)}
-    if parts := [f"{listed(map(str, which))} {why}" for why, which in found.items() if len(which)]:
-        warn(f"of {X.shape[1]} features, counted from 0, {' and '.join(parts)}; they are left out.")
-    return np.flatnonzero(itself), of
-
-
 def _design(features: pd.DataFrame) -> Any:
     """A regression on linearly independent features; constants where there are none, or fewer rows than twice as many."""
     from scipy.linalg import qr
@@ -358,4 +402,11 @@ def _design(features: pd.DataFrame) -> Any:
     centred = X - X.mean(axis=0)
     R, pivot = qr(centred / np.linalg.norm(centred, axis=0), mode="r", pivoting=True)
     kept = sorted(pivot[: int((np.abs(np.diag(R)) > 1e-8).sum())])
-    return Regression(" + ".join(["1", *(features.columns[j] for j in kept)]))
+    return Regression(" + ".join(["1", *(_quoted(features.columns[j]) for j in kept)]))
+
+
+def _quoted(name: str) -> str:
+    """A column in a formula."""
+    if name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and name not in RESERVED:
+        return name
+    return f"Q('{name}')" if '"' in name else f'Q("{name}")'

@@ -208,7 +208,7 @@ def test_density_of_a_row_in_full(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"covariance": "spherical"}, 'covariance must be "full" or "diagonal"'),
+        ({"covariance": "tied"}, 'covariance must be "full", "diagonal" or "spherical"'),
         ({"known_mean": 0, "known_covariance": 1.0}, "give one of them"),
         ({"known_mean": 0, "m": 0}, "m does not apply with known_mean; nu and scale do"),
         ({"known_mean": 0, "r": 1.0}, "r does not apply with known_mean; nu and scale do"),

@@ -257,3 +257,18 @@ def test_summaries_say_which_clusters_are_ties():
 
 def test_codes_are_distinct():
     assert len(np.unique(CODES)) == len(CODES) and {-9.0, -99.0, -999.0, 999.0, 9999.0, -1.0} <= set(CODES)
+
+
+@pytest.mark.parametrize(("y", "question"), [
+    ([0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 1, 0], "'y' is 0 or 1 in all 12 rows: is it a yes or no? Then nm.Bernoulli() suits"),
+    (np.random.default_rng(1).poisson(2.0, 25), "6 whole numbers from 0 to 5 in 25 rows: are they counts? Then nm.Poisson() suits"),
+])
+def test_few_zeros_and_ones_and_counts_are_asked_about(y, question):
+    """Rows that are too few for ties; once they are enough, these are what is said, and nothing twice."""
+    _, (message,) = said("y ~ 1", {"y": y})
+    assert question in message
+    _, (message,) = said("y ~ 1", {"y": np.tile(y, 40)})
+    assert "nm.Bernoulli()" in message and "nm.Poisson()" in message and question not in message
+    for family in (nm.Poisson(), nm.Categorical()):
+        assert said("y ~ 1", {"y": y}, family=family)[1] == []
+    assert said("y ~ 1", {"y": np.asarray(y) + 0.5})[1] == [] == said("y ~ 1", {"y": np.asarray(y)[:8]})[1]

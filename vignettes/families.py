@@ -109,7 +109,10 @@ fit.predict({"age": [30, 50, 70]}, "exceedance", at=0.0).round(3)
 # %% [markdown]
 # ## Counts with exposure
 #
-# Visits in months under observation. Means and densities of predictions are those of the rows' own exposure.
+# Visits in months under observation. Means and densities of predictions are those of the rows' own exposure. There is no negative binomial
+# family: its law is a mixture of Poisson laws whose rates are gamma, and so a mixture of Poisson components, which spreads more widely than one of
+# them, as overdispersed counts do, comes as near to it as the data say, or to whatever mixture of Poisson laws they are of. Counts that spread
+# less than a Poisson law have no family here but `nm.Categorical()`.
 
 # %%
 patients, truth, _ = nm.datasets.simulate_mixed(300, rng=1)

@@ -74,6 +74,23 @@ model = nm.Model("accel_g ~ times_ms", coded)
 model.n_obs
 
 # %% [markdown]
+# ## Weights
+#
+# `weights=` says how often each row counts, by the name of a column or an array. Whole numbers are exact in every method: all is as of the table
+# in which rows are repeated. Chains and searches repeat them, so that copies of a row may lie in different clusters, and their results have a
+# row for each copy, by the labels of the data; variational inference goes through the distinct rows. It alone takes other weights: powers of the
+# likelihood. A row of weight 0 is left out.
+
+# %%
+waits = nm.datasets.load_faithful()["waiting_min"].value_counts().rename("often").reset_index()
+fit = nm.fit("waiting_min ~ 1", waits, weights="often", method="vb", rng=1)
+print(fit.model)
+fit.augment().head(3)
+
+# %% raises
+nm.fit("waiting_min ~ 1", waits, weights=waits["often"] / 2)
+
+# %% [markdown]
 # ## New data
 #
 # New data need the columns of the covariates. Rows that miss one become NaN; a level that the training data do not have is an error.

@@ -19,7 +19,7 @@ import nrmmix
 HERE = Path(__file__).resolve().parent
 DOCS, ROOT = HERE.parent, HERE.parent.parent
 GUIDE = (
-    "getting_started", "analyses", "formulas", "priors", "density_regression", "families", "samplers", "trees", "variational",
+    "getting_started", "analyses", "formulas", "priors", "density_regression", "families", "survival", "samplers", "trees", "variational",
     "beyond_memory", "results", "plots", "command_line", "reliability",
 )
 CHECKS = ("exactness", "exactness_regression", "calibration")

@@ -108,8 +108,10 @@ def parser(wanted: Sequence[str], run: Mapping[str, Callable[[argparse.Namespace
     predict.add_argument("--data", metavar="NAME|FILE", help="new rows, csv, .parquet or .npy (default: those that were fitted)")
     predict.add_argument("--out", metavar="FILE", help="a .parquet or .csv file to write to, part by part (default: standard output)")
     _table_arguments(predict)
-    predict.add_argument("--kind", default="mean", metavar="KIND", help="mean, density, cdf, quantile or cluster (default: mean)")
-    predict.add_argument("--at", nargs="+", metavar="Y", help="points of densities and cdfs; of several responses with commas: 2,55")
+    kinds = "mean, density, cdf, exceedance, survival, hazard, quantile or cluster (default: mean)"
+    predict.add_argument("--kind", default="mean", metavar="KIND", help=kinds)
+    points = "points of densities, cdfs, survival and hazards; of several responses with commas: 2,55"
+    predict.add_argument("--at", nargs="+", metavar="Y", help=points)
     predict.add_argument("--q", nargs="+", type=float, metavar="P", help="probabilities of quantiles (default: 0.05 0.5 0.95)")
     predict.add_argument("--response", action="append", metavar="NAME", help="marginal of one of several responses; may be repeated")
     predict.add_argument("--interval", type=float, default=0.9, metavar="P", help="probability of the bands (default: 0.9)")
@@ -142,6 +144,7 @@ def _fit_arguments(fit: argparse.ArgumentParser) -> None:
     _table_arguments(table)
     table.add_argument("--stream", action="store_true", help="part by part, for variational methods: the file may be larger than memory")
     fit.add_argument("--missing", choices=("drop", "raise", "marginalize"), default="drop", help="rows with missing values (default: drop)")
+    fit.add_argument("--weights", metavar="COLUMN", help="how often each row counts (default: once); fractions need a variational method")
     model = fit.add_argument_group("model")
     model.add_argument(
         "--family", nargs="+", metavar="NAME",

@@ -46,7 +46,7 @@ def model_of(options: argparse.Namespace) -> Model:
             raise ValueError(f"--kernel {options.kernel} needs --width; covariates are scaled to [0, 1]")
         kernel = kind(options.width, **given)
     family, prior = _family(options.family), _prior(options)
-    return nm.Model(options.formula, data, family=family, prior=prior, kernel=kernel, missing=options.missing)
+    return nm.Model(options.formula, data, family=family, prior=prior, kernel=kernel, missing=options.missing, weights=options.weights)
 
 
 def _prior(options: argparse.Namespace) -> Any:

@@ -21,6 +21,7 @@ class Method:
     why_not: ClassVar[str] = "is not used by {method}"  # what is said of the others
 
     takes_streams: ClassVar[bool] = False  # whether it runs on rows that are not in memory
+    takes_weights: ClassVar[bool] = False  # whether rows that count more often than once are not to be repeated for it
 
     def refusal(self, model: Specification) -> str:
         """Why it cannot run on a model; empty where it can."""

@@ -13,6 +13,7 @@ from nrmmix.inference.mcmc.moves import SNGP, Blocked, Gibbs, Move, Permutation,
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
 from nrmmix.inference.variational.options import VB, MemoizedVB, StochasticVB, Variational
+from nrmmix.model.frame.weights import are_counts
 from nrmmix.model.specification import Specification
 
 CYCLES: dict[str, Cycle] = {
@@ -95,12 +96,21 @@ def method_of(method: Any, model: Specification) -> tuple[str, Method]:
     return name, found
 
 
+def model_for(method: Any, model: Specification) -> Specification:
+    """The model that a method runs on: where rows have weights that it has no use for, that of the rows repeated."""
+    by_name = isinstance(method, str) and method == "auto"
+    return model if not by_name and named(method)[1].takes_weights else model.expanded()
+
+
 def refusal(method: Method, model: Specification) -> str:
     """Why a method cannot run on a model; empty where it can."""
     if model.frame.is_streamed and not method.takes_streams:
         rows = model.frame.rows
         remedy = "a table" if rows is None else rows.remedy
         return f"{rows or 'the data'} is not in memory, where chains and searches need it: give {remedy}"
+    weight = model.frame.weight
+    if weight is not None and not method.takes_weights and not are_counts(weight):
+        return "chains and searches count rows, and need weights that are whole numbers"
     return method.refusal(model)
 
 

@@ -71,7 +71,7 @@ def resume(data, state, log_K_sum):
                 state.log_K_sum[k, p] = log_K_sum[k, p]
     elif has_locations(state):
         rebuild_log_K(data, state)
-    if data.shared.shape[0] > 0:
+    if data.shared.shape[0] > 0 or data.censored.shape[0] > 0:
         fill_log_prior_predictive(data, state)
     refresh_caches(data, state)
 

@@ -50,9 +50,9 @@ def log_or_zero(x):
 
 
 @fast
-def add_to(total, values):
+def add_times(total, values, factor):
     for m in range(total.shape[0]):
-        total[m] += values[m]
+        total[m] += factor * values[m]
 
 
 @fast
@@ -64,38 +64,39 @@ def dot(a, b):
 
 
 @fast
-def add_products(total, a, b):
+def add_products(total, a, b, factor):
     for m in range(total.shape[0]):
-        total[m] += a[m] * b[m]
+        total[m] += factor * a[m] * b[m]
 
 
 @root
 @kernel
-def visit_rows(scores, bins, log_k, inverse_k, log_weight, w, kept, H, G, sums):
-    """Local steps of rows: scores (b, M) become r; H, G (q, B, M) and sums gain theirs.
+def visit_rows(scores, bins, log_k, inverse_k, log_weight, w, kept, H, G, sums, often):
+    """Local steps of rows: scores (b, M) become r; H, G (q, B, M) and sums gain theirs, as often as each row counts (b,), or once.
 
     G gains w / k_j, which over E pi is what a covariate's own factor of the rate is multiplied by.  sums: entropy of r; log v.  `kept`
     (b, M) gets w where it has rows; `w` (M,) is scratch.
     """
     M = w.shape[0]
     for i in range(scores.shape[0]):
+        times = often[i] if often.shape[0] > 0 else 1.0
         score = scores[i]
         for m in range(M):
             w[m] = log_weight[m]
         for j in range(bins.shape[1]):
             row = log_k[j, bins[i, j]]
-            add_to(w, row)
-            add_to(score, row)
+            add_times(w, row, 1.0)
+            add_times(score, row, 1.0)
         top = largest(w)
-        sums[1] -= top + math.log(normalise(w, top))
+        sums[1] -= times * (top + math.log(normalise(w, top)))
         top = largest(score)
         own = scores[i]
         total = entropy_of(own, top)
-        sums[0] += total
+        sums[0] += times * total
         for j in range(bins.shape[1]):
             b = bins[i, j]
-            add_to(H[j, b], own)
-            add_products(G[j, b], w, inverse_k[j, b])
+            add_times(H[j, b], own, times)
+            add_products(G[j, b], w, inverse_k[j, b], times)
         if kept.shape[0] > 0:
             for m in range(M):
                 kept[i, m] = w[m]
@@ -137,17 +138,17 @@ def bank(product, gain, sign, at_end):
 
 
 @kernel
-def fill_ratios(r, bins, m, j, log_k, now, count, scale, ratio):
+def fill_ratios(r, bins, m, j, log_k, now, count, scale, ratio, often):
     """scale[c]: log factor of the weight of component m with code c of covariate j in place of `now`; ratio[b, c] of its rates in bin b;
     False where it has hardly a row."""
     size = 0.0
     for c in range(count):
         scale[c] = 0.0
     for i in range(r.shape[0]):
-        b = bins[i, j]
-        size += r[i, m]
+        b, share = bins[i, j], r[i, m] * (often[i] if often.shape[0] > 0 else 1.0)
+        size += share
         for c in range(count):
-            scale[c] += r[i, m] * (log_k[b, now] - log_k[b, c])
+            scale[c] += share * (log_k[b, now] - log_k[b, c])
     if size < FEWEST:
         return False
     for c in range(count):
@@ -160,7 +161,7 @@ def fill_ratios(r, bins, m, j, log_k, now, count, scale, ratio):
 
 @root
 @kernel
-def search_codes(r, w, bins, codes, order, log_k, counts, log_prior, weight, share, least, shift, ratio, work):
+def search_codes(r, w, bins, codes, order, log_k, counts, log_prior, weight, share, least, shift, ratio, work, often):
     """Codes one by one where they raise the bound, r (n, M), v and the scale of the component's weight optimised out; how many changed.
 
     The gain of code c' of component m in place of c, its weight times s = exp(-mean over members of log k(c') / k(c)), is
@@ -168,24 +169,25 @@ def search_codes(r, w, bins, codes, order, log_k, counts, log_prior, weight, sha
         sum_i log [(1 + r_im (s rho_i - 1)) / (1 + w_im (s rho_i - 1))] + share log s - E pi_m (s - 1) + log P(c') / P(c),
 
     rho_i = k(c') / k(c) at row i.  `order` says which (component, covariate) are looked at, m q + j; `log_k` (q, B, C) are tables of all
-    codes, `counts` (q,) how many there are, `log_prior` (q, C), `weight` (M,) E pi, `share` E mass / M.  r, w and codes are made those of
-    the new codes, `shift` (M,) gains log s.
+    codes, `counts` (q,) how many there are, `log_prior` (q, C), `weight` (M,) E pi, `share` E mass / M; `often` (n,) is how often each row
+    counts, empty where once.  r, w and codes are made those of the new codes, `shift` (M,) gains log s.
     """
     q, moved = bins.shape[1], 0
     scale, above, below, gain = work[0], work[1], work[2], work[3]
     for o in range(order.shape[0]):
         m, j = order[o] // q, order[o] % q
         now, count = codes[m, j], counts[j]
-        if not fill_ratios(r, bins, m, j, log_k[j], now, count, scale, ratio):
+        if not fill_ratios(r, bins, m, j, log_k[j], now, count, scale, ratio, often):
             continue
         for c in range(count):
             above[c], below[c], gain[c] = 1.0, 1.0, 0.0
         for i in range(r.shape[0]):
             next_product(above[:count], below[:count], ratio[bins[i, j]], r[i, m], w[i, m])
-            at_end = i == r.shape[0] - 1
+            own = often.shape[0] > 0  # then rows have powers of their own
+            at_end, times = own or i == r.shape[0] - 1, often[i] if own else 1.0
             if i % FACTORS == FACTORS - 1 or at_end:
-                bank(above[:count], gain, 1.0, at_end)
-                bank(below[:count], gain, -1.0, at_end)
+                bank(above[:count], gain, times, at_end)
+                bank(below[:count], gain, -times, at_end)
         best, found = least, now
         for c in range(count):
             value = gain[c] + share * scale[c] - weight[m] * (math.exp(scale[c]) - 1.0) + log_prior[j, c] - log_prior[j, now]

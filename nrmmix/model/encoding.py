@@ -129,12 +129,16 @@ def keeper(held: dict[str, np.ndarray]) -> Callable[..., str]:
 def encode_source(frame: ModelFrame, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
     """The data of a model as JSON; `put` keeps an array and returns its name."""
     common = {"used": put(frame.used), "from_array": frame.from_array, "reads": sorted(set(frame.reads)), "designs": list(frame.designs)}
+    if frame.weight is not None:
+        common["weight"] = put(frame.weight)
+    if frame.weighed_by is not None:
+        common["weighed_by"] = frame.weighed_by
     if frame.is_streamed:  # the few rows that stand for the others, and where these are
         places = frame.places
         common["stream"] = {
             "path": None if frame.rows is None else frame.rows.path, "missing": frame.missing, "digest": places.digest,
             "has_gaps": places.has_gaps, **{name: put(getattr(places, name)) for name in ("rows", "used", "low", "high")},
-            "covariates": [[put(array) for array in counted] for counted in places.covariates],
+            "covariates": [[put(array) for array in counted] for counted in places.covariates], "size": places.size,
             "sums": {name: put(values) for name, values in frame.sums.items()},
         }
     if frame.is_sparse:
@@ -159,7 +163,10 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
             source = pd.DataFrame.sparse.from_spmatrix(source, decode_table(spec, get).index, spec["names"])
     else:
         source, reads = decode_table(spec, get), spec["reads"]
-    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"]
+    weight = get(spec["weight"]) if "weight" in spec else None
+    if weight is not None and not (weight.shape == (source.shape[0],) and weight.dtype == np.float64 and bool((weight > 0).all())):
+        raise ValueError("its weights of rows cannot be right")
+    few = formula, source, get(spec["used"]), bool(spec["from_array"]), reads, spec["designs"], weight, spec.get("weighed_by")
     if "stream" not in spec:
         return restored_frame(*few)
     own = spec["stream"]
@@ -168,10 +175,11 @@ def decode_source(formula: str | None, spec: dict[str, Any], get: Callable[[str]
         raise ValueError("its places of rows cannot be right")
     counted = tuple(Counted(*map(get, names)) for names in own.get("covariates", []))
     for one in counted:
-        sound = one.values.ndim == 1 and one.values.shape == one.sizes.shape and len(one.values) > 0 and one.sizes.dtype.kind == "i"
-        if not (sound and (np.diff(one.values) > 0).all() and (one.sizes > 0).all() and one.n_rows == used[-1]):
+        sound = one.values.ndim == 1 and one.values.shape == one.sizes.shape and len(one.values) > 0 and one.sizes.dtype.kind in "if"
+        if not (sound and (np.diff(one.values) > 0).all() and (one.sizes > 0).all()):
             raise ValueError("its values of covariates cannot be right")
-    places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]), counted)
+    size = own.get("size")
+    places = Index(rows, used, str(own["digest"]), low, high, bool(own["has_gaps"]), counted, None if size is None else float(size))
     sums = {name: get(key) for name, key in own.get("sums", {}).items()}
     return restored_stream(*few, found_again(own["path"]), places, str(own["missing"]), None, sums)
 
@@ -197,7 +205,7 @@ def decode_table(spec: dict[str, Any], get: Callable[[str], np.ndarray]) -> pd.D
 
 
 def _encode_column(values: pd.Series, name: str, put: Callable[[np.ndarray], str]) -> dict[str, Any]:
-    read = arrays.column(values, name)
+    read = arrays.column(values, name, finite=False)  # ends of intervals may be infinite
     if isinstance(read, np.ndarray):
         plain = values.to_numpy() if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biuf" else read
         return {"values": put(plain)}

@@ -48,6 +48,8 @@ def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, mov
         code_K=np.zeros((0, 0, 0)) if slots is None else slots.code_K,
         n_codes=np.zeros(0, np.int64) if slots is None else slots.n_codes,
         inclusion_prior=np.zeros((0, 2)) if slots is None else slots.inclusion_prior,
+        censored=packed.censored,
+        limit=packed.limit,
     )
 
 

@@ -14,18 +14,21 @@ from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
-from nrmmix.common.messages import did_you_mean, guided, listed, printable, quoted
+from nrmmix.common import machine
+from nrmmix.common.messages import did_you_mean, guided, listed, printable, quoted, shown
 from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks
-from nrmmix.model.families.exponential import Stacked, Statistics
+from nrmmix.model.families.exponential import NotExponential, Stacked, Statistics
 from nrmmix.model.families.gaussian.family import OTHER_WORDS
 from nrmmix.model.families.unusual import warn_of_unusual
+from nrmmix.model.frame import tables
 from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
 from nrmmix.model.frame.sources import source_of
+from nrmmix.model.frame.weights import insist_on_counts, weighed
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid
 from nrmmix.model.priors.hyperpriors import Gamma, Hyperparameter, hyper_start
@@ -51,7 +54,7 @@ class Specification:
     def __init__(
         self, formula: str | None = None, data: Any = None, *, family: Family | str | Mapping[Any, Family | str] | None = None,
         prior: Prior | str | float | None = None, kernel: CovariateKernel | str | None = None,
-        missing: Literal["drop", "raise", "marginalize"] = "drop",
+        missing: Literal["drop", "raise", "marginalize"] = "drop", weights: Any = None,
     ) -> None:
         if data is None:
             raise ValueError("data is missing; give a DataFrame, or with formula=None an array.")
@@ -61,13 +64,19 @@ class Specification:
         _check_type("prior", prior, Prior, "nm.DirichletProcess() or nm.NGGP()")
         if kernel is not None:
             _check_type("kernel", kernel, CovariateKernel, "nm.SquaredExponential() or nm.Box(width)")
-        by_default = family is None
-        source, gathered = None if isinstance(data, ModelFrame) else source_of(data), None
+        by_default, self._given = family is None, (family, prior, kernel)
+        source, gathered, counts = None if isinstance(data, ModelFrame) else source_of(data), None, None
+        is_plain = formula is None and tables.is_plain(data)
+        if not (weights is None or source is None or isinstance(weights, str)):
+            raise ValueError(f"weights of {source} are the name of a column of it, not {shown(weights)}.")
+        if weights is not None and source is None:
+            counts = weighed(data, weights, formula)
+            data = counts.data
         table = data
         if by_default and source is not None:
             from nrmmix.model.frame.streaming import gather
 
-            gathered = gather(formula, source, missing)
+            gathered = gather(formula, source, missing, weights=weights)
             table = gathered.table()
         if by_default:
             family = Gaussian() if isinstance(data, ModelFrame) else _default_family(formula, table, kernel)
@@ -79,8 +88,9 @@ class Specification:
             if source is not None:
                 from nrmmix.model.frame.streaming import streamed_frame
 
-                return streamed_frame(formula, source, missing, reads, designs(family), gathered)
-            return model_frame(formula, data, missing, reads, designs(family))
+                return streamed_frame(formula, source, missing, reads, designs(family), gathered, weights)
+            made = model_frame(formula, data, missing, reads, designs(family))
+            return made if counts is None else counts.of(made, is_plain)
 
         self.frame = data if isinstance(data, ModelFrame) else framed()
         if by_default and source is None and isinstance(family, Regression) and _spans_constant(self.frame.inputs):
@@ -104,7 +114,7 @@ class Specification:
             self.kernel = kernel.resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
             counted = self.frame.places.covariates if self.frame.is_streamed else None
-            self.grid = self.kernel.grid(self.frame.covariates, names, category, counted)
+            self.grid = self.kernel.grid(self.frame.covariates, names, category, counted, self.frame.weight)
             if self.slots is None and not self.frame.is_streamed:  # the kernel of a slot is nowhere 0
                 self._check_reach(self.frame.covariates, self.frame.index)
         elif kernel is not None:
@@ -115,10 +125,15 @@ class Specification:
     @cached_property
     def packed(self) -> PackedBlocks:
         """Rows and families as kernels read them, their tables for as many rows; made when first asked for."""
-        return self.blocks.pack(self.frame.response, self.frame.inputs)
+        return self.blocks.pack(self.frame.response, self.frame.inputs, self.frame.limits)
 
     def exponential(self) -> Stacked:
         """The natural sides of the families; a NotExponential, in words, where one has none."""
+        if self.frame.limits is not None:
+            raise NotExponential(
+                "responses are censored, values that chains draw within their limits and that are not integrated out in closed form; "
+                'take a chain, method="gibbs" or "tree"'
+            )
         side = self.blocks.exponential(self.frame.response)
         return side.unrounded() if self.frame.is_streamed else side  # the few rows of a source do not say what all are rounded to
 
@@ -128,7 +143,31 @@ class Specification:
             from nrmmix.model.families.exponential.streamed import StreamedRows
 
             return StreamedRows(side, self.blocks, self.frame)
-        return self.blocks.statistics(side, self.frame.response, self.frame.inputs)
+        return replace(self.blocks.statistics(side, self.frame.response, self.frame.inputs), weight=self.frame.weight)
+
+    def expanded(self) -> Specification:
+        """The model of the table in which each row stands as often as its weight says; itself where rows have none.
+
+        A ValueError where weights are not whole numbers, or there is no room for the rows.
+        """
+        frame = self.frame
+        if frame.weight is None:
+            return self
+        insist_on_counts(frame.weight, frame.index)
+        size, room = 24.0 * frame.size * (frame.response.shape[1] + frame.inputs.shape[1] + 4), machine.available() / 2
+        if size > room:
+            raise ValueError(
+                f"weights: chains and searches repeat rows, and {frame.size:,.0f} of them take about {machine.text(size)}, where there is "
+                f'room for {machine.text(room)}; variational inference takes weights as they are: method="vb" or "memoized_vb".'
+            )
+        rows = np.repeat(np.arange(self.n_obs), frame.weight.astype(np.int64))
+        source = frame.source[rows] if frame.is_sparse and frame.from_array else frame.source.iloc[rows]
+        family, prior, kernel = self._given
+        with catch_warnings():  # all has been said of the rows that stand once
+            simplefilter("ignore")
+            made = type(self)(self.formula, source, family=family, prior=prior, kernel=kernel, missing="marginalize")
+        made.frame = replace(made.frame, index=frame.index[rows], from_array=frame.from_array)
+        return made
 
     def of_few(self, rows: int) -> Specification:
         """The same with its first rows alone, all that was taken from the others held: what factors are put into kernels' arrays by."""
@@ -141,6 +180,7 @@ class Specification:
         made.frame = replace(
             frame, response=frame.response[few], covariates=None if frame.covariates is None else frame.covariates[few],
             inputs=frame.inputs[few], index=frame.index[few], used=np.ones(len(frame.index[few]), bool), source=frame.source[few],
+            weight=None,
         )
         if grid is not None:
             group = grid.group[few]
@@ -287,10 +327,14 @@ class Specification:
         lines = [("formula", self.formula or "(every column)")]
         dropped = self.frame.n_rows - self.n_obs
         text = f"{self.n_obs} rows" + (f" ({dropped} dropped: missing values)" if dropped else "")
+        if self.frame.is_weighted:
+            text = f"{self.n_obs} rows that count as {self.frame.size:,.10g}" + (f" ({dropped} left out)" if dropped else "")
         names = listed(self.frame.response_names) if self.frame.is_sparse else ", ".join(self.frame.response_names)
+        if self.frame.limits is not None:
+            names += f" ({int((~np.isnan(self.frame.limits[..., 0])).any(axis=1).sum())} rows censored)"
         lines.append(("data", f"{text}; response{'s' if self.n_dim > 1 else ''} {names}"))
         lines.append(("prior", f"{self.prior} ({self.prior.title})"))
-        if not self.is_regression and not math.isnan(expected := self.prior.expected_n_clusters(self.n_obs)):
+        if not self.is_regression and not math.isnan(expected := self.prior.expected_n_clusters(round(self.frame.size))):
             lines.append(("", f"about {expected:.{1 if expected < 10 else 0}f} clusters expected before the data are seen"))
         lines += self.blocks.describe()
         if self.kernel is not None and self.grid is not None:

@@ -19,6 +19,7 @@ from nrmmix.plots import (  # noqa: F401  they enter KINDS
     profiles,
     regressions,
     style,
+    survival,
 )
 from nrmmix.plots.kinds import KINDS, available, check, table
 from nrmmix.results.base import Result

@@ -22,7 +22,7 @@ from nrmmix.results.shown import Bands
 # The data first, the chains last; kinds that are not here follow.
 ORDER = (
     "components", "density", "mean", "effects", "importance", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles",
-    "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
+    "survival", "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation",
 )
 DEFAULTS = ("components", "density", "mean", "effects", "profiles", "conditional", "clusters")
 TWO = ("mean", "conditional")  # drawn side by side where both suit
@@ -191,6 +191,15 @@ def values_of(model: Specification, name: str) -> np.ndarray:
         if totals is not None and j in block.columns:
             return model.frame.response[:, j] / totals
     return model.frame.response[:, j]
+
+
+def as_often_as_they_count(model: Specification) -> Any:
+    """Positions (n,) of rows that stand for all: each about as often as its share of the weights, or once where rows have none."""
+    weight, n = model.frame.weight, model.n_obs
+    if weight is None:
+        return slice(None)
+    end = np.cumsum(weight)
+    return np.searchsorted(end, (np.arange(n) + 0.5) / n * end[-1])
 
 
 def scattered(model: Specification, name: str, step: float = GOLDEN) -> np.ndarray:

@@ -11,7 +11,21 @@ import pandas as pd
 from nrmmix.common.messages import count
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import LEVELS, NUMBER, SHARE, Bands, check, kind, levels_of, masses_of, responses, scattered, shapes, values_of
+from nrmmix.plots.kinds import (
+    LEVELS,
+    NUMBER,
+    SHARE,
+    Bands,
+    as_often_as_they_count,
+    check,
+    kind,
+    levels_of,
+    masses_of,
+    responses,
+    scattered,
+    shapes,
+    values_of,
+)
 from nrmmix.plots.predictive import bars, over_rows
 from nrmmix.posterior.given import marginal_density
 from nrmmix.results.mcmc import MCMCResult
@@ -100,7 +114,7 @@ def _one(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands, small:
 
 
 def _line(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands, small: bool) -> None:
-    y, at = values_of(fit.model, name), masses_of(fit.model, name)
+    y, at = values_of(fit.model, name)[as_often_as_they_count(fit.model)], masses_of(fit.model, name)
     y = y[~np.isnan(y)]
     apart = y[~np.isin(y, at)]
     grid = style.padded(y, 0.12, points)

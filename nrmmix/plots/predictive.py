@@ -11,7 +11,21 @@ import pandas as pd
 from nrmmix.common.messages import count, known_name
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
-from nrmmix.plots.kinds import COUNT, LEVELS, Bands, check, kind, levels_of, masses_of, not_drawn, responses, shapes, values_of
+from nrmmix.plots.kinds import (
+    COUNT,
+    LEVELS,
+    Bands,
+    as_often_as_they_count,
+    check,
+    kind,
+    levels_of,
+    masses_of,
+    not_drawn,
+    responses,
+    shapes,
+    values_of,
+)
+from nrmmix.plots.survival import is_censored, observed_curve
 from nrmmix.posterior.predict.points import grid, label
 from nrmmix.results.mcmc import MCMCResult
 
@@ -39,7 +53,8 @@ def ppc(
     Each replicate has the rows of the data.  In density regression its responses are pooled over all rows, as the observed are.  Of
     counts and categories: frequencies in the data as bars, and the range that holds 90% of those in the replicates; of counts given
     their total, shares of it.  Values with a probability of their own, as of `Hurdle`, have an axis at the right for that, with their
-    shares in the data and the range of those in the replicates, and densities are of the others.
+    shares in the data and the range of those in the replicates, and densities are of the others.  Of censored responses the share of each
+    replicate that is larger than y, beside the curve of Kaplan & Meier or Turnbull (see `survival`).
 
     Parameters
     ----------
@@ -80,6 +95,10 @@ def ppc(
         for one, name in zip(axes, names, strict=True):
             pooled = f"{name}, over all rows" if fit.model.is_regression else name
             observed, simulated = values_of(fit.model, name), _simulated(fit.model, replicates, name).reshape(-1, n_obs)
+            if is_censored(fit.model, name):
+                _survival(fit.model, one, name, simulated)
+                style.dress(one, pooled, "probability of more")
+                continue
             if held[name] == LEVELS or (held[name] == COUNT and curve == "density"):
                 _frequencies(fit.model, one, name, observed, simulated)
                 style.dress(one, pooled, "share of the rows")
@@ -100,6 +119,18 @@ def ppc(
                 style.point_masses(one, at, shares(observed, at), np.median(own, axis=0), ends, " in the replicates, right axis")
             style.dress(one, pooled, "density" if curve == "density" else "distribution function")
         return style.finish(axes, ax is None, note=not_drawn(fit.model, response, names))
+
+
+def _survival(model: Specification, ax: Axes, name: str, simulated: np.ndarray) -> None:
+    """Shares of each replicate beyond y, and the curve of the rows that assumes nothing."""
+    values = values_of(model, name)
+    x = style.padded(values[~np.isnan(values)], 0.1, CELLS)
+    beyond = _ecdf(x)
+    for k, one in enumerate(simulated):
+        label = None if k else f"{len(simulated)} replicates"
+        ax.plot(x, 1.0 - beyond(one[~np.isnan(one)]), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
+    observed_curve(ax, model, name, x)
+    ax.set_xlim(x[0], x[-1])
 
 
 def _simulated(model: Specification, replicates: pd.DataFrame, name: str) -> np.ndarray:
@@ -174,7 +205,8 @@ def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands) -> p
 def bars(fit: MCMCResult, ax: Axes, name: str, bands: Bands) -> None:
     """Frequencies as bars, probabilities as points with their bands, or where there are many values as a curve."""
     model, x = fit.model, counted(fit.model, name)
-    ax.bar(x, shares(values_of(model, name), x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="data")
+    y = values_of(model, name)[as_often_as_they_count(model)]
+    ax.bar(x, shares(y, x), width=0.85 * (x[1] - x[0]), color=style.GREY, alpha=0.35, label="data")
     if model.frame.input_names:
         table = over_rows(fit, x, name, bands)
     else:

@@ -70,7 +70,7 @@ def known_responses(model: Specification, given: Any) -> np.ndarray:
 
 def known_values(model: Specification, newdata: Any, known: np.ndarray) -> np.ndarray:
     """(rows, d) what new data, or the data that were fitted, hold of the responses that are known; NaN elsewhere."""
-    y = model.frame.response if newdata is None else model.frame.new_response(newdata, np.flatnonzero(known))
+    y = model.frame.seen if newdata is None else model.frame.new_response(newdata, np.flatnonzero(known))
     if y is None:
         lacking = model.frame.lacking(newdata, np.flatnonzero(known))
         raise ValueError(f"newdata has no column {listed(map(repr, lacking))}, which given names; add it to newdata.")

@@ -39,7 +39,10 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
         return np.zeros(0, np.int64)
     y = frame.new_response(newdata)
     parts = [] if frame.is_sparse else [frame.new_covariates(newdata)[0] if model.is_regression else None, frame.new_inputs(newdata)[0]]
-    old = _contents(frame.response, [frame.covariates, frame.inputs])
+    old, labels = _contents(frame.seen, [frame.covariates, frame.inputs]), frame.index
+    if not labels.is_unique:  # copies of a row, such as weights make, are one
+        copies = pd.Series(zip(labels, old, strict=True), dtype=object).duplicated().to_numpy()
+        old, labels = [content for content, copy in zip(old, copies, strict=True) if not copy], labels[~copies]
     own = Counter(old)
     new = [content if there else None for content, there in zip(_contents(y, parts), observed(y), strict=True)]
     found = np.array([i for i, content in enumerate(new) if content in own], np.int64)
@@ -49,7 +52,7 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
         return found
     # a table that was fitted, or a part of it, by its labels too: that single rows are alike is rarer than that some row is
     index = frame.new_index(newdata)
-    place = frame.index.get_indexer(index) if frame.index.is_unique else np.full(len(index), -1)
+    place = labels.get_indexer(index) if labels.is_unique else np.full(len(index), -1)
     known = np.array([i for i in np.flatnonzero(place >= 0) if new[i] is not None], np.int64)
     alike = all(new[i] == old[place[i]] for i in known)
     return known if alike and len(known) >= FEWEST and len(known) > _by_chance(len(known), pairs) else found[:0]

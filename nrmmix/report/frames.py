@@ -77,10 +77,14 @@ def variational_glance(fit: VariationalResult) -> pd.DataFrame:
         "family": " + ".join(dict.fromkeys(type(block.family).__name__ for block in model.blocks.blocks)), "method": fit.method,
         "n_obs": model.n_obs, "n_responses": model.n_dim, "n_clusters": fit.n_clusters, "n_components": fit.n_components, "elbo": fit.elbo,
         "mass": fit.expected_mass,
-        "mean_log_density": np.nan if model.frame.is_streamed else fit.log_density().mean(),  # which is a pass more over a source
+        "mean_log_density": np.nan if model.frame.is_streamed else _mean(fit.log_density(), model.frame.weight),  # a pass more
         "n_passes": len(fit.passes),
         "seconds": fit.seconds, "seed": fit.seed, "converged": fit.has_converged,
     }])
+
+
+def _mean(values: pd.Series, weight: np.ndarray | None) -> float:
+    return float(values.mean() if weight is None else np.average(values, weights=weight))
 
 
 # ---------------------------------------------------------------------------------------------- row by row
@@ -89,7 +93,7 @@ def augment(fit: Result, newdata: Any = None) -> pd.DataFrame:
     """The data with what the fit says of each row; see `MCMCResult.augment`."""
     frame = fit.model.frame
     insist_in_memory(fit.model, newdata, "augment")
-    response = frame.response if newdata is None else frame.new_response(newdata)
+    response = frame.seen if newdata is None else frame.new_response(newdata)
     if frame.is_sparse:
         table, new = pd.DataFrame(index=frame.index if newdata is None else frame.new_index(newdata)), {}
     else:

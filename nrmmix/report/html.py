@@ -43,7 +43,8 @@ WIDE = 1.6  # times the height, from which on a picture is wider on a narrow scr
 DRAWS = 200  # of the posterior behind each picture of a prediction
 HEADINGS = {  # of kinds whose names are no words of their own
     "mean": "conditional mean", "conditional": "conditional density", "slices": "conditional densities at a few values",
-    "importance": "importance of covariates", "ppc": "posterior predictive check",
+    "importance": "importance of covariates", "survival": "survival beside the Kaplan-Meier curve",
+    "ppc": "posterior predictive check",
     "elbo": "evidence lower bound", "n_clusters": "number of clusters",
     "prior_posterior": "hyperparameters, prior and posterior", "similarity": "posterior similarity", "trace": "traces of the chains",
 }
@@ -274,6 +275,8 @@ def reproduce(fit: Result) -> str:
         arguments.append(f"kernel={_code(model.kernel)}")
     if not model.frame.is_sparse and np.isnan(model.frame.response).any():
         arguments.append("missing='marginalize'")
+    if model.frame.is_weighted:
+        arguments.append(f"weights={'weights' if model.frame.weighed_by is None else repr(model.frame.weighed_by)}")
     lines = "\n".join(f"    {argument}," for argument in arguments)
     if isinstance(fit, (SearchResult, VariationalResult)):
         method = fit.search if isinstance(fit, SearchResult) else fit.options

@@ -196,11 +196,13 @@ def _pairs(rows: Rows, width: int, title: str = "") -> Table:
 def _run_table(fit: MCMCResult, width: int) -> Table:
     used, rows, response = fit.model.n_obs, fit.model.frame.n_rows, fit.model.frame.response
     gaps = int(np.isnan(response).sum()) if isinstance(response, np.ndarray) else 0
+    limits = fit.model.frame.limits
+    censored = ["", ""] if limits is None else ["Censored:", int((~np.isnan(limits[..., 0])).sum())]
     cells: list[list[object]] = [
         ["Observations:", used, "Method:", fit.method if " + " not in fit.method else "list of moves", "Chains:", fit.draws.n_chains],
         ["Dropped rows:", rows - used, "Tune:", fit.tune, "Draws a chain:", fit.draws.n_draws],
         ["Labels moved:", f"{100 * fit.moved:.3g}%", "Thin:", fit.thin, "Seconds:", f"{fit.seconds:.2f}"],
-        [*_ended(fit), "", "", *(["Missing cells:", gaps] if gaps else ["", ""])],
+        [*_ended(fit), *censored, *(["Missing cells:", gaps] if gaps else ["", ""])],
     ]
     return _three_pairs(cells, (13, 7, 14), width)
 
@@ -232,7 +234,8 @@ def _pass_table(fit: VariationalResult, width: int) -> Table:
         ("Observations:", used), ("Method:", fit.method), ("Lower bound:", f"{fit.elbo:.2f}"),
         ("Dropped rows:", rows - used), ("Passes:", len(fit.passes)), ("Converged:", "yes" if fit.has_converged else "no"),
         ("Clusters:", fit.n_clusters), ("Components:", fit.n_components), ("Interrupted:", "yes" if fit.interrupted else "no"),
-        ("Seconds:", f"{fit.seconds:.2f}"), ("E[mass]:", f"{fit.expected_mass:.4g}"), ("", ""),
+        ("Seconds:", f"{fit.seconds:.2f}"), ("E[mass]:", f"{fit.expected_mass:.4g}"),
+        ("Weights:", f"{fit.model.frame.size:.10g}") if fit.model.frame.is_weighted else ("", ""),
     ]
     cells = [[cell for pair in pairs[row : row + 3] for cell in pair] for row in range(0, len(pairs), 3)]
     return _three_pairs(cells, (13, 11, 12), width)

@@ -20,7 +20,7 @@ from nrmmix.results.shown import Shown
 if TYPE_CHECKING:
     from nrmmix.posterior.imputation import Imputations
 
-Kind = Literal["mean", "density", "cdf", "exceedance", "quantile", "cluster"]
+Kind = Literal["mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", "cluster"]
 
 
 class Result(Shown):
@@ -74,13 +74,15 @@ class Result(Shown):
             Rows to predict for, with the covariates and what else components depend on, such as an exposure; default the rows that were
             fitted.  One row may be a Series by the names of columns, `data.iloc[0]`, or a dict of single values.
             A .parquet, .csv or .npy file, and whatever else can be loaded part by part, is never in memory as a whole.
-        kind : {"mean", "density", "cdf", "exceedance", "quantile", "cluster"}, default "mean"
-            Means of the responses, their density, distribution functions, probabilities of more than `at`, or quantiles of each response,
-            or the cluster of the point estimate `partition()` that a row most probably belongs to.
+        kind : {"mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", "cluster"}, default "mean"
+            Means of the responses, their density, distribution functions, probabilities of more than `at`, the same as curves of survival,
+            hazards, which are the density over that, or quantiles of each response, or the cluster of the point estimate `partition()`
+            that a row most probably belongs to.
         at : array_like, (m,) or (m, d) with d responses, optional
-            Points at which to evaluate the density, cdf or exceedance, which needs them; levels of responses that have categories.  Every
-            row is combined with every point.  Default: the row's own response, or where new data hold no response a grid: of a number 100
-            points, of a count whole numbers, of categories all levels.
+            Points at which to evaluate the density, cdf, survival, hazard or exceedance, which needs them; levels of responses that have
+            categories.  Every row is combined with every point.  Default: of densities and cdfs the row's own response, NaN where that is
+            censored; where new data hold no response, and of survival and hazards, a grid: of a number 100 points, of a count whole
+            numbers, of categories all levels.
         q : float or sequence of floats, default (0.05, 0.5, 0.95)
             Probabilities of the quantiles.
         interval : float, default 0.9
@@ -167,7 +169,7 @@ class Result(Shown):
     def contrasts(
         self,
         values: Mapping[str, Any],
-        kind: Literal["mean", "density", "cdf", "exceedance", "quantile"] = "mean",
+        kind: Literal["mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile"] = "mean",
         *,
         at: Any = None,
         q: Any = (0.05, 0.5, 0.95),
@@ -184,9 +186,9 @@ class Result(Shown):
             From one column that the conditional distribution depends on to two or more values of it, and if need be from others to one
             value, at which they are held: `{"x": [10, 20], "group": "a"}`.  Columns that are not named are held at the median of their
             numbers, or the most frequent of their levels.
-        kind : {"mean", "density", "cdf", "exceedance", "quantile"}, default "mean"
+        kind : {"mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile"}, default "mean"
         at, q, interval, draws, rng, response
-            See `predict`; a density, cdf or exceedance needs `at`.
+            See `predict`; all but means and quantiles need `at`.
 
         Returns
         -------
@@ -234,7 +236,7 @@ class Result(Shown):
         Series
             With the index of the rows; its mean over held-out rows is a held-out score.  Of rows that miss some responses it is the density
             of the others; rows that miss all, a covariate or an input are NaN.  Multinomial coefficients are counted.  At the point of a
-            `Hurdle` it is the probability there.
+            `Hurdle` it is the probability there.  Of a censored response it is the probability of its limits, given the others of the row.
 
         Warns
         -----

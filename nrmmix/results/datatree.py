@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from nrmmix.common.compiling import announced
 from nrmmix.common.seeds import draw_seeds, prediction_seed
+from nrmmix.posterior.predict.limits import WithinLimits
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
 from nrmmix.results.mcmc import MCMCResult
@@ -129,7 +130,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True) -> DataTree:
 def pointwise(fit: MCMCResult) -> np.ndarray:
     """(chain, draw, n): log density of each row under the random measure drawn in each draw."""
     states, rows, frame = states_of(fit.posterior, None), prediction_rows(fit.model, None), fit.model.frame
-    covariates, points, place = CovariateWeights(fit.model, rows), states.points(frame.response, frame.inputs), rows.place[rows.row]
+    covariates, points, place = CovariateWeights(fit.model, rows), states.points(frame.seen, frame.inputs), rows.place[rows.row]
+    within = None if frame.limits is None else WithinLimits(fit.model, frame.seen, frame.inputs, frame.limits)
     coefficient = fit.model.blocks.log_coefficient(frame.response)
     out = np.empty((fit.draws.n_chains, fit.draws.n_draws, fit.model.n_obs))
     with announced(), np.errstate(divide="ignore"):
@@ -139,6 +141,8 @@ def pointwise(fit: MCMCResult) -> np.ndarray:
             share, rest = measure.shares(covariates)
             of_atoms = np.log(share)[place] + measure.log_densities(points)
             of_rest = np.log(rest)[place] + state.log_densities(points)[:, -1]
+            if within is not None:
+                of_atoms, of_rest = of_atoms + within.log_probabilities(measure), of_rest + within.log_probabilities(state)[:, -1]
             values[:] = np.logaddexp(logsumexp(of_atoms, axis=1), of_rest) + coefficient
     return out
 

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 PlotKind = Literal[
     "components", "density", "mean", "effects", "importance", "surface", "contrasts", "quantiles", "conditional", "slices", "profiles",
-    "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation", "dendrogram", "responsibilities", "elbo",
+    "survival", "ppc", "clusters", "similarity", "n_clusters", "prior_posterior", "trace", "autocorrelation", "dendrogram",
+    "responsibilities", "elbo",
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -137,6 +138,8 @@ def own_clusters(posterior: FactorPosterior | KernelFactorPosterior, of_componen
 def updated(fit: VariationalResult, new: Any, rng: Any, executor: Any) -> VariationalResult:
     """See `VariationalResult.update`."""
     model, frame, side = fit.model, fit.model.frame, fit.factors.side
+    if frame.is_weighted and frame.weighed_by is None:
+        raise ValueError("update: weights were an array, and new rows have none; fit with the name of a column, or fit all rows anew.")
     seed = np.random.SeedSequence((fit.seed, model.n_obs)) if rng is None else seed_sequence(rng)
     started, source = time.perf_counter(), new_source(new)
     rows: Statistics | StreamedRows
@@ -144,6 +147,7 @@ def updated(fit: VariationalResult, new: Any, rng: Any, executor: Any) -> Variat
         larger, rows = _with_table(model, side, new)
     else:
         needed = [name for part in frame.parts_of_responses for name in part.columns] + list(frame.input_columns)
+        needed += [] if frame.weighed_by is None else [frame.weighed_by]
         places = index_of(frame, source if frame.is_sparse else source.select(needed), _missing(frame))
         own = streamed(frame, source if frame.is_sparse else source.select(needed), places, _missing(frame))
         larger, rows = _counted(model, places), StreamedRows(side, model.blocks, own)
@@ -169,15 +173,16 @@ def _missing(frame: Any) -> str:
 def _with_table(model: Specification, side: Stacked, new: Any) -> tuple[Specification, Statistics]:
     """A model of the rows before and of a table of new ones, and the new ones."""
     frame = model.frame
-    table = new if frame.is_sparse else frame.table(new)
+    table = new if frame.is_sparse else frame.rows_of(new) if frame.weighed_by is not None else frame.table(new)
     read = read_part(frame, table, _missing(frame))
     used = read.used
     if not used.all():
-        warn(f"{int((~used).sum())} of {len(used)} new rows dropped: missing values")
-    y, x = read.taken()[:2]
+        why = "missing values" if read.weight is None else "missing values, or a weight of 0"
+        warn(f"{int((~used).sum())} of {len(used)} new rows dropped: {why}")
+    y, x, _, _, weight = read.taken()
     index = frame.new_index(new)[used]
     with rows_of(index):
-        rows = model.blocks.statistics(side, y, x)
+        rows = replace(model.blocks.statistics(side, y, x), weight=weight)
     if not np.isfinite(rows.dense).all():
         where = index[int(np.flatnonzero(~np.isfinite(rows.dense).all(axis=0))[0])]
         raise ValueError(f"update: row {where!r} misses some of its responses, as no row did that was fitted; leave it out.")
@@ -185,12 +190,16 @@ def _with_table(model: Specification, side: Stacked, new: Any) -> tuple[Specific
         ends: tuple[Any, Any] = np.inf, -np.inf
         if isinstance(y, np.ndarray) and len(y):
             ends = np.fmin.reduce(y, axis=0), np.fmax.reduce(y, axis=0)
-        return _counted(model, Index(np.array([0, len(used)]), np.array([0, y.shape[0]]), "", *ends, has_gaps=False)), rows
+        places = Index(np.array([0, len(used)]), np.array([0, y.shape[0]]), "", *ends, has_gaps=False, size=rows.size)
+        return _counted(model, places), rows
     if frame.is_sparse:
         data: Any = vstack([frame.response, y]).tocsr()
     else:
         data = pd.concat([frame.source, table.loc[used, list(frame.source.columns)]])
-    given = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs
+    whole = None
+    if weight is not None:
+        whole = np.concatenate([np.ones(frame.n_used) if frame.weight is None else frame.weight, weight])
+    given = frame.formula, data, np.ones(data.shape[0], bool), frame.from_array, frame.reads, frame.designs, whole, frame.weighed_by
     return type(model)(model.formula, restored_frame(*given), family=model.family, prior=model.prior), rows
 
 
@@ -204,6 +213,7 @@ def _counted(model: Specification, new: Index) -> Specification:
     places = Index(
         np.array([0, frame.n_rows + new.rows[-1]]), np.array([0, frame.n_used + new.used[-1]]), "", np.fmin(low, new.low) + d,
         np.fmax(high, new.high) + d, _missing(frame) == "marginalize",
+        size=None if frame.weighed_by is None else frame.size + (new.used[-1] if new.size is None else new.size),
     )
     larger = streamed(frame, None, places, _missing(frame), sums=getattr(frame, "sums", None))
     return type(model)(model.formula, larger, family=model.family, prior=model.prior)

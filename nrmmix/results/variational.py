@@ -171,7 +171,7 @@ class VariationalResult(Saved, Result):
     @property
     def labels(self) -> np.ndarray:
         """(n,) clusters of the rows used: their most probable components, numbered by size as those of `partition()`."""
-        return by_size(self._components()[0])
+        return by_size(self._components()[0], self.model.frame.weight)
 
     def _components(self) -> tuple[np.ndarray, np.ndarray]:
         """Most probable component of each row, and its probability."""
@@ -203,6 +203,8 @@ class VariationalResult(Saved, Result):
 
     def partition(self, loss: str = "vi", *, max_clusters: int | None = None, runs: int = 16, rng: Any = None) -> Partition:
         """Rows by their most probable components, clusters numbered by size, the largest 0.
+
+        Where rows have weights clusters are numbered by the sums of these, and `sizes` and losses are of the distinct rows.
 
         Parameters
         ----------
@@ -244,7 +246,7 @@ class VariationalResult(Saved, Result):
         for some, r in self.posterior.blocks():
             labels[some] = r[:most].argmax(axis=0)
             drawn[:, some] = drawn_components(r, size, random)
-        labels = by_size(labels)
+        labels = by_size(labels, self.model.frame.weight)
         found = Partition(labels, loss, expected_loss(labels, drawn, loss), drawn)
         if rng is None:
             self._partitions[key] = found

@@ -70,7 +70,7 @@ def restored(
     N, s = get(header["factors"]["N"]), get(header["factors"]["s"])
     sound = N.ndim == 1 and len(N) > 0 and s.shape == (len(N), side.n_stat) and N.dtype.kind == s.dtype.kind == "f"
     insist(sound and bool(np.isfinite(N).all() and np.isfinite(s).all() and (N >= 0).all()), "factors")
-    insist(abs(float(N.sum()) - model.n_obs) <= 1e-6 * model.n_obs, "counts of components")
+    insist(abs(float(N.sum()) - model.frame.size) <= 1e-6 * model.frame.size, "counts of components")
     columns = [get(header["passes"][{"number": "pass", "bound": "elbo"}.get(name, name)]) for name in Pass._fields]
     insist({column.shape for column in columns} == {(len(columns[0]),)} and len(columns[0]) > 0, "passes")
     passes = [Pass(*(value.item() for value in values)) for values in zip(*columns, strict=True)]
@@ -127,7 +127,7 @@ def _restored_starts(
         insist(sound and N.dtype.kind == s.dtype.kind == A.dtype.kind == "f" and codes.dtype.kind == "i", "factors")
         insist(bool(all(np.isfinite(values).all() for values in (N, s, A)) and (N >= 0).all() and (A >= 0).all()), "factors")
         insist(bool((codes >= 0).all() and (codes < binned.counts).all()), "codes of components")
-        insist(abs(float(N.sum()) - model.n_obs) <= 1e-6 * model.n_obs, "counts of components")
+        insist(abs(float(N.sum()) - model.frame.size) <= 1e-6 * model.frame.size, "counts of components")
         shared = {name: get(key) for name, key in one["shared"].items()}
         insist(shared.keys() == side.shared.keys() and all(bool((values > 0).all()) for values in shared.values()), "shrinkage")
         try:

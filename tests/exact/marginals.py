@@ -39,6 +39,17 @@ def normal_gamma_log_marginal(X: np.ndarray, m: np.ndarray, r: float, nu: float,
     return total
 
 
+def spherical_log_marginal(X: np.ndarray, m: np.ndarray, r: float, nu: float, scale: float) -> float:
+    """lambda ~ Gamma(nu/2, rate scale/2), mu_j ~ N(m_j, 1/(r lambda)), r = inf for known means: one multivariate t of all cells.
+
+    NaN is a cell that was not observed.
+    """
+    n, d = X.shape
+    shape = scale / nu * np.kron(np.eye(n) + 1.0 / r, np.eye(d))
+    seen = ~np.isnan(X.ravel())
+    return float(stats.multivariate_t.logpdf(X.ravel()[seen], np.tile(m, n)[seen], shape[np.ix_(seen, seen)], df=nu)) if seen.any() else 0.0
+
+
 def known_covariance_log_marginal(X: np.ndarray, m: np.ndarray, r: float, S: np.ndarray) -> float:
     """mu ~ N(m, S/r), x ~ N(mu, S): one normal vector of all cells, of which those that are NaN were not observed."""
     n = len(X)

@@ -127,6 +127,12 @@ def families() -> dict[str, FamilyCase]:
         "Gaussian, diagonal, cells missing": FamilyCase(
             5, _model(holes, nm.Gaussian("diagonal", **prior_of(scale=scale)), missing="marginalize"),
             lambda c: marginals.normal_gamma_log_marginal(holes[c], m, r, nu, scale)),
+        "Gaussian, spherical": FamilyCase(
+            6, _model(Y[:6], nm.Gaussian("spherical", **prior_of(scale=1.3))),
+            lambda c: marginals.spherical_log_marginal(Y[c], m, r, nu, 1.3)),
+        "Gaussian, spherical, cells missing": FamilyCase(
+            5, _model(holes, nm.Gaussian("spherical", **prior_of(scale=1.3)), missing="marginalize"),
+            lambda c: marginals.spherical_log_marginal(holes[c], m, r, nu, 1.3)),
         "Gaussian, known covariance": FamilyCase(
             6, _model(Y[:6], nm.Gaussian(known_covariance=S, m=m, r=r)),
             lambda c: marginals.known_covariance_log_marginal(Y[c], m, r, S)),

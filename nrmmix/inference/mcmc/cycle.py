@@ -18,7 +18,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import listed
 from nrmmix.kernels.families import shared_parameters
 from nrmmix.kernels.measure import auxiliary, codes, hyper, masses
-from nrmmix.kernels.moves import algorithm8, gibbs
+from nrmmix.kernels.moves import algorithm8, censoring, gibbs
 from nrmmix.model.pack import data_of
 
 if TYPE_CHECKING:
@@ -202,6 +202,7 @@ def update_addresses(model: Specification) -> np.ndarray:
     regression = model.is_regression
     located = codes.update_codes_and_v if model.slots is not None else masses.update_locations_and_v
     updates = (
+        (censoring.update_censored, len(model.packed.censored) > 0),
         (algorithm8.update_explicit, len(model.packed.explicit) > 0),
         (shared_parameters.update_shared, len(model.packed.shared) > 0),
         (hyper.update_widths, any(name in sampled for name in model.width_names)),  # with the locations integrated out

@@ -39,6 +39,8 @@ class Search(Method):
     def refusal(self, model: Specification) -> str:
         if why := only_with_unions(model):
             return f"nm.{self}: {why}"
+        if model.frame.limits is not None:
+            return f"nm.{self}: censored responses are drawn within their limits, and a search draws nothing"
         if model.packed.rows.missing.any():
             return f"nm.{self}: missing cells of the family are drawn, not integrated out, and a search draws nothing"
         return ""

@@ -89,7 +89,8 @@ class Collector:
     """Rows of some components, spread over the batches, and the probabilities with which they are in them."""
 
     def __init__(self, memory: Memory, targets: list[int], most: int, rng: np.random.Generator):
-        share = {t: 1.5 * most / max(memory.visited[t], float(most)) for t in targets}
+        rows = memory.batches.rows.n / memory.batches.size * memory.visited
+        share = {t: 1.5 * most / max(rows[t], float(most)) for t in targets}
         self.watched, self.most = Watched(share, most, int(rng.integers(2**63))), most
         self.found: dict[int, list[Taken]] = {t: [] for t in targets}
 
@@ -137,7 +138,7 @@ def sample_of(memory: Memory, rows: Statistics, weight: np.ndarray | None) -> Ba
 def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np.random.Generator) -> Memory:
     """The memory of a fresh fit to a sample."""
     N, s = seeded(sample.rows, creation.components, rng, how)
-    scale = sample.size / sample.rows.n
+    scale = sample.size / sample.rows.size
     fresh = Memory(memory.side, memory.mass, sample)
     fresh.start(N * scale, s * scale)
     return fresh

@@ -53,7 +53,11 @@ def digest_of(model: Specification) -> str:
     if frame.is_streamed:
         return frame.places.digest
     found = hashlib.blake2b(digest_size=16)
-    add_to_digest(found, frame.response, frame.inputs, *([] if frame.covariates is None else [frame.covariates]))
+    further = [] if frame.covariates is None else [frame.covariates]
+    further += [] if frame.weight is None else [frame.weight[:, None]]
+    add_to_digest(found, frame.response, frame.inputs, *further)
+    if frame.is_sparse and frame.weight is not None:
+        found.update(frame.weight.tobytes())
     return found.hexdigest()
 
 

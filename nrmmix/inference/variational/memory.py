@@ -70,10 +70,11 @@ class LocalStep(NamedTuple):
 
     def __call__(self, part: Statistics, span: Span) -> Visit:
         chosen = None if self.watch is None else self.watch.of_batch(span.number)
-        found = self.over(((start, None, features) for start, _, features in part.blocks(0, part.n)), chosen)
+        blocks = ((start, part.weight_of(slice(start, stop)), features) for start, stop, features in part.blocks(0, part.n))
+        found = self.over(blocks, chosen)
         sample = () if self.watch is None else self.watch.taken(chosen, part, span.first)
         checks = ((span.number, checksum(part)),) if self.is_checked else ()
-        return found._replace(log_h=float(part.log_h.sum()), sample=sample, checks=checks)
+        return found._replace(log_h=part.log_h_total, sample=sample, checks=checks)
 
     def over(self, blocks: Iterable[Block], seen: Callable[[int, np.ndarray], None] | None = None) -> Visit:
         """Local steps for blocks of rows."""
@@ -84,7 +85,7 @@ class LocalStep(NamedTuple):
             for total, part in zip(out, found[1:], strict=False):
                 total += part
             if seen is not None:
-                seen(first, found.r)
+                seen(first, found.r if weight is None else found.r / weight)
         return out
 
 
@@ -93,7 +94,7 @@ Block = tuple[int, np.ndarray | None, Features]  # first row, weights of the row
 
 def total_of(part: Statistics, span: Span) -> tuple[np.ndarray, float]:
     """Sums of the statistics of a batch, and of log h."""
-    return part.total(), float(part.log_h.sum())
+    return part.total(), part.log_h_total
 
 
 def added_totals(a: tuple[np.ndarray, float], b: tuple[np.ndarray, float]) -> tuple[np.ndarray, float]:
@@ -102,7 +103,7 @@ def added_totals(a: tuple[np.ndarray, float], b: tuple[np.ndarray, float]) -> tu
 
 def checksum(part: Statistics) -> int:
     """Changes with any bit of the rows."""
-    found = crc(part.dense)
+    found = crc(part.dense) if part.weight is None else crc(part.weight, crc(part.dense))
     if part.sparse is not None:
         for array in (part.sparse.indptr, part.sparse.indices, part.sparse.data):
             found = crc(array, found)
@@ -125,6 +126,8 @@ class Batches:
         executor: OneProcess | None = None,
     ):
         self.rows, self.weight, self.executor = rows, weight, executor or OneProcess()
+        if (keep or weight is not None) and rows.weight is not None:  # rows of a sample that count more often than once
+            self.weight = rows.weight if weight is None else weight * rows.weight
         ends = np.linspace(0, rows.n, batches + 1).astype(int).tolist()
         self.spans = [Span(b, first, last) for b, (first, last) in enumerate(pairwise(ends))]
         self.rounds = [self.spans[b : b + round_size] for b in range(0, batches, round_size)]
@@ -133,7 +136,7 @@ class Batches:
         self._log_h = np.full(len(self.rounds), np.nan)
         if self.is_local:
             self._log_h[:] = 0.0
-            self._log_h[0] = float(rows.log_h.sum() if weight is None else rows.log_h @ weight)
+            self._log_h[0] = float(rows.log_h.sum() if self.weight is None else rows.log_h @ self.weight)
 
     @property
     def is_local(self) -> bool:
@@ -143,7 +146,7 @@ class Batches:
     @property
     def size(self) -> float:
         """Rows, each as often as it counts."""
-        return float(self.rows.n if self.weight is None else self.weight.sum())
+        return float(self.rows.size if self.weight is None else self.weight.sum())
 
     @property
     def sizes(self) -> np.ndarray:

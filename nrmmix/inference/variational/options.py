@@ -39,6 +39,7 @@ class Variational(Method):
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
     takes_streams: ClassVar[bool] = True
     merges_mixtures: ClassVar[bool | str] = True  # what merges= is where it is left out
+    takes_weights: ClassVar[bool] = True
     how_to_merge: ClassVar[tuple[str, ...]] = ()  # what merges= may be beside True and False
     of_regression: ClassVar[bool] = True  # whether it is for density regression too
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"

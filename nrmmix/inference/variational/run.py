@@ -156,7 +156,7 @@ def _climb(
     if isinstance(start, np.ndarray):
         N, s = of_labels(rows, start)
     elif components == 1:
-        N, s = np.array([float(n)]), memory.batches.total()[None]
+        N, s = np.array([rows.size]), memory.batches.total()[None]
     else:
         some = np.arange(n) if n <= WARM_ROWS else np.sort(rng.choice(n, WARM_ROWS, replace=False))
         sample = rows.take(some) if n > WARM_ROWS or rows.is_streamed else rows
@@ -165,7 +165,7 @@ def _climb(
             warm = Memory(side, mass, Batches(sample, 5, keep=True))
             warm.start(N, s)
             Climb(warm, Settings(WARM_PASSES, 1e-4), rng).run()
-            N, s = warm.factors.N * (n / sample.n), warm.factors.s * (n / sample.n)
+            N, s = warm.factors.N * (rows.size / sample.size), warm.factors.s * (rows.size / sample.size)
     memory.start(N, s)
     memory.sort()
     if isinstance(method, StochasticVB):

@@ -18,12 +18,13 @@ def seeded(rows: Statistics, K: int, rng: np.random.Generator, how: str) -> tupl
     "k-means++": rows that are unlikely under the components so far are preferred, by the difference of their log densities: the
     divergence of the family; "random": any rows.
     """
-    n = rows.n
+    n, size = rows.n, rows.size
     sample = rows if n <= SEED_ROWS else rows.take(np.sort(rng.choice(n, SEED_ROWS, replace=False)))
     features, K = sample.whole(), min(K, sample.n)
-    mean = features.totals(np.full((1, sample.n), 1.0 / sample.n))[0]
-    weight = max(1.0, SHARE * n / K)
-    best, at = None, int(rng.integers(sample.n))
+    each = None if sample.weight is None else sample.weight / sample.weight.sum()
+    mean = features.totals(np.full((1, sample.n), 1.0 / sample.n) if each is None else each[None])[0]
+    weight = max(1.0, SHARE * size / K)
+    best, at = None, int(rng.integers(sample.n) if each is None else rng.choice(sample.n, p=each))
     s, taken = np.empty((K, len(mean))), np.zeros(sample.n, bool)
     for k in range(K):
         taken[at] = True
@@ -36,11 +37,11 @@ def seeded(rows: Statistics, K: int, rng: np.random.Generator, how: str) -> tupl
             best = score if best is None else np.maximum(best, score)
             gap = best.max() - best
             gap = np.minimum(gap, np.quantile(gap, CUT))
-        gap = np.where(taken, 0.0, gap)
+        gap = np.where(taken, 0.0, gap if each is None else gap * each)
         if not gap.sum() > 0:
             gap = ~taken * 1.0
         at = int(rng.choice(sample.n, p=gap / gap.sum())) if gap.sum() > 0 else at
-    return np.full(K, n / K), s * (n / K) / (1.0 + weight)
+    return np.full(K, size / K), s * (size / K) / (1.0 + weight)
 
 
 def _row(features: object, at: int) -> np.ndarray:
@@ -55,5 +56,6 @@ def of_labels(rows: Statistics, labels: np.ndarray) -> tuple[np.ndarray, np.ndar
     K = int(labels.max()) + 1
     s = np.zeros((K, rows.side.n_stat))
     for start, stop, features in rows.blocks(0, rows.n):
-        s += features.totals(np.eye(K)[:, labels[start:stop]])
-    return np.bincount(labels, minlength=K).astype(float), s
+        inside, weight = np.eye(K)[:, labels[start:stop]], rows.weight_of(slice(start, stop))
+        s += features.totals(inside if weight is None else inside * weight)
+    return np.bincount(labels, rows.weight, K).astype(float), s

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from nrmmix.inference.variational_regression.memory import Kept, Memory, added, without
+from nrmmix.inference.variational_regression.memory import ONCE, Kept, Memory, added, without
 from nrmmix.kernels.variational import search_codes
 from nrmmix.model.families.exponential import Stacked
 from nrmmix.posterior.kernel_factors import KernelFactors
@@ -145,9 +145,11 @@ class Climb:
         now, kept, (q, B, _) = self.factors, self.kept, self.total.H.shape
         M, C = now.n_components, int(now.binned.counts.max())
         codes, shift, weight = now.codes.copy(), np.zeros(M), np.exp(now.log_weight)
+        often = self.memory.rows.statistics.weight
         moved = search_codes(
             kept.r, kept.w, self.memory.rows.bins, codes, self.rng.permutation(M * q), now.binned.log_k, now.binned.counts,
             now.binned.expected_log_prior(codes), weight, now.share, LEAST_GAIN, shift, np.empty((B, C)), np.empty((4, C)),
+            ONCE if often is None else often,
         )
         if moved:
             self.factors = now.moved(codes, shift)
@@ -183,7 +185,7 @@ class Climb:
 
         if self.total is None:
             self.begin()
-        last, least = self.passes[-1].bound if self.passes else -math.inf, tol * self.memory.rows.n
+        last, least = self.passes[-1].bound if self.passes else -math.inf, tol * self.memory.rows.size
         for number in range(len(self.passes) + 1, passes + 1):
             moved = 0
             if self.kept is not None and number % SEARCH_EVERY == 1:
@@ -202,15 +204,16 @@ class Climb:
             self.scale_v()
             seen("scale")
             at_rest = number > 3 and self.bound() - last < least and moved < MOVED
-            tried = ()
-            if self.proposals is not None and self.proposals.are_due(self.passes, self.memory.rows.n, at_rest):
+            tried: list[int] = []
+            if self.proposals is not None and self.proposals.are_due(self.passes, self.memory.rows.size, at_rest):
                 codes, *tried = self.proposals.make(self)
                 moved += codes
                 seen("proposal")
             bound = self.bound()
             made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved, *tried)
             self.passes.append(made)
-            self.has_converged = at_rest and not (self.proposals is not None and self.proposals.are_left(self.passes, self.memory.rows.n))
+            is_done = self.proposals is None or not self.proposals.are_left(self.passes, self.memory.rows.size)
+            self.has_converged = at_rest and is_done
             if report is not None:
                 report(made)
             if self.has_converged:

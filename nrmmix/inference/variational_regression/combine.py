@@ -22,20 +22,25 @@ def weights_of(
     if how == "best":
         return np.eye(len(fits))[int(np.argmax(bounds))]
     some = sample_of(rows, MOST_ROWS, rng)
-    return stacked(np.stack([left_out(one, some) for one in fits], axis=1))
+    return stacked(np.stack([left_out(one, some) for one in fits], axis=1), some.statistics.weight)
 
 
-def stacked(log_density: np.ndarray) -> np.ndarray:
-    """Weights (S,) that maximise the mean over rows of the log of the weighted density, from log densities (n, S) (Yao et al. 2018)."""
+def stacked(log_density: np.ndarray, often: np.ndarray | None = None) -> np.ndarray:
+    """Weights (S,) that maximise the mean over rows of the log of the weighted density, from log densities (n, S) (Yao et al. 2018).
+
+    `often` (n,) is how often each row counts.
+    """
     n, S = log_density.shape
+    size, power = (n, None) if often is None else (float(often.sum()), often[:, None])
     log_weight, last = np.full(S, -np.log(S)), -np.inf
     for _ in range(STEPS):  # each step raises it, as an EM step does
         each = log_density + log_weight
         total = logsumexp(each, axis=1)
-        log_weight = logsumexp(each - total[:, None], axis=0) - np.log(n)
-        if total.mean() - last < TOL:
+        log_weight = logsumexp(each - total[:, None], axis=0, b=power) - np.log(size)
+        mean = float(np.average(total, weights=often))
+        if mean - last < TOL:
             break
-        last = float(total.mean())
+        last = mean
     return np.exp(log_weight)
 
 

@@ -18,7 +18,7 @@ from nrmmix.model.frame.streaming import Piece
 from nrmmix.model.priors.binned import Binned
 from nrmmix.posterior.kernel_factors import KernelFactors
 
-NOTHING = np.zeros((0, 0))
+NOTHING, ONCE = np.zeros((0, 0)), np.zeros(0)
 
 
 class Seen(NamedTuple):
@@ -56,6 +56,11 @@ class BinnedRows:
     def n(self) -> int:
         return len(self.bins)
 
+    @property
+    def size(self) -> float:
+        """Rows, each as often as it counts."""
+        return self.statistics.size
+
     def part(self, first: int, last: int) -> BinnedRows:
         return BinnedRows(self.statistics.part(first, last), self.bins[first:last])
 
@@ -75,7 +80,7 @@ class StreamedBinnedRows:
 
     def __init__(self, statistics: StreamedRows, binned: Binned):
         self.statistics, self.binned = statistics, binned
-        self.n, self.frame = statistics.n, statistics.frame
+        self.n, self.size, self.frame = statistics.n, statistics.size, statistics.frame
 
     @property
     def n_bytes(self) -> float:
@@ -140,16 +145,19 @@ class LocalStep:
             r = np.ascontiguousarray(features.scores(self.eta).T)
             r += self.const
             w = NOTHING if kept is None else kept.w[first:last]
-            visit_rows(r, bins, self.log_k, inverse_k, self.log_weight, scratch, w, H, G, sums)
-            N += r.sum(axis=0)
-            s += features.totals(r.T)
+            often = rows.statistics.weight_of(slice(first, last))
+            visit_rows(r, bins, self.log_k, inverse_k, self.log_weight, scratch, w, H, G, sums, ONCE if often is None else often)
             if kept is not None:
                 kept.r[first:last] = r
+            if often is not None:
+                r *= often[:, None]
+            N += r.sum(axis=0)
+            s += features.totals(r.T)
         G /= np.exp(self.log_weight)
         checks: tuple[tuple[int, ...], ...] = ()
         if self.is_checked:
             checks = ((span.number, *(crc(column) for column in rows.bins.T), checksum(rows.statistics)),)
-        return Seen(N, s, H, G, float(sums[0]), float(sums[1]), float(rows.n), float(rows.statistics.log_h.sum()), checks)
+        return Seen(N, s, H, G, float(sums[0]), float(sums[1]), rows.size, rows.statistics.log_h_total, checks)
 
 
 class Memory:

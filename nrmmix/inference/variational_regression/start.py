@@ -7,11 +7,13 @@ codes are those likeliest for its bins.  Further ones begin at the rows that fit
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from nrmmix.inference.variational_regression.memory import BinnedRows
 from nrmmix.model.families.exponential import Features, Stacked
+from nrmmix.model.frame.weights import quantiles
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.kernel_factors import KernelFactors
@@ -52,6 +54,8 @@ class Grower:
     def __init__(self, binned: Binned, side: Stacked, rows: BinnedRows, rng: np.random.Generator, noise: float):
         self.binned, self.side, self.bins, self.rng, self.noise = binned, side, rows.bins, rng, noise
         self.features = rows.statistics.whole()
+        self.is_weighted = rows.statistics.weight is not None
+        self.weight = rows.statistics.weight if self.is_weighted else np.ones(rows.n)
 
     def grow(self, most: int) -> list[Region]:
         """Regions, `most` at most."""
@@ -78,7 +82,8 @@ class Grower:
             regions.append(parts[1])
 
     def _region(self, rows: np.ndarray, inside: np.ndarray) -> Region:
-        return Region(rows, inside, float(len(rows)), self._of(rows).totals(np.ones((1, len(rows))))[0])
+        weight = self.weight[rows]
+        return Region(rows, inside, float(weight.sum()), self._of(rows).totals(weight[None])[0])
 
     def _of(self, rows: np.ndarray) -> Features:
         dense, of_sparse = self.features
@@ -92,7 +97,7 @@ class Grower:
             sides = self._sides(region, j)
             if not len(sides):
                 continue
-            here = sides[:, self.bins[region.rows, j]].astype(float)
+            here = sides[:, self.bins[region.rows, j]] * self.weight[region.rows]
             N, s = here.sum(axis=1), features.totals(here)
             gain = self.side.log_z(N, s) + self.side.log_z(region.N - N, region.s - s) - whole
             gain[(N < FEWEST) | (region.N - N < FEWEST)] = -np.inf
@@ -109,14 +114,17 @@ class Grower:
         if not self.binned.ordered[j]:
             levels = np.unique(own)
             return np.eye(B, dtype=bool)[levels] if len(levels) > 1 else np.zeros((0, B), bool)
-        ends = np.unique(np.quantile(own, np.linspace(MARGIN, 1.0 - MARGIN, CUTS)).astype(int))
+        ends = np.unique(self._quantiles(own, region.rows, np.linspace(MARGIN, 1.0 - MARGIN, CUTS)).astype(int))
         return np.arange(B) <= ends[ends < own.max(initial=-1)][:, None]
 
     def worst(self, region: Region) -> np.ndarray:
         """The rows of a region that fit worst in it."""
         eta, _ = self.side.expectations(np.array([region.N]), region.s[None])
         score = self._of(region.rows).scores(eta)[0]
-        return region.rows[score <= np.quantile(score, WORST)]
+        return region.rows[score <= self._quantiles(score, region.rows, WORST)]
+
+    def _quantiles(self, values: np.ndarray, rows: np.ndarray, q: Any) -> Any:
+        return quantiles(values, q, self.weight[rows] if self.is_weighted else None)
 
 
 def cut(
@@ -134,9 +142,11 @@ def cut(
         regions.append(replace(whole, N=share * whole.N, s=share * whole.s))
     M, q = components, len(binned.counts)
     N, s, codes = np.zeros(M), np.zeros((M, side.n_stat)), binned.draw_codes(M, rng)  # those without rows keep codes from the prior
-    count = np.stack([np.bincount(own, minlength=binned.log_k.shape[1]) for own in rows.bins.T]).astype(float)
+    count = np.stack([np.bincount(own, grower.weight, binned.log_k.shape[1]) for own in rows.bins.T])
     for k, one in enumerate(regions):
         N[k], s[k] = one.N, one.s
         codes[k] = [binned.code_of(j, one.inside[j] | (count[j] == 0) & one.inside[j].all(), count[j]) for j in range(q)]
     made = KernelFactors(binned, grower.side, mass, N, s, np.ones(M), codes)
-    return KernelFactors(binned, grower.side, mass, N, s, np.exp(made.log_kernels(rows.bins)).sum(axis=0), codes)
+    kernels = np.exp(made.log_kernels(rows.bins))
+    A = (kernels * grower.weight[:, None] if grower.is_weighted else kernels).sum(axis=0)
+    return KernelFactors(binned, grower.side, mass, N, s, A, codes)

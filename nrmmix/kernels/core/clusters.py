@@ -27,6 +27,7 @@ from nrmmix.kernels.core.state import (
     EMPTY,
     FOUR,
     MARGINAL,
+    MISSING,
     N_CLUSTERS,
     N_MOVED,
     OWN_OF_FOUR,
@@ -58,10 +59,10 @@ def update_column(data, stat, k, i, sign):
 
 @kernel
 def has_gaps(rows, i, first, last):
-    """Whether row i misses any of the cells first..last-1 that the chain draws, or a new row does."""
+    """Whether row i misses any of the cells first..last-1 that the chain draws with its cluster, or a new row does."""
     if rows.missing.shape[0] > 0:
         for j in range(first, last):
-            if rows.missing[i, j] != 0:
+            if rows.missing[i, j] == MISSING:
                 return True
     return False
 

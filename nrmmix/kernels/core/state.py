@@ -57,6 +57,12 @@ WIDTH = 3  # and following, one per covariate
 # Data.hyperprior has a row for each entry of hyper: kind and two parameters.
 FIXED, GAMMA, BETA, LOGNORMAL = 0, 1, 2, 3
 
+# Rows.missing: cells of which nothing is known, which are drawn with the cluster of their row and do not count in its scores; and those of
+# which limits are known, numbers and counts, which count as data and are drawn once a sweep.
+MISSING, CENSORED, CENSORED_COUNT = 1, 2, 3
+# Columns of Data.censored
+OF_ROW, OF_COLUMN, IS_COUNT = 0, 1, 2
+
 # Data.setup
 JOINT_WITH_V = 0  # 1: log p(y, s, mu, V); 0: a mixture with u integrated out
 SHARED_WIDTH = 1
@@ -98,7 +104,7 @@ class Rows(NamedTuple):
     """What component families read: the observations, and their own constants."""
 
     y: F2  # (n, d + e): responses in the coordinates of the kernels, NaN where missing, then inputs
-    missing: U2  # (n, d + e) uint8, 1 in cells that the chain draws; (0, 0) where there are none
+    missing: U2  # (n, d + e) uint8: MISSING, CENSORED or CENSORED_COUNT in cells that the chain draws; (0, 0) where there are none
     indptr: I1  # sparse counts by row; empty where there are none
     indices: I1
     counts: F1
@@ -127,6 +133,8 @@ class Data(NamedTuple):
     code_K: F3  # and their exponentials
     n_codes: I1  # (q,) codes of each covariate beside 0
     inclusion_prior: F2  # (q, 2) parameters of the beta prior of `State.inclusion`, 0 where it is fixed
+    censored: I2  # (cells, 3) row and column in rows.y of each censored cell, row by row, and 1 where it is a count
+    limit: F2  # (cells, 2) its limits, of which one may be infinite; of a count the upper one is excluded
 
     @property
     def complete(self) -> Rows:
@@ -138,7 +146,7 @@ class Data(NamedTuple):
         """The data as tree-guided moves read them, by the numbers of `nrmmix.kernels.trees.guide_data`."""
         silent, speaking = self.guide if len(self.guide) else (self.block, self.block)
         guide = self._replace(block=speaking, log_prior_predictive=self.log_guide if len(self.guide) else self.log_prior_predictive)
-        y = np.zeros_like(self.rows.y) if self.rows.missing.size else self.rows.y
+        y = np.where(self.rows.missing >= CENSORED, self.rows.y, 0.0) if self.rows.missing.size else self.rows.y
         constant = self.rows.constant.copy() if len(self.shared) else self.rows.constant  # shared parameters as they start
         made = self._replace(block=silent), guide, guide._replace(rows=self.rows._replace(y=y, constant=constant))
         for one in made:

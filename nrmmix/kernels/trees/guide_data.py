@@ -10,7 +10,7 @@ from __future__ import annotations
 from nrmmix.kernels.core.clusters import empty_column, marginal_column, update_column
 from nrmmix.kernels.core.entry import MARGINAL_T, SCORE_T, call_empty, call_update, entry
 from nrmmix.kernels.core.jit import kernel
-from nrmmix.kernels.core.state import DONE, EMPTY, N_CLUSTERS, UPDATE
+from nrmmix.kernels.core.state import CENSORED, DONE, EMPTY, MISSING, N_CLUSTERS, UPDATE
 
 # Data.views: as the posterior reads it, where the last block is silent; as the guide does, where it speaks; and as the guide tree is grown
 # from it, with 0 in the cells that the chain draws and
@@ -55,8 +55,9 @@ def fill_log_guide(wide, side):
 
 @kernel
 def copy_observed(data):
-    """The responses of the view PLANTED: those of now, with 0 in the cells that the chain draws."""
+    """The responses of the view PLANTED: those of now, with 0 in the cells that the chain draws, of censored ones those of its start."""
     source, target, missing = data.rows.y, data.views[PLANTED].rows.y, data.rows.missing
     for i in range(missing.shape[0]):
         for j in range(missing.shape[1]):
-            target[i, j] = 0.0 if missing[i, j] != 0 else source[i, j]
+            if missing[i, j] < CENSORED:
+                target[i, j] = 0.0 if missing[i, j] == MISSING else source[i, j]

@@ -133,6 +133,8 @@ class Family:
         Right side of a formula whose columns are the family's inputs, row by row: covariates of a regression, an exposure.  None for none.
     takes_missing : bool
         Whether responses may be NaN, in cells that then count for nothing or are drawn; False unless a family says so.
+    takes_censored : bool
+        Whether responses may be censored: kernel coordinates of each are its own, so that limits are limits there.  See `with_censored`.
     point_masses : tuple of float
         Of responses that are numbers, values that have a probability of their own within a component; none unless a family says so.  Of
         other families values that many rows share are warned of when a model is made.
@@ -150,12 +152,13 @@ class Family:
     names: tuple[str, ...] = field(default=(), init=False, repr=False)  # of the responses; set by `resolve`
     input_names: tuple[str, ...] = field(default=(), init=False, repr=False)  # columns of the design; set before `resolve`
     input_groups: tuple[int, ...] = field(default=(), init=False, repr=False)  # of each the first column of its term, if it has categories
-    is_streamed: bool = field(default=False, init=False, repr=False)  # set by `resolve_from`: rows that `pack` sees are few of many
+    is_streamed: bool = field(default=False, init=False, repr=False)  # set where rows that `pack` sees are few of many, or change
     role: ClassVar[str] = "family"
     reads: ClassVar[str] = "numbers"
     needs_totals: ClassVar[bool] = False  # responses are counts given the total of their row
     takes_missing: ClassVar[bool] = False
     independent: ClassVar[bool] = False
+    takes_censored: ClassVar[bool] = False
 
     @property
     def design(self) -> str | None:
@@ -171,6 +174,10 @@ class Family:
         for name, value in values.items():
             object.__setattr__(made, name, value)
         return made
+
+    def with_censored(self) -> Family:
+        """The resolved family for responses some of which chains draw within limits; a ValueError, in words, where it cannot have them."""
+        return self
 
     # ---- to be written for each family
 
@@ -190,6 +197,10 @@ class Family:
             f"{type(self).__name__} takes its hyperparameters from the whole table, which is not in memory; give a table, such as "
             "pandas.read_parquet(path)."
         )
+
+    def of_more_rows(self) -> Family:
+        """The family where the rows that `pack` sees are few of many, or count more often than once."""
+        return self.with_values(is_streamed=True)
 
     def observe(self, y: Any) -> Observed | list[Observed]:
         """Responses (n, d), of the data or new ones, as kernels read them."""

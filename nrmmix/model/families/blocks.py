@@ -15,6 +15,9 @@ from nrmmix.model.families.base import Family, Parameter, rows_of
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Stacked, Statistics
 from nrmmix.model.frame.formula import ModelFrame
+from nrmmix.model.frame.weights import are_counts
+
+REPEATED = 1e7  # cells of rows that are repeated for defaults of hyperparameters
 
 
 class Assignment(NamedTuple):
@@ -118,6 +121,8 @@ class PackedBlocks:
     explicit: np.ndarray  # rows of stat that hold parameters
     shared: np.ndarray  # places in the constants of parameters that all clusters share
     shared_names: dict[str, np.ndarray]  # which of them, by number, are of each name
+    censored: np.ndarray  # (cells, 3) and
+    limit: np.ndarray  # (cells, 2), see `Data`
 
     def own_rows(self) -> layout.Rows:
         """The rows, with copies of what a chain changes."""
@@ -150,20 +155,29 @@ class Blocks:
             names, levels = (tuple(values[j] for j in columns) for values in (frame.response_names, frame.levels))
             y = _columns(frame.response, np.array(columns))
             _check_missing(family, names, y)
+            censored = frame.limits is not None and not np.isnan(frame.limits[:, columns]).all()
+            if censored and not family.takes_censored:
+                raise ValueError(
+                    f"{type(family).__name__} has no way with censored responses ({', '.join(names)}); nm.Gaussian(), nm.Regression() and "
+                    "nm.Poisson() have."
+                )
             names_of_inputs, groups = (tuple(values[a] for a in own) for values in (frame.input_names, frame.input_groups))
             family = family.with_values(input_names=names_of_inputs, input_groups=groups)
             if frame.is_streamed:
                 resolved = family.resolve_from(frame.summary(np.array(columns), own), names, levels)
-            else:
+            elif frame.weight is None:
                 with rows_of(frame.index):
                     resolved = family.resolve(y, names, frame.inputs[:, own], levels)
+            else:
+                resolved = _of_weighted(family, y, names, levels, frame, np.array(columns), own)
+            resolved = resolved.with_censored() if censored else resolved
             blocks.append(Block(resolved, np.array(columns), own))
         return cls(tuple(blocks))
 
     # ---- arrays for the kernels
 
-    def pack(self, response: Any, inputs: np.ndarray) -> PackedBlocks:
-        """The model's responses (n, d) and inputs (n, e) in kernel arrays, and its families."""
+    def pack(self, response: Any, inputs: np.ndarray, limits: np.ndarray | None = None) -> PackedBlocks:
+        """The model's responses (n, d) and inputs (n, e) in kernel arrays, and its families; `limits` as of `ModelFrame`."""
         of, parts = _numbered(block.family.pack(_columns(response, block.columns), inputs[:, block.inputs]) for block in self.blocks)
         table = np.zeros((len(parts), layout.EMPTY), np.int64)
         at = dict.fromkeys((layout.MEANS, layout.STAT, layout.THETA, layout.CONSTANT), 0)
@@ -175,6 +189,7 @@ class Blocks:
             at[layout.THETA] += part.n_theta
             at[layout.CONSTANT] += len(part.constant)
         rows, table = self.to_kernel_arrays(response, inputs, table)
+        rows, censored, limit = self._with_limits(rows, response, inputs, table, of, limits)
         begin = table[:, layout.CONSTANT]
         shared = [(name, first + places) for part, first in zip(parts, begin, strict=True) for name, places in part.shared.items()]
         names = np.repeat([name for name, _ in shared], [len(places) for _, places in shared])
@@ -184,7 +199,30 @@ class Blocks:
             at[layout.STAT], at[layout.THETA], max(part.n_work for part in parts), at[layout.MEANS],
             _first(table[:, layout.STAT], [part.n_explicit for part in parts]),
             _joined([places for _, places in shared], np.int64), {name: np.flatnonzero(names == name) for name, _ in shared},
+            censored, limit,
         )
+
+    def _with_limits(
+        self, rows: layout.Rows, response: Any, inputs: np.ndarray, table: np.ndarray, of: list[int], limits: np.ndarray | None,
+    ) -> tuple[layout.Rows, np.ndarray, np.ndarray]:
+        """The rows with censored cells marked, where these are and their limits."""
+        if limits is None:
+            return rows, np.zeros((0, 3), np.int64), np.zeros((0, 2))
+        column, is_count = np.zeros((2, self.n_dim), np.int64)
+        for b, at in zip(of, table, strict=True):
+            own = self.blocks[b].columns
+            column[own], is_count[own] = at[layout.FIRST] + np.arange(len(own)), self.blocks[b].family.reads == "counts"
+        i, j = np.nonzero(~np.isnan(limits[..., 0]))
+        limit = limits[i, j]
+        for end in (0, 1):  # in kernel coordinates, in which what is infinite stays so
+            whole, known = response.copy(), np.isfinite(limit[:, end])
+            whole[i[known], j[known]] = limit[known, end]
+            limit[known, end] = self.to_kernel_arrays(whole, inputs, table)[0].y[i, column[j]][known]
+        limit[:, 1] += is_count[j]
+        missing = rows.missing.copy() if rows.missing.size else np.zeros(rows.y.shape, np.uint8)
+        missing[i, column[j]] = np.where(is_count[j], layout.CENSORED_COUNT, layout.CENSORED)
+        cells = np.stack([i, column[j], is_count[j]], axis=1)
+        return rows._replace(missing=missing), np.ascontiguousarray(cells), np.ascontiguousarray(limit)
 
     def observe_inputs(self, inputs: np.ndarray) -> list[np.ndarray]:
         """Of each block its inputs (n, e) as kernels read them."""
@@ -260,7 +298,8 @@ class Blocks:
         row, column = layout.drawn(packed.rows)
         response, owned = np.zeros(len(row), np.int64), []
         for b, entries, at in zip(packed.of, packed.entries, packed.table, strict=True):
-            own = (column >= at[layout.FIRST]) & (column < at[layout.LAST]) & (entries.impute is not None)
+            has_cells = entries.impute is not None or self.blocks[b].family.takes_censored
+            own = (column >= at[layout.FIRST]) & (column < at[layout.LAST]) & has_cells
             owned.append((own, column[own] - at[layout.FIRST]))
             response[own] = self.blocks[b].columns[owned[-1][1]]
         return row, response, np.lexsort((response, row)), owned
@@ -362,6 +401,20 @@ class Blocks:
             lines.append(("family" if not lines else "", f"{', '.join(block.family.names)}: {first}"))
             lines += [("", f"  {line}") for line in rest]
         return lines
+
+
+def _of_weighted(
+    family: Family, y: Any, names: tuple[str, ...], levels: Any, frame: ModelFrame, columns: np.ndarray, inputs: np.ndarray
+) -> Family:
+    """A family with hyperparameters of the table in which rows stand as often as they count; of other weights, and many, by sums."""
+    x, weight, n = frame.inputs[:, inputs], frame.weight, y.shape[0]
+    if are_counts(weight) and frame.size * (y.shape[1] + x.shape[1]) <= REPEATED:
+        rows = np.repeat(np.arange(n), weight.astype(np.int64))
+        with rows_of(frame.index, rows):
+            return family.resolve(y[rows], names, x[rows], levels).of_more_rows()
+    with rows_of(frame.index):
+        family.resolve(y, names, x, levels)  # which says what is wrong with a row
+    return family.resolve_from(frame.summary(columns, inputs), names, levels).of_more_rows()
 
 
 def _check_missing(family: Family, names: Sequence[str], y: Any) -> None:

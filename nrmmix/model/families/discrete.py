@@ -64,6 +64,9 @@ class Poisson(Family):
 
     Notes
     -----
+    Overdispersed counts need no family of their own: a negative binomial law is a mixture of Poisson laws with gamma rates, and mixtures of
+    Poisson components spread as widely as the counts do.  Counts that spread less than a Poisson law are for `nrmmix.Categorical`.
+
     The predictive of a cluster is negative binomial with mean e_i (shape + sum y) / (rate + sum e).  The default follows the data in the
     units of the exposure.  Where all counts of a column are 0 its default takes half a count for their sum.  Counts far from all others
     are left out of it, as `Gaussian` says.
@@ -87,6 +90,7 @@ class Poisson(Family):
     rate: Any = None
     exposure: str | None = None
     takes_missing: ClassVar[bool] = True
+    takes_censored: ClassVar[bool] = True
     independent: ClassVar[bool] = True
     reads: ClassVar[str] = "counts"
 
@@ -124,6 +128,9 @@ class Poisson(Family):
         shape = one_each("Poisson", "shape", shape, d, "responses")
         rate = shape / mean if rate is None else one_each("Poisson", "rate", rate, d, "responses")
         return self.with_values(shape=shape, rate=rate, names=names)
+
+    def with_censored(self) -> Poisson:
+        return self.with_values(is_streamed=True)  # counts that are drawn may be larger than all that were seen
 
     def observe_inputs(self, inputs: np.ndarray) -> np.ndarray:
         """The exposures, checked: greater than 0, NaN where a new row has none."""

@@ -264,6 +264,35 @@ def _solve_lower(factor: np.ndarray, b: np.ndarray) -> np.ndarray:
     return x
 
 
+# ---- probabilities of intervals
+
+def tails(law: StudentT | Normal | PoissonDistribution | NegativeBinomial, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities of up to x and of more, each to full accuracy; x may be infinite."""
+    if isinstance(law, (StudentT, Normal)):
+        z = (x - law[0]) / law[1]
+        return (special.stdtr(law.df, z), special.stdtr(law.df, -z)) if isinstance(law, StudentT) else (special.ndtr(z), special.ndtr(-z))
+    y = np.clip(np.floor(x), 0.0, LARGEST_COUNT)
+    if isinstance(law, PoissonDistribution):
+        both = special.pdtr(y, law.mean), special.pdtrc(y, law.mean)
+    else:
+        both = tuple(special.betainc(*ends) for ends in (
+            (law.shape, y + 1.0, 1.0 / (1.0 + law.scale)), (y + 1.0, law.shape, law.scale / (1.0 + law.scale))))
+    return np.where(x < 0, 0.0, both[0]), np.where(x < 0, 1.0, both[1])
+
+
+def log_between(law: StudentT | Normal | PoissonDistribution | NegativeBinomial, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Log of the probability of lower <= y <= upper, either end infinite, from the tail in which the interval lies.
+
+    Examples
+    --------
+    >>> float(log_between(Normal(0.0, 1.0), np.array(30.0), np.array(np.inf)).round(3)), special.log_ndtr(-30.0).round(3).item()
+    (-454.321, -454.321)
+    """
+    (below, beyond), (up_to, above) = tails(law, lower - 1.0 if law.discrete else lower), tails(law, upper)
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(np.where(below < 0.5, up_to - below, beyond - above), 0.0))
+
+
 # ---- a point mass beside another distribution
 
 class WithPointMass(NamedTuple):

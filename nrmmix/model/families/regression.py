@@ -124,6 +124,7 @@ class Regression(Family):
     shrinkage: str | None = "auto"
     form: Linear | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
+    takes_censored: ClassVar[bool] = True
 
     def __init__(self, design: str, *, b: Any = None, r: float | None = None, precision: Any = None, nu: float | None = None,
                  scale: Any = None, shrinkage: str | None = "auto") -> None:
@@ -190,7 +191,7 @@ class Regression(Family):
         b = level[0] * constant if one else np.outer(constant, level)
         kind, scale = (OneResponse, float(variances[0])) if one else (SeveralResponses, np.diag(variances))
         start = np.full(len(columns), R), np.full(summary.d, SPREAD * nu)
-        level = np.atleast_1d(_mean_of_constant(b[0] * mean[0], summary.n))
+        level = np.atleast_1d(_mean_of_constant(b[0] * mean[0], int(summary.n)))
         form = kind(names, columns, b, nu, scale, float(level[0]) if one else level, constant, factor, start, groups)
         return self.with_values(names=names, nu=nu, form=form, is_streamed=True)
 
@@ -237,6 +238,18 @@ class Regression(Family):
     def coefficients(self, g: np.ndarray) -> np.ndarray:
         """Coefficients in the units of the data of those of the kernels: (q, ...), of several responses (q, d, ...)."""
         return self.resolved.coefficients(g)
+
+    def with_censored(self) -> Regression:
+        if len(self.names) > 1:
+            own = ", ".join(f"{name!r}: nm.Regression({self.design!r})" for name in self.names)
+            raise ValueError(
+                f"Regression of several responses has no way with censored ones ({', '.join(self.names)}); give each its own, "
+                f"family={{{own}}}."
+            )
+        return self
+
+    def cells(self, values: np.ndarray, which: np.ndarray) -> np.ndarray:
+        return self.means(values[..., None])[..., 0]
 
     def exponential(self, y: Any) -> Exponential:
         return self.resolved.exponential(y)

@@ -15,7 +15,7 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     """
     if frame.is_streamed or frame.is_sparse:
         return
-    y, names = frame.response, frame.response_names
+    y, names = frame.seen, frame.response_names  # that many rows were seen to one end is no tie
     continuous, numbers, inputs = {}, {}, {}
     for block in blocks.blocks:
         for j in block.columns if block.family.reads in ("numbers", "counts") else ():
@@ -27,6 +27,6 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     if frame.covariates is not None:
         inputs |= {name: x for name, x, is_category in zip(frame.covariate_names, frame.covariates.T, frame.is_category) if not is_category}
     where = frame.index, frame.used.nonzero()[0]
-    warn_of_ties(continuous)
-    warn_of_far(numbers, *where, "defaults of priors take their centre and scale from the other rows")
-    warn_of_far(inputs, *where, "covariates are scaled by the other rows")
+    warn_of_ties(continuous, frame.weight)
+    warn_of_far(numbers, *where, frame.weight, "defaults of priors take their centre and scale from the other rows")
+    warn_of_far(inputs, *where, frame.weight, "covariates are scaled by the other rows")

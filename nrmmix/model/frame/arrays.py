@@ -103,14 +103,16 @@ def _to_float(item: Any, name: str, index: pd.Index | None, what: str, position:
         ) from error
 
 
-def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False) -> np.ndarray | pd.Categorical:
+def column(
+    values: pd.Series, name: str, levels: Sequence[Any] | None = None, *, numeric: bool = False, finite: bool = True,
+) -> np.ndarray | pd.Categorical:
     """One column of a table as numbers (n,), NaN where missing, or if it holds text or categories as a Categorical.
 
     A Categorical has the given levels, those of the training data.  Without them it keeps the order of declared categories, drops those
     that do not occur, and sorts the levels of text.  With `numeric` the column must hold numbers.
 
-    A ValueError for a column that mixes text with anything else or holds neither numbers nor text, for inf, and for a level that is not
-    among `levels`; the message names the row.
+    A ValueError for a column that mixes text with anything else or holds neither numbers nor text, for inf if it has to be finite, and for
+    a level that is not among `levels`; the message names the row.
 
     Examples
     --------
@@ -126,7 +128,8 @@ def column(values: pd.Series, name: str, levels: Sequence[Any] | None = None, *,
     text = categories or any(isinstance(item, str) for item in items)
     if numeric or (levels is None and not text):
         out = floats(values, name)
-        check_finite(np.where(np.isnan(out), 0.0, out)[:, None], [name], values.index, "column", largest=np.inf)
+        passed = np.isnan(out) if finite else ~np.isfinite(out)
+        check_finite(np.where(passed, 0.0, out)[:, None], [name], values.index, "column", largest=np.inf)
         if levels is not None:
             check_levels(out, name, levels, values.index)
         return out

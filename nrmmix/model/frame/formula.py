@@ -18,11 +18,13 @@ import pandas as pd
 import patsy
 from patsy import builtins
 from patsy.desc import INTERCEPT, Term
-from patsy.eval import EvalEnvironment
+from patsy.eval import EvalEnvironment, EvalFactor
 
 from nrmmix.common import messages
 from nrmmix.model.frame import arrays, tables
+from nrmmix.model.frame.censoring import CensoredPart, limits_of, of_two_columns
 from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse_counts
+from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
 __all__ = ["ModelFrame", "default_design", "model_frame"]
@@ -58,6 +60,7 @@ class _Part:
     kept: np.ndarray | None = None  # the columns of the design, for covariates without the intercept
     reads: str = "numbers"  # how a response is read, see `nrmmix.model.families.base.Family`
     text: str = ""  # of a design
+    is_open: bool = False  # whether it is an end of an interval, which may be infinite
 
     @classmethod
     def of(cls, what: str, terms: list[Term], known: Sequence[str]) -> _Part:
@@ -111,7 +114,8 @@ class _Part:
             for name in self.columns:
                 if self.reads != "binary" and arrays.is_boolean(frame[name]):
                     raise ValueError(f"The response {name!r} holds True and False, which are no counts; use nm.Bernoulli() for it.")
-        return {name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric) for name in self.columns}
+        return {name: arrays.column(frame[name], name, self.levels.get(name), numeric=name in numeric, finite=not self.is_open)
+                for name in self.columns}
 
     def fit(self, frame: pd.DataFrame) -> _Part:
         """Learn levels and transformations from complete rows."""
@@ -199,7 +203,8 @@ class _Part:
             complete = {name: values[ok] for name, values in data.items()}
             (values,) = guard(patsy.build_design_matrices, [self.design], complete, _NOTHING_MISSING)
             out[ok] = np.asarray(values)[:, self.kept]
-            arrays.check_finite(out[ok], self.names, index, self.what, rows[ok], remedy="the formula has no finite value there")
+            checked = np.where(np.isinf(out[ok]), 0.0, out[ok]) if self.is_open else out[ok]
+            arrays.check_finite(checked, self.names, index, self.what, rows[ok], remedy="the formula has no finite value there")
         if self.reads in ("counts", "composition", "binary"):
             arrays.check_counts(out[:, 0], self.names[0], index, rows, binary=self.reads == "binary")
         return out, ok
@@ -222,6 +227,9 @@ class ModelFrame:
     _covariates: list[_Part] = field(repr=False)  # one of all numbers, then the categories
     _inputs: list[_Part] = field(repr=False)  # one for each design
     from_array: bool = field(repr=False)
+    limits: np.ndarray | None = field(default=None, repr=False)  # (n, d, 2) of responses that were not seen, see `limits_of`
+    weight: np.ndarray | None = field(default=None, repr=False)  # (n,) how often each used row counts; None where once
+    weighed_by: str | None = None  # column that says so, of new rows too
     is_streamed: ClassVar[bool] = False  # whether rows stay where they are, see `nrmmix.model.frame.streaming`
 
     @property
@@ -231,6 +239,25 @@ class ModelFrame:
     @property
     def n_rows(self) -> int:
         return len(self.used)
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some rows count more often than others."""
+        return self.weight is not None
+
+    @property
+    def size(self) -> float:
+        """Rows used, each as often as it counts."""
+        return float(self.n_used if self.weight is None else self.weight.sum())
+
+    def summary(self, columns: np.ndarray, inputs: np.ndarray) -> Summary:
+        """What defaults of some responses, which have some of the inputs, are taken from."""
+        return Summary(np.ascontiguousarray(self.response[:, columns]), self.inputs[:, inputs], self.weight)
+
+    @property
+    def seen(self) -> Any:
+        """The responses, NaN where they are censored."""
+        return self.response if self.limits is None else np.where(np.isnan(self.limits[..., 0]), self.response, np.nan)
 
     @property
     def is_sparse(self) -> bool:
@@ -326,7 +353,7 @@ class ModelFrame:
         return row_index(newdata) if is_sparse(newdata) else self.rows_of(newdata).index
 
     def new_response(self, newdata: Any, which: Iterable[int] | None = None) -> Any:
-        """Compute the (m, d) responses of new data, NaN where missing; None if a response column is absent.
+        """Compute the (m, d) responses of new data, NaN where missing or censored; None if a response column is absent.
 
         Of responses other than `which`, by default all, the columns may be absent. Errors are those of :meth:`new_covariates`.
         """
@@ -340,7 +367,16 @@ class ModelFrame:
             if any(name not in frame for name in part.columns):
                 return None
             out[:, [j]] = part.compute(frame, frame.index)[0]
-        return out
+        limits = limits_of([part if j in needed else None for j, part in enumerate(self._responses)], frame, frame.index)
+        return out if limits is None else np.where(np.isnan(limits[..., 0]), out, np.nan)
+
+    def new_limits(self, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
+        """Ends between which responses of new data lie, see `limits_of`, their columns as of :meth:`new_response`."""
+        if self.is_sparse:
+            return None
+        frame = self.table(newdata)
+        wanted = set(range(len(self._responses)) if which is None else which)
+        return limits_of([part if j in wanted else None for j, part in enumerate(self._responses)], frame, frame.index)
 
     def lacking(self, newdata: Any, which: Iterable[int]) -> list[str]:
         """Columns behind some responses that new data do not have."""
@@ -363,16 +399,18 @@ class ModelFrame:
         return frame
 
     def __reduce__(self) -> tuple[Any, ...]:  # designs of patsy cannot be pickled: build them again
-        return restored_frame, (self.formula, self.source, self.used, self.from_array, self.reads, self.designs)
+        given = self.formula, self.source, self.used, self.from_array, self.reads, self.designs, self.weight, self.weighed_by
+        return restored_frame, given
 
 
 def restored_frame(
     formula: str | None, source: Any, used: np.ndarray, from_array: bool, reads: Sequence[str] | None = None, designs: Sequence[str] = (),
-    *, is_sample: bool = False,
+    weight: np.ndarray | None = None, weighed_by: str | None = None, *, is_sample: bool = False,
 ) -> ModelFrame:
     """The frame whose `source`, `used` and so on these are."""
     kinds = None if reads is None else lambda names: reads
-    return replace(model_frame(formula, source, "marginalize", kinds, designs, is_sample=is_sample), used=used, from_array=from_array)
+    frame = model_frame(formula, source, "marginalize", kinds, designs, is_sample=is_sample)
+    return replace(frame, used=used, from_array=from_array, weight=weight, weighed_by=weighed_by)
 
 
 def model_frame(
@@ -438,7 +476,7 @@ def model_frame(
         left, right = [_Part("response", None, (name,)) for name in known if name not in spoken_for], []
     else:
         responses, covariates = parse(formula, known)
-        left = [_Part.of("response", [term], known) for term in responses]
+        left = [_response(term, known) for term in responses]
         right = _covariate_parts(covariates, frame)
     for part in left:
         for name in spoken_for.intersection(part.columns):
@@ -454,14 +492,23 @@ def model_frame(
         used = arrays.complete_rows(columns | needed, frame.index, drop=missing == "drop")
     source = frame.loc[used, [*columns, *(name for name in needed if name not in columns)]]
     left, right, inputs = ([part.fit(source) for part in parts] for parts in (left, right, inputs))
-    response = _join(left, source, frame.index, used)
+    response, limits = _join(left, source, frame.index, used), limits_of(left, source, frame.index, np.flatnonzero(used))
     table = _join(right, source, frame.index, used, is_sample) if right else None
     of_inputs = _join(inputs, source, frame.index, used) if inputs else np.zeros((len(source), 0))
     names = [tuple(name for part in side for name in part.names) for side in (left, right)]
     from_array = formula is None and tables.is_plain(data)
     return ModelFrame(
-        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array
+        formula, response, names[0], table, names[1], of_inputs, source.index, used, source, left, right, inputs, from_array, limits
     )
+
+
+def _response(term: Term, known: Sequence[str]) -> Any:
+    """The part of a response, which may be of two columns."""
+    kind, texts = of_two_columns(term.name())
+    if not kind:
+        return _Part.of("response", [term], known)
+    first, second = (replace(_Part.of("response", [Term([EvalFactor(text)])], known), is_open=kind == "interval") for text in texts)
+    return CensoredPart(kind, term.name(), first, second)
 
 
 def _covariate_parts(terms: list[Term], frame: pd.DataFrame) -> list[_Part]:

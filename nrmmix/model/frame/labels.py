@@ -19,8 +19,10 @@ def canonical(labels: np.ndarray) -> tuple[np.ndarray, int]:
     return rank[inverse.reshape(-1)], len(first)
 
 
-def by_size(labels: np.ndarray) -> np.ndarray:
+def by_size(labels: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """Labels (n,), integers, numbered by the size of their cluster, the largest 0; of equal ones by first appearance.
+
+    Rows count as often as their weights (n,) say.
 
     Examples
     --------
@@ -29,7 +31,7 @@ def by_size(labels: np.ndarray) -> np.ndarray:
     """
     first, K = canonical(labels)
     rank = np.empty(K, np.int64)
-    rank[np.argsort(-np.bincount(first), kind="stable")] = np.arange(K)
+    rank[np.argsort(-np.bincount(first, weight), kind="stable")] = np.arange(K)
     return rank[first]
 
 

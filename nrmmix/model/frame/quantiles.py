@@ -17,6 +17,14 @@ class Counted(NamedTuple):
     values: np.ndarray
     sizes: np.ndarray
 
+    @classmethod
+    def of(cls, x: np.ndarray, weight: np.ndarray | None = None) -> Counted:
+        """Of a column (n,), each row as often as its weight (n,) says."""
+        if weight is None:
+            return cls(*np.unique(x, return_counts=True))
+        values, place = np.unique(x, return_inverse=True)
+        return cls(values, np.bincount(place.reshape(-1), weight))
+
     @property
     def n_rows(self) -> int:
         return int(self.sizes.sum())
@@ -39,21 +47,19 @@ class Tally:
 
     def __init__(self) -> None:
         self.exact: Counted | None = Counted(np.zeros(0), np.zeros(0, np.int64))
-        self.pending: list[np.ndarray] = []
+        self.pending: list[Counted] = []
         self.quantiles = Quantiles()
 
-    def add(self, x: np.ndarray) -> None:
-        """Further rows (b,), none of them NaN."""
+    def add(self, x: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Further rows (b,), none of them NaN, each as often as its weight (b,) says; beyond 200,000 distinct values each once."""
         self.quantiles.add(x)
         if self.exact is not None:
-            self.pending.append(x)
-            if sum(map(len, self.pending)) >= max(PENDING, len(self.exact.values)):
+            self.pending.append(Counted(x, np.ones(len(x), np.int64) if weight is None else weight))
+            if sum(len(one.values) for one in self.pending) >= max(PENDING, len(self.exact.values)):
                 self._count()
 
     def _count(self) -> None:
-        values, sizes = np.unique(np.concatenate([*self.pending, np.zeros(0)]), return_counts=True)
-        self.pending = []
-        whole = merged(self.exact, Counted(values, sizes))
+        whole, self.pending = merged(self.exact, *self.pending), []
         self.exact = whole if len(whole.values) <= MOST else None
 
     def total(self) -> Counted:
@@ -63,10 +69,11 @@ class Tally:
         return self.quantiles.total() if self.exact is None else self.exact
 
 
-def merged(a: Counted, b: Counted) -> Counted:
-    values, place = np.unique(np.concatenate([a.values, b.values]), return_inverse=True)
-    sizes = np.zeros(len(values), np.int64)
-    np.add.at(sizes, place.reshape(-1), np.concatenate([a.sizes, b.sizes]))
+def merged(*parts: Counted) -> Counted:
+    values, place = np.unique(np.concatenate([one.values for one in parts]), return_inverse=True)
+    of_parts = np.concatenate([one.sizes for one in parts])
+    sizes = np.zeros(len(values), of_parts.dtype)
+    np.add.at(sizes, place.reshape(-1), of_parts)
     return Counted(values, sizes)
 
 

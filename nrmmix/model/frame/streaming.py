@@ -21,13 +21,15 @@ import pandas as pd
 from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
+from nrmmix.model.frame.censoring import of_two_columns
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
 from nrmmix.model.frame.sources import Source, SourceChanged, source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
-from nrmmix.model.frame.summary import StreamedSummary
+from nrmmix.model.frame.summary import StreamedSummary, WeighedPiece
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 from nrmmix.model.frame.tables import unknown_column
+from nrmmix.model.frame.weights import of_column
 
 FEW = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
@@ -41,12 +43,13 @@ class Read(NamedTuple):
     inputs: np.ndarray
     covariates: np.ndarray
     used: np.ndarray
+    weight: np.ndarray | None = None  # (m,) how often each row counts; None where once
 
     def taken(self) -> Read:
         """The rows that are used."""
         if self.used.all():
             return self
-        return Read(*(values[self.used] for values in self))
+        return Read(*(None if values is None else values[self.used] for values in self))
 
 
 class Piece(NamedTuple):
@@ -56,9 +59,10 @@ class Piece(NamedTuple):
     inputs: np.ndarray
     covariates: np.ndarray
     index: pd.Index
+    weight: np.ndarray | None = None  # how often each counts; None where once
 
     def take(self, rows: Any) -> Piece:
-        return Piece(*(values[rows] for values in self))
+        return Piece(*(None if values is None else values[rows] for values in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +76,7 @@ class Index:
     high: np.ndarray  # (d,)
     has_gaps: bool
     covariates: tuple[Counted, ...] = ()  # values of each
+    size: float | None = None  # sum of the weights of the rows; None where each counts once
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +99,24 @@ class StreamedFrame(ModelFrame):
     def n_rows(self) -> int:
         return int(self.places.rows[-1])
 
+    @property
+    def is_weighted(self) -> bool:
+        return self.places.size is not None
+
+    @property
+    def size(self) -> float:
+        return float(self.n_used if self.places.size is None else self.places.size)
+
     def summary(self, columns: np.ndarray, inputs: np.ndarray) -> StreamedSummary:
         """What defaults of some responses, which have some of the inputs, are taken from."""
-        def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        def pieces() -> Iterator[WeighedPiece]:
             for piece in self.pieces():
-                yield np.ascontiguousarray(piece.response[:, columns]), piece.inputs[:, inputs]
+                yield np.ascontiguousarray(piece.response[:, columns]), piece.inputs[:, inputs], piece.weight
 
         places = self.places
         where = f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"
-        return StreamedSummary(self.n_used, pieces, (places.low[columns], places.high[columns]), places.has_gaps, self.sums, where)
+        ends = places.low[columns], places.high[columns]
+        return StreamedSummary(self.n_used, pieces, ends, places.has_gaps, self.sums, where, self.size)
 
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
@@ -141,7 +155,8 @@ class StreamedFrame(ModelFrame):
         if int(read.used.sum()) != int(places.used[b + 1] - places.used[b]):
             raise SourceChanged(f"{self._source().place(b)} has other missing values than when it was first read.")
         index = pd.RangeIndex(int(places.rows[b]), int(places.rows[b]) + expected)
-        return Piece(*read.taken()[:-1], index if read.used.all() else index[read.used])
+        y, x, z, _, weight = read.taken()
+        return Piece(y, x, z, index if read.used.all() else index[read.used], weight)
 
     def tables(self) -> Iterator[Any]:
         """The source part by part, as it was given."""
@@ -188,8 +203,10 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> Read:
     if frame.is_sparse:
         y = sparse_counts(table, frame.response_names)
         return _alone(y)
+    weight = None if frame.weighed_by is None else of_column(table, frame.weighed_by)
+    counts = np.ones(len(table), bool) if weight is None else weight > 0
     if not frame.designs and frame.covariates is None and (plain := _plain(frame, table)) is not None:
-        return _alone(plain)
+        return _alone(plain)._replace(used=counts, weight=weight)
     y = frame.new_response(table)
     if y is None:
         lacking = next(name for part in frame.parts_of_responses for name in part.columns if name not in table)
@@ -209,7 +226,7 @@ def read_part(frame: ModelFrame, table: Any, missing: str) -> Read:
             raise ValueError(f"All responses are missing in {where}, which then says nothing; drop such rows, or use missing='drop'.")
     else:
         used = used & ~gaps.any(axis=1)
-    return Read(y, x, z, used)
+    return Read(y, x, z, used & counts, weight)
 
 
 def _alone(y: Any) -> Read:
@@ -243,7 +260,7 @@ def in_part(source: Source, b: int) -> Iterator[None]:
 
 def streamed_frame(
     formula: str | None, source: Source, missing: str = "drop", reads: Callable[[Sequence[str]], Sequence[str]] | None = None,
-    designs: Sequence[str] = (), gathered: Gathered | None = None,
+    designs: Sequence[str] = (), gathered: Gathered | None = None, weights: str | None = None,
 ) -> StreamedFrame:
     """Read responses, covariates and inputs of a source; arguments and errors are those of `model_frame`.
 
@@ -259,21 +276,26 @@ def streamed_frame(
     >>> [own.values.tolist() for own in streamed_frame("a ~ b", source_of(parts[:1])).places.covariates]
     [[0.0, 3.0]]
     """
-    gathered = gather(formula, source, missing, designs) if gathered is None else gathered
+    gathered = gather(formula, source, missing, designs, weights) if gathered is None else gathered
     source = gathered.source
     few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, is_sample=True)
-    few = replace(few, from_array=formula is None and source.from_array)
+    few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights)
     return streamed(few, source, index_of(few, source, missing), missing, gathered.stamp)
 
 
-def gather(formula: str | None, source: Source, missing: str = "drop", designs: Sequence[str] = ()) -> Gathered:
+def gather(
+    formula: str | None, source: Source, missing: str = "drop", designs: Sequence[str] = (), weights: str | None = None
+) -> Gathered:
     """Go through a source for the first time, for what the formula and the designs need of it."""
     if missing not in MISSING:
         raise ValueError(f"missing={missing!r} is not available; use {' or '.join(f'missing={kind!r}' for kind in MISSING)}.")
-    columns = _columns(formula, source, designs)
-    if formula is not None or designs:
-        source = source.select(list(dict.fromkeys([*columns.responses, *columns.needed])))
-    return Gathered(source, columns, missing)
+    if weights is not None and weights not in source.names:
+        raise unknown_column(weights, list(source.names), str(source))
+    columns = _columns(formula, source, designs, weights)
+    if formula is not None or designs or weights is not None:
+        further = [] if weights is None else [weights]
+        source = source.select(list(dict.fromkeys([*columns.responses, *columns.needed, *further])))
+    return Gathered(source, columns, missing, weights)
 
 
 class _Columns(NamedTuple):
@@ -282,7 +304,7 @@ class _Columns(NamedTuple):
     counted: set[str]  # of these, whose numbers are levels
 
 
-def _columns(formula: str | None, source: Source, designs: Sequence[str]) -> _Columns:
+def _columns(formula: str | None, source: Source, designs: Sequence[str], weights: str | None) -> _Columns:
     """Columns of the responses, and of covariates and inputs."""
     known = list(source.names)
     right = [term for design in designs for term in parse_design(design, known)]
@@ -290,11 +312,16 @@ def _columns(formula: str | None, source: Source, designs: Sequence[str]) -> _Co
     if formula is not None:
         left, covariates = parse(formula, known)
         right += covariates
+        if censored := next((term.name() for term in left if of_two_columns(term.name())[0]), ""):
+            raise ValueError(
+                f"{censored}: censored responses need the rows in memory, where chains draw their values; give a table, such as "
+                "pandas.read_parquet(path)."
+            )
     of_left, of_right = ([Syntax(factor.code, known) for term in side for factor in term.factors] for side in (left, right))
     needed = list(dict.fromkeys(name for check in of_right for name in check.columns))
     responses = list(dict.fromkeys(name for check in of_left for name in check.columns))
     if formula is None:
-        responses = [name for name in known if name not in needed]
+        responses = [name for name in known if name not in needed and name != weights]
     learning = LEARNING.intersection(*[set().union(*(check.called for check in [*of_left, *of_right]))])
     if learning:
         raise ValueError(
@@ -306,8 +333,8 @@ def _columns(formula: str | None, source: Source, designs: Sequence[str]) -> _Co
 class Gathered:
     """What the first way through a source finds: the rows that a frame is learnt from, and what is missing."""
 
-    def __init__(self, source: Source, columns: _Columns, missing: str):
-        self.source, self.stamp = source, source.fingerprint()
+    def __init__(self, source: Source, columns: _Columns, missing: str, weights: str | None = None):
+        self.source, self.stamp, self.weights, self.idle = source, source.fingerprint(), weights, 0
         self.responses, self.needed, self.counted, self.missing = *columns, missing
         self.n = self.dropped = 0
         self.kept: list[pd.DataFrame] = []
@@ -327,7 +354,11 @@ class Gathered:
                 self._part(labelled(table, self.n), b)
         if self.n == 0:
             raise ValueError(f"{source} has no rows; give at least one row.")
-        if not self.is_sparse and self.dropped == self.n:
+        if self.idle == self.n:
+            raise ValueError(f"weights: all {self.n} are 0; give some rows a weight above 0.")
+        if self.idle:
+            warn(f"{self.idle} of {self.n} rows left out: their weight ({weights!r}) is 0.")
+        if not self.is_sparse and self.dropped == self.n - self.idle:
             raise ValueError(f"No row of {self.n} is complete: {self._counts()}; fill them or use fewer columns.")
         for name in self.responses:
             if self.gaps[name] == self.n > 0:
@@ -345,7 +376,7 @@ class Gathered:
             from scipy.sparse import vstack
 
             return vstack(self.sparse).tocsr()
-        return pd.concat(self.kept)
+        return pd.concat(self.kept)[list(self.gaps)]
 
     def _counts(self) -> str:
         return "missing values in " + listed(f"{name} ({count})" for name, count in self.gaps.items() if count)
@@ -361,9 +392,11 @@ class Gathered:
                 where = row_name(np.flatnonzero(mask)[0], table.index)
                 raise ValueError(f"The column {name!r} misses {where}; fill it or use missing='drop'.")
         needed = self.needed if self.missing == "marginalize" else list(self.gaps)
-        used = ~np.any([np.zeros(len(table), bool), *(masks[name] for name in needed)], axis=0)
+        counts = np.ones(len(table), bool) if self.weights is None else of_column(table, self.weights) > 0
+        used = ~np.any([~counts, *(masks[name] for name in needed)], axis=0)
         rows = np.flatnonzero(used)
-        self.dropped += len(table) - len(rows)
+        self.idle += int((~counts).sum())
+        self.dropped += int(counts.sum()) - len(rows)
         found = set(rows[: max(FEW - sum(map(len, self.kept)), 0)].tolist())
         for name, own in values.items():
             found |= self._ends(name, own, rows, self.n) if isinstance(own, np.ndarray) else self._levels(name, own, rows)
@@ -431,20 +464,22 @@ class Gathered:
 def index_of(frame: ModelFrame, source: Source, missing: str) -> Index:
     """The second way through a source, with the frame that the first one has led to."""
     d = len(frame.response_names)
-    rows, used, digest, has_gaps = [0], [0], hashlib.blake2b(digest_size=16), False
+    rows, used, digest, has_gaps, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
     low, high, covariates = np.full(d, np.inf), np.full(d, -np.inf), _Covariates(frame.covariate_names)
     for b, table in enumerate(source.parts()):
         with in_part(source, b):
             read = read_part(frame, labelled(table, rows[-1]), missing)
         rows.append(rows[-1] + len(read.used))
         used.append(used[-1] + int(read.used.sum()))
-        y, x, z, _ = read.taken()
-        add_to_digest(digest, y, x, z)
-        covariates.add(z)
+        y, x, z, _, weight = read.taken()
+        add_to_digest(digest, y, x, z, *([] if weight is None else [weight[:, None]]))
+        covariates.add(z, weight)
+        size += 0.0 if weight is None else float(weight.sum())
         if isinstance(y, np.ndarray) and len(y):
             has_gaps = has_gaps or bool(np.isnan(y).any())
             low, high = np.fmin(low, np.nanmin(y, axis=0, initial=np.inf)), np.fmax(high, np.nanmax(y, axis=0, initial=-np.inf))
-    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, covariates.total())
+    of_weights = None if frame.weighed_by is None else size
+    return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, covariates.total(), of_weights)
 
 
 def add_to_digest(digest: Any, y: Any, *others: np.ndarray) -> None:
@@ -462,10 +497,10 @@ class _Covariates:
         self.tallies, self.equal = [Tally() for _ in names], list(combinations(range(len(names)), 2))
         self.apart: list[np.ndarray] = []
 
-    def add(self, z: np.ndarray) -> None:
+    def add(self, z: np.ndarray, weight: np.ndarray | None = None) -> None:
         self.n += len(z)
         for tally, column in zip(self.tallies, z.T, strict=True):
-            tally.add(np.ascontiguousarray(column))
+            tally.add(np.ascontiguousarray(column), weight)
         for pair in self.equal.copy():
             i, j = pair
             rows = np.flatnonzero(z[:, i] != z[:, j])

@@ -9,35 +9,38 @@ values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from nrmmix.model.frame.unusual import without_far
 
 Of = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (rows, k) from responses (rows, d) and inputs (rows, e)
+WeighedPiece: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray | None]
 LEAF = 8192  # rows of a column that are added at once; a multiple of 128, up to which NumPy's own halving does not go on
 
 
 class Summary:
-    """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory."""
+    """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory, each row as often as its weight (n,) says."""
 
-    def __init__(self, y: np.ndarray, x: np.ndarray | None = None):
-        self.y, self.x = y, np.zeros((len(y), 0)) if x is None else x
-        self.n, self.d = y.shape
+    def __init__(self, y: np.ndarray, x: np.ndarray | None = None, weight: np.ndarray | None = None):
+        self.y, self.x, self.weight = y, np.zeros((len(y), 0)) if x is None else x, weight
+        self.n: float = len(y) if weight is None else float(weight.sum())
+        self.d = y.shape[1]
 
     def usual(self) -> Summary:
         """The same without values that are far from all others of their response; itself where there are none."""
-        usual = without_far(self.y)
-        return self if usual is self.y else Summary(usual, self.x)
+        usual = without_far(self.y, self.weight)
+        return self if usual is self.y else Summary(usual, self.x, self.weight)
 
     def sums(self, of: Of) -> np.ndarray:
         """Sums (k,) over all rows."""
-        return np.sum(of(self.y, self.x), axis=0)
+        found = of(self.y, self.x)
+        return np.sum(found, axis=0) if self.weight is None else self.weight @ found
 
     def sums_by_column(self, of: Of) -> np.ndarray:
         """The same of tables that are kept by columns, as inputs are."""
-        return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0)
+        return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0) if self.weight is None else self.sums(of)
 
     @property
     def has_gaps(self) -> bool:
@@ -62,7 +65,7 @@ class Summary:
 
     def without(self, at: np.ndarray) -> Summary:
         """The same with responses that equal their number in `at` (d,) taken for missing."""
-        return Summary(np.where(self.y == at, np.nan, self.y), self.x)
+        return Summary(np.where(self.y == at, np.nan, self.y), self.x, self.weight)
 
     # ---- what follows from these
 
@@ -92,16 +95,16 @@ class Summary:
 
 
 class StreamedSummary(Summary):
-    """The same of rows that come part by part: n of them, in pieces y (rows, d) and x (rows, e).
+    """The same of rows that come part by part, in pieces y (rows, d), x (rows, e) and weights, None where each row counts once.
 
     What has been found is in `kept`, under names that begin with `where`: rows are not gone through again for it.
     """
 
     def __init__(
-        self, n: int, pieces: Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]], span: tuple[np.ndarray, np.ndarray], gaps: bool,
-        kept: dict[str, np.ndarray] | None = None, where: str = "",
+        self, rows: int, pieces: Callable[[], Iterator[WeighedPiece]], span: tuple[np.ndarray, np.ndarray], gaps: bool,
+        kept: dict[str, np.ndarray] | None = None, where: str = "", size: float | None = None,
     ):
-        self.n, self.d, self.pieces = n, len(span[0]), pieces
+        self.rows, self.n, self.d, self.pieces = rows, rows if size is None else size, len(span[0]), pieces
         self._span, self._gaps = span, gaps
         self._kept, self._where = {} if kept is None else kept, where
 
@@ -109,10 +112,10 @@ class StreamedSummary(Summary):
         return self
 
     def sums(self, of: Of) -> np.ndarray:
-        return column_sums(self.n, (np.ascontiguousarray(of(y, x)) for y, x in self.pieces()))
+        return column_sums(self.rows, (np.ascontiguousarray(_times(of(y, x), weight)) for y, x, weight in self.pieces()))
 
     def sums_by_column(self, of: Of) -> np.ndarray:
-        return column_sums(self.n, (of(y, x) for y, x in self.pieces()), by_column=True)
+        return column_sums(self.rows, (_times(of(y, x), weight) for y, x, weight in self.pieces()), by_column=True)
 
     @property
     def has_gaps(self) -> bool:
@@ -122,10 +125,10 @@ class StreamedSummary(Summary):
         return self._span
 
     def without(self, at: np.ndarray) -> Summary:
-        def pieces() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-            return ((np.where(y == at, np.nan, y), x) for y, x in self.pieces())
+        def pieces() -> Iterator[WeighedPiece]:
+            return ((np.where(y == at, np.nan, y), x, weight) for y, x, weight in self.pieces())
 
-        return StreamedSummary(self.n, pieces, self._span, True, self._kept, f"{self._where}apart, ")
+        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}apart, ", self.n)
 
     def counts(self) -> np.ndarray:
         if not self._gaps:
@@ -139,7 +142,7 @@ class StreamedSummary(Summary):
         return self._once("variances", super().variances)
 
     def largest_inputs(self) -> np.ndarray:
-        return self._once("largest", lambda: np.max([np.abs(x).max(axis=0, initial=0.0) for _, x in self.pieces()], axis=0))
+        return self._once("largest", lambda: np.max([np.abs(x).max(axis=0, initial=0.0) for _, x, _ in self.pieces()], axis=0))
 
     def input_means(self) -> np.ndarray:
         return self._once("input means", super().input_means)
@@ -152,6 +155,10 @@ class StreamedSummary(Summary):
         if key not in self._kept:
             self._kept[key] = found()
         return self._kept[key]
+
+
+def _times(values: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    return values if weight is None else values * weight[:, None]
 
 
 def column_sums(n: int, pieces: Iterator[np.ndarray], by_column: bool = False) -> np.ndarray:

@@ -24,7 +24,7 @@ from patsy.parse_formula import parse_formula
 
 from nrmmix.model.frame import tables
 
-__all__ = ["CONSTANTS", "CONTRASTS", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
+__all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
 
 MAX_LENGTH = 2000  # characters
 MAX_DEPTH = 30  # nested brackets
@@ -47,6 +47,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {  # every function with the options that 
     "te": ("constraints",),
     **dict.fromkeys(NUMPY, ()),
 }
+CENSORED = {"Surv": ("time", "event"), "interval": ("lower", "upper")}  # responses of two columns, what these are called
 CONTRASTS = {"Treatment": "reference", "Sum": "omit", "Poly": "scores", "Helmert": "", "Diff": ""}  # with their argument
 _ALONE = ("C", "bs", "cr", "cc", "te")  # give more than one column: nothing can be computed with it, apart from te(bs(x), ...)
 _DOT = re.compile(r"(?<![\w.)\]'\"])\.(?![\w.])")  # that belongs to no number, name or string
@@ -92,11 +93,11 @@ class Syntax:
     """Check one expression.
 
     It names `columns`, and computes with `computed` of them; C() takes `coded` of them as they are, and `counted` of
-    these without levels. Splines in it have `size` columns or fewer.
+    these without levels. Splines in it have `size` columns or fewer. Responses of two columns have a place in a `response`.
     """
 
-    def __init__(self, text: str, known: Sequence[str]) -> None:
-        self.text, self.known = text, known
+    def __init__(self, text: str, known: Sequence[str], response: bool = False) -> None:
+        self.text, self.known, self.response = text, known, response
         self.columns: dict[str, None] = {}
         self.computed: set[str] = set()
         self.coded: set[str] = set()
@@ -167,6 +168,8 @@ class Syntax:
         else:
             name = node.func.id if isinstance(node.func, ast.Name) else "what is called"
             self.called.add(name)
+        if name in CENSORED:
+            return self.censored(node, name, inside)
         if name not in OPTIONS:
             raise self.refuse(node, f"{name} is not one of the functions")
         if name == "Q":
@@ -188,6 +191,22 @@ class Syntax:
             self.counted |= set() if "levels" in given else {column}
         as_it_is = column is not None and name in ("C", "I") and not inside
         return any([self.expression(argument, "" if as_it_is else name) for argument in node.args[:first]])
+
+    def censored(self, node: ast.Call, name: str, inside: str) -> bool:
+        """Check a response of two columns, each of which functions of NumPy may transform."""
+        first, second = CENSORED[name]
+        if inside or not self.response:
+            where = f"stands alone on the left: transform what is in it, {name}(log({first}), {second if name == 'Surv' else 'log(upper)'})"
+            raise self.refuse(node, f"{name} {where}")
+        if len(node.args) != 2 or node.keywords:
+            raise self.refuse(node, f"{name} takes two columns, {name}({first}, {second})")
+        for one in node.args:
+            part = Syntax(ast.get_source_segment(self.text, one) or "", self.known)
+            if not part.columns or part.called - {"I", "Q", "np", *NUMPY}:
+                raise self.refuse(one, f"in {name} there are columns, arithmetic with them, and the functions of NumPy")
+            self.columns |= part.columns
+            self.computed |= part.columns.keys()
+        return True
 
     def spline(self, node: ast.Call, name: str, given: dict[str, Any]) -> None:
         df, knots = given.get("df"), given.get("knots")
@@ -368,7 +387,7 @@ def parse(formula: str, known: Sequence[str]) -> tuple[list[Term], list[Term]]:
     """Check a formula against the grammar and the columns; return the terms of its sides."""
     left, right = _split(_expanded(formula, known), known)
     try:
-        on_the_left, on_the_right = (Syntax(side, known).columns for side in (left, right))
+        on_the_left, on_the_right = Syntax(left, known, response=True).columns, Syntax(right, known).columns
         for name in on_the_left.keys() & on_the_right.keys():
             raise ValueError(f"The column {name!r} stands on both sides of the formula; keep it on one.")
         tree = guard(parse_formula, f"{left} ~ {right}")

@@ -13,6 +13,8 @@ import numpy as np
 
 from nrmmix.common.messages import plain, printable, shown
 from nrmmix.common.warnings import warn
+from nrmmix.model.frame.quantiles import Counted
+from nrmmix.model.frame.weights import quantiles
 
 FAR = 10.0  # quartile ranges beyond a quartile, and times as far as any value before it: where what is far away begins
 FEWEST = 10  # values, below which none is far away
@@ -29,6 +31,7 @@ STEP = 10  # times as many rows as its neighbours that a value has which is a po
 NEIGHBOURS = 2  # values on either side
 SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.02, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
 ROWS_A_VALUE = 10.0  # rows for each distinct value from which on all are ties, where these are few
+MOST_COUNTS, ENOUGH_COUNTS, ROWS_A_COUNT = 20, 20, 3  # distinct whole numbers, rows, and rows for each, of what may be counts
 # Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
 # there are u: beyond m = u^2 / 32 clusters of single values fit better than clusters of several
 OF_SQUARE = 32.0
@@ -41,8 +44,8 @@ SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_VALUES = 4, 5, 3
 
 # ---- values far from all others
 
-def far(values: np.ndarray) -> np.ndarray:
-    """Mask of the values (n,), NaN where missing, that are far from all others.
+def far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Mask of the values (n,), NaN where missing, that are far from all others; each counts as often as its weight (n,) says.
 
     With e the distance beyond the nearer quartile in quartile ranges (of the values that are no usual codes for missing ones), sorted, they
     begin at the first e > 10 max(1, the e before it).  There are none where quartiles coincide, where these are more than 5% of the values
@@ -54,17 +57,19 @@ def far(values: np.ndarray) -> np.ndarray:
     >>> np.flatnonzero(far(y)).tolist(), np.flatnonzero(far(1000 * y - 3)).tolist(), far(np.exp(np.linspace(-3, 3, 50))).any()
     ([50], [50], np.False_)
     """
-    return _distance(values)[1]
+    return _distance(values, weight)[1]
 
 
-def _distance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _distance(values: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Of each value the distance beyond the nearer quartile in quartile ranges, NaN where there is none, and whether it is far away."""
     nowhere = np.full(len(values), np.nan), np.zeros(len(values), bool)
-    seen = values[~np.isnan(values)]
-    if len(seen) < FEWEST:
+    here = ~np.isnan(values)
+    n = _size(here, weight)
+    if n < FEWEST:
         return nowhere
-    trusted = seen[~np.isin(seen, CODES)]
-    low, high = np.percentile(trusted if len(trusted) > 0.5 * len(seen) else seen, [25, 75])
+    trusted = here & ~np.isin(values, CODES)
+    chosen = trusted if _size(trusted, weight) > 0.5 * n else here
+    low, high = quantiles(values[chosen], [0.25, 0.75], None if weight is None else weight[chosen])
     if not high > low:
         return nowhere
     with np.errstate(over="ignore", invalid="ignore"):
@@ -77,20 +82,25 @@ def _distance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return beyond, nowhere[1]
     found = beyond >= order[first[0] + 1]  # NaN is not
     share = MOST_CODED if np.isin(values[found], CODES).all() else MOST_FAR
-    return beyond, found if found.sum() <= max(share * len(seen), 1.0) else nowhere[1]
+    return beyond, found if _size(found, weight) <= max(share * n, 1.0) else nowhere[1]
 
 
-def far_cells(values: np.ndarray) -> np.ndarray:
+def _size(which: np.ndarray, weight: np.ndarray | None) -> float:
+    """Rows that a mask has, each as often as it counts."""
+    return float(which.sum() if weight is None else weight[which].sum())
+
+
+def far_cells(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """The same of each column of (n, d)."""
     out = np.zeros(values.shape, bool)
     for j in range(values.shape[1]):
-        out[:, j] = far(values[:, j])
+        out[:, j] = far(values[:, j], weight)
     return out
 
 
-def without_far(values: np.ndarray) -> np.ndarray:
+def without_far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     """The table (n, d) with NaN in cells that are far from all others of their columns; the table itself where there are none."""
-    found = far_cells(values)
+    found = far_cells(values, weight)
     return np.where(found, np.nan, values) if found.any() else values
 
 
@@ -99,15 +109,15 @@ def without_far(values: np.ndarray) -> np.ndarray:
 class Ties(NamedTuple):
     """Of a column how many values there are, which of them are point masses, and whether all are ties."""
 
-    n: int
+    n: float
     values: np.ndarray  # distinct ones, the most frequent first
     counts: np.ndarray
     is_mass: np.ndarray  # bool
     is_discrete: bool
 
 
-def ties(values: np.ndarray) -> Ties | None:
-    """Ties of (n,) values, NaN where missing; None where they are such as rounding makes.
+def ties(values: np.ndarray, weight: np.ndarray | None = None) -> Ties | None:
+    """Ties of (n,) values, NaN where missing, each as often as its weight (n,) says; None where they are such as rounding makes.
 
     A value is a point mass that 25% of the rows have; or 2%, ten times as many as the values beside it, and 20 rows or 15%.  All are ties
     where u distinct values have each 10 rows and u^2 / 32 on average.  Of fewer than 30 values nothing is said.
@@ -120,11 +130,11 @@ def ties(values: np.ndarray) -> Ties | None:
     >>> ties(np.round(np.random.default_rng(0).normal(5, 1, 150), 1)) is None
     True
     """
-    seen = values[~np.isnan(values)]
-    n = len(seen)
+    here = ~np.isnan(values)
+    n = _size(here, weight)
     if n < ENOUGH:
         return None
-    distinct, counts = np.unique(seen, return_counts=True)
+    distinct, counts = Counted.of(values[here], None if weight is None else weight[here])
     u, is_mass = len(distinct), counts >= LARGE * n
     for i in np.flatnonzero((counts >= SPIKE * n) & ((counts >= SPIKE_ROWS) | (counts >= SPIKE_ALONE * n))):
         beside = np.sort(np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS)))
@@ -174,10 +184,18 @@ def rounding_units(values: np.ndarray) -> np.ndarray:
 
 # ---- what is said of them
 
-def warn_of_ties(columns: Mapping[str, np.ndarray]) -> None:
-    """Warn of columns of continuous responses whose values are ties."""
-    known = {name: values[~far(values)] for name, values in columns.items()}  # codes are not point masses
-    found = {name: one for name, values in known.items() if (one := ties(values)) is not None}
+def warn_of_ties(columns: Mapping[str, np.ndarray], weight: np.ndarray | None = None) -> None:
+    """Warn of columns of continuous responses whose values are ties; each row counts as often as its weight (n,) says."""
+    found, asked = {}, []
+    for name, values in columns.items():
+        known = ~far(values, weight)  # codes are not point masses
+        own = None if weight is None else weight[known]
+        if (one := ties(values[known], own)) is not None:
+            found[name] = one
+        elif (question := _question(name, values[known], own)):
+            asked.append(question)
+    if asked:
+        warn(f"{_together(asked)}. A continuous family takes them for numbers that may lie anywhere between.")
     if not found:
         return
     name, first = next(((name, one) for name, one in found.items() if one.is_mass.any()), next(iter(found.items())))
@@ -191,29 +209,46 @@ def warn_of_ties(columns: Mapping[str, np.ndarray]) -> None:
     )
 
 
+def _question(name: str, values: np.ndarray, weight: np.ndarray | None) -> str:
+    """Whether a column may be meant as binary or as counts, from 0 on; empty where there is no reason to ask."""
+    here = ~np.isnan(values)
+    n, seen = _size(here, weight), values[here]
+    if not len(seen) or seen.min() != 0.0 or (seen != np.floor(seen)).any():
+        return ""
+    distinct = np.unique(seen)
+    if len(distinct) == 2 and distinct[1] == 1.0 and n >= FEWEST:
+        return f"{name!r} is 0 or 1 in all {n:.10g} rows: is it a yes or no? Then nm.Bernoulli() suits"
+    if 2 < len(distinct) <= MOST_COUNTS and n >= max(ENOUGH_COUNTS, ROWS_A_COUNT * len(distinct)):
+        return (
+            f"{name!r} holds {len(distinct)} whole numbers from 0 to {distinct[-1]:g} in {n:.10g} rows: are they counts? Then nm.Poisson() "
+            "suits, whose mixtures spread as widely as the counts do, or nm.Categorical() where they are levels"
+        )
+    return ""
+
+
 def _of_ties(name: str, found: Ties) -> str:
     masses = [(shown(value), int(count)) for value, count in zip(found.values[found.is_mass], found.counts[found.is_mass], strict=True)]
     some = masses[:SHOWN_VALUES]
     if len(some) == 1:
-        text = f"{some[0][1]} of {found.n} values of {name!r} are exactly {some[0][0]}"
+        text = f"{some[0][1]} of {found.n:.10g} values of {name!r} are exactly {some[0][0]}"
     elif some:
-        text = f"{sum(count for _, count in masses)} of {found.n} values of {name!r} are exactly "
+        text = f"{sum(count for _, count in masses)} of {found.n:.10g} values of {name!r} are exactly "
         text += " or ".join(f"{value} ({count})" for value, count in some) + (" or another such" if len(masses) > len(some) else "")
     else:
-        most = ", ".join(f"{shown(value)} ({count})" for value, count in zip(found.values[:SHOWN_VALUES], found.counts, strict=False))
-        return f"the {found.n} values of {name!r} are {len(found.values)} distinct ones, exactly equal many times: {most}, ..."
+        most = ", ".join(f"{shown(value)} ({count:.10g})" for value, count in zip(found.values[:SHOWN_VALUES], found.counts, strict=False))
+        return f"the {found.n:.10g} values of {name!r} are {len(found.values)} distinct ones, exactly equal many times: {most}, ..."
     return f"{text}, and only {len(found.values)} values are distinct" if found.is_discrete else text
 
 
-def warn_of_far(columns: Mapping[str, np.ndarray], labels: Any, rows: np.ndarray, consequence: str) -> None:
+def warn_of_far(columns: Mapping[str, np.ndarray], labels: Any, rows: np.ndarray, weight: np.ndarray | None, consequence: str) -> None:
     """Warn of values far from all others; `labels` (n,) are the caller's labels of the rows, and `rows` (n,) their positions."""
-    found = [text for name, values in columns.items() if (text := _of_far(name, values, labels, rows))]
+    found = [text for name, values in columns.items() if (text := _of_far(name, values, labels, rows, weight))]
     if found:
         warn(f"{_together(found)}; {consequence}.")
 
 
-def _of_far(name: str, values: np.ndarray, labels: Any, rows: np.ndarray) -> str:
-    distance, is_far = _distance(values)
+def _of_far(name: str, values: np.ndarray, labels: Any, rows: np.ndarray, weight: np.ndarray | None) -> str:
+    distance, is_far = _distance(values, weight)
     place = np.flatnonzero(is_far)
     if not len(place):
         return ""

@@ -130,11 +130,13 @@ class CovariateKernel:
         return tuple(CovariateWidth(self, width) for width in widths)
 
     def grid(
-        self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None
+        self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None,
+        weight: np.ndarray | None = None,
     ) -> Grid:
         """Groups, locations and distances for covariates x (n, q), of which those are categories that `category` (q,) says.
 
-        Where the rows are some of many that are not in memory, `counted` has the values of each covariate.
+        Where the rows are some of many that are not in memory, `counted` has the values of each covariate; `weight` (n,) says how often
+        each counts.
 
         Raises
         ------
@@ -154,8 +156,8 @@ class CovariateKernel:
                 )
         unit = np.array([part.kernel.scale == "unit" for part in parts])
         if counted is None:
-            scales = Scales.of(x, category, unit)
-            values, group, binned = grouped(x, scales, self.groups)
+            scales = Scales.of(x, category, unit, weight)
+            values, group, binned = grouped(x, scales, self.groups, weight)
             distinct = np.unique(x, axis=0) if binned else values
         else:
             if q > 1:

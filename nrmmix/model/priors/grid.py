@@ -22,12 +22,12 @@ class Scales:
     ends: np.ndarray  # (2, q) smallest and largest values, apart from those far from all others
 
     @classmethod
-    def of(cls, x: np.ndarray, category: np.ndarray, unit: np.ndarray) -> Scales:
+    def of(cls, x: np.ndarray, category: np.ndarray, unit: np.ndarray, weight: np.ndarray | None = None) -> Scales:
         """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are.  Values far from all others lie beyond.
 
         Of rows that are not in memory x may be (2, q), the smallest and the largest values: then none are far from all others.
         """
-        usual = without_far(x)
+        usual = without_far(x, weight)
         ends = np.stack([np.nanmin(usual, axis=0), np.nanmax(usual, axis=0)])
         span = ends[1] - ends[0]
         scaled = unit & ~category & (span > 0)
@@ -88,18 +88,20 @@ def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.searchsorted((values[1:] + values[:-1]) / 2, x).astype(np.int64)
 
 
-def grouped(x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarray, np.ndarray, bool]:
+def grouped(
+    x: np.ndarray, scales: Scales, groups: int | None, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, bool]:
     """Distinct rows of x (n, q), the row of each observation, and whether they are means of bins, of which there are at most `groups`."""
     values, group = np.unique(x, axis=0, return_inverse=True)
     group = group.reshape(-1).astype(np.int64)
     if groups is None or len(values) <= groups:
         return values, group, False
     of_value = np.empty(len(values), np.int64)
-    for b, rows in enumerate(bins(values, np.bincount(group), scales, groups)):
+    for b, rows in enumerate(bins(values, np.bincount(group, weight), scales, groups)):
         of_value[rows] = b
     group = of_value[group]
-    size = np.bincount(group)
-    means = np.stack([np.bincount(group, column) / size for column in x.T], axis=1)
+    size = np.bincount(group, weight)
+    means = np.stack([np.bincount(group, column if weight is None else column * weight) / size for column in x.T], axis=1)
     for j in np.flatnonzero(scales.category):
         means[group, j] = x[:, j]  # equal within a bin
     return means, group, True

@@ -135,11 +135,13 @@ class SparseProduct(CovariateKernel):
         return kernel
 
     def grid(
-        self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None
+        self, x: np.ndarray, names: Sequence[str], category: np.ndarray | None = None, counted: Sequence[Counted] | None = None,
+        weight: np.ndarray | None = None,
     ) -> SlotGrid:
         """Groups and tables of codes for covariates x (n, q), of which those are categories that `category` (q,) says.
 
-        Where the rows are some of many that are not in memory, `counted` has the values of each covariate.
+        Where the rows are some of many that are not in memory, `counted` has the values of each covariate; `weight` (n,) says how often
+        each counts.
 
         Raises
         ------
@@ -150,8 +152,8 @@ class SparseProduct(CovariateKernel):
         category = np.zeros(q, bool) if category is None else category
         self.by_covariate(names, category)
         whole = x if counted is None else np.array([[own.values[0], own.values[-1]] for own in counted]).T
-        scales = Scales.of(whole, category, np.ones(q, bool))
-        counted = [Counted(*np.unique(column, return_counts=True)) for column in x.T] if counted is None else counted
+        scales = Scales.of(whole, category, np.ones(q, bool), weight)
+        counted = [Counted.of(column, weight) for column in x.T] if counted is None else counted
         values, group, _ = grouped(x, scales, None)
         tables = tuple(
             CodeTable.of(own, self.kernel_of(name, is_category, len(own.values) == 2), bool(is_category), self.places, ends)

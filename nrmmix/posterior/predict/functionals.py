@@ -27,6 +27,7 @@ from nrmmix.model.families.distributions import (
     mapped,
     point_masses,
     spread_out,
+    tails,
     without_point_masses,
 )
 from nrmmix.model.replicates import parts
@@ -165,6 +166,30 @@ class Exceedance(Marginal):
     @staticmethod
     def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
         return 1.0 - Cdf.at(distribution, points)
+
+
+class Beyond(Exceedance):
+    """The same to full accuracy far out, for what is divided by it."""
+
+    @staticmethod
+    def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
+        return tails(distribution, points)[1] if isinstance(distribution, (Normal, StudentT)) else Exceedance.at(distribution, points)
+
+
+class Hazard(Marginal):
+    """Hazards of single responses at points: density over the probability of more, those of the mixture and not of its components."""
+
+    def __init__(self, points: np.ndarray, responses: np.ndarray, inputs: np.ndarray, matched: bool = False):
+        super().__init__(points, responses, inputs, matched)
+        self.parts = [kind(points, responses, inputs, matched) for kind in (MarginalDensity, Beyond)]
+        self.J = 2 * self.W
+
+    def values(self, of: Components) -> np.ndarray:
+        return np.concatenate([part.values(of) for part in self.parts], axis=1)
+
+    def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
+        density, beyond = np.split(values, 2, axis=1)
+        return density / np.where(beyond > 0.0, beyond, np.nan)
 
 
 class Quantile(Cdf):

@@ -280,6 +280,9 @@ def clusters_of(
             data.rows.constant[data.shared[those]] = shared[name]
         elif draws is not None and name in draws:
             data.rows.constant[data.shared[those]] = np.median(draws.flat(name), axis=0)
+    if draws is not None and "imputed" in draws and model.frame.limits is not None:  # of censored values the medians
+        middle = np.quantile(draws.flat("imputed"), 0.5, axis=0, method="lower")  # of counts a count
+        data.rows.y[:] = model.blocks.completed(model.frame.response, middle, model.frame.inputs, model.packed)
     with announced():
         start(found.data, found.state, labels)
     return found

@@ -31,12 +31,12 @@ def of_training_rows(states: States, estimate: np.ndarray) -> pd.DataFrame:
     return _frame(estimate, found, states.model.frame.index)
 
 
-def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> pd.DataFrame:
-    """The most probable cluster of rows with responses y (rows, d), NEW for a new one.
+def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any, limits: np.ndarray | None = None) -> pd.DataFrame:
+    """The most probable cluster of rows with responses y (rows, d), or limits of them as of `log_terms`, NEW for a new one.
 
     Responses that are missing do not count.  There is no cluster where all are, or a covariate or an input.
     """
-    shares = probabilities(states, estimate, rows, y)
+    shares = probabilities(states, estimate, rows, y, limits)
     C, ok = shares.shape[1] - 1, np.flatnonzero(~np.isnan(shares[:, 0]))
     cluster = np.ma.masked_all(len(rows.index), np.int64)
     best = shares[ok].argmax(axis=1)
@@ -44,28 +44,33 @@ def of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) 
     return _frame(cluster, shares.max(axis=1), rows.index)
 
 
-def probabilities(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> np.ndarray:
+def probabilities(
+    states: States, estimate: np.ndarray, rows: PredictionRows, y: Any, limits: np.ndarray | None = None
+) -> np.ndarray:
     """(rows, C + 1) posterior probabilities of the clusters of the estimate, the last that of a new one; NaN where nothing is known."""
-    among_known, log_odds = among_known_and_new(states, estimate, rows, y)
+    among_known, log_odds = among_known_and_new(states, estimate, rows, y, limits)
     with np.errstate(over="ignore"):
         new = 1.0 / (1.0 + np.exp(-log_odds))
         return np.column_stack([among_known / (1.0 + np.exp(log_odds))[:, None], new])
 
 
-def among_known_and_new(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any) -> tuple[np.ndarray, np.ndarray]:
+def among_known_and_new(
+    states: States, estimate: np.ndarray, rows: PredictionRows, y: Any, limits: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """(rows, C) probabilities of the clusters given that a row belongs to one of them, and (rows,) log odds of a new one against these.
 
     Known clusters are added up apart from a new one, beside which they vanish far out.
     """
     C = int(estimate.max()) + 1
-    ok = np.flatnonzero((rows.row >= 0) & observed(y))
+    ok = np.flatnonzero((rows.row >= 0) & observed(y, limits))
     among, log_odds = np.full((len(rows.index), C), np.nan), np.full(len(rows.index), np.nan)
     for part in parts(len(ok), 8 * (4 * (states.most_clusters + 1) + C)):
         some = ok[part]
         total, top = np.zeros((len(some), C)), np.full((len(some), 1), -np.inf)
         new, top_of_new = np.zeros((len(some), 1)), np.full((len(some), 1), -np.inf)
         with rows_of(rows.index, some):
-            for shares, terms in zip(_shares(states, estimate), log_terms(states, rows.take(some), y[some]), strict=True):
+            own = None if limits is None else limits[some]
+            for shares, terms in zip(_shares(states, estimate), log_terms(states, rows.take(some), y[some], own), strict=True):
                 weight, top, total = _rescaled(terms[:, :-1], top, total)
                 total += weight @ shares
                 weight, top_of_new, new = _rescaled(terms[:, -1:], top_of_new, new)

@@ -52,7 +52,9 @@ def why_not(model: Specification, kind: str) -> list[str | None]:
     for distribution in prior_distributions(model):
         if distribution is None:
             found.append("has no law of its own: it is one of counts that share the total of their row")
-        elif kind in ("cdf", "exceedance", "quantile") and not distribution.ordered:
+        elif kind == "hazard" and (distribution.discrete or len(point_masses(distribution))):
+            found.append("has values with a probability of their own, and no hazard")
+        elif kind in ("cdf", "exceedance", "survival", "quantile") and not distribution.ordered:
             what = "quantiles" if kind == "quantile" else "distribution function"
             found.append(f"has categories without an order, and no {what}")
         else:
@@ -67,7 +69,8 @@ def check_marginal(model: Specification, responses: np.ndarray, kind: str) -> No
         if reasons[j] is not None:
             name = model.frame.response_names[j]
             others = [model.frame.response_names[i] for i, why in enumerate(reasons) if why is None]
-            instead = 'kind="density"' if "categories" in reasons[j] else 'kind="mean", or the density of whole rows at their own counts'
+            instead = 'kind="mean", or the density of whole rows at their own counts'
+            instead = 'kind="density"' if "categories" in reasons[j] else 'kind="survival"' if "hazard" in reasons[j] else instead
             hint = f", or response={others[0] if len(others) == 1 else others!r}" if others and len(responses) > 1 else ""
             raise ValueError(f"the response {name!r} {reasons[j]}; use {instead}{hint}.")
 

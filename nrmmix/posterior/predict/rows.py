@@ -6,6 +6,7 @@ caller has which.  `CovariateWeights` is what density regression weighs atoms by
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,9 +95,16 @@ def insist_in_memory(model: Specification, newdata: Any, what: str) -> None:
         raise ValueError(f"{what}: the rows that were fitted are not in memory; give some of them as newdata=.")
 
 
-def observed(y: Any) -> np.ndarray:
-    """Rows of responses of which something is known."""
-    return ~np.isnan(y).all(axis=1) if isinstance(y, np.ndarray) else np.ones(y.shape[0], bool)
+def observed(y: Any, limits: np.ndarray | None = None) -> np.ndarray:
+    """Rows of responses of which something is known, limits among them."""
+    if not isinstance(y, np.ndarray):
+        return np.ones(y.shape[0], bool)
+    return ~(np.isnan(y) if limits is None else np.isnan(y) & np.isnan(limits[..., 0])).all(axis=1)
+
+
+def limits_of_rows(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> np.ndarray | None:
+    """Limits of the censored responses of new data, or of the data that were fitted; None where there are none."""
+    return model.frame.limits if newdata is None else model.frame.new_limits(newdata, which)
 
 
 class CovariateWeights:

@@ -31,6 +31,7 @@ from nrmmix.posterior.predict.functionals import (
     Density,
     Exceedance,
     Functional,
+    Hazard,
     MarginalDensity,
     Mean,
     Quantile,
@@ -38,16 +39,18 @@ from nrmmix.posterior.predict.functionals import (
     over_rows,
 )
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
-from nrmmix.posterior.predict.rows import PredictionRows, observed, prediction_rows
+from nrmmix.posterior.predict.rows import PredictionRows, limits_of_rows, observed, prediction_rows
 from nrmmix.posterior.predict.states import States, log_terms, states_of
 
-KINDS = ("mean", "density", "cdf", "exceedance", "quantile", "cluster")
-OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance}
+KINDS = ("mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", "cluster")
+OF_POINTS = {"density": MarginalDensity, "cdf": Cdf, "exceedance": Exceedance, "survival": Exceedance, "hazard": Hazard}
+AT_OWN = ("density", "cdf")  # which are of the row's own response where there are no points
 AVERAGES = ("density", "log")
 UNITS = {  # of predictions, in their `attrs["units"]`
     **dict.fromkeys(("mean", "quantile"), "those of the response; of binary responses and categories probabilities, of shares shares"),
     "density": "probability per unit of each response; of counts, categories and point masses probabilities",
-    **dict.fromkeys(("cdf", "exceedance", "cluster"), "probabilities"),
+    "hazard": "events per unit of the response",
+    **dict.fromkeys(("cdf", "exceedance", "survival", "cluster"), "probabilities"),
 }
 
 
@@ -133,7 +136,7 @@ def _predicted(
 def check_points(kind: str, at: Any) -> None:
     """Refuse points where a functional has none, and an exceedance without them."""
     if kind not in OF_POINTS and at is not None:
-        raise ValueError(f'at belongs to kind="density", "cdf" and "exceedance"; a {kind} has no points.')
+        raise ValueError(f"at belongs to kind={listed(f'{one!r}' for one in OF_POINTS)}; a {kind} has no points.")
     if kind == "exceedance" and at is None:
         raise ValueError('kind="exceedance" is the probability that the response is larger than something; say what by at=.')
 
@@ -148,14 +151,15 @@ def log_density(
     if y is None:
         raise ValueError(f"newdata has no {_lacking(model, newdata)}; log_density needs the response.")
     states = states_of(posterior, None if draws is None else count("draws", draws, 1))
-    ok = np.flatnonzero((rows.row >= 0) & observed(y))
+    limits = limits_of_rows(model, newdata)
+    ok = np.flatnonzero((rows.row >= 0) & observed(y, limits))
     out = np.full(len(rows.index), np.nan)
     with announced():
         for part in parts(len(ok), 8 * 4 * (states.most_clusters + 1)):
             some = ok[part]
             total = np.full(len(some), -np.inf) if average == "density" else np.zeros(len(some))
             with rows_of(rows.index, some):
-                for terms in log_terms(states, rows.take(some), y[some]):
+                for terms in log_terms(states, rows.take(some), y[some], None if limits is None else limits[some]):
                     one = logsumexp(terms, axis=1)
                     total = np.logaddexp(total, one) if average == "density" else total + one
             out[some] = total - np.log(len(states)) if average == "density" else total / len(states)
@@ -211,7 +215,7 @@ def _curve(query: Query, kind: str, at: Any, joint: bool) -> pd.DataFrame:
             return {name: label(model, np.full(len(points), j), points[:, j]) for j, name in enumerate(query.names)}
         return _levels(query, responses) | {"y": label(model, responses, points[:, 0])}
 
-    own = _own_responses(model, query.newdata, query.responses) if at is None else None
+    own = _own_responses(model, query.newdata, query.responses) if at is None and kind in AT_OWN else None
     if own is None:
         if joint and at is None:
             raise ValueError(f"newdata has no {_lacking(model, query.newdata)}; give the points of the joint density as at=.")
@@ -244,7 +248,7 @@ def _cluster(query: Query, estimate: Callable[[], np.ndarray]) -> pd.DataFrame:
     if y is None:
         lacking = _lacking(query.model, query.newdata)
         raise ValueError(f'newdata has no {lacking}; kind="cluster" needs the responses of the rows.')
-    return membership.of_rows(query.states(), estimate(), query.rows, y)
+    return membership.of_rows(query.states(), estimate(), query.rows, y, limits_of_rows(query.model, query.newdata, query.responses))
 
 
 def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q: Any, joint: bool) -> pd.DataFrame:
@@ -262,7 +266,7 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
     else:
         if not joint and not (kind == "density" and model.n_dim - known.sum() == 1):
             check_marginal(model, wanted, kind)
-        points, own = _points_given(query, known, at, joint)
+        points, own = _points_given(query, kind, known, at, joint)
         if own:
             complete &= ~np.isnan(points).any(axis=(1, 2))
     of_rows = wanted if joint or points is None else np.repeat(wanted, points.shape[1])
@@ -303,12 +307,12 @@ def _given(query: Query, kind: str, known: np.ndarray, y: np.ndarray, at: Any, q
     return _frame(out, _index(query.rows.index, W, levels))
 
 
-def _points_given(query: Query, known: np.ndarray, at: Any, joint: bool) -> tuple[np.ndarray, bool]:
+def _points_given(query: Query, kind: str, known: np.ndarray, at: Any, joint: bool) -> tuple[np.ndarray, bool]:
     """Points (rows, m, k) of the responses wanted, or (1, m, k) for all rows; and whether they are the rows' own responses."""
     model, wanted = query.model, query.responses
     if at is not None:
         return given_points(model, at, wanted)[None], False
-    own = _own_responses(model, query.newdata, wanted)
+    own = _own_responses(model, query.newdata, wanted) if kind in AT_OWN else None
     if own is not None:
         return own[:, wanted][:, None, :], True
     if len(wanted) > 1:
@@ -338,7 +342,7 @@ def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: An
     if newdata is None or model.is_regression or model.frame.is_sparse or kind == "cluster":
         return
     there = [not model.frame.lacking(newdata, [j]) for j in range(model.n_dim)]
-    if not any(there) or (kind in OF_POINTS and at is None and all(there[j] for j in responses)):
+    if not any(there) or (kind in AT_OWN and at is None and all(there[j] for j in responses)):
         return
     if all(there):
         if not model.frame.input_columns:
@@ -357,8 +361,8 @@ def _check_nothing_ignored(model: Specification, newdata: Any, kind: str, at: An
 
 
 def _own_responses(model: Specification, newdata: Any, which: Iterable[int] | None = None) -> Any:
-    """(rows, d) responses of the rows; None where the new data have none."""
-    return model.frame.response if newdata is None else model.frame.new_response(newdata, which)
+    """(rows, d) responses of the rows, NaN where they are missing or censored; None where the new data have none."""
+    return model.frame.seen if newdata is None else model.frame.new_response(newdata, which)
 
 
 def _lacking(model: Specification, newdata: Any) -> str:

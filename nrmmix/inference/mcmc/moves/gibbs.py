@@ -84,7 +84,7 @@ class Gibbs(Move):
         """Whether sweeps may leave out clusters that are far away."""
         if self.subset is not None or model.is_regression or any(entries.bound is None for entries in model.packed.entries):
             return False
-        return not np.isnan(model.packed.rows.y).any()
+        return not (np.isnan(model.packed.rows.y).any() or model.packed.rows.missing.size)
 
     def complaint(self, model: Specification) -> str:
         if self.subset is not None and self.subset > model.n_obs:

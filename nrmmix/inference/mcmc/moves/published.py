@@ -112,6 +112,8 @@ class PublishedTreeGuided(Move):
             return "its trees do not follow shrinkage that is drawn; use nm.Regression(..., shrinkage=None)"
         if "scale" in model.packed.shared_names:
             return "its trees do not follow a scale that is drawn, the default of five responses or more; use nm.Gaussian(scale=...)"
+        if model.frame.limits is not None:
+            return "its trees do not follow censored responses, which are drawn; nm.TreeGuided() does"
         if model.packed.rows.missing.size:
             return "its trees do not follow missing cells that are drawn; a diagonal covariance integrates them out"
         if model.prior.integrates_mass:

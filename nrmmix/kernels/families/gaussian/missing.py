@@ -14,7 +14,7 @@ import math
 from nrmmix.kernels.core.entry import SCORE_T, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
-from nrmmix.kernels.core.state import DONE, FIRST, LAST, STAT, THETA
+from nrmmix.kernels.core.state import DONE, FIRST, LAST, MISSING, STAT, THETA
 from nrmmix.kernels.families.shared import LOG_TWO_PI, places
 
 MEAN, R, NU, LENGTH, TABLES = 4, 0, 1, 3, 5  # as in `normal_wishart`
@@ -27,7 +27,7 @@ def n_work(d):
 
 @inlined
 def misses(rows, i, column):
-    return rows.missing[i, column] != 0
+    return rows.missing[i, column] == MISSING
 
 
 @fast

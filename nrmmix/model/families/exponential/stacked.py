@@ -46,7 +46,8 @@ def joined(parts: Sequence[Statistics], order: np.ndarray | None = None) -> Stat
 
         of_sparse = vstack([part.sparse for part in parts], format="csr")
     dense, log_h = np.hstack([part.dense for part in parts]), np.concatenate([part.log_h for part in parts])
-    whole = Statistics(one.side, one.parts, dense, of_sparse, log_h)
+    weight = None if one.weight is None else np.concatenate([part.weight for part in parts])
+    whole = Statistics(one.side, one.parts, dense, of_sparse, log_h, weight)
     return whole if order is None else whole.take(order)
 
 
@@ -59,21 +60,37 @@ class Statistics:
     dense: np.ndarray  # (C, n) what the dense sides fill their statistics from
     sparse: Any  # CSR (n, S - S'); None where no side is sparse
     log_h: np.ndarray  # (n,)
+    weight: np.ndarray | None = None  # (n,) how often each row counts; None where once
     is_streamed: ClassVar[bool] = False  # whether rows are loaded anew each time
 
     @property
     def n(self) -> int:
         return len(self.log_h)
 
+    @property
+    def size(self) -> float:
+        """Rows, each as often as it counts."""
+        return float(self.n if self.weight is None else self.weight.sum())
+
+    @property
+    def log_h_total(self) -> float:
+        """Sum of log h over all rows."""
+        return float(self.log_h.sum() if self.weight is None else self.log_h @ self.weight)
+
+    def weight_of(self, rows: Any) -> np.ndarray | None:
+        """Weights of some rows."""
+        return None if self.weight is None else self.weight[rows]
+
     def take(self, rows: Any) -> Statistics:
         """Some of the rows."""
         of_sparse = None if self.sparse is None else self.sparse[rows]
-        return Statistics(self.side, self.parts, np.ascontiguousarray(self.dense[:, rows]), of_sparse, self.log_h[rows])
+        dense = np.ascontiguousarray(self.dense[:, rows])
+        return Statistics(self.side, self.parts, dense, of_sparse, self.log_h[rows], self.weight_of(rows))
 
     def part(self, first: int, last: int) -> Statistics:
         """Rows from the first to before the last, without a copy."""
-        of_sparse = None if self.sparse is None else self.sparse[first:last]
-        return Statistics(self.side, self.parts, self.dense[:, first:last], of_sparse, self.log_h[first:last])
+        of_sparse, own = None if self.sparse is None else self.sparse[first:last], slice(first, last)
+        return Statistics(self.side, self.parts, self.dense[:, own], of_sparse, self.log_h[own], self.weight_of(own))
 
     def blocks(self, first: int, last: int) -> Iterator[tuple[int, int, Features]]:
         """Blocks of rows from the first to before the last; what one holds is lost with the next."""
@@ -98,7 +115,8 @@ class Statistics:
         """(S,) sums over all rows."""
         out = np.zeros(self.side.n_stat)
         for start, stop, features in self.blocks(0, self.n):
-            out += features.totals(np.ones((1, stop - start)))[0]
+            weight = self.weight_of(slice(start, stop))
+            out += features.totals(np.ones((1, stop - start)) if weight is None else weight[None])[0]
         return out
 
 

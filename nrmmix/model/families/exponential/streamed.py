@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ class StreamedRows:
 
     def __init__(self, side: Stacked, blocks: Any, frame: StreamedFrame):
         self.side, self.of_blocks, self.frame = side, blocks, frame
-        self.n = frame.n_used
+        self.n, self.size = frame.n_used, frame.size
 
     @property
     def n_bytes(self) -> float:
@@ -62,7 +63,7 @@ class StreamedRows:
     def _statistics(self, piece: Piece) -> Statistics:
         index = piece.index
         with rows_of(index):
-            made = self.of_blocks.statistics(self.side, piece.response, piece.inputs)
+            made = replace(self.of_blocks.statistics(self.side, piece.response, piece.inputs), weight=piece.weight)
         if made.dense.size and not max(made.dense.max(), -made.dense.min()) <= TOO_FAR:
             row = index[int(np.flatnonzero(~(np.abs(made.dense) <= TOO_FAR).all(axis=0))[0])]
             if np.isnan(made.dense).any():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,26 +16,27 @@ from nrmmix.model.families.gaussian.conjugate_prior import KNOWN, ConjugatePrior
 from nrmmix.model.families.gaussian.known_covariance import KnownCovariance, KnownCovarianceWithGaps
 from nrmmix.model.families.gaussian.normal_gamma import NormalGamma
 from nrmmix.model.families.gaussian.normal_wishart import NormalWishart
+from nrmmix.model.families.gaussian.spherical import Spherical
 from nrmmix.model.frame.arrays import reals
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 from nrmmix.model.priors.hyperpriors import Gamma
 
-COVARIANCES = ("full", "diagonal")
+COVARIANCES = ("full", "diagonal", "spherical")
 WORDS = {"diag": "diagonal"}  # of other packages
 INSTEAD = {
     "tied": "; that all components share their variances is nm.SemiconjugateGaussian(shared_precision=True)",
-    "spherical": '; one variance for all responses of a component is not available: "diagonal" is nearest',
 }
 OTHER_WORDS = ("full", *WORDS, *INSTEAD)  # that stand for a family where others have Gaussian components alone
 # Defaults, chosen by held-out score: benchmarks/default_scale.py.
 R = 0.01
 EXTRA_NU = 1.0  # over d, or over 1 where the covariance is diagonal
-SPREAD = {"full": 0.02, "diagonal": 0.02, "known mean": 0.2}
+SPREAD = {"full": 0.02, "diagonal": 0.02, "spherical": 0.02, "known mean": 0.2}
 MANY = 5  # responses from which on the scale is sampled: no one number then suits all tables
 SHAPE, MEAN_SPREAD = 0.5, 0.2  # of its law, the mean over nu times the sample variances
-R_OF_MANY = {"full": 0.1, "diagonal": R}  # with it
+R_OF_MANY = {"full": 0.1, "diagonal": R, "spherical": R}  # with it
 KNOWN_COVARIANCE_R = 1.0  # over the mean of the sample variances as multiples of the known ones
+UNBOUNDED = 1e150  # of responses in kernel coordinates: their squares are still numbers
 LEAST_NU = 0.05  # above d - 1; below, draws from the prior leave floating point
 
 
@@ -58,32 +59,36 @@ class Gaussian(Family):
     "diagonal"                  lambda_j ~ Gamma(nu/2, rate scale_j/2), mu_j | lambda_j ~ N(m_j, 1/(r lambda_j)), j = 1..d
     "diagonal" known_mean       lambda_j ~ Gamma(nu/2, rate scale_j/2)
     "diagonal" known_covariance mu_j ~ N(m_j, S_j/r), S_j the known variances
+    "spherical"                 lambda ~ Gamma(nu/2, rate scale/2), mu | lambda ~ N(m, 1/(r lambda) I)
+    "spherical" known_mean      lambda ~ Gamma(nu/2, rate scale/2)
     ========== ================ ==========================================================================================
 
     Hyperparameters that are not given follow the data, so that fits do not depend on the units of the responses: see Notes.
 
     Parameters
     ----------
-    covariance : "full" or "diagonal", default "full"
-        One covariance matrix a component, or one variance of each response: within a component responses then are independent.  "diag"
-        is "diagonal".
+    covariance : "full", "diagonal" or "spherical", default "full"
+        One covariance matrix a component; or one variance of each response: within a component responses then are independent; or one
+        variance for all responses, which then should have one unit.  "diag" is "diagonal".  "tied", one covariance for all components,
+        is `nrmmix.SemiconjugateGaussian(shared_precision=True)`, a variance of each response.
     known_mean : float or array_like, (d,), optional
         Mean of every component; a single number is that of all responses.  m and r then do not apply.
     known_covariance : array_like, (d, d), or (d,) variances with covariance="diagonal", optional
-        Covariance of every component.  nu and scale then do not apply.
+        Covariance of every component.  nu and scale then do not apply.  Not of spherical covariance: equal variances are diagonal.
     m : array_like, (d,), optional
         Prior mean of the component means, in the units of the responses; default the sample mean.
     r : float, optional
         Prior weight of m, in observations; default 0.01, of five responses or more with a full covariance and the default scale 0.1, with
         known_covariance 1 / mean(V_j/S_jj), V_j the sample variances.
     nu : float, optional
-        Degrees of freedom; default d + 1, at least d - 0.95.  With covariance="diagonal" default 2, at least 0.05.
-    scale : array_like, (d, d), or (d,) with covariance="diagonal", or Gamma, or d of them, optional
+        Degrees of freedom; default d + 1, at least d - 0.95.  With covariance="diagonal" or "spherical" default 2, at least 0.05.
+    scale : array_like, (d, d), or (d,) with covariance="diagonal", or Gamma, or d of them; a number with "spherical"; optional
         Positive definite scale matrix, or the diagonal of one, squared units of the responses; default of up to four responses
         0.02 nu diag(sample variances), with known_mean 0.2 nu diag(mean squares about it).  The prior mean of the precision is nu scale^-1.
         With a law, or one for each response, the scale is diagonal, the same in all components, and sampled: s_j ~ Gamma(shape, rate).
         Default of five responses or more: Gamma of shape 1/2 and mean 0.2 nu V_j, V_j the sample variances (with known_mean the mean
-        squares).  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.
+        squares).  Draws of it are ``fit.draws["scale"]``, as multiples of the prior mean.  Of spherical covariance the scale is a number
+        and not sampled: by default 0.02 nu times the mean of the sample variances, with known_mean 0.2 nu times that of the mean squares.
 
     Raises
     ------
@@ -135,7 +140,7 @@ class Gaussian(Family):
     'mu = [0., 0.], nu = 2'
     """
 
-    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"gaussian": {}, "diagonal": {"covariance": "diagonal"}}
+    in_shell: ClassVar[dict[str, dict[str, Any]]] = {"gaussian": {}} | {name: {"covariance": name} for name in ("diagonal", "spherical")}
     covariance: str = "full"
     known_mean: Any = None
     known_covariance: Any = None
@@ -145,13 +150,16 @@ class Gaussian(Family):
     scale: Any = None
     form: ConjugatePrior | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
+    takes_censored: ClassVar[bool] = True
 
     def __init__(self, covariance: str = "full", *, known_mean: Any = None, known_covariance: Any = None, m: Any = None,
                  r: float | None = None, nu: float | None = None, scale: Any = None) -> None:
         covariance = WORDS.get(covariance, covariance) if isinstance(covariance, str) else covariance
         if not (isinstance(covariance, str) and covariance in COVARIANCES):
             instead = INSTEAD.get(covariance, "") if isinstance(covariance, str) else ""
-            raise ValueError(f'Gaussian: covariance must be "full" or "diagonal", not {covariance!r}{instead}.')
+            raise ValueError(f'Gaussian: covariance must be "full", "diagonal" or "spherical", not {covariance!r}{instead}.')
+        if covariance == "spherical" and known_covariance is not None:
+            raise ValueError('Gaussian: known_covariance is of "full" or "diagonal" covariance; give equal variances with "diagonal".')
         if known_mean is not None and known_covariance is not None:
             raise ValueError("Gaussian: with known_mean and known_covariance nothing is left to learn; give one of them.")
         for known, value, without, left in (
@@ -187,14 +195,19 @@ class Gaussian(Family):
             usual_r = R_OF_MANY[self.covariance] if d >= MANY and self.scale is None else R
             r = float(usual_r if self.r is None else self.r)
             own = {"m": centre, "r": r}
-        scale: Any = self._default_scale(usual, names, nu) if self.scale is None else self.scale
-        laws: tuple[Gamma, ...] = ()
+        form: ConjugatePrior
+        scale: Any
+        laws: tuple[Gamma, ...]
+        if self.covariance == "spherical":
+            scale = self._default_scale(usual, names, nu) if self.scale is None else none_or_positive("Gaussian", "scale", self.scale)
+            form = Spherical(centre, np.full(d, math.sqrt(scale)), names, summary.has_gaps, r, nu)
+            return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
+        scale, laws = self._default_scale(usual, names, nu) if self.scale is None else self.scale, ()
         if is_law(scale):
             scale = laws = self._laws(scale, d)
             mean = np.array([law.mean for law in laws])
         else:
             scale = mean = self._checked_matrix("scale", scale, d)
-        form: ConjugatePrior
         if self.is_diagonal:
             spread = np.sqrt(mean)
             form = NormalGamma(centre, spread, names, summary.has_gaps, r, nu, summary.reach(centre, spread), laws)
@@ -202,6 +215,17 @@ class Gaussian(Family):
             mean = np.diag(mean) if laws else mean
             form = NormalWishart(centre, np.sqrt(np.diag(mean)), names, summary.has_gaps, r, nu, mean, laws)
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
+
+    def with_censored(self) -> Gaussian:
+        """Of a known covariance that is full kernel coordinates are not those of the responses one by one."""
+        if isinstance(self.form, KnownCovariance) and self.form.dim > 1 and not self.is_diagonal:
+            raise ValueError(
+                f"Gaussian(known_covariance=) of several responses has no way with censored ones ({', '.join(self.form.names)}); leave "
+                'known_covariance out, or take covariance="diagonal".'
+            )
+        if isinstance(self.form, NormalGamma):  # values that are drawn may be further out than all that were seen
+            return self.with_values(form=replace(self.form, bound=UNBOUNDED))
+        return self
 
     def _with_known_covariance(self, summary: Summary, usual: Summary, names: tuple[str, ...]) -> Gaussian:
         d = summary.d
@@ -222,12 +246,12 @@ class Gaussian(Family):
         return self.with_values(known_covariance=covariance, m=m, r=r, names=names, form=form)
 
     def _degrees(self, d: int) -> float:
-        least = 0 if self.is_diagonal else d - 1
+        least = d - 1 if self.covariance == "full" else 0
         nu = float(least + 1 + EXTRA_NU if self.nu is None else self.nu)
         if nu <= least:
             raise ValueError(f"Gaussian: nu must be greater than d - 1 = {least} for {d} responses, not {nu:g}.")
         if nu < least + LEAST_NU:
-            near = "0" if self.is_diagonal else f"d - 1 = {least}"
+            near = "0" if self.covariance != "full" else f"d - 1 = {least}"
             raise ValueError(f"Gaussian: nu = {nu:g} is so near {near} that draws overflow; take {least + LEAST_NU:g} or more.")
         if nu > MOST_NU:
             raise ValueError(
@@ -243,7 +267,7 @@ class Gaussian(Family):
             raise ValueError(f"Gaussian: a scale that is sampled must be one nm.Gamma(shape, rate), or {d} of them, not {scale!r}.")
         return laws
 
-    def _default_scale(self, summary: Summary, names: tuple[str, ...], nu: float) -> np.ndarray | tuple[Gamma, ...]:
+    def _default_scale(self, summary: Summary, names: tuple[str, ...], nu: float) -> Any:
         """SPREAD nu times the variances, or the mean squares about the known mean; of many responses laws about nu times the variances."""
         if self.known_mean is None:
             variance, what = self._sample_variances(summary, names, "scale"), "variance"
@@ -257,9 +281,11 @@ class Gaussian(Family):
                     f"Gaussian: response {name!r} has {what} {value:g}; leave it out if it is constant, rescale it if its numbers "
                     "are too large or too small, or give scale=."
                 )
-        if summary.d >= MANY:
+        if summary.d >= MANY and self.covariance != "spherical":
             return tuple(Gamma(SHAPE, SHAPE / (MEAN_SPREAD * nu * one)) for one in variance)
         scale = SPREAD["known mean" if self.known_mean is not None else self.covariance] * nu * variance
+        if self.covariance == "spherical":
+            return float(scale.mean())
         return scale if self.is_diagonal else np.diag(scale)
 
     @staticmethod

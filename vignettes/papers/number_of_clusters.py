@@ -1,0 +1,120 @@
+"""How many clusters the default finds where the truth is known.  `make vignettes` writes docs/papers/number_of_clusters.md by it."""
+
+# %% [markdown]
+# # How many clusters?
+#
+# A mixture that does not fix the number of clusters still has a prior of it, and of what a cluster looks like. Where that prior is wrong for
+# the table, one lump falls into pieces, or groups that everyone sees are one cluster. This page says what `nm.fit` finds by default
+# where the truth is known: single lumps of four shapes, and groups six standard deviations apart, in 1 to 50 columns. Figures
+# are those of `benchmarks/number_of_clusters.py`, beside `BayesianGaussianMixture` of scikit-learn (20 components, full covariance)
+# and Gaussian mixtures of 1 to 8 components and four kinds of covariance, of which BIC chooses.
+#
+# ## A fit
+
+# %%
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+import nrmmix as nm
+from nrmmix.report.recorded import recorded
+
+rng = np.random.default_rng(1)
+centres = 3.0 * rng.normal(size=(3, 12))
+labels = rng.integers(0, 3, 150)
+data = pd.DataFrame(centres[labels] + rng.normal(size=(150, 12)), columns=[f"y{j}" for j in range(12)])
+model = nm.Model(" + ".join(data.columns) + " ~ 1", data)
+model
+
+# %%
+fit = model.fit(rng=1)
+pd.crosstab(labels, fit.partition().labels, rownames=["truth"], colnames=["cluster"])
+
+# %% [markdown]
+# The printed model says how many clusters the prior expects before it sees the data. `nm.mass_for_clusters(expected, n)` gives the mass for
+# another number.
+#
+# Of five columns or more the scale of the clusters' covariances is part of what is sampled, one number for each column: draws are in
+# `fit.draws["scale"]`. A fixed number is right for some tables and wrong for others: 0.02 of the variances, which suits one or two
+# columns, makes pieces of a lump of ten independent columns, and 0.2 hides that columns are nearly dependent. A scale of your own
+# is `nm.Gaussian(scale=...)`, another law `nm.Gaussian(scale=nm.Gamma(shape, rate))`.
+#
+# ## One lump
+
+# %%
+found = recorded("number_of_clusters")
+cells = pd.DataFrame(found["results"]["cells"])
+STYLE = {"nrmmix": ("#0072B2", "-"), "nrmmix, vb": ("#56B4E9", "--"), "BayesianGaussianMixture": ("#D55E00", "-"), "BIC": ("0.5", ":")}
+
+
+def lines(ax, table, value):
+    for method, (color, dashes) in STYLE.items():
+        own = table[table["method"] == method].groupby("columns")[value].mean()
+        ax.plot(own.index, own, dashes, color=color, label=method, marker="o", ms=3)
+    ax.set_xscale("log", base=2)
+    ticks = sorted(table["columns"].unique())
+    ax.set_xticks(ticks, [str(tick) for tick in ticks])
+
+
+lumps = {"normal": "normal", "skewed": "gamma, shape 2", "t4": "t, 4 degrees of freedom", "uniform": "uniform"}
+rows = sorted(cells["rows"].unique())
+fig, axes = plt.subplots(len(rows), 4, figsize=(9, 2.2 * len(rows)), sharex=True, sharey=True, layout="constrained")
+for of_rows, n in zip(axes, rows, strict=True):
+    for ax, (shape, title) in zip(of_rows, lumps.items(), strict=True):
+        lines(ax, cells[(cells["shape"] == shape) & (cells["rows"] == n)], "clusters")
+        ax.set_title(f"{title}, {n:,} rows", fontsize=9)
+        ax.set_yscale("log")
+    of_rows[0].set_ylabel("clusters")
+for ax in axes[-1]:
+    ax.set_xlabel("columns")
+axes[0, 0].legend(fontsize=7, frameon=False)
+fig
+
+# %%
+normal = cells[cells["shape"].isin(["normal", "uniform"])].pivot_table(index="columns", columns="method", values="clusters")
+normal[list(STYLE)].round(1)
+
+# %% [prose]
+# Mean numbers of clusters of one lump; the table is of the normal and the uniform one, over all numbers of rows. The default has at most
+# {normal["nrmmix"].max():.1f} on average, `BayesianGaussianMixture` up to {normal["BayesianGaussianMixture"].max():.0f}. A skewed lump, and one with heavy tails, is a
+# mixture of several normal components to every method that has only these; what is said of them is their density, and
+# not that there are groups.
+#
+# ## Groups
+
+# %%
+groups = ["2 groups", "4 groups", "6 groups", "3 groups in 2 columns"]
+fig, axes = plt.subplots(len(rows), 4, figsize=(9, 2.2 * len(rows)), sharex=True, sharey=True, layout="constrained")
+for of_rows, n in zip(axes, rows, strict=True):
+    for ax, shape in zip(of_rows, groups, strict=True):
+        lines(ax, cells[(cells["shape"] == shape) & (cells["rows"] == n)], "adjusted Rand")
+        ax.set_title(f"{shape}, {n:,} rows", fontsize=9)
+    of_rows[0].set_ylabel("adjusted Rand index")
+for ax in axes[-1]:
+    ax.set_xlabel("columns")
+axes[0, 0].legend(fontsize=7, frameon=False)
+fig
+
+# %%
+grouped = cells[cells["shape"].isin(groups)]
+index = grouped.pivot_table(index="columns", columns="method", values="adjusted Rand")[list(STYLE)]
+index.round(2)
+
+# %%
+by_rows = grouped[grouped["method"] == "nrmmix"].pivot_table(index="rows", columns="columns", values="adjusted Rand")
+by_rows.round(2)
+
+# %% [prose]
+# Adjusted Rand index of the estimated partition against the truth: 1 is the truth, 0 no better than chance. Up to five columns it is
+# {index.loc[index.index <= 5, "nrmmix"].mean():.2f} by default, `BayesianGaussianMixture` has {index.loc[index.index <= 5, "BayesianGaussianMixture"].mean():.2f} there. In many
+# columns full covariances cost: each of K groups has d (d + 1) / 2 numbers of its own, and few rows do not pay for them. The second table
+# shows it: {by_rows.iloc[0, -1]:.2f} with {by_rows.index[0]} rows of 50 columns. BIC may choose spherical or equal covariances, which these simulated groups have,
+# and finds them with fewer rows. Where you know that columns are independent within a group say so, `family=nm.Gaussian("diagonal")`.
+#
+# ## What to do
+#
+# - One lump in pieces, and many columns: is the scale fixed (`nm.Gaussian(scale=...)`)? Leave it to the default.
+# - One cluster where you see several, and few rows for the number of columns: `nm.Gaussian("diagonal")`, or fewer columns.
+# - A number of clusters that you expect: `prior=nm.DirichletProcess(nm.mass_for_clusters(expected, n))`.
+# - Heavy tails or skewness of one group: clusters then stand for parts of its shape. `fit.partition(max_clusters=...)` joins them.
