@@ -122,7 +122,7 @@ factor = mean_of.loc["merges and births", "cpu"] / mean_of.loc["neither", "cpu"]
 #
 # {as_table}
 #
-# With both the density of held-out rows changes by {change:+.3f} on average over these tables, for {factor:.1f} times the time, so both are off by
+# With both the density of held-out rows changes by {change:+.3f} on average over these tables, for {factor:.1f} times the time; they are off by
 # default.
 #
 # ## What a row costs
