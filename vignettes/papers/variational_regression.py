@@ -84,8 +84,9 @@ as_table = "\n".join(lines)
 # ## Bands
 
 # %%
-bands = {name: pd.DataFrame(recorded(name)["results"]["bands"]).set_index(["shape", "n", "where"]) for name in ("bands_variational", "bands")}
-own, beside = bands["bands_variational"], bands["bands"]
+own, beside = (
+    pd.DataFrame(one["results"]["bands"]).set_index(["shape", "n", "where"]) for one in (recorded("bands_variational"), recorded("bands"))
+)
 lines = ["| shape | rows | where | coverage | chains | width | chains |", "|---" * 7 + "|"]
 for key, one in own.iterrows():
     other = beside.loc[key]
@@ -98,7 +99,7 @@ inside = own.xs("inside", level="where")["coverage"].mean(), beside.loc[[key for
 # %% [prose]
 # Bands of curves hold what one start takes for given, its codes, shrinkage and noise scale, and lack that rows could be divided otherwise than
 # some start has it. `python -m benchmarks.bands wave step --method vb` measures 90% bands of the mean, truth known, x uniform on
-# (0, 0.4) and (0.6, 1), {sets} tables each: shares of points within them, with standard errors, and mean widths. Inside the data they hold the
+# two intervals with a gap between them, {sets} tables each: shares of points within them, with standard errors, and mean widths. Inside the data they hold the
 # mean in {inside[0]:.2f} of all points, those of chains in {inside[1]:.2f}.
 #
 # {as_table}
