@@ -1,5 +1,7 @@
 """Merges, deletions, births and proposals of samples in variational density regression: gains that are exact, bounds that never fall."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.variational_regression import MODELS, SLACK, log_evidence, parts, random_start, simulated, toy
@@ -14,9 +16,11 @@ from nrmmix.inference.variational_regression.start import cut
 from nrmmix.posterior.kernel_factors import KernelFactors
 
 
-def begun(model, batches=1, components=15, proposals=None, seed=1):
+def begun(model, batches=1, components=15, proposals=None, seed=1, weighted=False):
     binned, rows = parts(model)
     rng = np.random.default_rng(seed)
+    if weighted:
+        rows = replace(rows, statistics=replace(rows.statistics, weight=rng.integers(1, 4, rows.n).astype(float)))
     start = cut(binned, rows.statistics.side, model.prior.mass, rows, components, rng, 0.5)
     return Climb(Memory(rows, batches), start, rng, search=batches == 1, proposals=proposals)
 
@@ -30,17 +34,20 @@ def settled(model, passes=6, **options):
 
 def sums_of(climb):
     """N, s, H and entropy from the probabilities of the rows, anew."""
-    r, rows = climb.kept.r, climb.memory.rows
+    p, rows = climb.kept.r, climb.memory.rows
+    often = np.ones(rows.n) if rows.statistics.weight is None else rows.statistics.weight
+    r = p * often[:, None]
     H = np.zeros(climb.total.H.shape)
     for j, own in enumerate(rows.bins.T):
         np.add.at(H[j], own, r)
-    return r.sum(axis=0), rows.statistics.whole().totals(r.T), H, -(r * np.log(np.maximum(r, 1e-300))).sum()
+    return r.sum(axis=0), rows.statistics.whole().totals(r.T), H, -(r * np.log(np.maximum(p, 1e-300))).sum()
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("which", MODELS)
-def test_a_merge_gains_what_was_predicted(which):
-    climb = settled(MODELS[which](simulated()))
-    pairs = merges.candidates(climb.kept.r)
+def test_a_merge_gains_what_was_predicted(which, weighted):
+    climb = settled(MODELS[which](simulated()), weighted=weighted)
+    pairs = merges.candidates(climb)
     assert len(pairs) > 0
     before = climb.bound()
     for a, b in pairs[:: max(len(pairs) // 8, 1)].tolist():
@@ -105,9 +112,9 @@ def test_merges_leave_fewer_components():
 
 
 def test_a_merge_whose_entropy_is_forgotten_is_found(monkeypatch):
-    monkeypatch.setattr(merges, "_negative_entropy", lambda r: 0.0)
+    monkeypatch.setattr(merges, "_negative_entropy", lambda r, often: 0.0)
     climb = settled(MODELS["products"](simulated()))
-    a, b = merges.candidates(climb.kept.r)[0]
+    a, b = merges.candidates(climb)[0]
     gain, _ = merges.gain_of(climb, a, b)
     before, r = climb.bound(), climb.kept.r
     r[:, a] += r[:, b]

@@ -183,9 +183,11 @@ def insist_on(saved: Saved, model: Specification, method: MemoizedVB, seed: int 
         if header["digest"] != digest_of(model):
             why = f"other data, of {header['n']} rows" + ("" if header["n"] != model.n_obs else " that differ")
         then, now = decode(header["options"]), replace(method, executor=None, checkpoint=None)
+        moves = [dict(zip(("births", "merges"), one.moves(model.is_regression), strict=True)) for one in (then, now)]
         for name in now.__dataclass_fields__:
-            if not why and name not in FREE and getattr(then, name) != getattr(now, name):
-                why = f"a fit with {name}={getattr(then, name)!r}, not {getattr(now, name)!r}"
+            before, wanted = (own.get(name, getattr(one, name)) for own, one in zip(moves, (then, now), strict=True))
+            if not why and name not in FREE and before != wanted:
+                why = f"a fit with {name}={before!r}, not {wanted!r}"
         if not why and seed is not None and seed != header["seed"]:
             why = f"a fit with rng={header['seed']}, not {seed}"
     if why:

@@ -30,6 +30,8 @@ def born(climb: Climb) -> tuple[KernelFactors, int]:
     for m in range(now.n_components):
         own = r[:, m] >= LEAST_COUNT
         share[:, m] = (share[:, m] <= np.quantile(share[own, m], WORST)) * r[:, m] if own.sum() >= FEWEST_FIT else 0.0
+    if rows.statistics.weight is not None:
+        share *= rows.statistics.weight[:, None]
     N, s = share.sum(axis=0), np.zeros_like(now.s)
     for first, last, features, _ in rows.blocks():
         s += features.totals(share[first:last].T)

@@ -209,15 +209,16 @@ class Climb:
             self.scale_v()
             seen("scale")
             at_rest = number > 3 and self.bound() - last < least and moved < MOVED
-            tried = ()
-            if self.proposals is not None and self.proposals.are_due(self.passes, self.memory.rows.n, at_rest):
+            tried: list[int] = []
+            if self.proposals is not None and self.proposals.are_due(self.passes, self.memory.rows.size, at_rest):
                 codes, *tried = self.proposals.make(self)
                 moved += codes
                 seen("proposal")
             bound = self.bound()
             made = Pass(number, self.factors.n_components, int((self.total.N >= LEAST_COUNT).sum()), bound, moved, *tried)
             self.passes.append(made)
-            self.has_converged = at_rest and not (self.proposals is not None and self.proposals.are_left(self.passes, self.memory.rows.n))
+            is_done = self.proposals is None or not self.proposals.are_left(self.passes, self.memory.rows.size)
+            self.has_converged = at_rest and is_done
             if report is not None:
                 report(made)
             if self.has_converged:

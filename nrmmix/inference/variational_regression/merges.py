@@ -24,9 +24,10 @@ PAIRS = 200  # that are looked at, of the most correlated ones
 SMALLEST = 8  # components that are left out in turn
 
 
-def candidates(r: np.ndarray) -> np.ndarray:
-    """Pairs (P, 2) of components, a the larger one, whose probabilities r (n, M) are correlated, the most correlated first."""
-    N, products = r.sum(axis=0), r.T @ r
+def candidates(climb: Climb) -> np.ndarray:
+    """Pairs (P, 2) of components, a the larger one, whose probabilities are correlated, the most correlated first."""
+    N, r, often = climb.total.N, climb.kept.r, climb.memory.rows.statistics.weight
+    products = r.T @ (r if often is None else r * often[:, None])
     root = np.sqrt(np.maximum(np.diagonal(products), 1e-300))
     a, b = np.triu_indices(len(N), 1)
     cosine = (products / root / root[:, None])[a, b]
@@ -42,22 +43,24 @@ def gain_of(climb: Climb, a: int, b: int) -> tuple[float, Seen]:
     N, s, H = total.N.copy(), total.s.copy(), total.H.copy()
     N[a], s[a], H[..., a] = N[a] + N[b], s[a] + s[b], H[..., a] + H[..., b]
     N[b], s[b], H[..., b] = 0.0, 0.0, 0.0
-    lost = _negative_entropy(r[:, a] + r[:, b]) - _negative_entropy(r[:, a]) - _negative_entropy(r[:, b])
+    often = climb.memory.rows.statistics.weight
+    lost = _negative_entropy(r[:, a] + r[:, b], often) - _negative_entropy(r[:, a], often) - _negative_entropy(r[:, b], often)
     made = total._replace(N=N, s=s, H=H, entropy=total.entropy - lost)
     joined = KernelFactors(now.binned, now.side, now.mass, N, s, now.A, now.codes)
     gain = joined.log_evidence - now.log_evidence + float(((H - total.H)[..., [a, b]] * now.log_k[..., [a, b]]).sum()) - lost
     return gain, made
 
 
-def _negative_entropy(r: np.ndarray) -> float:
-    return float((r * np.log(np.maximum(r, 1e-300))).sum())
+def _negative_entropy(r: np.ndarray, often: np.ndarray | None) -> float:
+    each = r * np.log(np.maximum(r, 1e-300))
+    return float(each.sum() if often is None else each @ often)
 
 
 def merge(climb: Climb) -> int:
     """Join pairs that raise the bound, no component twice; how many."""
     used: set[int] = set()
     count = 0
-    for a, b in candidates(climb.kept.r).tolist():
+    for a, b in candidates(climb).tolist():
         if used & {a, b}:
             continue
         gain, made = gain_of(climb, a, b)

@@ -45,7 +45,7 @@ class Proposals:
     merges: bool = False
     from_samples: bool = False
 
-    def are_left(self, passes: list[Pass], n: int) -> bool:
+    def are_left(self, passes: list[Pass], n: float) -> bool:
         """Whether another one is worth while after such passes over n rows."""
         tried = [k for k, one in enumerate(passes) if one.tried]
         if not tried:
@@ -55,7 +55,7 @@ class Proposals:
             return False
         return not self.from_samples or last == 0 or passes[last].bound - passes[last - 1].bound >= ENOUGH * n
 
-    def are_due(self, passes: list[Pass], n: int, at_rest: bool) -> bool:
+    def are_due(self, passes: list[Pass], n: float, at_rest: bool) -> bool:
         """Whether one is to be made after these passes, the last of which has ended `at_rest`."""
         number = len(passes) + 1
         in_turn = self.from_samples and number >= FIRST and number % EVERY == 0
@@ -72,9 +72,9 @@ class Proposals:
         return Made(0, merged, count, 1, int(merged + count > 0))
 
     def _from_sample(self, climb: Climb) -> Made:
-        n = climb.memory.rows.n
         some = sample_of(climb.memory.rows, FROM_SAMPLE, climb.rng)
-        trial = Climb(Memory(some), climb.factors.times(some.n / n), climb.rng, search=True)
+        share = some.size / climb.memory.rows.size
+        trial = Climb(Memory(some), climb.factors.times(share), climb.rng, search=True)
         trial.run(OF_SAMPLE, 0.0)
         own = NOTHING
         if self.births or self.merges:
@@ -82,6 +82,6 @@ class Proposals:
             if own.kept:
                 trial.run(len(trial.passes) + AFTER_MOVES, 0.0)
         moved = int((trial.factors.codes != climb.factors.codes).sum())
-        if not climb.against(trial.factors.times(n / some.n), VISITS):
+        if not climb.against(trial.factors.times(1.0 / share), VISITS):
             return Made(tried=1)
         return Made(moved, own.merged, own.born, 1, 1)

@@ -135,7 +135,8 @@ def _warn(climbs: list[Climb], components: int) -> None:
 
 
 def _warn_of_rounding(model: Specification, climbs: list[Climb]) -> None:
-    share = max(float(one.factors.N[one.factors.side.narrow(one.factors.N, one.factors.s)].sum()) for one in climbs) / model.n_obs
+    narrow = [one.factors.N[one.factors.side.narrow(one.factors.N, one.factors.s)].sum() / one.factors.N.sum() for one in climbs]
+    share = float(max(narrow))
     if share >= NARROW_SHARE:
         units = zip(model.frame.response_names, rounding_units(np.asarray(model.frame.response, float)), strict=True)
         rounded = " and ".join(f"values of {name!r} are rounded to {unit:.6g}" for name, unit in units if unit > 0)
