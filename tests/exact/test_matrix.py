@@ -13,7 +13,7 @@ METHOD_OF = {move: method for method, moves in METHODS.items() for move in moves
 
 @pytest.mark.parametrize(("prior", "family", "move"), cover())
 def test_posterior_of_partitions(prior, family, move):
-    cell = run_cell(prior, family, move, draws=850)
+    cell = run_cell(prior, family, move, draws=900)
     assert cell.limit < 0.11, "too few draws to tell"
     assert cell.distance < cell.limit
 
