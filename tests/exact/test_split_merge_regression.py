@@ -63,7 +63,7 @@ def test_in_a_list_with_a_sampled_width(sigma):
     data, _, _, _ = priors.setting("se", DESIGNS)
     built = regression(data, nm.SquaredExponential(nm.LogNormal(-0.5, 0.6), locations=[0.0, 1.0]), priors.nggp(sigma))
     fits = [built.fit(method, draws=DRAWS, tune=500, chains=CHAINS, rng=7) for method in ("split_merge", "gibbs")]
-    assert fits[0].cycle.moves[0].proposal == "sequential" and fits[0].cycle.moves[0].proposals == 3
+    assert fits[0].cycle.moves[0].proposal == "sequential" and isinstance(fits[0].cycle.moves[-1], nm.Relocation)
     for name in ("width", "n_clusters"):
         means = [fit.draws[name].mean(axis=1) for fit in fits]
         error = np.sqrt(sum(mean.var(ddof=1) / CHAINS for mean in means))
