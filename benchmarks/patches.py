@@ -76,6 +76,13 @@ def write(path: Path, training: dict[str, np.ndarray], n: int, rng: np.random.Ge
     to.flush()
 
 
+def centred(rows: np.ndarray) -> nm.Gaussian:
+    """Components of known mean 0 and a scale that is fixed at 0.2 nu times the mean squares of rows (n, d), which may be on disk."""
+    n, d = rows.shape
+    squares = sum((rows[first : first + 100_000] ** 2).sum(axis=0) for first in range(0, n, 100_000)) / n
+    return nm.Gaussian(known_mean=0.0, scale=0.2 * (d + 1) * np.diag(squares))
+
+
 def mixture_of(fit: Any) -> tuple[np.ndarray, np.ndarray]:
     """(K,) weights and (K, 63, 63) expected covariances of a variational fit of centred Gaussians."""
     factors, scale, nu = fit.posterior.factors, np.asarray(fit.model.family.scale), fit.model.family.nu
@@ -129,7 +136,6 @@ def psnr(image: np.ndarray, truth: np.ndarray) -> float:
 def run(n: int, passes: int, rows: int, json: str | None = None, components: int = 200, pictures: str | None = None) -> None:
     every, rng = images(), np.random.default_rng(1)
     training = {name: image for name, image in every.items() if name not in HELD_OUT}
-    family = nm.Gaussian(known_mean=0.0)
     settings = {"patches": n, "passes": passes, "rows of full inference": rows, "components": components}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "patches.npy"
@@ -142,7 +148,7 @@ def run(n: int, passes: int, rows: int, json: str | None = None, components: int
             (f"full, from {components}", part, nm.VB(components=components, passes=3 * passes, merges=False)),
         ):
             began, wall = time.process_time(), time.perf_counter()
-            fit = nm.fit(data=data, family=family, method=method, rng=1)
+            fit = nm.fit(data=data, family=centred(np.load(data, mmap_mode="r") if isinstance(data, str) else data), method=method, rng=1)
             fits[name] = mixture_of(fit)
             found.append({
                 "method": name, "patches": fit.model.n_obs, "components": fit.n_components, "clusters": fit.n_clusters,

@@ -160,7 +160,7 @@ def test_patches_and_noise():
     rows = patches.patches_of(image.T[::-1]) @ to.T
     rows += np.random.default_rng(1).normal(size=rows.shape) / 255
     fits = [
-        nm.fit(data=rows, family=nm.Gaussian(known_mean=0.0), method=nm.VB(components=K, passes=20), rng=1) for K in (1, 8)
+        nm.fit(data=rows, family=patches.centred(rows), method=nm.VB(components=K, passes=20), rng=1) for K in (1, 8)
     ]
     weights, covariances = patches.mixture_of(fits[0])
     np.testing.assert_allclose(covariances[0], rows.T @ rows / len(rows), rtol=0.03, atol=1e-4)

@@ -97,7 +97,8 @@ def test_table_of_methods(model):
     others = ["blocked", "sngp", *VARIATIONAL]  # of finite mixtures, density regression, Dirichlet processes
     assert table.index[~table["suits"]].tolist() == others == table.index[table["reason"] != ""].tolist()
     regression = nm.Model("y ~ x", pd.DataFrame({"y": Y[:, 0], "x": np.arange(30.0)})).methods()
-    assert regression.index[regression["suits"]].tolist() == ["auto", "gibbs", "split_merge", "slice", "tree", "sngp", "vb", "memoized_vb"]
+    suits = ["auto", "gibbs", "split_merge", "slice", "tree", "sngp", "vb", "stochastic_vb", "memoized_vb"]
+    assert regression.index[regression["suits"]].tolist() == suits
     assert regression.loc["split_merge", "moves"] == "Cycle([SplitMerge(proposal='sequential'), Gibbs(), Relocation()])"
     assert "density regression" in regression.loc["permutation", "reason"]
     held = nm.Model(data=Y[:, :1], family=nm.SemiconjugateGaussian(mean=(0.0, 9.0), precision=nm.Gamma(1.0, 1.0))).methods()

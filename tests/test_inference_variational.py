@@ -251,7 +251,7 @@ def test_pictures(fit, kind):
 
 def test_report_and_glance(fit, tmp_path):
     page = fit.report(tmp_path / "fit.html").read_text(encoding="utf-8")
-    assert "Converged to a local optimum" in page and "nm.MemoizedVB()" in page and page.count("<img") == 5
+    assert "Converged to a local optimum" in page and "nm.MemoizedVB()" in page and page.count("<img") == 6
     row = fit.glance().iloc[0]
     assert row["elbo"] == fit.elbo and row["n_clusters"] == 2 and "evidence lower bound" in repr(fit)
 

@@ -86,7 +86,8 @@ def test_no_score_exceeds_its_bound(small, d):
     n, K = 400, 37
     labels = np.append(np.arange(K), rng.integers(0, 1 + K // 2, n - K))
     X = rng.normal(size=(n, d)) @ np.diag(10.0 ** rng.uniform(-2, 2, d)) @ rng.normal(size=(d, d)) + 5.0 * rng.normal(size=(K, d))[labels]
-    data, state = started(nm.Model(data=X), labels, room=n)
+    family = nm.Gaussian(scale=0.02 * (d + 1) * np.diag(X.var(axis=0)))  # columns of a scale that is sampled have no bound
+    data, state = started(nm.Model(data=X, family=family), labels, room=n)
     block, reach = data.block[0], np.zeros(state.stat.shape[1])
     nobody = np.zeros(0, np.int64)
     arguments = (block[layout.BOUND], data.rows, state.stat, state.work, reach)

@@ -81,7 +81,8 @@ def test_weights_by_products_are_those_by_logarithms(mass, kernel):
     """Also where no cluster is in reach, and the tail so heavy that products of eight are beyond floating point."""
     x = np.concatenate([np.linspace(0, 0.2, 10), np.linspace(0.8, 1, 10)])
     data = pd.DataFrame({"x": x, "y": np.random.default_rng(1).normal(size=20)})
-    fit = nm.fit("y ~ x", data, prior=nm.DirichletProcess(mass), kernel=kernel, **RUN)
+    # draws of v beyond 1e200, which other methods come to at such a mass, leave the weight of new atoms three digits
+    fit = nm.fit("y ~ x", data, method="gibbs", prior=nm.DirichletProcess(mass), kernel=kernel, **RUN)
     covariates = CovariateWeights(fit.model, prediction_rows(fit.model, pd.DataFrame({"x": [0.0, 0.15, 0.5, 1.0]})))
     for state in states_of(fit.posterior, None):
         by_products = state.weights(covariates)

@@ -129,7 +129,7 @@ def test_hyperprior_of_sigma(tau):
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 2.0), (1.0, 1.0), (0.05, 0.05), (1e4, 2e4)])
 def test_rule_over_sigma(a, b):
-    node, weight = cluster_laws._beta_rule(nm.Beta(a, b), 24)
+    node, weight = cluster_laws.beta_rule(nm.Beta(a, b), 24)
     assert (np.diff(node) < 0).all() and 0 <= node.min() and node.max() < 1
     for power in range(6):
         assert weight @ node**power == pytest.approx(math.exp(betaln(a + power, b) - betaln(a, b)), rel=1e-10)

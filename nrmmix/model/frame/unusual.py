@@ -31,7 +31,7 @@ STEP = 10  # times as many rows as its neighbours that a value has which is a po
 NEIGHBOURS = 2  # values on either side
 SPIKE, SPIKE_ROWS, SPIKE_ALONE = 0.02, 20, 0.15  # share and rows that it has at least, or a share that does without that many rows
 ROWS_A_VALUE = 10.0  # rows for each distinct value from which on all are ties, where these are few
-MOST_COUNTS, ENOUGH_COUNTS, ROWS_A_COUNT = 20, 20, 3  # distinct whole numbers, rows, and rows for each, of what may be counts
+MOST_COUNTS, ROWS_A_COUNT = 20, 3  # distinct whole numbers, and rows for each, of what may be counts
 # Default components that hold m rows of one value narrow to 0.2 / sqrt(m) standard deviations, and values are about 4 / u apart when
 # there are u: beyond m = u^2 / 32 clusters of single values fit better than clusters of several
 OF_SQUARE = 32.0
@@ -210,15 +210,13 @@ def warn_of_ties(columns: Mapping[str, np.ndarray], weight: np.ndarray | None = 
 
 
 def _question(name: str, values: np.ndarray, weight: np.ndarray | None) -> str:
-    """Whether a column may be meant as binary or as counts, from 0 on; empty where there is no reason to ask."""
+    """Whether a column may be meant as counts, from 0 on; empty where there is no reason to ask."""
     here = ~np.isnan(values)
     n, seen = _size(here, weight), values[here]
     if not len(seen) or seen.min() != 0.0 or (seen != np.floor(seen)).any():
         return ""
     distinct = np.unique(seen)
-    if len(distinct) == 2 and distinct[1] == 1.0 and n >= FEWEST:
-        return f"{name!r} is 0 or 1 in all {n:.10g} rows: is it a yes or no? Then nm.Bernoulli() suits"
-    if 2 < len(distinct) <= MOST_COUNTS and n >= max(ENOUGH_COUNTS, ROWS_A_COUNT * len(distinct)):
+    if 2 < len(distinct) <= MOST_COUNTS and n >= max(ENOUGH, ROWS_A_COUNT * len(distinct)):
         return (
             f"{name!r} holds {len(distinct)} whole numbers from 0 to {distinct[-1]:g} in {n:.10g} rows: are they counts? Then nm.Poisson() "
             "suits, whose mixtures spread as widely as the counts do, or nm.Categorical() where they are levels"

@@ -144,7 +144,7 @@ def _predicted(
 def check_points(kind: str, at: Any) -> None:
     """Refuse points where a functional has none, and an exceedance without them."""
     if kind not in OF_POINTS and at is not None:
-        raise ValueError(f"at belongs to kind={listed(f'{one!r}' for one in OF_POINTS)}; a {kind} has no points.")
+        raise ValueError(f'at belongs to kind="density", "cdf" and "exceedance", also "survival" and "hazard"; a {kind} has no points.')
     if kind == "exceedance" and at is None:
         raise ValueError('kind="exceedance" is the probability that the response is larger than something; say what by at=.')
 
