@@ -159,7 +159,8 @@ MOVES = [example for example in EXAMPLES if registry.plugin_of(example).role == 
 @pytest.mark.parametrize("move", MOVES, ids=named)
 def test_a_saved_fit_has_its_moves(move, tmp_path):
     method = nm.Cycle([move] if move.runs_alone else [move, nm.Gibbs()])
-    others = {"blocked": {"prior": nm.FiniteMixture(4)}, "sngp": {"formula": "y ~ x"}}.get(move.name, {})
+    others = {"blocked": {"prior": nm.FiniteMixture(4)}, "sngp": {"formula": "y ~ x"}, "relocation": {"formula": "y ~ x"}}
+    others = others.get(move.name, {})
     fit = nm.Model(**({"formula": "y ~ 1", "data": TABLE} | others)).fit(method, draws=3, tune=3, chains=1, rng=1)
     assert nm.load(fit.save(tmp_path / "fit.npz")).cycle == fit.cycle == method
 
