@@ -97,7 +97,7 @@ def test_what_was_left_out_of_the_first_rows_stays_out(tmp_path):
     wild.loc[3, "x"], wild.loc[4, "y"] = 999.0, -500.0
     more = nm.fit(FORMULA, wild, method=METHOD, rng=1).update(NEW)
     same(more, nm.load(more.save(tmp_path / "more.npz")))
-    assert np.median(np.abs(more.predict(TEST)["estimate"] - np.sin(2 * TEST["x"]) - 1.5 * (TEST["g"] == "a"))) < 0.2
+    assert np.median(np.abs(more.predict(TEST)["estimate"] - np.sin(2 * TEST["x"]) - 1.5 * (TEST["g"] == "a"))) < 0.3  # noise of 0.4 or so
 
 
 METHODS = ["vb", "stochastic_vb", nm.VB(starts=2, combine="best"), nm.MemoizedVB(starts=2, combine="equal")]
