@@ -5,8 +5,8 @@
 #
 # A mixture that does not fix the number of clusters still has a prior of it, and of what a cluster looks like. Where that prior is wrong for
 # the table, one lump falls into pieces, or groups that everyone sees are one cluster. This page says what `nm.fit` finds by default
-# where the truth is known: single lumps of four shapes, and groups six standard deviations apart, in 1 to 50 columns. Figures
-# are those of `benchmarks/number_of_clusters.py`, beside `BayesianGaussianMixture` of scikit-learn (20 components, full covariance)
+# where the truth is known: single lumps of four shapes, and groups six standard deviations apart, in 1 to 20 columns. Figures
+# are those of `python -m benchmarks.number_of_clusters --columns 1 2 5 10 20 --rows 60 200 --seconds 30`, beside `BayesianGaussianMixture` of scikit-learn (20 components, full covariance)
 # and Gaussian mixtures of 1 to 8 components and four kinds of covariance, of which BIC chooses.
 #
 # ## A fit
@@ -109,12 +109,13 @@ by_rows.round(2)
 # Adjusted Rand index of the estimated partition against the truth: 1 is the truth, 0 no better than chance. Up to five columns it is
 # {index.loc[index.index <= 5, "nrmmix"].mean():.2f} by default, `BayesianGaussianMixture` has {index.loc[index.index <= 5, "BayesianGaussianMixture"].mean():.2f} there. In many
 # columns full covariances cost: each of K groups has d (d + 1) / 2 numbers of its own, and few rows do not pay for them. The second table
-# shows it: {by_rows.iloc[0, -1]:.2f} with {by_rows.index[0]} rows of 50 columns. BIC may choose spherical or equal covariances, which these simulated groups have,
+# shows it: {by_rows.iloc[0, -1]:.2f} with {by_rows.index[0]} rows of {by_rows.columns[-1]} columns. BIC may choose spherical or equal covariances, which these simulated groups have,
 # and finds them with fewer rows. Where you know that columns are independent within a group say so, `family=nm.Gaussian("diagonal")`.
 #
 # ## What to do
 #
 # - One lump in pieces, and many columns: is the scale fixed (`nm.Gaussian(scale=...)`)? Leave it to the default.
 # - One cluster where you see several, and few rows for the number of columns: `nm.Gaussian("diagonal")`, or fewer columns.
+# - Many components of a variational fit, and only a few rows for each column: take chains, which do not stop there.
 # - A number of clusters that you expect: `prior=nm.DirichletProcess(nm.mass_for_clusters(expected, n))`.
 # - Heavy tails or skewness of one group: clusters then stand for parts of its shape. `fit.partition(max_clusters=...)` joins them.
