@@ -36,8 +36,8 @@ pd.crosstab(labels, fit.partition().labels, rownames=["truth"], colnames=["clust
 # another number.
 #
 # Of five columns or more the scale of the clusters' covariances is part of what is sampled, one number for each column: draws are in
-# `fit.draws["scale"]`. A fixed number is right for some tables and wrong for others: 0.02 of the variances, which suits one or two
-# columns, makes pieces of a lump of ten independent columns, and 0.2 hides that columns are nearly dependent. A scale of your own
+# `fit.draws["scale"]`. A fixed number is right for some tables and wrong for others: a small share of the variances, which suits one or two
+# columns, makes pieces of a lump of ten independent columns, and a large one hides that columns are nearly dependent. A scale of your own
 # is `nm.Gaussian(scale=...)`, another law `nm.Gaussian(scale=nm.Gamma(shape, rate))`.
 #
 # ## One lump
