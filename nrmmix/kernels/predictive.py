@@ -7,8 +7,8 @@ import numpy as np
 from nrmmix.kernels.core.clusters import copy_column, empty_column, open_cluster, score_columns_and_new, update_column
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
 from nrmmix.kernels.core.jit import kernel, root
-from nrmmix.kernels.core.state import DENSITY, FINITE, MEAN, MEAN_THETA, MEASURE, N_CLUSTERS, SAMPLE
-from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms, draw_finite, room_for_atoms
+from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
+from nrmmix.kernels.measure.atoms import MAX_JUMPS, atoms_into, room_for_atoms
 from nrmmix.kernels.measure.prediction import mixture_weights, octets, regression_weights
 from nrmmix.kernels.measure.weights import set_A
 from nrmmix.kernels.moves.algorithm8 import redraw_column
@@ -151,8 +151,7 @@ def draw_measure(data, state, n_theta, rng):
     most, P = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1)), len(state.A)
     room = room_for_atoms(data, state, most)
     log_weight, place, log_rest = np.empty(room), np.empty(room, np.int64), np.empty(P)
-    draw = draw_finite if data.setup[MEASURE] == FINITE else draw_atoms
-    M = draw(data, state, most, log_weight, place, log_rest, rng)
+    M = atoms_into(data, state, most, log_weight, place, log_rest, rng)
     return log_weight[:M], place[:M], draw_components(data, state, n_theta, 0, M, rng), log_rest
 
 

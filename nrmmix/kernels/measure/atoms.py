@@ -222,6 +222,11 @@ def count_near(log_size, place, heaviest, cut):
     return count
 
 
+def atoms_into(data, state, *given):
+    """Draw the atoms by `draw_finite` or `draw_atoms`, so that only one of them is compiled; how many."""
+    return (draw_finite if data.setup[MEASURE] == FINITE else draw_atoms)(data, state, *given)
+
+
 def room_for_atoms(data, state, most):
     """Of `draw_atoms`: where there are more than twice those expected the lightest of a location are its rest."""
     if data.setup[MEASURE] == FINITE:
