@@ -22,6 +22,7 @@ from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.columns.censoring import of_two_columns
+from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
@@ -92,6 +93,7 @@ class StreamedFrame(ModelFrame):
     missing: str = "drop"
     stamp: tuple[Any, ...] = field(default=(), repr=False)  # fingerprint of the source when it was first gone through
     sums: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # that defaults of families have been taken from
+    tallied: Tallied | None = field(default=None, repr=False)  # values, counted on the way that checked the rows; None of other ways
     has_first: bool = False  # whether the rows that are held are the first of all, from which alone all defaults are taken
 
     is_streamed: ClassVar[bool] = True
@@ -125,7 +127,8 @@ class StreamedFrame(ModelFrame):
         places = self.places
         rows, size = self.sums.get(FIRST, (self.n_used, self.size))
         ends = places.low[columns], places.high[columns]
-        return StreamedSummary(int(rows), pieces, ends, places.has_gaps, self.sums, prefix(columns, inputs), float(size))
+        counted = () if self.tallied is None else self.tallied.of(columns, inputs)
+        return StreamedSummary(int(rows), pieces, ends, places.has_gaps, self.sums, prefix(columns, inputs), float(size), counted)
 
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
@@ -199,14 +202,15 @@ def restored_stream(*given: Any) -> StreamedFrame:
 
 def streamed(
     few: ModelFrame, rows: Source | None, places: Index, missing: str, stamp: tuple[Any, ...] | None = None,
-    sums: dict[str, np.ndarray] | None = None, has_first: bool = False,
+    sums: dict[str, np.ndarray] | None = None, has_first: bool = False, tallied: Tallied | None = None,
 ) -> StreamedFrame:
     """A frame that was learnt from few rows as that of all rows of a source; `stamp` is its fingerprint, by default that of now."""
     if stamp is None:
         stamp = () if rows is None else rows.fingerprint()
     own = {one.name: getattr(few, one.name) for one in fields(ModelFrame)}
     return StreamedFrame(
-        **own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums, has_first=has_first
+        **own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums, tallied=tallied,
+        has_first=has_first,
     )
 
 
@@ -308,13 +312,14 @@ def streamed_frame(
     few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights)
     those = [] if blocks is None or few.is_sparse else blocks(few)
     means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
-    places = index_of(few, source, missing, means=means)
+    tallied = None if few.is_sparse else Tallied(few)
+    places = index_of(few, source, missing, means=means, tallied=tallied)
     sums = {}
     for columns, inputs, own in means:
         if own.n == places.used[-1]:  # else what is computed of a row may be missing where its columns are not
             size = own.n if places.size is None else places.size
             sums |= {f"{prefix(columns, inputs)}{name}": values for name, values in own.found(places.has_gaps, size).items()}
-    return streamed(few, source, places, missing, gathered.stamp, sums)
+    return streamed(few, source, places, missing, gathered.stamp, sums, tallied=tallied)
 
 
 def gather(
@@ -496,11 +501,12 @@ class Gathered:
 
 
 def index_of(
-    frame: ModelFrame, source: Source, missing: str, are_more: bool = False, means: Sequence[tuple[np.ndarray, np.ndarray, Means]] = ()
+    frame: ModelFrame, source: Source, missing: str, are_more: bool = False, means: Sequence[tuple[np.ndarray, np.ndarray, Means]] = (),
+    tallied: Tallied | None = None,
 ) -> Index:
     """The second way through a source, with the frame that the first one has led to; covariates of further rows may be constant.
 
-    `means` of some responses and inputs are added to.
+    `means` of some responses and inputs, and what is `tallied` of all, are added to.
     """
     d = len(frame.response_names)
     rows, used, digest, has_gaps, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
@@ -515,6 +521,8 @@ def index_of(
         covariates.add(z, weight)
         for columns, inputs, own in means:
             own.add(np.ascontiguousarray(y[:, columns]), x[:, inputs], weight)
+        if tallied is not None:
+            tallied.add(y, x, weight)
         size += 0.0 if weight is None else float(weight.sum())
         if isinstance(y, np.ndarray) and len(y):
             has_gaps = has_gaps or bool(np.isnan(y).any())
