@@ -9,7 +9,7 @@ each covariate, by which distances are measured.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
@@ -21,6 +21,7 @@ import pandas as pd
 from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
+from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import of_two_columns
 from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
@@ -309,7 +310,7 @@ def streamed_frame(
     gathered = gather(formula, source, missing, designs, weights) if gathered is None else gathered
     source = gathered.source
     few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, is_sample=True)
-    few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights)
+    few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights, first_dates=gathered.first_dates)
     those = [] if blocks is None or few.is_sparse else blocks(few)
     means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
     tallied = None if few.is_sparse else Tallied(few)
@@ -382,7 +383,9 @@ class Gathered:
         self.levels: dict[str, set[Any]] = {}
         self.gaps = dict.fromkeys([*self.responses, *self.needed], 0)
         self.patterns: set[bytes] = set()
-        self.kinds: dict[str, tuple[bool, int]] = {}
+        self.kinds: dict[str, tuple[str, int]] = {}
+        self.first_dates: dict[str, pd.Timestamp] = {}  # of columns of dates among those needed
+        self.origins: dict[str, pd.Timestamp] = {}  # those of the first part that has some, from which days are counted here
         self.equal = list(combinations(self.responses, 2))
         for b, table in enumerate(source.parts()):
             if is_sparse(table):
@@ -410,20 +413,25 @@ class Gathered:
         return bool(self.sparse)
 
     def table(self) -> Any:
-        """The rows, in their order."""
+        """The rows, in their order; days since the first date in place of dates."""
         if self.is_sparse:
             from scipy.sparse import vstack
 
             return vstack(self.sparse).tocsr()
-        return pd.concat(self.kept)[list(self.gaps)]
+        return dates.in_days_since(pd.concat(self.kept)[list(self.gaps)], self.first_dates)
 
     def _counts(self) -> str:
         return "missing values in " + listed(f"{name} ({count})" for name, count in self.gaps.items() if count)
 
     def _part(self, table: pd.DataFrame, b: int) -> None:
-        values = {name: arrays.column(table[name], name) for name in self.gaps}
+        of_dates = dates.first_dates(table, self.needed)
+        in_days = dates.in_days_since(table, {name: self.origins.get(name, first) for name, first in of_dates.items()})
+        values = {name: arrays.column(in_days[name], name) for name in self.gaps}
         masks = {name: arrays.missing_mask(own) for name, own in values.items()}
-        self._check_kinds(values, masks, b)
+        self._check_kinds(values, masks, of_dates, b)
+        for name, first in of_dates.items():
+            self.origins.setdefault(name, first)
+            self.first_dates[name] = min(first, self.first_dates.get(name, first))
         for name, mask in masks.items():
             count = int(mask.sum())
             self.gaps[name] += count
@@ -446,16 +454,15 @@ class Gathered:
             self.kept.append(table.iloc[sorted(found)])
         self.n += len(table)
 
-    def _check_kinds(self, values: dict[str, Any], masks: dict[str, np.ndarray], b: int) -> None:
-        """A ValueError where a column holds numbers in one part and text in another; parts without any value say nothing."""
+    def _check_kinds(self, values: dict[str, Any], masks: dict[str, np.ndarray], of_dates: Container[str], b: int) -> None:
+        """A ValueError where a column holds numbers in one part and text or dates in another; parts without any value say nothing."""
         for name, own in values.items():
             if masks[name].all():
                 continue
-            is_text = not isinstance(own, np.ndarray)
-            was, where = self.kinds.setdefault(name, (is_text, b))
-            if was != is_text:
-                words = ("numbers", "text")
-                raise ValueError(f"the column {name!r} holds {words[was]} in part {where} and {words[is_text]} here; convert one of them.")
+            kind = "dates" if name in of_dates else "numbers" if isinstance(own, np.ndarray) else "text"
+            was, where = self.kinds.setdefault(name, (kind, b))
+            if was != kind:
+                raise ValueError(f"the column {name!r} holds {was} in part {where} and {kind} here; convert one of them.")
 
     def _ends(self, name: str, values: np.ndarray, rows: np.ndarray, first: int) -> set[int]:
         """The row of the smallest value so far and that of the largest, where this part has them."""
