@@ -246,7 +246,20 @@ def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None)
         f"{_together([_of_ties(name, one) for name, one in found.items()])}: a continuous family has no point masses, and clusters, "
         "densities, quantiles and probabilities there are of spikes at single values. Where one value stands out, "
         f"nm.Hurdle(nm.Gaussian(), at={at!r}) suits, or first a column that says whether {printable(name)} {side} {at:g}, by "
-        "nm.Bernoulli(); counts are for nm.Poisson(), answers and levels for nm.Categorical()."
+        f"nm.Bernoulli(); counts are for nm.Poisson(), answers and levels for nm.Categorical().{_of_rounding(found, columns)}"
+    )
+
+
+def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> str:
+    """What does for measurements that are ties because they are rounded; empty where none are."""
+    units = {name: unit for name, one in found.items() if one.is_discrete and len(one.values) > FEWEST_VALUES
+             and (unit := rounding_of(columns[name])) > 0.0}
+    if not units:
+        return ""
+    name, unit = next(iter(units.items()))
+    return (
+        f" Where {printable(name)} is a measurement that is rounded to {unit:.6g}, interval(low, high) on the left of the formula, with "
+        f"columns of {printable(name)} - {unit / 2:.6g} and {printable(name)} + {unit / 2:.6g}, has chains draw the values before rounding."
     )
 
 
