@@ -276,6 +276,12 @@ class Blocks:
         )
         return rows, table
 
+    def with_some(self, known: np.ndarray) -> np.ndarray:
+        """Of each block of the kernels whether some of its responses are known (d,)."""
+        empty = np.full((1, len(known)), np.nan)
+        of, _ = _numbered(block.family.observe(_columns(empty, block.columns)) for block in self.blocks)
+        return np.array([bool(known[self.blocks[b].columns].any()) for b in of])
+
     @staticmethod
     def _observed(block: Block, response: Any) -> Any:
         y = _columns(response, block.columns)

@@ -216,13 +216,14 @@ class Elliptical(NamedTuple):
         of_scale = rows if len(self.scale) > 1 else np.zeros(len(clusters), np.int64)
         return Elliptical(self.centre[rows, clusters][:, None], self.scale[of_scale, clusters][:, None], self.df[clusters][:, None])
 
-    def completed(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows y (J, d), NaN in the same columns of all of them, with what is not known drawn given the rest; of a single cluster."""
+    def completed(self, y: np.ndarray, drawn: Callable[[int, Distribution], np.ndarray]) -> np.ndarray:
+        """Rows y (J, d), NaN in the same columns of all of them, with what is not known as `drawn` of a column and its law given the rest.
+
+        Of a single cluster; laws have parameters (J, 1), and so has what is drawn.
+        """
         whole = y.copy()
         for j in np.flatnonzero(np.isnan(y[0])):
-            law = self.given(whole)[1][j]
-            noise = rng.standard_normal(len(y)) if isinstance(law, Normal) else rng.standard_t(law.df[:, 0])
-            whole[:, j] = law[0][:, 0] + law[1][:, 0] * noise
+            whole[:, j] = drawn(int(j), self.given(whole)[1][j])[:, 0]
         return whole
 
     def given(self, y: np.ndarray) -> tuple[np.ndarray, list[Distribution | None]]:

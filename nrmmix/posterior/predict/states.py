@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from nrmmix.common.seeds import Replayed
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior
@@ -63,6 +64,9 @@ class Measure(Components, Protocol):
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
         """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
 
+    def some(self, atoms: np.ndarray) -> Measure:
+        """Some of the atoms, by a mask (M,), as components."""
+
     def seen_from(self, covariates: CovariateWeights) -> Measure:
         """The same for these rows: what has next to no share of a row is part of the rest there, and what has none anywhere is gone."""
 
@@ -84,11 +88,15 @@ class PosteriorState(Components, Protocol):
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(T, M): parameters of clusters (M,) from their posterior, each drawn anew, K standing for a new one; as in `Measure.theta`."""
 
-    def joined(self, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> Measure:
-        """Of rows y (J, d) at inputs (J, e), or (1, e), the clusters (J,) that they join as J atoms, without shares.
+    def joined(self, clusters: np.ndarray, points: Any, known: np.ndarray, replayed: Replayed) -> Measure:
+        """Of rows of points the clusters (J,) that they join as J atoms, without shares.
 
-        Their parameters are drawn given the row too, K standing for a new cluster; nothing of the rows may be missing.
+        Their parameters are drawn given the row too, K standing for a new cluster, those of each row with the same random numbers.  `known`
+        says of which blocks of the kernels something is, and there all is, but for cells that a family leaves out.
         """
+
+    def refilled(self, points: Any, y: np.ndarray, inputs: np.ndarray) -> Any:
+        """Points whose responses are others, all of them numbers that were known before."""
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """(T, size): parameters of components from the prior, as in `Measure.theta`."""
