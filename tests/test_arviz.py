@@ -18,7 +18,7 @@ with warnings.catch_warnings():  # of what ArviZ itself imports, and of its own 
     warnings.simplefilter("ignore")
     az = pytest.importorskip("arviz")
 
-OLD = hasattr(az, "InferenceData")  # before 1.0
+OLD = az.__version__.startswith("0.")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of ArviZ, and of large Pareto k
 N = 40
 RUN = {"draws": 60, "tune": 60, "chains": 2, "rng": 1}

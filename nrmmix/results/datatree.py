@@ -63,8 +63,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
             The responses, and the covariates and inputs of families if any, (obs) each, by name; a slash, which xarray does not allow,
             becomes `|`, and a name that is one of the dimensions gets an underscore.  The name as it was is in `attrs["long_name"]`.
             Categories are numbered 0, 1, ...: the levels are in `attrs["levels"]`, that of each row is the coordinate `NAME_level`.
-            Censored responses are NaN, and the coordinates `NAME_lower` and `NAME_upper` have their limits: `arviz.plot_ppc` draws those that
-            were seen, `fit.plot("ppc")` the curve of Kaplan and Meier.
+            Censored responses are NaN, and the coordinates `NAME_lower` and `NAME_upper` have their limits: `arviz.plot_ppc` draws those
+            that were seen, `fit.plot("ppc")` the curve of Kaplan and Meier.
             Sparse counts are one CSR matrix: `counts` and `indices` (nonzero), `indptr` (row).
 
         Attributes of the root: inference_library, inference_library_version, seed, method, formula.
