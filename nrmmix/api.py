@@ -228,7 +228,7 @@ class Model(Specification):
         return result
 
     def _in_memory(self, method: Any) -> Model:
-        """The same of all rows in memory, where the method needs them there and their file fits."""
+        """Load all rows into memory, where the method needs them there and their file fits; else return the model as it is."""
         if self.of_file is None or not self.frame.is_streamed:
             return self
         path, given = self.of_file

@@ -73,7 +73,7 @@ class Replayed:
         self.bits.state = np.random.SFC64(seed).state
 
     def start(self) -> np.ndarray:
-        """What `words` are now."""
+        """Return what `words` are now."""
         return self.words.copy()
 
 
@@ -83,5 +83,5 @@ def prediction_seed(seed: int) -> np.random.SeedSequence:
 
 
 def draw_seeds(seed: np.random.SeedSequence, size: int) -> list[np.random.SeedSequence]:
-    """The same seeds for the same draws, however the rows are split."""
+    """Draw seeds that are the same for the same draws, however the rows are split."""
     return seed_sequence(seed).spawn(size)

@@ -1,4 +1,4 @@
-"""What a recorded draw says about new observations: predictive weights and scores, and draws of the random measure."""
+"""Predictions of a recorded draw for new observations: predictive weights and scores, and draws of the random measure."""
 
 from __future__ import annotations
 

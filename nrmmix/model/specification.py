@@ -47,7 +47,7 @@ UNLIKE = 100.0  # ratio of ranges that no one width suits
 
 
 class Specification:
-    """What is fitted: data, random measure, component families, covariate kernel.  It prints itself, and fits nothing.
+    """Specification of a fit: data, random measure, component families, covariate kernel.  It prints itself, and fits nothing.
 
     Parameters, attributes and errors are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
     """
@@ -177,7 +177,7 @@ class Specification:
         return made
 
     def of_few(self, rows: int) -> Specification:
-        """The same with its first rows alone, all that was taken from the others held: what factors are put into kernels' arrays by."""
+        """Return the specification with its first rows alone, all else held: to put factors into kernels' arrays."""
         frame, grid, few = self.frame, self.grid, slice(0, rows)
         made = object.__new__(type(self))  # copies are made anew from the data
         vars(made).update(vars(self))
@@ -197,7 +197,7 @@ class Specification:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle and copy, by the format of saved fits: entry points of compiled code are made anew."""
+        """Pickle and copy by the format of saved fits: entry points of compiled code are made anew."""
         from nrmmix.model.encoding import from_bytes, to_bytes
 
         return from_bytes, (type(self), to_bytes(self))
@@ -244,7 +244,7 @@ class Specification:
 
     @cached_property
     def scales(self) -> tuple[tuple[int, int], ...]:
-        """Of each matrix of `log_kernels` the covariate whose width scales it, -1 if none, and the degree; see `State.log_K`.
+        """Covariates whose width scales each matrix of `log_kernels`, -1 if none, and the degree; see `State.log_K`.
 
         There is none where a width is sampled with which log K changes its form.
         """
@@ -282,7 +282,7 @@ class Specification:
 
     @property
     def widths(self) -> tuple[Hyperparameter, ...]:
-        """Of each covariate the width of its kernel; where atoms have widths of their own, that in which distances are measured."""
+        """Width of the kernel of each covariate; where atoms have widths of their own, that in which distances are measured."""
         if self.kernel is None:
             return ()
         return tuple(part.kernel.unit_width if isinstance(part.width, PerAtom) else part.width for part in self._by_covariate)
@@ -353,7 +353,7 @@ class Specification:
     __repr__ = __str__
 
     def describe_groups(self) -> str:
-        """How many groups and locations there are."""
+        """Say how many groups and locations there are."""
         if self.slots is not None and self.frame.is_streamed:  # whose rows of values nobody has counted
             return f"{len(self.grid.weights)} slots"
         if self.slots is not None:
@@ -426,7 +426,7 @@ def _family(given: Any) -> Any:
 
 
 def _by_name(role: str, given: Any) -> Any:
-    """What a string names, as on the command line; anything else as it is."""
+    """Return what a string names, as on the command line; anything else as it is."""
     if not isinstance(given, str):
         return given
     known = shell_names(role)

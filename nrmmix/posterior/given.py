@@ -147,7 +147,7 @@ class Conditioned:
 
 
 class OwnAtoms(Conditioned):
-    """Of J atoms and J rows to each row its own, as the only component."""
+    """Distributions of J atoms and J rows, to each row its own, as the only component."""
 
     def __init__(self, of: Components, known: Known, model: Specification):
         self.of, self.known, self.model, self.n_components = of, known, model, 1
@@ -325,7 +325,7 @@ class Joining:
         self.points: Any = None
 
     def seed(self, seed: np.random.SeedSequence) -> tuple[float, np.ndarray]:
-        """For a draw: the probability at which an atom is chosen, and those at which responses (d,) are that are not known."""
+        """Draw for a state the probability at which an atom is chosen, and those at which unknown responses (d,) are."""
         self.replayed.seed(seed)
         choice, *rest = self.replayed.rng.random(1 + self.whole.shape[1])
         return choice, np.array(rest)

@@ -158,7 +158,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
 
 
 def to_arviz(fit: MCMCResult, log_likelihood: bool = True, posterior_predictive: bool = True) -> Any:
-    """What the ArviZ that is installed works on: an InferenceData of ArviZ 0.20 to 0.x, a DataTree of 1.0 and later; see `to_datatree`.
+    """Return what the installed ArviZ works on: an InferenceData of 0.20 to 0.x, a DataTree of 1.0 and later; see `to_datatree`.
 
     Raises
     ------

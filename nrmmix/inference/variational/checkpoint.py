@@ -48,7 +48,7 @@ class Saved(NamedTuple):
 
 
 def digest_of(model: Specification) -> str:
-    """Of the rows used: the same whatever source they came from."""
+    """Return a digest of the rows used: the same whatever source they came from."""
     frame = model.frame
     if frame.is_streamed:
         return frame.places.digest
@@ -104,7 +104,7 @@ def _of_model(model: Specification, put: Any) -> dict[str, Any]:
 
 
 def of_climb(climb: Climb, passes: list[Pass], put: Callable[..., str]) -> dict[str, Any]:
-    """What a mixture's fit goes on from."""
+    """Return what a mixture's fit goes on from."""
     memory, batches = climb.memory, climb.memory.batches
     put_passes(passes, put)
     for name in ("N", "s", "H"):

@@ -22,7 +22,7 @@ LEAST_COUNT = 0.5  # rows that a component must be expected to have to be counte
 
 @dataclass(frozen=True)
 class Settings:
-    """What a climb does beside coordinate ascent, and when it stops."""
+    """Settings of a climb: what it does beside coordinate ascent, and when it stops."""
 
     passes: int
     tol: float  # least gain of a pass in nats a row
@@ -35,7 +35,7 @@ class Settings:
 
 
 class Pass(NamedTuple):
-    """What is known at the end of a pass."""
+    """Summary of a pass at its end."""
 
     number: int
     n_components: int

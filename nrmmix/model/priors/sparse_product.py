@@ -196,7 +196,7 @@ class CodeTable:
 
     @classmethod
     def of(cls, counted: Counted, kernel: CovariateKernel, is_category: bool, places: int, ends: np.ndarray) -> CodeTable:
-        """Of values of the data; `ends` (2,) are the smallest and largest apart from those far from all others."""
+        """Make the table for values of the data; `ends` (2,) are the smallest and largest apart from those far from all others."""
         values, size = counted
         widths = np.array(kernel.width.values if isinstance(kernel.width, PerAtom) else [kernel.width])
         if is_category:
@@ -222,7 +222,7 @@ class CodeTable:
 
     @property
     def typical_width(self) -> float:
-        """In units of the range."""
+        """Typical width in units of the range."""
         return float(np.exp(np.log(self.width).mean())) if self.n_codes and not self.is_category else 1.0
 
     def measured(self, x: np.ndarray) -> np.ndarray:
@@ -237,7 +237,7 @@ class CodeTable:
         return self.log_K_at(self.measured(x))
 
     def log_K_at(self, u: np.ndarray) -> np.ndarray:
-        """The same at places (m,) on the scale from 0 to 1."""
+        """Return log K at places (m,) on the scale from 0 to 1."""
         out, distance = np.zeros((1 + self.n_codes, len(u))), np.empty((1, len(u), 1))
         for c, (place, width) in enumerate(zip(self.place, self.width, strict=True), 1):
             distance[0, :, 0] = u != place if self.is_category else np.abs(u - place)
@@ -270,7 +270,7 @@ class SlotGrid(Grid):
 
     @cached_property
     def code_log_K(self) -> np.ndarray:
-        """The same at all groups."""
+        """Return log K of codes at all groups."""
         return self.distances(self.values)
 
     @cached_property

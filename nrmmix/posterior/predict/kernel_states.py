@@ -109,7 +109,7 @@ class KernelState:
 
     @property
     def widths(self) -> np.ndarray:
-        """Of the covariate kernel; of a sparse product the codes of its slots."""
+        """Widths of the covariate kernel; of a sparse product the codes of its slots."""
         return (self.state.hyper[layout.WIDTH :] if self.model.slots is None else self.state.codes).copy()
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
@@ -158,7 +158,7 @@ class KernelState:
         return self.model.blocks.joint_predictive(block, self.state.stat, self.n_components, inputs, self.model.packed)
 
     def parameters(self) -> list[list[Parameter]]:
-        """Of each block the parameters of the clusters, given who is in them."""
+        """Draw the parameters of the clusters of each block, given who is in them."""
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
 
     def drawn_clusters(self, rng: np.random.Generator) -> DrawnMeasure:
@@ -298,7 +298,7 @@ def clusters_of(
 
 
 def prior_distributions(model: Specification) -> list[Distribution | None]:
-    """Of each response its distribution in a new cluster, at the inputs of the first row; None for one that has none of its own."""
+    """Return the distribution of each response in a new cluster, at the inputs of the first row; None for one that has none of its own."""
     found = KernelState(model, 1)
     with announced():
         empty_column(found.data, found.state.stat, 0)

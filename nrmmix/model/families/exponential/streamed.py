@@ -17,7 +17,7 @@ HELD = 65_536  # rows that are loaded at once where all are gone through
 
 
 class StreamedRows:
-    """What `Statistics` offers, of the rows of a frame that stay where they are."""
+    """Rows of a frame that stay where they are, with all that `Statistics` offers."""
 
     is_streamed: ClassVar[bool] = True
 
