@@ -134,11 +134,13 @@ class StreamedFrame(ModelFrame):
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
 
-        A SourceChanged where the source has other rows than when it was first gone through.
+        A SourceChanged where the source has other rows than when it was first gone through: other counts of a part, or, once all rows have
+        been gone through, other values.
         """
         places, last = self.places, self.n_used if last is None else last
         if first >= last:
             return
+        digest = hashlib.blake2b(digest_size=16) if (first, last) == (0, self.n_used) else None
         start = int(np.searchsorted(places.used, first, side="right")) - 1
         stop = int(np.searchsorted(places.used, last, side="left"))
         source = self._source()
@@ -147,10 +149,14 @@ class StreamedFrame(ModelFrame):
         for b, table in zip(range(start, stop), source.parts(start, stop), strict=True):
             with in_part(source, b):
                 piece = self._of_part(table, b)
+            if digest is not None:
+                add_to_digest(digest, piece.response, piece.inputs, piece.covariates, *weight_columns(piece.weight))
             before = int(places.used[b])
             some = slice(max(first - before, 0), min(last - before, piece.response.shape[0]))
             if some.stop > some.start:
                 yield piece.take(some)
+        if digest is not None and digest.hexdigest() != places.digest:
+            raise SourceChanged(f"{source} has other rows than when it was first read; fit again, with data that stay as they are.")
 
     def _source(self) -> Source:
         if self.rows is None:
@@ -524,7 +530,7 @@ def index_of(
         rows.append(rows[-1] + len(read.used))
         used.append(used[-1] + int(read.used.sum()))
         y, x, z, _, weight = read.taken()
-        add_to_digest(digest, y, x, z, *([] if weight is None else [weight[:, None]]))
+        add_to_digest(digest, y, x, z, *weight_columns(weight))
         covariates.add(z, weight)
         for columns, inputs, own in means:
             own.add(np.ascontiguousarray(y[:, columns]), x[:, inputs], weight)
@@ -537,6 +543,11 @@ def index_of(
     of_weights = None if frame.weighed_by is None else size
     found = covariates.total(not are_more)
     return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, found, of_weights)
+
+
+def weight_columns(weight: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    """Weights of rows (n, 1), where there are any."""
+    return () if weight is None else (weight[:, None],)
 
 
 def add_to_digest(digest: Any, y: Any, *others: np.ndarray) -> None:

@@ -146,7 +146,7 @@ class SparseProduct(CovariateKernel):
         Raises
         ------
         ValueError
-            If there is no room for the tables.
+            If a covariate has too many codes.
         """
         q = x.shape[1]
         category = np.zeros(q, bool) if category is None else category
@@ -164,12 +164,6 @@ class SparseProduct(CovariateKernel):
                 raise ValueError(
                     f"SparseProduct: places and widths in {name!r} make {table.n_codes} codes, more than {MOST_CODES}; give fewer."
                 )
-        size = 16.0 * len(values) * (q * (1 + max(table.n_codes for table in tables)) + 2 * self.slots)
-        if size > machine.available() / 2:
-            raise ValueError(
-                f"SparseProduct: kernels of {len(values)} values of {q} covariates would take {machine.text(size)}, and there is room for "
-                f"{machine.text(machine.available() / 2)}; give fewer places, widths or slots."
-            )
         P, used = self.slots, sum(table.n_codes > 0 for table in tables)
         prior = Beta(1.0, max(used / USED - 1.0, 1.0)) if self.inclusion is None else self.inclusion
         typical = np.array([table.typical_width for table in tables])
@@ -270,7 +264,13 @@ class SlotGrid(Grid):
 
     @cached_property
     def code_log_K(self) -> np.ndarray:
-        """Return log K of codes at all groups."""
+        """Return log K of codes at all groups, which chains go by and variational inference does not.  A ValueError where there is no room."""
+        size = 16.0 * len(self.values) * (len(self.tables) * (1 + int(self.n_codes.max())) + 2 * len(self.weights))
+        if size > machine.available() / 2:
+            raise ValueError(
+                f"SparseProduct: kernels of {len(self.values)} values of {len(self.tables)} covariates would take {machine.text(size)}, "
+                f"and there is room for {machine.text(machine.available() / 2)}; give fewer places, widths or slots."
+            )
         return self.distances(self.values)
 
     @cached_property
