@@ -264,7 +264,7 @@ class SlotGrid(Grid):
 
     @cached_property
     def code_log_K(self) -> np.ndarray:
-        """Return log K of codes at all groups, which chains go by and variational inference does not.  A ValueError where there is no room."""
+        """Return log K of codes at all groups, for chains alone.  A ValueError where there is no room for it."""
         size = 16.0 * len(self.values) * (len(self.tables) * (1 + int(self.n_codes.max())) + 2 * len(self.weights))
         if size > machine.available() / 2:
             raise ValueError(
