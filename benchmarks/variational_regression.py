@@ -119,7 +119,7 @@ def of_rows(n: int, starts: int = 1, kernel: dict[str, Any] | None = None, passe
     test, truth = simulated(HELD_OUT, rng)
     train, _ = simulated(n, rng)
     formula = "y ~ x0 + x1 + x2 + x3 + x4 + x5"
-    model = nm.Model(formula, train, kernel=nm.SparseProduct(**(kernel or {})))
+    model = nm.Model(formula, train, kernel=nm.SparseProduct(**kernel) if kernel else None)
     out: dict[str, Any] = {"rows": n}
     cpu = []
     for number in (1, 1 + passes):  # the start costs the same both times
