@@ -182,7 +182,8 @@ def to_arviz(fit: MCMCResult, log_likelihood: bool = True, posterior_predictive:
     tree = to_datatree(fit, log_likelihood, posterior_predictive)
     if version >= (1, 0):
         return tree
-    return arviz.InferenceData(attrs=dict(tree.attrs), **{name: node.to_dataset() for name, node in tree.children.items()})
+    groups: dict[str, Any] = {name: node.to_dataset() for name, node in tree.children.items()}
+    return arviz.InferenceData(attrs=dict(tree.attrs), **groups)
 
 
 def _names(fit: MCMCResult, sizes: dict[str, int]) -> dict[str, Any]:
