@@ -104,4 +104,4 @@ def test_many_rows_take_fewer_draws_and_threads(regression, monkeypatch):
     monkeypatch.setattr(curves, "LEAST_DRAWS", 20)
     half = curves.density_diagnostics(nm.fit("y ~ 1", regression.model.frame.source, draws=20, tune=9, chains=2, rng=1).posterior)
     assert (half["ess"] < 60).all() and len(half) == 5
-    assert curves._by_draws(regression.posterior, lambda states: np.zeros(len(states))).shape == (2, 10)
+    assert curves._by_draws(regression.posterior, lambda states: np.zeros(len(states)), curves.MOST_DRAWS).shape == (2, 10)

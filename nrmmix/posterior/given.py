@@ -251,6 +251,16 @@ def log_weights(state: PosteriorState, covariates: CovariateWeights, place: np.n
         return np.log(state.weights(covariates))[place]
 
 
+def drawing(rng: np.random.Generator) -> Callable[[int, Distribution], np.ndarray]:
+    """Return what draws a column from its law, normal or t with parameters (J, 1); see `Elliptical.completed`."""
+
+    def drawn(_: int, law: Distribution) -> np.ndarray:
+        noise = rng.standard_normal(len(law[0])) if isinstance(law, Normal) else rng.standard_t(law.df[:, 0])
+        return law[0] + law[1] * noise[:, None]
+
+    return drawn
+
+
 def draw_rest(
     state: PosteriorState, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, totals: list[np.ndarray | None],
     rng: np.random.Generator,
@@ -258,14 +268,9 @@ def draw_rest(
     """(M, d) rows y with what is NaN in them, in the same responses of all, drawn in the cluster (M,) of each given the rest."""
     model = state.model
     values = model.blocks.draw_responses(state.components(clusters, rng), inputs, rng, model.packed, totals)
-
-    def drawn(_: int, law: Distribution) -> np.ndarray:
-        noise = rng.standard_normal(len(y)) if isinstance(law, Normal) else rng.standard_t(law.df[:, 0])
-        return law[0] + law[1] * noise[:, None]
-
     for b, columns in torn_blocks(model, ~np.isnan(y[0])):
         joint = state.joint(b, inputs if inputs.shape[1] else inputs[:1])
-        values[:, columns] = joint.of(clusters).completed(y[:, columns], drawn)
+        values[:, columns] = joint.of(clusters).completed(y[:, columns], drawing(rng))
     return np.where(np.isnan(y), values, y)
 
 

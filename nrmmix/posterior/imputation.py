@@ -26,7 +26,7 @@ from nrmmix.model.replicates import parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.factors import FactorPosterior
-from nrmmix.posterior.given import Conditioned, Known, log_weights, torn_blocks
+from nrmmix.posterior.given import Conditioned, Known, drawing, log_weights, torn_blocks
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
 from nrmmix.posterior.predict.states import SoftStates, States, states_of
@@ -123,7 +123,7 @@ def _completions(states: States, gaps: Gaps, rng: np.random.Generator) -> Iterat
             for b, columns in blocks:
                 y = gaps.y[np.ix_(rows, columns)]
                 joint = drawn.joint(b, gaps.inputs[rows] if has_inputs else np.zeros((1, 0))).of(cluster[rows])
-                whole[np.ix_(rows, columns)] = joint.completed(y, rng)
+                whole[np.ix_(rows, columns)] = joint.completed(y, drawing(rng))
                 for j, law in zip(columns, joint.given(y)[1], strict=True):
                     if law is not None:
                         means[rows, int(np.flatnonzero(of == j)[0])] = law[0][:, 0]
