@@ -164,13 +164,13 @@ def leveled(n=150, n_levels=6, seed=3):
 
 def test_factors_are_in_the_default_lines_of_sparse_products():
     data = leveled()
-    assert nm.Model("y ~ x + g + h", data).family.design == "1 + x + g + h"
+    assert nm.Model("y ~ x + g + h", data).family.design == "1 + x + g + h + square(x - 0.5)"
     assert nm.Model("y ~ g", data).family.design == nm.Model("y ~ g", data, kernel=nm.SparseProduct(slots=20)).family.design == "1 + g"
-    assert nm.Model("y ~ C(g) + x", data).family.design == "1 + x"  # coded by the formula: columns of numbers, each with a kernel
+    assert nm.Model("y ~ C(g) + x", data).family.design == "1 + x + square(x - 0.5)"  # coded: columns of numbers, each with a kernel
     assert nm.Model("y + y2 ~ x + g", data).family.design == "1 + x"  # rows may miss one response
     assert nm.Model("y ~ x + g", data, kernel=nm.Product({"x": nm.Box(0.5), "g": nm.Matching(0.1)})).family.design == "1 + x"
     many = leveled(400, 60)
-    assert nm.Model("y ~ x + g + h", many).family.design == "1 + x + h"
+    assert nm.Model("y ~ x + g + h", many).family.design == "1 + x + h + square(x - 0.5)"
 
 
 def test_levels_have_one_shrinkage_and_are_not_scaled():
@@ -179,7 +179,7 @@ def test_levels_have_one_shrinkage_and_are_not_scaled():
     model = nm.Model("y ~ x + g + h", data)
     frame = model.frame
     assert frame.input_names[:7] == ("Intercept", *(f"g[T.l{one:03d}]" for one in range(1, 6)), "h[T.v]")
-    assert frame.input_groups == (0, 1, 1, 1, 1, 1, 6, 7)
+    assert frame.input_groups == (0, 1, 1, 1, 1, 1, 6, 7, 8)
     assert "one for all levels of a factor" in str(model) and "one for all levels" not in str(nm.Model("y ~ x + h", data))
     np.testing.assert_array_equal(np.diag(model.family.factor)[1:6], 1.0)
     assert np.diag(model.family.factor)[6] == pytest.approx(frame.inputs[:, 6].std(ddof=1))
