@@ -1,26 +1,25 @@
 """Held-out log density of density regression by its defaults, beside Gaussian processes and a joint mixture conditioned on x.
 
-    python -m benchmarks.density_regression [SETS] [--splits N]
+    python -m benchmarks.density_regression [SETS] [--splits N] [--json FILE.json]
 
 Motorcycle, simulated sets and tables of statsmodels, five splits each, responses standardised by the training rows.  Densities are on
-the standardised scale, in nats a held-out row; the target is what trial code of the same model reached.
+the standardised scale, in nats a held-out row.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
 
 import nrmmix as nm
-from benchmarks import motorcycle
+from benchmarks import motorcycle, record
 from benchmarks.gaussian_processes import GaussianProcess, Heteroscedastic
 
 Split = tuple[pd.DataFrame, pd.DataFrame]
-TARGETS = {"motorcycle": -0.51, "hetero": -0.34, "bimodal": -0.58, "skew": -1.02, "two": -0.76, "three": -0.92}
 SPLITS = 5
 
 
@@ -80,15 +79,17 @@ SETS = {
 }
 
 
-def ours(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> tuple[float, dict[str, float]]:
+RUN = {"draws": 500, "thin": 4, "tune": 800, "chains": 2}
+
+
+def ours(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> dict[str, float]:
     covariates = [name for name in train if name != "y"]
-    start = time.perf_counter()
-    fit = nm.fit("y ~ " + " + ".join(covariates), train, draws=500, thin=4, tune=800, chains=2, rng=seed)
+    start = time.process_time()
+    fit = nm.fit("y ~ " + " + ".join(covariates), train, **RUN, rng=seed)
     bands = fit.predict(test, kind="quantile", q=[0.05, 0.95], draws=200)["estimate"].unstack("q").to_numpy()
     inside = ((test["y"].to_numpy() >= bands[:, 0]) & (test["y"].to_numpy() <= bands[:, 1])).mean()
-    tau = 4 * fit.diagnostics().loc["n_clusters", "iact"]
-    more = {"cover": inside, "K": fit.draws["n_clusters"].mean(), "tau": tau, "s": time.perf_counter() - start}
-    return float(fit.log_density(test, draws=None).mean()), more
+    scores = {"log_density": float(fit.log_density(test, draws=None).mean()), "cover": float(inside)}
+    return {**scores, "clusters": float(fit.draws["n_clusters"].mean()), "cpu_s": time.process_time() - start}
 
 
 def joint_mixture(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> float:
@@ -97,32 +98,47 @@ def joint_mixture(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> float:
     return float((fit.log_density(test, draws=None) - fit.log_density(test.assign(y=np.nan), draws=None)).mean())
 
 
-def process(kind: type, train: pd.DataFrame, test: pd.DataFrame) -> float:
-    covariates = [name for name in train if name != "y"]
-    low, span = train[covariates].min(), np.ptp(train[covariates].to_numpy(), axis=0)
-    x, new = (((part[covariates] - low) / span).to_numpy() for part in (train, test))
-    return float(kind(x, train["y"].to_numpy()).log_density(new, test["y"].to_numpy()).mean())
+def process(kind: type) -> Callable[[pd.DataFrame, pd.DataFrame, int], float]:
+    def score(train: pd.DataFrame, test: pd.DataFrame, seed: int) -> float:
+        covariates = [name for name in train if name != "y"]
+        low, span = train[covariates].min(), np.ptp(train[covariates].to_numpy(), axis=0)
+        x, new = (((part[covariates] - low) / span).to_numpy() for part in (train, test))
+        return float(kind(x, train["y"].to_numpy()).log_density(new, test["y"].to_numpy()).mean())
+
+    return score
 
 
-def run(sets: list[str] | None = None, splits: int = SPLITS) -> None:
-    head = ["ours", "GP", "hetero GP", "joint", "target", "cover 90%", "clusters", "tau (sweeps)", "seconds"]
-    print(f"{'':<12}" + "".join(f"{name:>14}" for name in head))
+METHODS = {
+    "density regression": ours,
+    "GP": process(GaussianProcess),
+    "heteroscedastic GP": process(Heteroscedastic),
+    "joint mixture": joint_mixture,
+}
+
+
+def run(sets: list[str] | None = None, splits: int = SPLITS, path: str | None = None) -> None:
+    """Print means over splits and their standard errors; write each split to `path`, set by set."""
+    print(f"{'':<12}" + "".join(f"{name:>22}" for name in METHODS) + f"{'cover 90%':>11}{'clusters':>10}{'CPU s':>8}")
+    rows: list[dict[str, object]] = []
     for name in sets or SETS:
-        rows, others = [], []
-        for seed, (train, test) in list(enumerate(SETS[name]()))[:splits]:
-            score, more = ours(train, test, seed)
-            rivals = [process(GaussianProcess, train, test), process(Heteroscedastic, train, test), joint_mixture(train, test, seed)]
-            rows.append([score, *rivals])
-            others.append(list(more.values()))
-        mean, rest = np.mean(rows, axis=0), np.median(others, axis=0)
-        target = f"{TARGETS[name]:14.3f}" if name in TARGETS else f"{'':>14}"
-        found = f"{rest[0]:14.2f}{rest[1]:14.1f}{rest[2]:14.0f}{rest[3]:14.1f}"
-        print(f"{name:<12}" + "".join(f"{value:14.3f}" for value in mean) + target + found, flush=True)
+        found = []
+        for split, (train, test) in list(enumerate(SETS[name]()))[:splits]:
+            more = ours(train, test, split)
+            scores = {method: more.pop("log_density") if fit is ours else fit(train, test, split) for method, fit in METHODS.items()}
+            rows.append({"set": name, "split": split, "rows": len(train), "held_out": len(test), **scores, **more})
+            found.append(rows[-1])
+        table = pd.DataFrame(found)
+        cells = [f"{table[method].mean():.3f} +- {table[method].sem():.3f}" for method in METHODS]
+        rest = f"{table['cover'].mean():11.2f}{table['clusters'].mean():10.1f}{table['cpu_s'].median():8.1f}"
+        print(f"{name:<12}" + "".join(f"{cell:>22}" for cell in cells) + rest, flush=True)
+        if path:
+            record.write(path, "density_regression", {"splits": splits, **RUN}, {"splits": rows})
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("sets", nargs="*", choices=[*SETS, []])
     parser.add_argument("--splits", type=int, default=SPLITS)
+    record.option(parser)
     given = parser.parse_args()
-    run(given.sets, given.splits)
+    run(given.sets, given.splits, given.json)

@@ -270,12 +270,3 @@ def test_extending_has_what_it_says():
     assert sorted(extending.__all__) == sorted(name for name in vars(extending) if not name.startswith("_"))
     for name in extending.__all__:
         assert f"`{name}`" in extending.__doc__, name
-
-
-def test_former_paths():
-    from nrmmix import encoding, families, moves
-    from nrmmix.kernels import entry
-
-    assert encoding.register is extending.register is nm.register
-    assert families.Family is extending.Family and moves.Move is extending.Move
-    assert entry.entry is extending.entry and entry.MOVE_T is extending.MOVE_T

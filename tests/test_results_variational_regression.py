@@ -95,6 +95,19 @@ def test_stacking_maximises_the_mean_log_density():
             assert value(other / other.sum()) <= value(found) + 1e-9
 
 
+@pytest.mark.parametrize("passes", [1, 3, 10])
+def test_a_row_takes_no_more_from_a_component_than_it_has_put_there(passes):
+    """Rows far out in the covariates that have just moved: taken from older sums they would leave no positive definite matrix."""
+    rng = np.random.default_rng(0 if passes < 10 else 2)
+    x, z = rng.standard_t(1.5, 80), rng.standard_t(1.5, 80)
+    data = {"x": x, "z": z, "y": 0.1 * x**2 + np.abs(z) + 0.05 * rng.normal(size=80)}
+    family = nm.Regression("1 + x + z + square(x) + square(z) + x:z")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of values far from all others
+        fit = nm.fit("y ~ x + z", data, family=family, method=nm.VB(starts=3, passes=passes), rng=0 if passes < 10 else 2)
+    assert fit.starts["weight"].sum() == pytest.approx(1) and (fit.starts["weight"] >= 0).all()
+
+
 def test_mixtures_in_a_covariate_of_one_number():
     fit = nm.fit("accel_g ~ times_ms", MCYCLE, method=nm.VB(starts=2), rng=1)
     assert fit.predict({"times_ms": [20.0]})["estimate"].iloc[0] == pytest.approx(-104, abs=15)

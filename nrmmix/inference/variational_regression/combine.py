@@ -22,7 +22,7 @@ def weights_of(
     if how == "best":
         return np.eye(len(fits))[int(np.argmax(bounds))]
     some = sample_of(rows, MOST_ROWS, rng)
-    return stacked(np.stack([left_out(one, some) for one in fits], axis=1), some.statistics.weight)
+    return stacked(np.stack([left_out(one, some, some.n == rows.n) for one in fits], axis=1), some.statistics.weight)
 
 
 def stacked(log_density: np.ndarray, often: np.ndarray | None = None) -> np.ndarray:
@@ -44,20 +44,22 @@ def stacked(log_density: np.ndarray, often: np.ndarray | None = None) -> np.ndar
     return np.exp(log_weight)
 
 
-def left_out(factors: KernelFactors, rows: BinnedRows) -> np.ndarray:
+def left_out(factors: KernelFactors, rows: BinnedRows, are_all: bool) -> np.ndarray:
     """(n,) log predictive density of each of some fitted rows, its own share taken out of the statistics of the components.
 
-    What others are of stays as it is: an approximation, exact where a row moves no other.
+    What others are of stays as it is: an approximation, exact where a row moves no other.  Where rows `are_all` that were fitted statistics
+    are those of the same shares: of earlier ones a row that has moved to a component would take more away than it has put there.
     """
     side, out = factors.side, np.empty(rows.n)
     kept = Kept(np.empty((rows.n, factors.n_components)), np.empty((rows.n, factors.n_components)))
-    LocalStep.of(factors)(rows, None, kept)
+    sums = LocalStep.of(factors)(rows, None, kept)
+    N_all, s_all = (sums.N, sums.s) if are_all else (factors.N, factors.s)
     for first, last, features in rows.statistics.blocks(0, rows.n):
         r, w = kept.r[first:last], kept.w[first:last]
         T = features.dense.T if features.sparse is None else _dense(features)
         row, k = np.nonzero((r > LEAST) | (w > LEAST))
         share = r[row, k]
-        N, s = factors.N[k] - share, factors.s[k] - share[:, None] * T[row]
+        N, s = N_all[k] - share, s_all[k] - share[:, None] * T[row]
         log_p = np.full(r.shape, -np.inf)
         log_p[row, k] = side.log_z(N + 1.0, s + T[row]) - side.log_z(np.maximum(N, 0.0), s) + np.log(np.maximum(w[row, k], 1e-300))
         out[first:last] = logsumexp(log_p, axis=1)

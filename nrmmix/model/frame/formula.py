@@ -1,7 +1,7 @@
 """Formulas on tables: which columns are responses and which are covariates.
 
-A formula is code, because patsy evaluates Python expressions. `formula_syntax` therefore checks its syntax
-tree before patsy sees it, and patsy evaluates it in a namespace that holds the listed functions and nothing else.
+A formula is code, because patsy evaluates Python expressions. `nrmmix.model.frame.syntax` therefore checks its
+syntax tree before patsy sees it, and patsy evaluates it in a namespace that holds the listed functions and nothing else.
 """
 
 from __future__ import annotations

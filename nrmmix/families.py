@@ -1,3 +1,0 @@
-"""What families of one's own need, by its former path; all of it is in `nrmmix.extending`."""
-
-from nrmmix.model.families import *  # noqa: F403
