@@ -185,7 +185,7 @@ def test_levels_have_one_shrinkage_and_are_not_scaled():
     assert np.diag(model.family.factor)[6] == pytest.approx(frame.inputs[:, 6].std(ddof=1))
     fit = model.fit(draws=40, tune=200, chains=2, rng=1)
     drawn = fit.draws["shrinkage"]
-    assert drawn.shape[-1] == 8 and not np.ptp(drawn[..., 1:6], axis=-1).any() and np.ptp(drawn[..., 1]) > 0
+    assert drawn.shape[-1] == 9 and not np.ptp(drawn[..., 1:6], axis=-1).any() and np.ptp(drawn[..., 1]) > 0
     new = pd.DataFrame({"x": 0.5, "g": sorted(set(data["g"])), "h": "u"})
     assert np.abs(np.diff(fit.predict(new, rng=1)["estimate"]) - 2.0).max() < 1.0
 

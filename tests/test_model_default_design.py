@@ -27,13 +27,13 @@ def squares(formula, data=TABLE, **options):
 @pytest.mark.parametrize(("formula", "want"), [
     ("y ~ x + z", ["square(x - 2)", "square(z)"]), ("y ~ x + g", ["square(x - 2)"]), ("y ~ x", []),
     ("y ~ two + z", ["square(z)"]), ("y ~ year + day", ["square(year - 2006)", "square(day - 70)"]),
-    ("y ~ log(x + 1) + I(x * z) + x:z + z", ["square(z)"]), ("y ~ bs(x, df=4) + z", ["square(z)"]), ("y ~ C(level) + z", ["square(z)"]),
-    ("y ~ square + z", ["square(z)"]), ("y + x ~ z + year", []), ("y ~ g", []),
+    ("y ~ log(x + 1) + x:z + year", ["square(year - 2006)"]), ("y ~ bs(x, df=4) + z", ["square(z)"]), ("y ~ C(level) + z", ["square(z)"]),
+    ("y ~ square + z", []), ("y + x ~ z + year", []), ("y ~ g", []),
 ])
 def test_of_several_covariates_numbers_have_squares_about_the_middle_of_their_range(formula, want):
     assert squares(formula) == want
     assert nm.Model(formula, TABLE).family.design == default_design(formula, TABLE, True)
-    assert "square(" not in default_design(formula, TABLE)
+    assert "square(" not in (default_design(formula, TABLE) or "")
 
 
 def test_a_middle_below_zero_and_a_name_in_quotes():
@@ -70,12 +70,3 @@ def test_sources_and_weights_have_those_of_the_table():
     weighted = nm.Model(formula, TABLE, weights=np.where(TABLE["x"] > 3, 2.0, 1.0))
     assert weighted.family.design == weighted.expanded().family.design == want
     assert "square(" not in nm.Model(formula, [TABLE] * 14).family.design  # 2,100 rows
-
-
-def test_curves_are_found():
-    new = pd.DataFrame({"x": np.linspace(0.2, 3.8, 9), "z": 0.0})
-    default, lines = (
-        nm.fit("y ~ x + z", TABLE, family=family, method="vb", rng=1) for family in (None, nm.Regression("1 + x + z"))
-    )
-    error = [np.abs(fit.predict(new)["estimate"] - new["x"] ** 2).max() for fit in (default, lines)]
-    assert error[0] < 0.15 < error[1]

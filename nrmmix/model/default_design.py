@@ -52,7 +52,7 @@ def default_design(formula: str | None, data: Any, by_slots: bool = False, rows:
             is_plain = len(columns) == len(own) == 1 and not own[0].computed and not own[0].called - {"Q"}
             if not (any(one.coded for one in own) or is_text(frame, columns)):
                 names.append(term.name())
-                if is_plain and columns[0] != SQUARE:
+                if is_plain and SQUARE not in read:  # a name is that of a function or of a column
                     squares += _square(term.name(), frame[columns[0]][frame[read].notna().all(axis=1)])
             elif is_plain and is_text(frame, columns):
                 levels = len(arrays.column(frame[columns[0]], columns[0]).categories) - 1
