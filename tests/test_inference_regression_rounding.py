@@ -7,6 +7,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 import nrmmix as nm
+from nrmmix.model.families.exponential import Stacked
 from nrmmix.model.frame.unusual import rounding_unit, rounding_units
 
 
@@ -39,7 +40,7 @@ def test_statistics_are_the_mean_over_the_cell():
         both = data.assign(z=np.round(2 * data["y"] + rng.standard_normal(200)))
         model = nm.Model(" + ".join(names) + " ~ x", both)
         side = model.exponential()
-        exact = side.unrounded()
+        exact = Stacked([one.of_rounded(None) for one in side.sides])
         T, plain = (model.statistics(one).whole().dense for one in (side, exact))
         kernels, units = model.statistics(exact).dense, rounding_units(both[names].to_numpy())
         np.testing.assert_allclose(units, [0.1, 1.0][: len(names)])
@@ -84,6 +85,25 @@ def test_mixtures_of_regressions_have_the_rule_too(recwarn):
     rng = np.random.default_rng(3)
     data = pd.DataFrame({"x": rng.standard_normal(300)}).assign(y=lambda one: np.round(one["x"] + 0.3 * rng.standard_normal(300), 1))
     model = nm.Model("y ~ 1", data, family=nm.Regression("1 + x"))
-    assert model.exponential().sides[0].rounding is not None and model.exponential().unrounded().sides[0].rounding is None
+    assert model.exponential().sides[0].rounding is not None
     fit = model.fit(method="vb", rng=1)
     assert fit.n_clusters == 1 and not recwarn.list
+
+
+@pytest.mark.filterwarnings("ignore:.*a continuous family has no point masses")
+@pytest.mark.parametrize("names", [["y"], ["y", "z"]])
+def test_rows_that_are_loaded_part_by_part_have_it_too(names, tmp_path):
+    data = spiked().assign(z=lambda one: np.round(one["y"] + np.random.default_rng(4).standard_normal(600)))
+    formula = " + ".join(names) + " ~ x + t"
+    whole, part = nm.Model(formula, data), nm.Model(formula, [data[:100], data[100:]])
+    one, other = (model.exponential().sides[0].rounding for model in (whole, part))
+    assert np.diagonal(one).all()
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    data.to_csv(tmp_path / "data.csv", index=False)
+    with pytest.warns(UserWarning, match=r"values of 'y' are rounded to 0\.1.* as narrow as that"):
+        fit = nm.fit(formula, tmp_path / "data.csv", method=nm.VB(starts=1), rng=1)
+    fit.save(tmp_path / "fit.npz")
+    again = nm.load(tmp_path / "fit.npz")
+    np.testing.assert_array_equal(again.model.exponential().sides[0].rounding, fit.factors.side.sides[0].rounding)
+    new = data.iloc[:5]
+    np.testing.assert_array_equal(again.log_density(new), fit.log_density(new))

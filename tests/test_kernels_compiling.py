@@ -19,10 +19,11 @@ from support.processes import subprocess_of
 import nrmmix as nm
 from nrmmix.inference.mcmc.moves.base import Move
 from nrmmix.kernels import chain as loop
-from nrmmix.kernels.core import clusters, entry, jit, locations
+from nrmmix.kernels.core import clusters, entry, jit, locations, slots
 from nrmmix.kernels.core import state as layout
-from nrmmix.kernels.measure import nrm, weights
+from nrmmix.kernels.measure import atoms, masses, nrm, weights
 from nrmmix.kernels.moves import gibbs, split_merge
+from nrmmix.kernels.moves.atoms import relocation
 from nrmmix.kernels.trees import guided
 from nrmmix.model.pack import arrays_of
 
@@ -337,7 +338,8 @@ def test_what_calls_kernels_has_their_entry_points_filled_in():
 
 OF_ALL = (layout.REFRESH, layout.GROWTH)
 OF_LOCATIONS = (
-    layout.SET_KERNEL, layout.REFRESH_LOCATIONS, layout.REBUILD_LOG_K, layout.ADD_LOG_K, layout.LOCATION_SUM, layout.JOIN, layout.WITHOUT
+    layout.SET_KERNEL, layout.REFRESH_LOCATIONS, layout.REBUILD_LOG_K, layout.ADD_LOG_K, layout.LOCATION_SUM, layout.JOIN, layout.WITHOUT,
+    layout.DRAW_UNSEEN,
 )
 
 
@@ -356,6 +358,17 @@ def test_a_mixture_compiles_nothing_of_locations():
     assert not found & {
         locations.log_terms, locations.log_row, locations.sum_log_K, locations.sums_without, locations.four_weighted_sums,
         nrm.set_log_kernel, nrm.power_sums, nrm.total_psi1,
+    }
+
+
+@compiled
+def test_the_default_of_density_regression_compiles_nothing_of_other_models():
+    """Restricted Gibbs scans, codes of slots, and unseen atoms of other measures than Dirichlet processes wait behind entry points."""
+    roots = [split_merge.split_merge.function, relocation.relocate.function, nrm.set_kernel_entry.function, atoms.draw_atoms.py_func]
+    found = reached(roots)
+    assert split_merge.sequential_allocation in found and masses.draw_masses in found and nrm.set_log_kernel in found
+    assert not found & {
+        split_merge.scan_parts, slots.fill_slots, masses.draw_tempered_stable, atoms.shares_of_locations, atoms.draw_finite,
     }
 
 

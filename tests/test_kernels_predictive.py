@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import nrmmix as nm
+from nrmmix.kernels.core.state import MASS, SIGMA
 from nrmmix.kernels.measure.prediction import fill_octets, octet_sums, octets
 from nrmmix.posterior.predict.rows import CovariateWeights, prediction_rows
 from nrmmix.posterior.predict.states import states_of
@@ -81,8 +82,7 @@ def test_weights_by_products_are_those_by_logarithms(mass, kernel):
     """Also where no cluster is in reach, and the tail so heavy that products of eight are beyond floating point."""
     x = np.concatenate([np.linspace(0, 0.2, 10), np.linspace(0.8, 1, 10)])
     data = pd.DataFrame({"x": x, "y": np.random.default_rng(1).normal(size=20)})
-    # draws of v beyond 1e200, which other methods come to at such a mass, leave the weight of new atoms three digits
-    fit = nm.fit("y ~ x", data, method="gibbs", prior=nm.DirichletProcess(mass), kernel=kernel, **RUN)
+    fit = nm.fit("y ~ x", data, prior=nm.DirichletProcess(mass), kernel=kernel, **RUN)
     covariates = CovariateWeights(fit.model, prediction_rows(fit.model, pd.DataFrame({"x": [0.0, 0.15, 0.5, 1.0]})))
     for state in states_of(fit.posterior, None):
         by_products = state.weights(covariates)
@@ -91,3 +91,22 @@ def test_weights_by_products_are_those_by_logarithms(mass, kernel):
         state.data.R0[0] /= 1.0 + 1e-13
         np.testing.assert_allclose(by_products, by_logarithms, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(by_products.sum(axis=1), 1.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("prior", [nm.DirichletProcess(0.01), nm.NGGP(0.8, 0.3), nm.FiniteMixture(4)], ids=str)
+def test_weights_where_v_is_as_large_as_it_may_be(prior):
+    """Where tau is nothing beside A, sizes of atoms may be in any unit: A as large as e^600 gives the weights that e^50 gives."""
+    x = np.linspace(0, 1, 12)
+    data = pd.DataFrame({"x": x, "y": np.random.default_rng(1).normal(size=12)})
+    fit = nm.fit("y ~ x", data, prior=prior, kernel=nm.SquaredExponential(0.1, locations=np.linspace(0, 1, 9)[:, None]), **RUN)
+    covariates = CovariateWeights(fit.model, prediction_rows(fit.model, pd.DataFrame({"x": [-0.3, 0.0, 0.15, 0.5]})))
+    for state in states_of(fit.posterior, None):
+        A, hyper = state.state.A, state.state.hyper
+        A *= np.exp(50.0 - np.log(A).min())
+        hyper[MASS] *= np.exp(-50.0 * hyper[SIGMA]) if hyper[SIGMA] > 0 else 1.0
+        wanted = state.weights(covariates)
+        shift = 600.0 - np.log(A).max()
+        A *= np.exp(shift)
+        hyper[MASS] *= np.exp(-shift * hyper[SIGMA]) if hyper[SIGMA] > 0 else 1.0
+        np.testing.assert_allclose(state.weights(covariates), wanted, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(wanted.sum(axis=1), 1.0, atol=1e-6)

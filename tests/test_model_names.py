@@ -121,6 +121,42 @@ def test_dates_survive_files_and_copies(dated, tmp_path):
         assert str(again.model) == str(dated.model)
 
 
+@pytest.mark.parametrize("kind", ["parts", "parquet"])
+def test_dates_of_rows_that_are_loaded_part_by_part(kind, tmp_path):
+    """The first day is that of all rows, those left out too, whichever part it is in."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"y": rng.normal(size=40), "when": pd.Timestamp("2020-01-03") + pd.to_timedelta(rng.permutation(40), "D")})
+    table.loc[np.argmin(table["when"]), "y"] = np.nan
+    if kind == "parquet":
+        pytest.importorskip("pyarrow")
+        table.to_parquet(tmp_path / "dated.parquet", row_group_size=9)
+    source = [table[:7], table[7:]] if kind == "parts" else tmp_path / "dated.parquet"
+    with pytest.warns(UserWarning, match="1 of .* rows dropped"):
+        whole = nm.Model("y ~ when", table)
+    with pytest.warns(UserWarning, match="1 of .* rows dropped"):
+        fit = nm.fit("y ~ when", source, method=nm.VB(starts=1), rng=1)
+    model = fit.model
+    assert model.frame.first_dates == whole.frame.first_dates and "days since" in str(model)
+    np.testing.assert_array_equal(np.concatenate([piece.covariates for piece in model.frame.pieces()]), whole.frame.covariates)
+    np.testing.assert_array_equal(model.grid.scales.ends, whole.grid.scales.ends)
+    fit.save(tmp_path / "fit.npz")
+    again = nm.load(tmp_path / "fit.npz")
+    new = pd.DataFrame({"when": [table["when"].min() + pd.Timedelta(days=3.5)]})
+    pd.testing.assert_frame_equal(again.predict(new), fit.predict({"when": [3.5]}), check_exact=False)
+
+
+def test_parts_that_are_no_dates_are_named():
+    day = pd.to_datetime(["2020-01-01", "2020-03-01", "2020-02-01"])
+    first = pd.DataFrame({"y": [1.0, 2.0, 4.0], "when": day})
+    for column, what in ((["2020-01-01", "2020-01-02", "2020-01-03"], "text"), ([1.0, 2.0, 3.0], "numbers")):
+        with pytest.raises(ValueError, match=f"'when' holds dates in part 0 and {what} here"):
+            nm.Model("y ~ when", [first, first.assign(when=column)])
+    with pytest.raises(ValueError, match="'when' have a time zone"):
+        nm.Model("y ~ when", [first, first.assign(when=day.tz_localize("UTC"))])
+    with pytest.raises(ValueError, match="time since some date"):
+        nm.Model("when ~ y", [first, first])
+
+
 def test_missing_and_wrong_dates(dated):
     with pytest.warns(UserWarning, match=r"1 of 24 rows dropped: missing values in when \(1\)"):
         frame = nm.Model("a ~ when", DATA.assign(when=DATA["when"].where(np.arange(N) != 3))).frame

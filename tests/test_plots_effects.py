@@ -111,3 +111,73 @@ def test_what_is_refused(fit, one):
     with pytest.raises(ValueError, match="option of plot 'mean' 'kind'"):
         one.plot("mean", kind="quantile")
     assert one.plot(kind="mean", ax=Figure().subplots(), **FEW).get_ylabel() == "log(wage)"
+
+
+# ---- mixtures, replicates and planes in the units of the column
+
+@pytest.fixture(scope="module")
+def mixture(data):
+    table = data.assign(hours=np.exp(np.random.default_rng(2).normal(3.0, 0.2, 80)))
+    return nm.fit("log(wage) + sqrt(hours) + age ~ 1", table, draws=40, tune=40, chains=2, rng=1, progress=False)
+
+
+def test_density_of_a_response(mixture, data):
+    ax = mixture.plot("density", Figure().subplots(), response="log(wage)", units="response", draws=20)
+    line = next(one for one in ax.lines if one.get_label() == "posterior mean density")
+    x, y = line.get_data()
+    assert ax.get_xlabel() == "wage" and x.min() > 0 and np.trapezoid(y, x) == pytest.approx(1.0, abs=0.1)
+    wanted = mixture.predict(kind="density", at=x, response="log(wage)", units="response", draws=20)["estimate"]
+    np.testing.assert_array_equal(y, wanted)
+    heights = [bar.get_height() * bar.get_width() for bar in ax.patches]
+    assert sum(heights) == pytest.approx(1.0) and ax.patches[-1].get_x() + ax.patches[-1].get_width() == pytest.approx(data["wage"].max())
+
+
+def test_densities_of_pairs(mixture, monkeypatch):
+    from nrmmix.plots import mixtures
+
+    seen = []
+    monkeypatch.setattr(mixtures, "_contours", lambda ax, x1, x2, values, named=True: seen.append((x1, x2, values)))
+    axes = mixture.plot("density", units="response", draws=20, points=12)
+    assert [ax.get_xlabel() for ax in axes[2]] == ["wage", "hours", "age"]
+    (x1, x2, values), *_ = seen
+    of_one = mixture.predict(kind="density", at=x1, response="log(wage)", units="response", draws=100)["estimate"].to_numpy()
+    np.testing.assert_allclose(np.trapezoid(values, x2, axis=0), of_one, rtol=0.02, atol=0.01 * of_one.max())
+    points = axes[1, 0].lines[0].get_xdata()
+    assert np.array_equal(points, mixture.model.frame.source["wage"])
+
+
+@pytest.mark.parametrize("curve", ["density", "ecdf"])
+def test_replicates(one, data, curve):
+    ax = one.plot("ppc", Figure().subplots(), units="response", draws=5, curve=curve)
+    own = next(line for line in ax.lines if line.get_label() == "data")
+    x, y = own.get_data()
+    assert ax.get_xlabel() == "wage, over all rows" and x.min() > 0
+    if curve == "ecdf":
+        np.testing.assert_allclose(y, (data["wage"].to_numpy() <= x[:, None]).mean(axis=1))
+        replicate = np.exp(one.simulate(draws=5, rng=None)["log(wage)"].to_numpy().reshape(5, -1)[0])
+        np.testing.assert_allclose(ax.lines[0].get_ydata(), (replicate <= x[:, None]).mean(axis=1))
+    else:
+        assert np.trapezoid(y, x) == pytest.approx(1.0, abs=0.05)
+
+
+def test_planes(fit):
+    ax = fit.plot("surface", Figure().subplots(), units="response", draws=20, points=5)
+    (image,), bar = ax.images, ax.figure.axes[-1]
+    assert "posterior median of E[wage | x]" in bar.get_ylabel()
+    assert 5 < image.get_array().min() and image.get_array().max() < 30
+    points = next(one for one in ax.collections if len(one.get_offsets()) == 80)
+    np.testing.assert_allclose(points.get_array(), fit.model.frame.source["wage"])
+
+
+def test_survival():
+    rng = np.random.default_rng(3)
+    data = pd.DataFrame({"t": np.exp(rng.normal(1, 0.7, 40)), "seen": rng.integers(0, 2, 40)})
+    censored = nm.fit("Surv(log(t), seen) ~ 1", data, draws=20, tune=20, chains=2, rng=1, progress=False)
+    plain = nm.fit("Surv(t, seen) ~ 1", data, draws=20, tune=20, chains=2, rng=1, progress=False)
+    ax = censored.plot("survival", Figure().subplots(), draws=10, units="response")
+    other = plain.plot("survival", Figure().subplots(), draws=10)
+    assert ax.get_xlabel() == "t" and ax.lines[0].get_xdata().min() > 0
+    (x, y), (u, v) = ax.lines[1].get_data(), other.lines[1].get_data()
+    np.testing.assert_allclose((x[1:-1], y[1:-1]), (u[1:-1], v[1:-1]), err_msg="Kaplan-Meier is of the times, whatever their units")
+    replicates = censored.plot("ppc", Figure().subplots(), units="response", draws=5)
+    assert replicates.get_xlabel() == "t" and replicates.get_xlim()[0] > 0

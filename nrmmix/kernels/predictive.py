@@ -8,7 +8,7 @@ from nrmmix.kernels.core.clusters import copy_column, empty_column, open_cluster
 from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
 from nrmmix.kernels.core.jit import kernel, root
 from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
-from nrmmix.kernels.measure.atoms import MAX_JUMPS, draw_atoms, room_for_atoms
+from nrmmix.kernels.measure.atoms import MAX_JUMPS, atoms_into, room_for_atoms
 from nrmmix.kernels.measure.prediction import mixture_weights, octets, regression_weights
 from nrmmix.kernels.measure.weights import set_A
 from nrmmix.kernels.moves.algorithm8 import redraw_column
@@ -46,15 +46,8 @@ def predictive_weights(data, state, K_rows):
         mixture_weights(data, state, out[0])
         out[1:] = out[0]
     else:
-        weights_at_rows(data, state, K_rows, np.empty((9, octets(K_rows.shape[1]))), out)
+        regression_weights(data, state, K_rows, np.empty((9, octets(K_rows.shape[1]))), out)
     return out
-
-
-@root
-@kernel
-def weights_at_rows(data, state, K_rows, scratch, out):
-    for r in range(K_rows.shape[0]):
-        regression_weights(data, state, K_rows[r], scratch, out[r])
 
 
 def predictive_scores(points, state):
@@ -158,7 +151,7 @@ def draw_measure(data, state, n_theta, rng):
     most, P = min(MAX_JUMPS, MAX_THETA / max(n_theta, 1)), len(state.A)
     room = room_for_atoms(data, state, most)
     log_weight, place, log_rest = np.empty(room), np.empty(room, np.int64), np.empty(P)
-    M = draw_atoms(data, state, most, log_weight, place, log_rest, rng)
+    M = atoms_into(data, state, most, log_weight, place, log_rest, rng)
     return log_weight[:M], place[:M], draw_components(data, state, n_theta, 0, M, rng), log_rest
 
 

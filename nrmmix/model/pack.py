@@ -8,8 +8,9 @@ import numpy as np
 
 from nrmmix.kernels.core import locations
 from nrmmix.kernels.core import state as layout
+from nrmmix.kernels.core.entry import Entry
 from nrmmix.kernels.core.slicing import STEP
-from nrmmix.kernels.measure import auxiliary, hyper, nrm, weights
+from nrmmix.kernels.measure import auxiliary, hyper, masses, nrm, weights
 from nrmmix.kernels.moves import algorithm8, imputation
 from nrmmix.model.guide import guided, size_of
 from nrmmix.model.priors.hyperpriors import hyper_row
@@ -76,6 +77,13 @@ def _hyperpriors(model: Specification) -> np.ndarray:
     return np.array(rows)
 
 
+def _draw_unseen(model: Specification) -> Entry:
+    """What draws the masses of atoms without clusters."""
+    if model.measure == layout.FINITE:
+        return masses.draw_unseen_of_finite
+    return masses.draw_unseen_of_dirichlet if model.prior.sigma == 0 else masses.draw_unseen
+
+
 def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
     entries = model.covariate_entries
     scales = np.array(model.scales, np.int64).ravel()
@@ -91,7 +99,8 @@ def _setup(model: Specification, is_called: bool, moves: bool) -> np.ndarray:
     entry_points = {
         layout.REFRESH: (weights.refresh_caches_entry, True),
         layout.GROWTH: (nrm.total_growth_entry, True),
-        layout.SET_KERNEL: (nrm.set_kernel_entry, located),
+        layout.SET_KERNEL: (nrm.set_kernel_entry if model.slots is None else nrm.set_kernel_of_slots, located),
+        layout.DRAW_UNSEEN: (_draw_unseen(model), located),
         layout.REFRESH_LOCATIONS: (locations.refresh_locations_entry, located),
         layout.REBUILD_LOG_K: (locations.rebuild_log_K_entry, located),
         layout.ADD_LOG_K: (locations.add_log_K_entry, located),

@@ -143,8 +143,7 @@ class Specification:
                 "responses are censored, values that chains draw within their limits and that are not integrated out in closed form; "
                 'take a chain, method="gibbs" or "tree"'
             )
-        side = self.blocks.exponential(self.frame.response)
-        return side.unrounded() if self.frame.is_streamed else side  # the few rows of a source do not say what all are rounded to
+        return self.blocks.exponential(self.frame.response)
 
     def statistics(self, side: Stacked) -> Statistics | StreamedRows:
         """The fitted rows, ready to be turned into statistics."""

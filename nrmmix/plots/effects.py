@@ -12,9 +12,9 @@ from nrmmix.common.messages import count, flag, known_name, listed
 from nrmmix.model.frame.arrays import typical_value
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses, values_of
+from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, responses
 from nrmmix.plots.regressions import DASHES, Grid, quantile_curves, reached
-from nrmmix.plots.wanted import Wanted, back_of, in_units, said_in_the_label, with_one_mean
+from nrmmix.plots.wanted import Wanted, back_of, in_units, said_in_the_label, seen_in, with_one_mean
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -171,13 +171,6 @@ def _effect(
         ax.set_xlim(style.around(position))
 
 
-def _of_mean(model: Specification, response: str | None) -> str:
-    if response is None:
-        return with_one_mean(model)[0]
-    (name,) = responses(model, response)
-    return known_name("response with one mean", name, with_one_mean(model))
-
-
 def _held(model: Specification, at: Mapping[str, Any] | None) -> dict[str, Any]:
     """A value of every column that the conditional distribution depends on."""
     columns = tuple(dict.fromkeys([*model.frame.covariate_columns, *model.frame.input_columns]))
@@ -206,7 +199,7 @@ def _needs_two_numbers(model: Specification) -> str | None:
 @kind(_needs_two_numbers, "E[y | x] in the plane of two covariates as a heat map")
 def surface(
     fit: MCMCResult, ax: Any = None, *, x: Sequence[str] | None = None, response: str | None = None, at: Mapping[str, Any] | None = None,
-    points: int | None = None, draws: int = 200,
+    points: int | None = None, draws: int = 200, units: str = "formula",
 ) -> Any:
     """Posterior mean of E[y | x] in the plane of two covariates, the others held, with the data in the same colours.
 
@@ -225,6 +218,8 @@ def surface(
         Points along each axis.
     draws : int, default 200
         Posterior draws to use.
+    units : {"formula", "response"}, default "formula"
+        See `effects`.
 
     Returns
     -------
@@ -245,7 +240,8 @@ def surface(
     'sepal_length_cm'
     """
     check(fit.model, "surface")
-    model, points, name = fit.model, PLANE_POINTS if points is None else count("points", points, 2), _of_mean(fit.model, response)
+    model, points = fit.model, PLANE_POINTS if points is None else count("points", points, 2)
+    wanted = Wanted.of(fit, response, "mean", 0.5, None, units)
     numbers = {one.name: one for one in covariates(model) if one.levels is None}
     chosen = list(numbers)[:2] if x is None else list(x)
     if len(chosen) != 2 or len(set(chosen)) != 2 or isinstance(x, str):
@@ -258,8 +254,8 @@ def surface(
     rows = pd.DataFrame({key: [value] * len(plane) for key, value in held.items()} | dict(zip(chosen, plane.T, strict=True)))
     there = reached(fit, rows)
     values = np.full(len(plane), np.nan)
-    values[there] = fit.predict(rows[there], response=name, draws=draws)["estimate"]
-    y = values_of(model, name)
+    values[there] = wanted.predict(rows[there], draws=draws)[:, 0, 0]
+    y, _ = seen_in(model, wanted.name, wanted.back)
     low, high = (float(end(np.concatenate([np.nanquantile(y, [0.02, 0.98]), values[there]]))) for end in (np.min, np.max))
     scale = np.array([np.ptp(first), np.ptp(second)])
     seen = np.column_stack([one.observed for one in pair]) / scale
@@ -276,7 +272,7 @@ def surface(
                    rasterized=len(y) > 5000, label="data, in the same colours")
         bar = ax.figure.colorbar(image, ax=ax)
         bar.solids.set_alpha(1.0)
-        bar.set_label(style.literal(f"posterior mean of E[{name} | x]"))
+        bar.set_label(style.literal(wanted.labels[0] if wanted.back is not None else f"posterior mean of E[{wanted.name} | x]"))
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=style.SMALL)
         style.dress(ax, *chosen)

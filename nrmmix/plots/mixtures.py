@@ -24,9 +24,9 @@ from nrmmix.plots.kinds import (
     responses,
     scattered,
     shapes,
-    values_of,
 )
 from nrmmix.plots.predictive import bars, over_rows
+from nrmmix.plots.wanted import back_of, called, reached_by, seen_in
 from nrmmix.posterior.given import marginal_density
 from nrmmix.results.mcmc import MCMCResult
 
@@ -52,7 +52,8 @@ def _needs(model: Specification) -> str | None:
 
 @kind(_needs, "density or probabilities of a mixture; pairs of up to 6")
 def density(
-    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
+    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, units: str = "formula",
+    **bands: Unpack[Bands],
 ) -> Any:
     """Posterior mean density of a mixture, with the data.
 
@@ -70,6 +71,8 @@ def density(
         Responses of which the density is wanted; default all.
     points : int, optional
         Points along an axis; default 200, and 80 in the plane of two responses.
+    units : {"formula", "response"}, default "formula"
+        Units of responses that the formula transforms, see `MCMCResult.predict`.
 
     Returns
     -------
@@ -93,39 +96,42 @@ def density(
     plane = len(names) == 2 == fit.model.n_dim and set(held.values()) == {NUMBER} and not fit.model.frame.input_names
     plane = plane and not any(len(masses_of(fit.model, name)) for name in names)
     points = (PLANE_POINTS if plane else POINTS) if points is None else count("points", points, 2)
+    shown = [called(name, back_of(fit.model, name, units)) for name in names]
     if len(names) > 1 and not plane:
-        return _pairs(fit, ax, names, points, bands)
+        return _pairs(fit, ax, names, shown, points, units, bands)
     with style.panels(ax, [" and ".join(names)], "response") as (ax,):
         if plane:
-            _plane(fit, ax, names, points, bands)
-            style.dress(ax, *names)
+            _plane(fit, ax, names, points, units, bands)
+            style.dress(ax, *shown)
         else:
-            _one(fit, ax, names[0], points, bands)
-            style.dress(ax, names[0], "density" if held[names[0]] == NUMBER else "probability")
+            _one(fit, ax, names[0], points, units, bands)
+            style.dress(ax, shown[0], "density" if held[names[0]] == NUMBER else "probability")
         style.legend(ax)
         return ax
 
 
-def _one(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands, small: bool = False) -> None:
+def _one(fit: MCMCResult, ax: Axes, name: str, points: int, units: str, bands: Bands, small: bool = False) -> None:
     if shapes(fit.model)[name] == NUMBER:
-        _line(fit, ax, name, points, bands, small)
+        _line(fit, ax, name, points, units, bands, small)
     else:
         bars(fit, ax, name, bands)
 
 
-def _line(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands, small: bool) -> None:
-    y, at = values_of(fit.model, name)[as_often_as_they_count(fit.model)], masses_of(fit.model, name)
+def _line(fit: MCMCResult, ax: Axes, name: str, points: int, units: str, bands: Bands, small: bool) -> None:
+    back = back_of(fit.model, name, units)
+    y, at = seen_in(fit.model, name, back)
+    y = y[as_often_as_they_count(fit.model)]
     y = y[~np.isnan(y)]
     apart = y[~np.isin(y, at)]
-    grid = style.padded(y, 0.12, points)
+    grid = reached_by(style.padded(y, 0.12, points), back)
     edges = style.bins(apart)
     heights = np.full(len(apart), 1.0 / (len(y) * (edges[1] - edges[0])))
     ax.hist(apart, bins=edges, weights=heights, color=style.GREY, alpha=0.3, edgecolor="white", label="data")
 
     def predicted(points: np.ndarray) -> pd.DataFrame:
         if fit.model.frame.input_names:
-            return over_rows(fit, points, name, bands)
-        return fit.predict(kind="density", at=points, response=name, **bands)
+            return over_rows(fit, points, name, bands, units)
+        return fit.predict(kind="density", at=points, response=name, units=units, **bands)
 
     table = predicted(np.where(np.isin(grid, at), np.nextafter(grid, np.inf), grid))
     if "lower" in table:
@@ -140,21 +146,30 @@ def _line(fit: MCMCResult, ax: Axes, name: str, points: int, bands: Bands, small
         style.point_masses(ax, at, (y[:, None] == at).mean(axis=0), table["estimate"].to_numpy(), ends, ", right axis", not small)
 
 
-def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, bands: Bands) -> None:
-    y = [values_of(fit.model, name) for name in names]
-    x1, x2 = (style.padded(column, 0.2, points) for column in y)
+def _plane(fit: MCMCResult, ax: Axes, names: Sequence[str], points: int, units: str, bands: Bands) -> None:
+    backs = [back_of(fit.model, name, units) for name in names]
+    y = [seen_in(fit.model, name, back)[0] for name, back in zip(names, backs, strict=True)]
+    x1, x2 = (reached_by(style.padded(column, 0.2, points), back) for column, back in zip(y, backs, strict=True))
     ax.plot(*y, **style.points(len(y[0])))
     at = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
-    values = fit.predict(kind="density", at=at[:, [names.index(name) for name in fit.model.frame.response_names]], **bands)
-    _contours(ax, x1, x2, values["estimate"].to_numpy().reshape(points, points))
+    ordered = at[:, [names.index(name) for name in fit.model.frame.response_names]]
+    values = fit.predict(kind="density", at=ordered, units=units, **bands)
+    _contours(ax, x1, x2, values["estimate"].to_numpy().reshape(len(x2), len(x1)))
 
 
-def _contours_of_pair(fit: MCMCResult, ax: Axes, names: tuple[str, str], bands: Bands) -> None:
+def _contours_of_pair(fit: MCMCResult, ax: Axes, names: tuple[str, str], units: str, bands: Bands) -> None:
     """Contours of the joint density of two of several responses."""
-    x1, x2 = (style.padded(values_of(fit.model, name), 0.2, PAIR_POINTS) for name in names)
-    at = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2)
-    values = marginal_density(fit.posterior, names, at, min(bands.get("draws", PAIR_DRAWS), PAIR_DRAWS))
-    _contours(ax, x1, x2, values.reshape(PAIR_POINTS, PAIR_POINTS), named=False)
+    backs = [back_of(fit.model, name, units) for name in names]
+    x1, x2 = (
+        reached_by(style.padded(seen_in(fit.model, name, back)[0], 0.2, PAIR_POINTS), back) for name, back in zip(names, backs, strict=True)
+    )
+    at, slope = np.stack(np.meshgrid(x1, x2), axis=-1).reshape(-1, 2), 1.0
+    for column, back in zip(at.T, backs, strict=True):
+        if back is not None:
+            slope = slope * back.jacobian(column)
+            column[:] = back.forward(column)
+    values = slope * marginal_density(fit.posterior, names, at, min(bands.get("draws", PAIR_DRAWS), PAIR_DRAWS))
+    _contours(ax, x1, x2, values.reshape(len(x2), len(x1)), named=False)
 
 
 def _contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, named: bool = True) -> None:
@@ -174,28 +189,36 @@ def _contours(ax: Axes, x1: np.ndarray, x2: np.ndarray, values: np.ndarray, name
     ax.set_ylim(x2[0], x2[-1])
 
 
-def _pairs(fit: MCMCResult, ax: Any, names: Sequence[str], points: int, bands: Bands) -> np.ndarray:
+def _pairs(
+    fit: MCMCResult, ax: Any, names: Sequence[str], shown: Sequence[str], points: int, units: str, bands: Bands
+) -> np.ndarray:
     d, held = len(names), shapes(fit.model)
     if ax is not None:
         raise ValueError(f"the densities of {d} responses need {d} x {d} axes of their own; leave out ax, or name one by response=.")
     with style.figure(d, d, (2.1, 1.9)) as axes:
         for i, j in zip(*np.tril_indices(d), strict=True):
             if i == j:
-                _one(fit, axes[i, i], names[i], points, bands, small=True)
+                _one(fit, axes[i, i], names[i], points, units, bands, small=True)
                 axes[i, i].set_yticks([])
             else:
                 axes[i, j].sharex(axes[j, j])
-                x, y = scattered(fit.model, names[j]), scattered(fit.model, names[i], style.PLASTIC)
+                x, y = _placed(fit.model, names[j], units), _placed(fit.model, names[i], units, style.PLASTIC)
                 axes[i, j].plot(x, y, **style.points(len(x), 3))
                 smooth = not any(len(masses_of(fit.model, name)) for name in (names[i], names[j]))
                 if held[names[i]] == held[names[j]] == NUMBER and smooth and not fit.model.frame.input_names:
-                    _contours_of_pair(fit, axes[i, j], (names[j], names[i]), bands)
+                    _contours_of_pair(fit, axes[i, j], (names[j], names[i]), units, bands)
                 if held[names[i]] == LEVELS:
                     style.level_axis(axes[i, j], "y", levels_of(fit.model, names[i]))
         handles = {one.get_label(): one for ax in (*axes.diagonal(), axes[1, 0]) for one in ax.get_legend_handles_labels()[0]}
         first = "density" if held[names[0]] == NUMBER else "probability"
-        style.dress_triangle(axes, names, [first, *names[1:]], list(handles.values()))
+        style.dress_triangle(axes, shown, [first, *shown[1:]], list(handles.values()))
         return axes
+
+
+def _placed(model: Specification, name: str, units: str, step: float = style.GOLDEN) -> np.ndarray:
+    """Observed values (n,) where to draw them, in these units."""
+    back, values = back_of(model, name, units), scattered(model, name, step)
+    return values if back is None else back.inverse(values)
 
 
 def _level(values: np.ndarray, cell: float, mass: float) -> float | None:

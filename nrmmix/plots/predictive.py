@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from nrmmix.common.messages import count, known_name
+from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.kinds import (
@@ -19,13 +20,13 @@ from nrmmix.plots.kinds import (
     check,
     kind,
     levels_of,
-    masses_of,
     not_drawn,
     responses,
     shapes,
     values_of,
 )
 from nrmmix.plots.survival import is_censored, observed_curve
+from nrmmix.plots.wanted import back_of, called, reached_by, seen_in
 from nrmmix.posterior.predict.points import grid, label
 from nrmmix.results.mcmc import MCMCResult
 
@@ -46,7 +47,7 @@ def _needs(model: Specification) -> str | None:
 @kind(_needs, "simulated data sets beside the data")
 def ppc(
     fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, curve: str = "density", draws: int = 50,
-    rng: Any = None,
+    rng: Any = None, units: str = "formula",
 ) -> Any:
     """Posterior predictive check: data sets simulated from the fit beside the observed one, response by response.
 
@@ -68,6 +69,8 @@ def ppc(
         Number of replicates.
     rng : int, SeedSequence, Generator or None
         Seed of the replicates, by default that of the fit.
+    units : {"formula", "response"}, default "formula"
+        Units of responses that the formula transforms, see `MCMCResult.predict`.
 
     Returns
     -------
@@ -93,18 +96,20 @@ def ppc(
     with style.panels(ax, names, "response") as axes:
         replicates = fit.simulate(draws=draws, rng=rng)
         for one, name in zip(axes, names, strict=True):
-            pooled = f"{name}, over all rows" if fit.model.is_regression else name
-            observed, simulated = values_of(fit.model, name), _simulated(fit.model, replicates, name).reshape(-1, n_obs)
+            back = back_of(fit.model, name, units)
+            pooled = f"{called(name, back)}, over all rows" if fit.model.is_regression else called(name, back)
+            (observed, at), simulated = seen_in(fit.model, name, back), _simulated(fit.model, replicates, name).reshape(-1, n_obs)
+            simulated = simulated if back is None else back.inverse(simulated)
             if is_censored(fit.model, name):
-                _survival(fit.model, one, name, simulated)
+                _survival(fit.model, one, name, simulated, back)
                 style.dress(one, pooled, "probability of more")
                 continue
             if held[name] == LEVELS or (held[name] == COUNT and curve == "density"):
                 _frequencies(fit.model, one, name, observed, simulated)
                 style.dress(one, pooled, "share of the rows")
                 continue
-            observed, at = observed[~np.isnan(observed)], masses_of(fit.model, name) if curve == "density" else np.zeros(0)
-            x = style.padded(observed, 0.2, CELLS)
+            observed, at = observed[~np.isnan(observed)], at if curve == "density" else np.zeros(0)
+            x = reached_by(style.padded(observed, 0.2, CELLS), back)
             shape = _smoothed(x, observed, at) if curve == "density" else _ecdf(x)
             for k, values in enumerate(simulated):
                 label = None if k else f"{len(simulated)} replicates"
@@ -121,15 +126,15 @@ def ppc(
         return style.finish(axes, ax is None, note=not_drawn(fit.model, response, names))
 
 
-def _survival(model: Specification, ax: Axes, name: str, simulated: np.ndarray) -> None:
+def _survival(model: Specification, ax: Axes, name: str, simulated: np.ndarray, back: Back | None) -> None:
     """Shares of each replicate beyond y, and the curve of the rows that assumes nothing."""
-    values = values_of(model, name)
-    x = style.padded(values[~np.isnan(values)], 0.1, CELLS)
+    values, _ = seen_in(model, name, back)
+    x = reached_by(style.padded(values[~np.isnan(values)], 0.1, CELLS), back)
     beyond = _ecdf(x)
     for k, one in enumerate(simulated):
         label = None if k else f"{len(simulated)} replicates"
         ax.plot(x, 1.0 - beyond(one[~np.isnan(one)]), color=style.BLUE, linewidth=0.6, alpha=0.35, label=label)
-    observed_curve(ax, model, name, x)
+    observed_curve(ax, model, name, x, back)
     ax.set_xlim(x[0], x[-1])
 
 
@@ -190,7 +195,7 @@ def shares(values: np.ndarray, of: np.ndarray) -> np.ndarray:
     return (values[:, None] == of).mean(axis=0) if len(values) * len(of) < 10**7 else np.array([(values == x).mean() for x in of])
 
 
-def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands) -> pd.DataFrame:
+def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands, units: str = "formula") -> pd.DataFrame:
     """Densities at points, averaged over the inputs of the rows, of many over some of them; for averages there is no band."""
     model = fit.model
     order = np.lexsort(model.frame.inputs.T)
@@ -198,7 +203,7 @@ def over_rows(fit: MCMCResult, points: np.ndarray, name: str, bands: Bands) -> p
     rows = model.frame.source.iloc[some].reset_index(drop=True)
     j = model.frame.response_names.index(name)
     at = label(model, np.full(len(points), j), points)
-    table = fit.predict(rows, "density", at=at, response=name, **bands)
+    table = fit.predict(rows, "density", at=at, response=name, units=units, **bands)
     return pd.DataFrame({"estimate": table["estimate"].to_numpy().reshape(len(rows), -1).mean(axis=0)})
 
 

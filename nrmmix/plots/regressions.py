@@ -15,7 +15,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
 from nrmmix.plots.kinds import Bands, Covariate, check, covariates, kind, masses_of, responses, shapes, values_of
 from nrmmix.plots.predictive import counted
-from nrmmix.plots.wanted import Wanted, back_of, in_units, said_in_the_label
+from nrmmix.plots.wanted import Wanted, back_of, in_units, reached_by, said_in_the_label, seen_in
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -302,12 +302,8 @@ def _points_along(fit: MCMCResult, name: str, margin: float, points: int, back: 
     """
     if shapes(fit.model)[name] == kinds.COUNT:
         return counted(fit.model, name)
-    values, masses = values_of(fit.model, name), masses_of(fit.model, name)
-    if back is not None:
-        values, masses = back.inverse(values), back.inverse(masses)
-    grid = style.padded(values[~np.isnan(values)], margin, points)
-    if back is not None:
-        grid = grid[np.isfinite(back.forward(grid)) & np.isfinite(back.jacobian(grid))]
+    values, masses = seen_in(fit.model, name, back)
+    grid = reached_by(style.padded(values[~np.isnan(values)], margin, points), back)
     return np.where(np.isin(grid, masses), np.nextafter(grid, np.inf), grid)  # where there is a density, and no probability
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from nrmmix.model.frame.columns.units import Back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import style
 from nrmmix.plots.kinds import Bands, check, kind, responses
+from nrmmix.plots.wanted import back_of, called, reached_by
 from nrmmix.results.mcmc import MCMCResult
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ def _needs(model: Specification) -> str | None:
 
 @kind(_needs, "survival of censored responses beside the Kaplan-Meier curve")
 def survival(
-    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, **bands: Unpack[Bands]
+    fit: MCMCResult, ax: Any = None, *, response: str | Sequence[str] | None = None, points: int | None = None, units: str = "formula",
+    **bands: Unpack[Bands],
 ) -> Any:
     """Posterior mean probability of more than y with its band, and the estimate that assumes nothing, response by response.
 
@@ -44,6 +47,8 @@ def survival(
         Default every response that is censored.
     points : int, optional
         Points of the curve; default 200.
+    units : {"formula", "response"}, default "formula"
+        Units of responses that the formula transforms, see `MCMCResult.predict`.
 
     Returns
     -------
@@ -71,11 +76,13 @@ def survival(
         raise ValueError(f"{response!r} is not censored; those that are: {those}.")
     with style.panels(ax, names, "response") as axes:
         for one, name in zip(axes, names, strict=True):
-            values = frame.response[:, frame.response_names.index(name)]
-            x = style.padded(values[~np.isnan(values)], 0.1, POINTS if points is None else points)
-            _posterior(fit, one, name, x, bands)
-            observed_curve(one, fit.model, name, x)
-            style.dress(one, f"{name}, over all rows" if fit.model.is_regression else name, "probability of more")
+            back, values = back_of(fit.model, name, units), frame.response[:, frame.response_names.index(name)]
+            values = values if back is None else back.inverse(values)
+            x = reached_by(style.padded(values[~np.isnan(values)], 0.1, POINTS if points is None else points), back)
+            _posterior(fit, one, name, x, units, bands)
+            observed_curve(one, fit.model, name, x, back)
+            own = called(name, back)
+            style.dress(one, f"{own}, over all rows" if fit.model.is_regression else own, "probability of more")
         return style.finish(axes, ax is None)
 
 
@@ -85,27 +92,29 @@ def is_censored(model: Specification, name: str) -> bool:
     return limits is not None and not np.isnan(limits[:, model.frame.response_names.index(name)]).all()
 
 
-def _posterior(fit: MCMCResult, ax: Axes, name: str, x: np.ndarray, bands: Bands) -> None:
+def _posterior(fit: MCMCResult, ax: Axes, name: str, x: np.ndarray, units: str, bands: Bands) -> None:
     model = fit.model
     counts = model.frame.reads[model.frame.response_names.index(name)] == "counts"
     x = np.unique(np.floor(x[x >= 0])) if counts else x
     if model.is_regression or model.frame.input_names:
         some = np.unique(np.linspace(0, model.n_obs - 1, MOST_ROWS).astype(int))
-        table = fit.predict(model.frame.source.iloc[some].reset_index(drop=True), "survival", at=x, response=name, **bands)
+        table = fit.predict(model.frame.source.iloc[some].reset_index(drop=True), "survival", at=x, response=name, units=units, **bands)
         estimate = table["estimate"].to_numpy().reshape(len(some), -1).mean(axis=0)
     else:
-        table = fit.predict(kind="survival", at=x, response=name, **bands)
+        table = fit.predict(kind="survival", at=x, response=name, units=units, **bands)
         estimate = table["estimate"].to_numpy()
         style.band(ax, x, table["lower"], table["upper"], style.BLUE, f"{bands.get('interval', 0.9):.0%} credible band")
     ax.plot(x, estimate, color=style.BLUE, linewidth=style.LINE, label="posterior mean")
 
 
-def observed_curve(ax: Axes, model: Specification, name: str, x: np.ndarray) -> None:
-    """Draw the survival curve of the rows that assumes nothing, as far as it is known."""
+def observed_curve(ax: Axes, model: Specification, name: str, x: np.ndarray, back: Back | None = None) -> None:
+    """Draw the survival curve of the rows that assumes nothing, as far as it is known; x and it in the units that `back` leads to."""
     j = model.frame.response_names.index(name)
     y = model.frame.seen[:, j]
     ends = np.where(np.isnan(y)[:, None], model.frame.limits[:, j], y[:, None])
     ends = ends[~np.isnan(ends).any(axis=1)]
+    if back is not None:
+        ends = np.sort(np.where(np.isinf(ends), ends if back.increases else -ends, back.inverse(ends)), axis=1)
     since, at, above, last = largest_likelihood(ends)
     before, some = np.r_[1.0, above[:-1]], at < last
     corners = np.stack([since, at], axis=1)[some], np.stack([before, above], axis=1)[some]

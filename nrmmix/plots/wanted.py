@@ -15,7 +15,7 @@ from nrmmix.common.messages import known_name, number
 from nrmmix.model.frame.columns.units import BOUNDED, Back, ways_back
 from nrmmix.model.specification import Specification
 from nrmmix.plots import kinds, style
-from nrmmix.plots.kinds import responses, scattered, shapes, values_of
+from nrmmix.plots.kinds import masses_of, responses, scattered, shapes, values_of
 from nrmmix.posterior.predict.contrasts import KINDS, averaged
 from nrmmix.posterior.predict.tables import OF_POINTS
 from nrmmix.results.mcmc import MCMCResult
@@ -72,7 +72,7 @@ class Wanted:
     @property
     def column(self) -> str:
         """What the response is called in these units."""
-        return self.name if self.back is None else self.back.column
+        return called(self.name, self.back)
 
     @property
     def is_value(self) -> bool:
@@ -137,6 +137,22 @@ def in_units(model: Specification, name: str, back: Back | None) -> np.ndarray:
     """Observed values (n,) where to draw them, in these units."""
     values = scattered(model, name, style.PLASTIC) if shapes(model)[name] == kinds.COUNT else values_of(model, name)
     return values if back is None else back.inverse(values)
+
+
+def seen_in(model: Specification, name: str, back: Back | None) -> tuple[np.ndarray, np.ndarray]:
+    """Observed values (n,), NaN where missing, and values that have a probability of their own, in these units."""
+    found = values_of(model, name), masses_of(model, name)
+    return found if back is None else (back.inverse(found[0]), back.inverse(found[1]))
+
+
+def reached_by(grid: np.ndarray, back: Back | None) -> np.ndarray:
+    """Of points on an axis in these units those that the formula takes to a number."""
+    return grid if back is None else grid[np.isfinite(back.forward(grid)) & np.isfinite(back.jacobian(grid))]
+
+
+def called(name: str, back: Back | None) -> str:
+    """What a response is called in these units."""
+    return name if back is None else back.column
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from exact.enumeration import KernelJoint, location_posterior, normalised, total
 from support.global_moves import GlobalMoves
 
 import nrmmix as nm
+from nrmmix.inference.methods import OF_LOCATIONS
 
 MASS, DEVIATIONS = 1.3, 6.0  # errors of states go together
 DESIGNS = {
@@ -35,6 +36,8 @@ SAMPLERS: dict[str, Any] = {
     "tree, blocks alone": GlobalMoves(global_moves=3, scan_share=0.0),
     "tree, scan alone": GlobalMoves(global_moves=3, scan_share=1.0, scans=2),
     "slice": nm.Slice(), "sngp": nm.SNGP(), "blocked": nm.Blocked(),
+    "relocation, seldom Gibbs": nm.Cycle([nm.Relocation(), nm.Relocation(), nm.Gibbs(subset=1)]),
+    "default cycle": OF_LOCATIONS["split_merge"],
 }
 
 
@@ -62,10 +65,18 @@ HEAD = """# Exactness of density regression
 The total variation between the frequencies of partitions and locations that a sampler visits and their exact posterior probabilities, by
 quadrature over v for every partition of 4 observations in 2 groups and every choice of locations; in parentheses the largest distance that
 the Monte Carlo error of the frequencies explains (its mean and six standard deviations, for these errors go together). Each move runs by
-itself; a dash is a measure that it refuses. {chains} chains of {draws:,} draws each. `make matrix` writes this page; the tests assert
-shorter runs, with more measures, parameters that are not integrated out, sampled hyperparameters, and wrong samplers that must fail.
+itself, but for relocation, which leaves the number of clusters as it is: Gibbs sampling of one row opens and closes clusters. The default
+cycle is what `nm.fit` runs. A dash is a measure that a move refuses. {chains} chains of {draws:,} draws each. `make matrix` writes this
+page; the tests assert shorter runs, with more measures, parameters that are not integrated out, sampled hyperparameters, and wrong samplers
+that must fail.
 
 """
+
+
+def row(sampler: str, design: str, cells: list[tuple[float, float] | None]) -> str:
+    """Of the table on the page."""
+    shown = ("-" if one is None else f"{one[0]:.4f} ({one[1]:.4f})" for one in cells)
+    return f"| {design} | {sampler} | " + " | ".join(shown) + " |\n"
 
 
 def write(path: Path, draws: int, chains: int) -> list[tuple[float, float]]:
@@ -76,8 +87,7 @@ def write(path: Path, draws: int, chains: int) -> list[tuple[float, float]]:
     for design in DESIGNS:
         for sampler in SAMPLERS:
             own = [cell(sampler, design, measure, draws, chains) for measure in MEASURES]
-            shown = ("-" if one is None else f"{one[0]:.4f} ({one[1]:.4f})" for one in own)
-            page += f"| {design} | {sampler} | " + " | ".join(shown) + " |\n"
+            page += row(sampler, design, own)
             sys.stderr.write(f"{design}, {sampler}: {own}\n")
             cells += [one for one in own if one is not None]
     beyond = [one for one in cells if one[0] >= one[1]]

@@ -106,20 +106,52 @@ WRONG = {  # what stands in the move, and what takes its place
 BY_DAY = (None, "labels without the kernel")
 
 
+def moves_of(monkeypatch, wrong):
+    """The move as often as three times in a sweep, with a line of its source replaced where one is given, and few moves besides."""
+    if not wrong:
+        return [nm.Relocation(), nm.Relocation(), nm.Relocation(), SELDOM]
+    source = inspect.getsource(relocation)
+    assert source.count(wrong[0]) == 1
+    space = {"__name__": "wrong", "__file__": f"{wrong[1]}.py"}
+    exec(source.replace(*wrong).replace("from __future__ import annotations", ""), space)
+    monkeypatch.setattr(Mutant, "entry", space["relocate"])
+    return [Mutant(), Mutant(), Mutant(), SELDOM]
+
+
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in BY_DAY else pytest.mark.nightly) for name in (None, *WRONG)])
 def test_wrong_moves_are_found(monkeypatch, name):
-    source = inspect.getsource(relocation)
-    if name:
-        assert source.count(WRONG[name][0]) == 1
-        source = source.replace(*WRONG[name])
-    space = {"__name__": "wrong", "__file__": f"{name}.py"}
-    exec(source.replace("from __future__ import annotations", ""), space)
-    monkeypatch.setattr(Mutant, "entry", space["relocate"])
     data, K, group, kernel = priors.setting("3 locations", DESIGNS)
-    moves = [Mutant(), Mutant(), Mutant(), SELDOM]
+    moves = moves_of(monkeypatch, WRONG.get(name))
     fit = regression(data, kernel, nm.NGGP(1.3, 0.3)).fit(moves, draws=DRAWS, tune=500, chains=CHAINS, rng=2)
     distance, limit = total_variation(exact_law(K, group, 0.3), states(fit))
     assert distance > 1.5 * limit if name else distance < limit
+
+
+BEFORE_ANCHORS = ("anchor[k] > rank or (stays and k != own)", "stays and k != own")
+
+
+def sorted_sizes(labels):
+    """Sizes of the clusters in increasing order, behind zeros."""
+    labels = np.asarray(labels)
+    return np.sort((labels[..., None] == np.arange(labels.shape[-1])).sum(axis=-2))
+
+
+@pytest.mark.parametrize("wrong", [None, BEFORE_ANCHORS], ids=["right", "rows before the anchor"])
+def test_the_first_member_of_a_cluster_is_its_anchor(monkeypatch, wrong):
+    """Anchors that could be any members would weigh partitions by the product of the sizes, which six rows tell apart and four hardly."""
+    at, group = [0.0, 1.0], [0, 1, 1, 0, 1, 0]
+    kernel = nm.SquaredExponential(0.5, locations=at)
+    law: dict[tuple[int, ...], float] = {}
+    joint = KernelJoint(kernel_matrix(kernel, at, at), group, 1.3, 0.0, 121)
+    for state, chance in location_posterior(joint, log_marginal).items():
+        sizes = tuple(sorted_sizes(state[:6]).tolist())
+        law[sizes] = law.get(sizes, 0.0) + chance
+    data = pd.DataFrame({"x": np.array(at)[group], "y": Y[:6]})
+    moves = moves_of(monkeypatch, wrong)
+    fit = regression(data, kernel, nm.DirichletProcess(1.3)).fit(moves, draws=DRAWS, tune=500, chains=CHAINS, rng=4)
+    distance, limit = total_variation(law, sorted_sizes(fit.draws["labels"]))
+    assert limit < 0.015, "too few draws to tell"
+    assert distance > 1.5 * limit if wrong else distance < limit
 
 
 def test_refusals():

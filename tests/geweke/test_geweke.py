@@ -19,7 +19,7 @@ import nrmmix as nm
 from nrmmix.inference.mcmc.chain import Record, new_chain
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.moves.tree_guided import TreeGuided
-from nrmmix.inference.methods import named
+from nrmmix.inference.methods import OF_LOCATIONS, named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import allocating
@@ -45,7 +45,7 @@ def draw_components(data, state, n_theta, rng):
 def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[str, np.ndarray]]:
     """Of each chain draws of the hyperparameters, the number of clusters and one observation; the data of all chains are drawn at once."""
     *rngs, rng_of_data = (np.random.default_rng(seed) for seed in range(CHAINS + 1))
-    updates = update_addresses(model)
+    updates = update_addresses(model, cycle)
     chains = [
         new_chain(model, cycle, rng.integers(0, 2, N).cumsum() // 2, rng, Record.room(model, 1, 1).part(0)) for rng in rngs
     ]
@@ -177,14 +177,20 @@ def test_joint_distribution_of_moves(move, prior):
     assert all(abs(z) < LIMIT for z in found.values()), found
 
 
-OF_REGRESSION = MOVES | {"sngp": nm.SNGP(), "blocked": nm.Blocked()}
+OF_REGRESSION = MOVES | {
+    "sngp": nm.SNGP(), "blocked": nm.Blocked(), "relocation": [nm.Relocation(), nm.Gibbs(subset=2)],
+    "default cycle": OF_LOCATIONS["split_merge"],
+}
 OTHER_PRIOR = {"sngp": "DP", "blocked": "finite"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("move", "kernel"),
-    by_turns(each_once(["split-merge", "split-merge, sequential", "slice", "sngp", "blocked", "tree"], ["SE", "per atom", "sparse"])),
+    by_turns(each_once(
+        ["split-merge", "split-merge, sequential", "slice", "sngp", "blocked", "tree", "relocation", "default cycle"],
+        ["SE", "per atom", "sparse"],
+    )),
 )
 def test_joint_distribution_of_moves_of_a_regression(move, kernel):
     found = run(model_of(PRIORS[OTHER_PRIOR.get(move, "NGGP")], KERNELS[kernel]), ITERATIONS, OF_REGRESSION[move])

@@ -17,7 +17,7 @@ from nrmmix.kernels import predictive
 from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import listed
 from nrmmix.kernels.families import shared_parameters
-from nrmmix.kernels.measure import auxiliary, codes, hyper, masses
+from nrmmix.kernels.measure import auxiliary, codes, hyper, masses, prediction
 from nrmmix.kernels.moves import algorithm8, censoring, gibbs
 from nrmmix.model.pack import data_of
 
@@ -192,7 +192,7 @@ def seconds_to_compile(cycle: Cycle, model: Specification) -> float:
     needed = dict.fromkeys([gibbs.gibbs, *moves], 2.8) | {loop.run: 3.5, gibbs.enter: 0.3, loop.start: 1.0}
     needed |= dict.fromkeys(updates, 1.5) | dict.fromkeys(families, 0.6)
     if model.is_regression:
-        needed |= {predictive.weights_at_rows: 1.0, predictive.load_draw: 0.5}
+        needed |= {prediction.regression_weights: 1.0, predictive.load_draw: 0.5}
     return sum(seconds for one, seconds in needed.items() if not one.is_ready)
 
 

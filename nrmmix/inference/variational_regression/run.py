@@ -27,7 +27,6 @@ from nrmmix.inference.variational_regression.proposals import Proposals
 from nrmmix.inference.variational_regression.start import NOISE, cut
 from nrmmix.inference.variational_regression.stochastic import Descent, Passing, scaled
 from nrmmix.model.families.exponential.streamed import StreamedRows
-from nrmmix.model.frame.unusual import rounding_units
 from nrmmix.model.priors.binned import Binned
 from nrmmix.model.specification import Specification
 
@@ -138,8 +137,8 @@ def _warn_of_rounding(model: Specification, climbs: list[Climb]) -> None:
     narrow = [one.factors.N[one.factors.side.narrow(one.factors.N, one.factors.s)].sum() / one.factors.N.sum() for one in climbs]
     share = float(max(narrow))
     if share >= NARROW_SHARE:
-        units = zip(model.frame.response_names, rounding_units(np.asarray(model.frame.response, float)), strict=True)
-        rounded = " and ".join(f"values of {name!r} are rounded to {unit:.6g}" for name, unit in units if unit > 0)
+        units = model.blocks.rounding_units(model.frame.response)
+        rounded = " and ".join(f"values of {name!r} are rounded to {unit:.6g}" for name, unit in units.items() if unit > 0)
         warn(
             f"{rounded}, and {share:.0%} of the rows are in components as narrow as that: none is narrower than the rounding error, and "
             "densities are those of the values before they were rounded."

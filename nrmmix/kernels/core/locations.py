@@ -341,9 +341,11 @@ def sums_without(probability_over_b, inverse_b, K_row):
 
 @kernel
 def draw_locations(state, rng):
-    """mu_m: p with probability proportional to R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma)."""
+    """mu_m: p with probability proportional to R0(p) prod_i K(x_i, p) (tau + A_p)^-(n_m - sigma), also where caches are older than v."""
     P = state.A.shape[0]
     terms = state.plane[0]
+    for p in range(P):
+        state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
     for k in range(state.num[N_CLUSTERS]):
         power = state.size[k] - state.hyper[SIGMA]
         log_terms(state.log_K_sum[k], state.log_K_sum[k], 0.0, state.log_R0, state.log_b, power, terms)

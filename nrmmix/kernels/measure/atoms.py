@@ -150,8 +150,6 @@ def draw_atoms(data, state, most, log_weight, place, log_rest, rng):
     where besides one for each location more than FEW are expected, and further where more than `most` are.  There is room for as many as
     `room_for_atoms`.
     """
-    if data.setup[MEASURE] == FINITE:
-        return draw_finite(data, state, most, log_weight, place, log_rest, rng)
     P = state.A.shape[0]
     mass, sigma, tau = given_mass(data, state, rng), state.hyper[SIGMA], state.hyper[TAU]
     least = FINEST
@@ -183,6 +181,7 @@ def draw_weights(state, log_weight, place, rng):
         log_weight[k] = draw_log_gamma(state.size[k] - state.hyper[SIGMA], rng) - math.log(rate)
 
 
+@root
 @kernel
 def draw_finite(data, state, most, log_weight, place, log_rest, rng):
     """As `draw_atoms`, of M atoms: those unoccupied are at p with probability in proportion to R0(p) b^-(mass / M), of size
@@ -221,6 +220,11 @@ def count_near(log_size, place, heaviest, cut):
     for j in range(log_size.shape[0]):
         count += log_size[j] >= heaviest[place[j]] - cut
     return count
+
+
+def atoms_into(data, state, *given):
+    """Draw the atoms by `draw_finite` or `draw_atoms`, so that only one of them is compiled; how many."""
+    return (draw_finite if data.setup[MEASURE] == FINITE else draw_atoms)(data, state, *given)
 
 
 def room_for_atoms(data, state, most):

@@ -15,12 +15,12 @@ import math
 
 from nrmmix.kernels.core.entry import STEP_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.locations import rebuild_log_K
+from nrmmix.kernels.core.locations import draw_locations, rebuild_log_K
 from nrmmix.kernels.core.slots import fill_slot, fill_slots
 from nrmmix.kernels.core.special import exp_any, log_pos
 from nrmmix.kernels.core.state import DONE, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
-from nrmmix.kernels.measure.masses import draw_locations_anew, draw_rates
+from nrmmix.kernels.measure.masses import draw_rates
 from nrmmix.kernels.measure.nrm import mass_term, recompute_A, total_growth
 from nrmmix.kernels.measure.rates import OCCUPIED, OTHERS, RATE, UNSEEN, fill_others
 
@@ -214,7 +214,7 @@ def redraw_codes_of(data, state, l, rng):
 @entry(STEP_T)
 def update_codes_and_v(data, state, rng):
     """Locations, codes of occupied slots and all V_g; masses are drawn for it, and integrated out again."""
-    draw_locations_anew(state, rng)
+    draw_locations(state, rng)
     draw_rates(data, state, rng)
     for l in range(state.codes.shape[0]):
         if state.plane[OCCUPIED, l] > 0.0:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
-from nrmmix.kernels.core.entry import STEP_T, entry
+from nrmmix.kernels.core.entry import STEP_T, call_step, entry
 from nrmmix.kernels.core.jit import kernel
 from nrmmix.kernels.core.locations import draw_locations
-from nrmmix.kernels.core.special import draw_share, log_pos
-from nrmmix.kernels.core.state import COMPONENTS, DONE, FINITE, MEASURE, N_CLUSTERS, SIGMA, TAU, TINY
+from nrmmix.kernels.core.special import draw_share
+from nrmmix.kernels.core.state import COMPONENTS, DONE, DRAW_UNSEEN, MASS, N_CLUSTERS, SIGMA, TAU, TINY
 from nrmmix.kernels.measure.atoms import given_mass, shares_of_locations
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
 from nrmmix.kernels.measure.rates import OCCUPIED, RATE, TOTAL, UNSEEN, fill_rates
@@ -24,21 +24,34 @@ MANY = 1e10  # beyond which the double rejection loses its digits
 
 
 @kernel
-def draw_masses(data, state, occupied, unseen, shares, rng):
-    """Masses (P,) of the clusters' atoms and of all others by location, and state.score[:K] of each cluster's; `shares` (P,) is scratch."""
-    sigma, tau = state.hyper[SIGMA], state.hyper[TAU]
+def draw_masses(data, state, rng):
+    """Masses of the clusters' atoms and of all others by location into State.plane, and state.score[:K] of each cluster's.
+
+    Row TOTAL of State.plane is scratch.
+    """
+    sigma, tau, occupied = state.hyper[SIGMA], state.hyper[TAU], state.plane[OCCUPIED]
     for p in range(occupied.shape[0]):
-        occupied[p], unseen[p] = 0.0, 0.0
+        occupied[p] = 0.0
     for k in range(state.num[N_CLUSTERS]):
         p = state.location[k]
         state.score[k] = rng.standard_gamma(state.size[k] - sigma) / max(tau + state.A[p], TINY)
         occupied[p] += state.score[k]
-    if data.setup[MEASURE] == FINITE:
-        total = shares_of_locations(data, state, shares)
-        for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
-            p = draw_share(shares, shares.shape[0], rng.random() * total)
-            unseen[p] += rng.standard_gamma(-sigma) / max(tau + state.A[p], TINY)
-        return
+    call_step(data.setup[DRAW_UNSEEN], data, state, rng)
+
+
+@entry(STEP_T)
+def draw_unseen_of_dirichlet(data, state, rng):
+    """Masses of the atoms without clusters by location, where sigma is 0."""
+    mass, tau, unseen = state.hyper[MASS], state.hyper[TAU], state.plane[UNSEEN]
+    for p in range(unseen.shape[0]):
+        unseen[p] = rng.standard_gamma(mass * data.R0[p]) / (tau + state.A[p])
+    return DONE
+
+
+@entry(STEP_T)
+def draw_unseen(data, state, rng):
+    """The same of any infinite measure."""
+    sigma, tau, unseen = state.hyper[SIGMA], state.hyper[TAU], state.plane[UNSEEN]
     mass = given_mass(data, state, rng)
     for p in range(unseen.shape[0]):
         b = tau + state.A[p]
@@ -48,21 +61,27 @@ def draw_masses(data, state, occupied, unseen, shares, rng):
             unseen[p] = rng.standard_gamma(mass * data.R0[p]) / b
         else:
             unseen[p] = draw_tempered_stable(mass * data.R0[p] / sigma * b**sigma, sigma, rng) / b
+    return DONE
 
 
-@kernel
-def draw_locations_anew(state, rng):
-    """Locations of the clusters, v having changed since caches were refreshed."""
-    for p in range(state.log_b.shape[0]):
-        state.log_b[p] = log_pos(max(state.hyper[TAU] + state.A[p], TINY))
-    draw_locations(state, rng)
+@entry(STEP_T)
+def draw_unseen_of_finite(data, state, rng):
+    """The same of a finite measure."""
+    sigma, tau, unseen, shares = state.hyper[SIGMA], state.hyper[TAU], state.plane[UNSEEN], state.plane[TOTAL]
+    for p in range(unseen.shape[0]):
+        unseen[p] = 0.0
+    total = shares_of_locations(data, state, shares)
+    for _ in range(data.setup[COMPONENTS] - state.num[N_CLUSTERS]):
+        p = draw_share(shares, shares.shape[0], rng.random() * total)
+        unseen[p] += rng.standard_gamma(-sigma) / max(tau + state.A[p], TINY)
+    return DONE
 
 
 @kernel
 def draw_rates(data, state, rng):
     """Masses into State.plane, and the rates of the V_g into carried[RATE]."""
     occupied, unseen, total = state.plane[OCCUPIED], state.plane[UNSEEN], state.plane[TOTAL]
-    draw_masses(data, state, occupied, unseen, total, rng)
+    draw_masses(data, state, rng)
     for p in range(total.shape[0]):
         total[p] = occupied[p] + unseen[p]
     fill_rates(state.carried[RATE], state.K, total)
@@ -74,7 +93,7 @@ def update_locations_and_v(data, state, rng):
 
     Between masses and V atoms of some clusters change location and mass together.
     """
-    draw_locations_anew(state, rng)
+    draw_locations(state, rng)
     draw_rates(data, state, rng)
     for _ in range(RELOCATED):
         relocate(data, state, rng)

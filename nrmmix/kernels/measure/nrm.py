@@ -20,7 +20,7 @@ import math
 from nrmmix.kernels.core.entry import ALL_T, GROWTH_T, call_all, call_growth, entry
 from nrmmix.kernels.core.jit import fast, inlined, kernel, root
 from nrmmix.kernels.core.locations import add_row, log_row
-from nrmmix.kernels.core.slots import fill_slots, has_codes
+from nrmmix.kernels.core.slots import fill_slots
 from nrmmix.kernels.core.special import exp_any, log_pos, take_exp
 from nrmmix.kernels.core.state import (
     BETA,
@@ -262,10 +262,6 @@ def set_log_kernel(data, state):
         row, _ = log_row(data, state, g)
         for p in range(state.K.shape[1]):
             state.K[g, p] = row[p]
-    if has_codes(state):
-        for p in range(state.kept.shape[0]):
-            state.kept[p] = 0
-        fill_slots(data, state, state.kept)
 
 
 @fast
@@ -285,9 +281,9 @@ def set_kernel_from_log(data, state):
             row, ratio = log_row(data, state, g)
             exp_of(row, ratio, state.K[g])
         first, last = 0, state.K.shape[1]
-        while not has_codes(state) and first < last and state.K[g, first] == 0.0:
+        while first < last and state.K[g, first] == 0.0:
             first += 1
-        while not has_codes(state) and last > first and state.K[g, last - 1] == 0.0:
+        while last > first and state.K[g, last - 1] == 0.0:
             last -= 1
         state.band[g, 0], state.band[g, 1] = first, last
 
@@ -296,6 +292,17 @@ def set_kernel_from_log(data, state):
 def set_kernel_entry(data, state):
     set_log_kernel(data, state)
     set_kernel_from_log(data, state)
+    return DONE
+
+
+@entry(ALL_T)
+def set_kernel_of_slots(data, state):
+    """The same of a sparse product: by the codes of the slots, all of which may come into reach."""
+    for p in range(state.kept.shape[0]):
+        state.kept[p] = 0
+    fill_slots(data, state, state.kept)
+    for g in range(state.K.shape[0]):
+        state.band[g, 0], state.band[g, 1] = 0, state.K.shape[1]
     return DONE
 
 

@@ -14,6 +14,7 @@ from nrmmix.kernels.measure import nrm
 # Of the trapezoid in s, whose error is 1e-8, and 5e-7 where tails are heavy; at first v exp(-rate v) is 1e-13 of its largest.
 STEP, FIRST = 0.3, -3.4
 NEGLIGIBLE = 1e-13
+FARTHEST, UNIT = math.exp(500.0), math.exp(400.0)  # of tau + A, beyond which sizes of atoms are taken in 1 / UNIT
 LARGEST = 1e36  # of numbers whose products of eight are within floating point, as 1 / LARGEST is the least
 # Of the first nodes, more than a light tail has, what does not depend on the rate: log v - log v_0, its exponential, and d log v / ds.
 _S = FIRST + STEP * np.arange(64)
@@ -208,64 +209,74 @@ def node(j, log_v0, v0):
     return log_v, math.exp(log_v), 1.0 + fall
 
 
+@root
 @kernel
-def regression_weights(data, state, K_row, octet, out):
-    """Quadrature over v = V of one extra group with covariate kernel K_row; sums to 1 in each draw.  `octet` (9, `octets`) is scratch.
+def regression_weights(data, state, K_rows, octet, out):
+    """out (R, K + 1): quadrature over v = V of one extra group for each row of its covariate kernel (R, P); they sum to 1 in each draw.
 
     The integrand falls from v = 0 on, at first as exp(-rate v): a trapezoid in s with log v = s - exp(-s) - log(rate) has few nodes where
     v is small, and takes whatever tail there is (double exponential quadrature, Takahasi & Mori 1974).
     A finite measure has no atom in reach of the group with some probability; the weights are given that it has one, and are 0 where
-    all its atoms are occupied and out of reach.
+    all its atoms are occupied and out of reach.  `octet` (9, `octets`) is scratch.
     """
     K = state.num[N_CLUSTERS]
     mass, sigma, tau = state.hyper[MASS], state.hyper[SIGMA], state.hyper[TAU]
     integrated = nrm.is_integrated(data)
     if integrated:
         mass = nrm.mass_of_new(data, mass, sigma, K)
-    base, near, rates = state.plane[0], state.work, state.score
+    base, near, rates, largest = state.plane[0], state.work, state.score, 0.0
     for p in range(base.shape[0]):
         base[p] = max(tau + state.A[p], TINY)
+        largest = max(largest, base[p])
+    if largest > FARTHEST:  # the trapezoid would end amid the integrand: sizes of atoms in another unit change no weight
+        for p in range(base.shape[0]):
+            base[p] = max(base[p] / UNIT, TINY)
+        tau /= UNIT
+        mass *= 1.0 if integrated else math.exp(sigma * math.log(UNIT))
     for k in range(K):
-        p = state.location[k]
-        near[0, k], near[1, k], near[2, k] = base[p], K_row[p], state.size[k] - sigma
-    for k in range(K + 1):
-        out[k] = 0.0
-    as_products = are_multiplied(data, base, K_row, integrated, sigma)
-    if as_products > 0.0:
-        fill_octets(base, K_row, octet)
-    j, v, log_v, slope, log_v0, v0, logs0, growth0, best = -1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    while True:
-        if v < as_products:
-            growth, new = octet_sums(octet, v)
-            growth, new = data.R0[0] * growth, data.R0[0] * new
-        elif integrated:
-            growth, new = power_growth_and_new(base, K_row, v, data.R0, sigma)
-        else:
-            growth, new = growth_and_new(base, K_row, v, data.R0, sigma, tau)
-        rates[K] = mass * new
-        rate, logs = rates_and_logs(v, near, K, rates)
-        rate += rates[K]
-        if j < 0:  # v = 0 says what the nodes are
-            if rate == 0.0:
-                return
-            log_v0, v0, logs0, growth0 = -math.log(rate), 1.0 / rate, logs, growth
-        else:
-            survival = math.exp(-(logs - logs0) - mass * (growth - growth0))  # minus its derivative in v is the rate times it
-            last = log_v + STEP > LOG_V_MAX
-            factor = (0.5 if last else 1.0) * STEP * v * slope * survival
-            best = max(best, factor * rate)
-            negligible = factor * rate < NEGLIGIBLE * best
-            if last and data.setup[MEASURE] != FINITE:  # a heavy tail: what is left of the integral, in the proportions of its end
-                factor += survival / rate
+        near[0, k], near[2, k] = base[state.location[k]], state.size[k] - sigma
+    for r in range(K_rows.shape[0]):
+        K_row, weight = K_rows[r], out[r]
+        for k in range(K):
+            near[1, k] = K_row[state.location[k]]
+        for k in range(K + 1):
+            weight[k] = 0.0
+        as_products = are_multiplied(data, base, K_row, integrated, sigma)
+        if as_products > 0.0:
+            fill_octets(base, K_row, octet)
+        j, v, log_v, slope, log_v0, v0, logs0, growth0, best = -1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        while True:
+            if v < as_products:
+                growth, new = octet_sums(octet, v)
+                growth, new = data.R0[0] * growth, data.R0[0] * new
+            elif integrated:
+                growth, new = power_growth_and_new(base, K_row, v, data.R0, sigma)
+            else:
+                growth, new = growth_and_new(base, K_row, v, data.R0, sigma, tau)
+            rates[K] = mass * new
+            rate, logs = rates_and_logs(v, near, K, rates)
+            rate += rates[K]
+            if j < 0:  # v = 0 says what the nodes are
+                if rate == 0.0:
+                    break
+                log_v0, v0, logs0, growth0 = -math.log(rate), 1.0 / rate, logs, growth
+            else:
+                survival = math.exp(-(logs - logs0) - mass * (growth - growth0))  # minus its derivative in v is the rate times it
+                last = log_v + STEP > LOG_V_MAX
+                factor = (0.5 if last else 1.0) * STEP * v * slope * survival
+                best = max(best, factor * rate)
+                negligible = factor * rate < NEGLIGIBLE * best
+                if last and data.setup[MEASURE] != FINITE:  # a heavy tail: what is left of the integral, in the proportions of its end
+                    factor += survival / rate
+                for k in range(K + 1):
+                    weight[k] += factor * rates[k]
+                if last or negligible:
+                    break
+            j += 1
+            log_v, v, slope = node(j, log_v0, v0)
+        if data.setup[MEASURE] == FINITE:
+            total = 0.0
             for k in range(K + 1):
-                out[k] += factor * rates[k]
-            if last or negligible:
-                break
-        j += 1
-        log_v, v, slope = node(j, log_v0, v0)
-    if data.setup[MEASURE] == FINITE:
-        total = 0.0
-        for k in range(K + 1):
-            total += out[k]
-        for k in range(K + 1):
-            out[k] /= total
+                total += weight[k]
+            for k in range(K + 1 if total > 0.0 else 0):
+                weight[k] /= total

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from nrmmix.kernels.core.clusters import copy_column, drop_cluster, empty_column, marginal_column, score_columns, update_column
-from nrmmix.kernels.core.entry import MOVE_T, entry
+from nrmmix.kernels.core.entry import MOVE_T, call_move, entry
 from nrmmix.kernels.core.jit import inlined, kernel
 from nrmmix.kernels.core.locations import add_row
 from nrmmix.kernels.core.special import draw_integer, with_factor
@@ -44,7 +44,8 @@ from nrmmix.kernels.moves.shared import exceeds, random_subset
 FIRST_PART, SECOND_PART, WITHOUT, WHOLE = 0, 1, 2, 3
 SIDE = 4
 SPLIT, MERGE = 0, 1  # kinds of the tally
-SEQUENTIAL = 1.0  # option[2]; 0 for restricted Gibbs
+PAIR = 4  # numbers behind the rows in memory.ints: the pair, how many others there are with it, and 1 where their parts are given
+INTS = 3  # numbers for each row there: others in the clusters of the pair, their parts, and the parts that are given
 
 
 @kernel
@@ -148,9 +149,23 @@ def scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, r
     return log_q + math.log(product)
 
 
-@kernel
-def restricted_gibbs(data, state, reach, members, part, target, forced, i, j, sizes, scans, rng):
-    """Random allocation, scans, and a last scan whose log probability counts."""
+@inlined
+def others_of(state, memory):
+    """Sums of log K of parts; the rows beside the pair, their parts and those that are given; sizes of parts; the pair and its numbers."""
+    ints, n = memory.ints, state.labels.shape[0]
+    pair = ints[INTS * n + 2 : INTS * n + 2 + PAIR]
+    count, reach = pair[2], memory.floats.reshape((REACH, state.log_K_sum.shape[1]))
+    return reach, ints[:count], ints[n : n + count], ints[2 * n : 2 * n + count], ints[INTS * n : INTS * n + 2], pair
+
+
+@entry(MOVE_T)
+def restricted_gibbs(data, state, memory, rng):
+    """Random allocation, option[1] scans, and a last scan whose log probability counts, which state.score[0] gets.
+
+    An entry point of its own, for sequential proposals do without.
+    """
+    reach, members, part, target, sizes, pair = others_of(state, memory)
+    i, j, forced = pair[0], pair[1], pair[3] != 0
     start_parts(data, state, reach, i, j, sizes)
     for t in range(members.shape[0]):
         part[t] = draw_integer(2, rng)
@@ -159,9 +174,10 @@ def restricted_gibbs(data, state, reach, members, part, target, forced, i, j, si
         extend_part(data, state, reach, part[t], members[t], 1.0)
     for which in range(2):
         weigh_part(data, state, reach, which, sizes[which])
-    for _ in range(scans):
+    for _ in range(int(memory.option[1])):
         scan_parts(data, state, reach, members, part, target, False, i, j, sizes, rng)
-    return scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, rng)
+    state.score[0] = scan_parts(data, state, reach, members, part, target, forced, i, j, sizes, rng)
+    return DONE
 
 
 @kernel
@@ -220,71 +236,68 @@ def join_clusters(data, state, k, other):
     drop_cluster(state, other)
 
 
-@kernel
-def propose(data, state, memory, rng):
-    """A pair, and the split or merge that it asks for."""
-    n = state.labels.shape[0]
-    K = state.num[N_CLUSTERS]
-    i = draw_integer(n, rng)
-    j = draw_integer(n - 1, rng)
-    if j >= i:
-        j += 1
-    k_i, k_j = state.labels[i], state.labels[j]
-    splits = k_i == k_j
-    log_split, count = 0.0, 0
-    log_uniform = -rng.standard_exponential()
-    side, reach = state.side, memory.floats.reshape((REACH, state.log_K_sum.shape[1]))
-    if not splits:
-        # the probability of the split that would undo it is at most 1: most merges are refused without it
-        copy_column(state.stat, side, k_i, WHOLE)
-        for m in range(n):
-            if state.labels[m] == k_j:
-                update_column(data, side, WHOLE, m, 1.0)
-                state.num[N_SCORED] += 1  # as much work
-        log_split = log_split_ratio(data, state, state.stat, state.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
-        if not -log_split > log_uniform:
-            memory.tally[MERGE * TALLY + PROPOSED] += 1.0
-            return
-    for m in range(n):
-        if (state.labels[m] == k_i or state.labels[m] == k_j) and m != i and m != j:
-            memory.ints[count] = m
-            count += 1
-    members, part = memory.ints[:count], memory.ints[n : n + count]
-    target, sizes = memory.ints[2 * n : 2 * n + count], memory.ints[3 * n : 3 * n + 2]
-    sequential = memory.option[2] == SEQUENTIAL
-    if sequential:
-        random_subset(members, count, rng)
-    for t in range(count):
-        target[t] = 0 if state.labels[members[t]] == k_i else 1
-    if sequential:
-        log_q = sequential_allocation(data, state, reach, members, part, target, not splits, i, j, sizes, rng)
-    else:
-        log_q = restricted_gibbs(data, state, reach, members, part, target, not splits, i, j, sizes, int(memory.option[1]), rng)
-    if splits:
-        copy_column(state.stat, side, k_i, WHOLE)
-        log_split = log_split_ratio(data, state, side, reach, FIRST_PART, SECOND_PART, sizes[0], sizes[1], K)
-    if not exceeds(memory, SPLIT if splits else MERGE, log_split - log_q if splits else log_q - log_split, log_uniform):
-        return
-    state.num[N_MOVED] += sizes[1]
-    if splits:
-        part_clusters(data, state, reach, members, part, sizes, k_i, j)
-    else:
-        join_clusters(data, state, k_i, k_j)
-
-
 @entry(MOVE_T)
 def split_merge(data, state, memory, rng):
-    """option[0] proposals; option[1] scans; option[2] how splits are proposed.  ints: (3 n + 2,); floats: (REACH P,), none in a mixture."""
-    if state.labels.shape[0] < 2:
-        return DONE
-    for t in range(state.num[CURSOR], int(memory.option[0])):
-        if state.num[N_CLUSTERS] > state.size.shape[0] - 3:
+    """option[0] proposals, each a pair, and the split or merge that it asks for; option[2] the entry point of `restricted_gibbs`, or 0.
+
+    ints: (INTS n + 2 + PAIR,); floats: (REACH P,), none in a mixture.
+    """
+    n, side = state.labels.shape[0], state.side
+    for t in range(state.num[CURSOR], int(memory.option[0]) if n > 1 else 0):
+        K = state.num[N_CLUSTERS]
+        if K > state.size.shape[0] - 3:
             state.num[CURSOR] = t
             return NEED_ROOM
-        propose(data, state, memory, rng)
+        i = draw_integer(n, rng)
+        j = draw_integer(n - 1, rng)
+        if j >= i:
+            j += 1
+        k_i, k_j = state.labels[i], state.labels[j]
+        splits = k_i == k_j
+        log_split, count = 0.0, 0
+        log_uniform = -rng.standard_exponential()
+        if not splits:
+            # the probability of the split that would undo it is at most 1: most merges are refused without it
+            copy_column(state.stat, side, k_i, WHOLE)
+            for m in range(n):
+                if state.labels[m] == k_j:
+                    update_column(data, side, WHOLE, m, 1.0)
+                    state.num[N_SCORED] += 1  # as much work
+            log_split = log_split_ratio(data, state, state.stat, state.log_K_sum, k_i, k_j, state.size[k_i], state.size[k_j], K - 1)
+            if not -log_split > log_uniform:
+                memory.tally[MERGE * TALLY + PROPOSED] += 1.0
+                if state.num[HALT] == GIVE_UP:
+                    return GIVEN_UP
+                continue
+        for m in range(n):
+            if (state.labels[m] == k_i or state.labels[m] == k_j) and m != i and m != j:
+                memory.ints[count] = m
+                count += 1
+        numbers = memory.ints[INTS * n + 2 :]
+        numbers[0], numbers[1], numbers[2], numbers[3] = i, j, count, 0 if splits else 1
+        reach, members, part, target, sizes, _ = others_of(state, memory)
+        sequential = memory.option[2] == 0.0
+        if sequential:
+            random_subset(members, count, rng)
+        for m in range(count):
+            target[m] = 0 if state.labels[members[m]] == k_i else 1
+        if sequential:
+            log_q = sequential_allocation(data, state, reach, members, part, target, not splits, i, j, sizes, rng)
+        else:
+            call_move(int(memory.option[2]), data, state, memory, rng)
+            log_q = state.score[0]
+        if splits:
+            copy_column(state.stat, side, k_i, WHOLE)
+            log_split = log_split_ratio(data, state, side, reach, FIRST_PART, SECOND_PART, sizes[0], sizes[1], K)
+        if exceeds(memory, SPLIT if splits else MERGE, log_split - log_q if splits else log_q - log_split, log_uniform):
+            state.num[N_MOVED] += sizes[1]
+            if splits:
+                part_clusters(data, state, reach, members, part, sizes, k_i, j)
+            else:
+                join_clusters(data, state, k_i, k_j)
         if state.num[HALT] == GIVE_UP:
             return GIVEN_UP
-    for i in range(state.labels.shape[0]):
+    for i in range(n if n > 1 else 0):
         redraw_cells(data, state, i, rng)
     state.num[CURSOR] = 0
     return DONE

@@ -200,6 +200,10 @@ class Family:
             "pandas.read_parquet(path)."
         )
 
+    def rounding_units(self, y: Any) -> dict[str, float]:
+        """What responses (n, d) are rounded to, by name, where variational inference has a rule for that; 0 where they are not."""
+        return {}
+
     def of_more_rows(self) -> Family:
         """The family where the rows that `pack` sees are few of many, or count more often than once."""
         return self.with_values(is_streamed=True)

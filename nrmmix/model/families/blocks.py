@@ -186,6 +186,13 @@ class Blocks:
             blocks.append(Block(resolved, columns, own))
         return cls(tuple(blocks))
 
+    def rounding_units(self, response: Any) -> dict[str, float]:
+        """What responses whose rounding matters are rounded to, by name; 0 where they are not."""
+        found: dict[str, float] = {}
+        for block in self.blocks:
+            found |= block.family.rounding_units(_columns(response, block.columns))
+        return found
+
     # ---- arrays for the kernels
 
     def pack(self, response: Any, inputs: np.ndarray, limits: np.ndarray | None = None) -> PackedBlocks:

@@ -129,6 +129,9 @@ class Hurdle(Family):
         with _apart_alone():
             return made._with_family(made.family.resolve_from(summary.without(made._at), names, levels)).with_values(is_streamed=True)
 
+    def rounding_units(self, y: Any) -> dict[str, float]:
+        return self.family.rounding_units(y)
+
     def of_more_rows(self) -> Hurdle:
         return self.with_values(family=self.family.of_more_rows(), is_streamed=True)
 

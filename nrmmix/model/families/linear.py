@@ -42,6 +42,7 @@ class Linear:
     factor: np.ndarray  # (q, q)
     start: tuple[np.ndarray, np.ndarray] | None = None  # shrinkage (q,) and noise scale (d,) that chains begin with; None: both are 1
     groups: np.ndarray | None = None  # (q,) of each column the first of those that have one shrinkage; None: each its own
+    units: np.ndarray | None = None  # (d,) that responses of rows which are not in memory are rounded to; None where rows are there
 
     @property
     def is_learnt(self) -> bool:
@@ -94,11 +95,15 @@ class Linear:
         else:
             groups = np.arange(len(G)) if self.groups is None else self.groups
             side = LearntRegressionSide(self.nu, d, log_unit, self.start, groups)
-        units = rounding_units(np.reshape(y, (-1, d)))
+        units = self.units_of(np.reshape(y, (-1, d)))
         if units.any():
             error = self._in_kernels(np.diag(units / math.sqrt(12.0)))
             side = side.of_rounded(error.T @ error)
         return whole_if_missing(side, y)
+
+    def units_of(self, y: np.ndarray) -> np.ndarray:
+        """(d,) what responses (n, d) are rounded to, or all rows, of which these are some; 0 where they are not."""
+        return rounding_units(y) if self.units is None else self.units
 
     @property
     def _log_unit(self) -> float:

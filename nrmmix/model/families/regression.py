@@ -92,7 +92,7 @@ class Regression(Family):
 
     Values of responses and columns that are far from all others, as `Gaussian` says, count in no default and in no standard deviation.
 
-    Variational inference of rows in memory takes responses that repeats say to be rounded to a unit u (60% of the rows have a value that
+    Variational inference takes responses that repeats say to be rounded to a unit u (60% of the rows have a value that
     others have, and all differences are multiples of u) for such: y^2 counts as y^2 + u^2 / 12, its mean over the cell of the value, so
     that no component is narrower than sqrt(u^2 / 12).  Densities are those before rounding; the probability of a recorded value is an
     integral over its cell, about u times them.  Chains have no such rule: there ties are spikes, which a warning says.
@@ -177,23 +177,27 @@ class Regression(Family):
             return super().resolve_from(summary, names, levels)
         if self.form is not None and self.form.names == names:  # of the first rows, where new ones are added to them
             return self
-        columns, nu = self.input_names, self._degrees(summary.d)
-        mean, spread = summary.input_means(), summary.input_spreads()
+        columns, nu, usual = self.input_names, self._degrees(summary.d), summary.usual_rows()
+        mean, spread = usual.input_means(), usual.input_spreads()
         if not _has_intercept(mean, spread):
             raise ValueError(
                 f"Regression: of rows that are not in memory the design needs an intercept, and {self.design!r} has none; write 1 + ..."
             )
-        variances = np.array([_checked_variance(value, name) for value, name in zip(summary.variances(), names, strict=True)])
+        variances = np.array([_checked_variance(value, name) for value, name in zip(usual.variances(), names, strict=True)])
         groups = np.array(self.input_groups or range(len(columns)), dtype=np.int64)
-        constant, level = np.eye(len(columns))[0] / mean[0], summary.means()
-        factor = _scales(mean, spread, lambda own: summary.largest_inputs()[own].max(), groups)
+        constant, level = np.eye(len(columns))[0] / mean[0], usual.means()
+        factor = _scales(mean, spread, lambda own: usual.largest_inputs()[own].max(), groups)
         one = summary.d == 1
         b = level[0] * constant if one else np.outer(constant, level)
         kind, scale = (OneResponse, float(variances[0])) if one else (SeveralResponses, np.diag(variances))
         start = np.full(len(columns), R), np.full(summary.d, SPREAD * nu)
         level = np.atleast_1d(_mean_of_constant(b[0] * mean[0], int(summary.n)))
-        form = kind(names, columns, b, nu, scale, float(level[0]) if one else level, constant, factor, start, groups)
+        level, units = float(level[0]) if one else level, summary.rounding_units()
+        form = kind(names, columns, b, nu, scale, level, constant, factor, start, groups, units)
         return self.with_values(names=names, nu=nu, form=form, is_streamed=True)
+
+    def rounding_units(self, y: Any) -> dict[str, float]:
+        return dict(zip(self.names, self.form.units_of(np.asarray(y, float)).tolist(), strict=True))
 
     def _degrees(self, d: int) -> float:
         nu = float(NU + d - 1 if self.nu is None else self.nu)

@@ -2,31 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
 from nrmmix.model.families.blocks import Blocks
 from nrmmix.model.families.regression import Regression
 from nrmmix.model.frame.formula import ModelFrame
-from nrmmix.model.frame.unusual import warn_of_far, warn_of_ties
+from nrmmix.model.frame.quantiles import Counted
+from nrmmix.model.frame.unusual import FarValues, counted, reach, warn_of_far, warn_of_ties
+
+RESPONSE, INPUT, COVARIATE = range(3)  # sides of a frame; a place is a side and the number of a column there
 
 
 def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     """Warn of ties among continuous responses, and of values far from all others among responses, covariates and inputs of regressions.
 
-    Nothing is looked at where rows are not in memory, or are sparse counts.
+    Rows that are not in memory are gone through once more where there are any, to name the rows.  Of sparse counts, and of rows whose
+    values have not been counted, nothing is said.
     """
-    if frame.is_streamed or frame.is_sparse:
+    if frame.is_sparse or (frame.is_streamed and frame.tallied is None):  # type: ignore[attr-defined]
         return
-    y, names = frame.seen, frame.response_names  # that many rows were seen to one end is no tie
     continuous, numbers, inputs = {}, {}, {}
     for block in blocks.blocks:
         for j in block.columns if block.family.reads in ("numbers", "counts") else ():
-            numbers[names[j]] = y[:, j]
+            numbers[frame.response_names[j]] = RESPONSE, j
             if block.family.reads == "numbers" and not block.family.point_masses:
-                continuous[names[j]] = y[:, j]
+                continuous[frame.response_names[j]] = RESPONSE, j
         if isinstance(block.family, Regression):
-            inputs |= {frame.input_names[a]: frame.inputs[:, a] for a in block.inputs}
+            inputs |= {frame.input_names[a]: (INPUT, a) for a in block.inputs}
     if frame.covariates is not None:
-        inputs |= {name: x for name, x, is_category in zip(frame.covariate_names, frame.covariates.T, frame.is_category) if not is_category}
-    where = frame.index, frame.used.nonzero()[0]
-    warn_of_ties(continuous, frame.weight)
-    warn_of_far(numbers, *where, frame.weight, "defaults of priors take their centre and scale from the other rows")
-    warn_of_far(inputs, *where, frame.weight, "covariates are scaled by the other rows")
+        inputs |= {name: (COVARIATE, a) for a, name in enumerate(frame.covariate_names) if not frame.is_category[a]}
+    columns, are_exact = _counted(frame, {*numbers.values(), *inputs.values()})
+
+    def recount(values: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """How often values stand in columns, by name."""
+        found = {name: np.zeros(len(own)) for name, own in values.items()}
+        for sides, weight, *_ in _parts(frame):
+            for name, own in values.items():
+                part = counted(sides[RESPONSE][:, continuous[name][1]], weight)
+                at = np.minimum(np.searchsorted(part.values, own), max(len(part.values) - 1, 0))
+                found[name] += np.where(part.values[at] == own, part.sizes[at], 0.0) if len(part.values) else 0.0
+        return found
+
+    warn_of_ties({name: columns[place] for name, place in continuous.items()}, None if are_exact else recount)
+    ends = {place: own for place, column in columns.items() if (own := reach(*column)).most < np.inf}
+    if not ends:
+        return
+    far = {place: FarValues(own) for place, own in ends.items()}
+    for sides, _, labels, rows in _parts(frame):
+        for (side, j), own in far.items():
+            own.add(sides[side][:, j], labels, rows)
+    of_numbers, of_inputs = ({name: far[place] for name, place in side.items() if place in far} for side in (numbers, inputs))
+    warn_of_far(of_numbers, "defaults of priors take their centre and scale from the other rows")
+    warn_of_far(of_inputs, "covariates are scaled by the other rows")
+
+
+def _counted(frame: Any, places: Iterable[tuple[int, int]]) -> tuple[dict[tuple[int, int], Counted], bool]:
+    """Of columns their values, and whether all are there."""
+    if not frame.is_streamed:
+        sides = frame.seen, frame.inputs, frame.covariates  # that many rows were seen to one end is no tie
+        return {(side, j): counted(sides[side][:, j], frame.weight) for side, j in places}, True
+    tallies = [frame.tallied.responses, frame.tallied.inputs]
+    found = {(side, j): frame.places.covariates[j] if side == COVARIATE else tallies[side][j].total() for side, j in places}
+    return found, all(tallies[side][j].is_exact for side, j in places if side != COVARIATE)
+
+
+def _parts(frame: Any) -> Iterable[tuple[tuple[Any, ...], Any, Any, np.ndarray]]:
+    """Responses, inputs and covariates part by part, and the weights, labels and positions of their rows."""
+    if not frame.is_streamed:
+        yield (frame.seen, frame.inputs, frame.covariates), frame.weight, frame.index, frame.used.nonzero()[0]
+        return
+    for piece in frame.pieces():
+        yield (piece.response, piece.inputs, piece.covariates), piece.weight, piece.index, piece.index.to_numpy()

@@ -9,6 +9,7 @@ import numpy as np
 MOST = 200_000  # distinct values that are kept as they are
 BUFFER = 16_384  # values that are sorted at once, beyond that
 PENDING = 65_536  # values that are collected, at least, before they are counted
+FEWEST = 128  # values that are sorted at once, however small the share of the memory is
 
 
 class Counted(NamedTuple):
@@ -29,12 +30,17 @@ class Counted(NamedTuple):
     def n_rows(self) -> int:
         return int(self.sizes.sum())
 
+    def without(self, which: np.ndarray) -> Counted:
+        """The same without the values that a mask (m,) says; itself where it says none."""
+        return Counted(self.values[~which], self.sizes[~which]) if which.any() else self
+
 
 class Tally:
     """Counts the values of a column, in parts of any size: what comes out depends on the rows and their order alone.
 
     Up to 200,000 distinct values are counted exactly.  Of more the ranks are wrong by at most log2(n / 16384) / 32768 of the n rows, 0.0002
-    for a million and 0.0005 for a billion; the smallest and the largest value are those of the column.
+    for a million and 0.0005 for a billion; the smallest and the largest value are those of the column.  With a `share` of the
+    memory 200,000 and 16,384 are that share of them.
 
     Examples
     --------
@@ -45,22 +51,29 @@ class Tally:
     ([1.0, 2.0], [2, 3])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, share: float = 1.0) -> None:
+        self.most, self.at_once = int(share * MOST), int(share * PENDING)
         self.exact: Counted | None = Counted(np.zeros(0), np.zeros(0, np.int64))
         self.pending: list[Counted] = []
-        self.quantiles = Quantiles()
+        self.quantiles = Quantiles(min(max(int(share * BUFFER), FEWEST), BUFFER))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all values are there; counts what is pending."""
+        self.total()
+        return self.exact is not None
 
     def add(self, x: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Further rows (b,), none of them NaN, each as often as its weight (b,) says; beyond 200,000 distinct values each once."""
         self.quantiles.add(x)
         if self.exact is not None:
             self.pending.append(Counted(x, np.ones(len(x), np.int64) if weight is None else weight))
-            if sum(len(one.values) for one in self.pending) >= max(PENDING, len(self.exact.values)):
+            if sum(len(one.values) for one in self.pending) >= max(self.at_once, len(self.exact.values)):
                 self._count()
 
     def _count(self) -> None:
         whole, self.pending = merged(self.exact, *self.pending), []
-        self.exact = whole if len(whole.values) <= MOST else None
+        self.exact = whole if len(whole.values) <= self.most else None
 
     def total(self) -> Counted:
         """What has been counted so far."""
@@ -84,7 +97,8 @@ class Quantiles:
     does that happen that each level adds n / (2 x 16384) at most.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = BUFFER) -> None:
+        self.size = size
         self.rest = np.zeros(0)
         self.levels: list[np.ndarray | None] = []
         self.turns: list[int] = []  # of each level, whether the first of the values is left out next time
@@ -93,9 +107,9 @@ class Quantiles:
     def add(self, x: np.ndarray) -> None:
         self.low, self.high = min(self.low, x.min(initial=np.inf)), max(self.high, x.max(initial=-np.inf))
         self.rest = np.concatenate([self.rest, x])
-        while len(self.rest) >= BUFFER:
-            self._put(np.sort(self.rest[:BUFFER]))
-            self.rest = self.rest[BUFFER:]
+        while len(self.rest) >= self.size:
+            self._put(np.sort(self.rest[: self.size]))
+            self.rest = self.rest[self.size :]
 
     def _put(self, buffer: np.ndarray) -> None:
         level = 0

@@ -9,7 +9,7 @@ each covariate, by which distances are measured.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from itertools import combinations
@@ -21,7 +21,9 @@ import pandas as pd
 from nrmmix.common.messages import listed, quoted, row_name
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
+from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.columns.censoring import of_two_columns
+from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
@@ -92,6 +94,7 @@ class StreamedFrame(ModelFrame):
     missing: str = "drop"
     stamp: tuple[Any, ...] = field(default=(), repr=False)  # fingerprint of the source when it was first gone through
     sums: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # that defaults of families have been taken from
+    tallied: Tallied | None = field(default=None, repr=False)  # values, counted on the way that checked the rows; None of other ways
     has_first: bool = False  # whether the rows that are held are the first of all, from which alone all defaults are taken
 
     is_streamed: ClassVar[bool] = True
@@ -125,7 +128,8 @@ class StreamedFrame(ModelFrame):
         places = self.places
         rows, size = self.sums.get(FIRST, (self.n_used, self.size))
         ends = places.low[columns], places.high[columns]
-        return StreamedSummary(int(rows), pieces, ends, places.has_gaps, self.sums, prefix(columns, inputs), float(size))
+        counted = () if self.tallied is None else self.tallied.of(columns, inputs)
+        return StreamedSummary(int(rows), pieces, ends, places.has_gaps, self.sums, prefix(columns, inputs), float(size), counted)
 
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
@@ -199,14 +203,15 @@ def restored_stream(*given: Any) -> StreamedFrame:
 
 def streamed(
     few: ModelFrame, rows: Source | None, places: Index, missing: str, stamp: tuple[Any, ...] | None = None,
-    sums: dict[str, np.ndarray] | None = None, has_first: bool = False,
+    sums: dict[str, np.ndarray] | None = None, has_first: bool = False, tallied: Tallied | None = None,
 ) -> StreamedFrame:
     """A frame that was learnt from few rows as that of all rows of a source; `stamp` is its fingerprint, by default that of now."""
     if stamp is None:
         stamp = () if rows is None else rows.fingerprint()
     own = {one.name: getattr(few, one.name) for one in fields(ModelFrame)}
     return StreamedFrame(
-        **own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums, has_first=has_first
+        **own, rows=rows, places=places, missing=missing, stamp=stamp, sums={} if sums is None else sums, tallied=tallied,
+        has_first=has_first,
     )
 
 
@@ -305,16 +310,17 @@ def streamed_frame(
     gathered = gather(formula, source, missing, designs, weights) if gathered is None else gathered
     source = gathered.source
     few = model_frame(formula, gathered.table(), "drop" if gathered.is_sparse else "marginalize", reads, designs, is_sample=True)
-    few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights)
+    few = replace(few, from_array=formula is None and source.from_array, weighed_by=weights, first_dates=gathered.first_dates)
     those = [] if blocks is None or few.is_sparse else blocks(few)
     means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
-    places = index_of(few, source, missing, means=means)
+    tallied = None if few.is_sparse else Tallied(few)
+    places = index_of(few, source, missing, means=means, tallied=tallied)
     sums = {}
     for columns, inputs, own in means:
         if own.n == places.used[-1]:  # else what is computed of a row may be missing where its columns are not
             size = own.n if places.size is None else places.size
             sums |= {f"{prefix(columns, inputs)}{name}": values for name, values in own.found(places.has_gaps, size).items()}
-    return streamed(few, source, places, missing, gathered.stamp, sums)
+    return streamed(few, source, places, missing, gathered.stamp, sums, tallied=tallied)
 
 
 def gather(
@@ -377,7 +383,9 @@ class Gathered:
         self.levels: dict[str, set[Any]] = {}
         self.gaps = dict.fromkeys([*self.responses, *self.needed], 0)
         self.patterns: set[bytes] = set()
-        self.kinds: dict[str, tuple[bool, int]] = {}
+        self.kinds: dict[str, tuple[str, int]] = {}
+        self.first_dates: dict[str, pd.Timestamp] = {}  # of columns of dates among those needed
+        self.origins: dict[str, pd.Timestamp] = {}  # those of the first part that has some, from which days are counted here
         self.equal = list(combinations(self.responses, 2))
         for b, table in enumerate(source.parts()):
             if is_sparse(table):
@@ -405,20 +413,25 @@ class Gathered:
         return bool(self.sparse)
 
     def table(self) -> Any:
-        """The rows, in their order."""
+        """The rows, in their order; days since the first date in place of dates."""
         if self.is_sparse:
             from scipy.sparse import vstack
 
             return vstack(self.sparse).tocsr()
-        return pd.concat(self.kept)[list(self.gaps)]
+        return dates.in_days_since(pd.concat(self.kept)[list(self.gaps)], self.first_dates)
 
     def _counts(self) -> str:
         return "missing values in " + listed(f"{name} ({count})" for name, count in self.gaps.items() if count)
 
     def _part(self, table: pd.DataFrame, b: int) -> None:
-        values = {name: arrays.column(table[name], name) for name in self.gaps}
+        of_dates = dates.first_dates(table, self.needed)
+        in_days = dates.in_days_since(table, {name: self.origins.get(name, first) for name, first in of_dates.items()})
+        values = {name: arrays.column(in_days[name], name) for name in self.gaps}
         masks = {name: arrays.missing_mask(own) for name, own in values.items()}
-        self._check_kinds(values, masks, b)
+        self._check_kinds(values, masks, of_dates, b)
+        for name, first in of_dates.items():
+            self.origins.setdefault(name, first)
+            self.first_dates[name] = min(first, self.first_dates.get(name, first))
         for name, mask in masks.items():
             count = int(mask.sum())
             self.gaps[name] += count
@@ -441,16 +454,15 @@ class Gathered:
             self.kept.append(table.iloc[sorted(found)])
         self.n += len(table)
 
-    def _check_kinds(self, values: dict[str, Any], masks: dict[str, np.ndarray], b: int) -> None:
-        """A ValueError where a column holds numbers in one part and text in another; parts without any value say nothing."""
+    def _check_kinds(self, values: dict[str, Any], masks: dict[str, np.ndarray], of_dates: Container[str], b: int) -> None:
+        """A ValueError where a column holds numbers in one part and text or dates in another; parts without any value say nothing."""
         for name, own in values.items():
             if masks[name].all():
                 continue
-            is_text = not isinstance(own, np.ndarray)
-            was, where = self.kinds.setdefault(name, (is_text, b))
-            if was != is_text:
-                words = ("numbers", "text")
-                raise ValueError(f"the column {name!r} holds {words[was]} in part {where} and {words[is_text]} here; convert one of them.")
+            kind = "dates" if name in of_dates else "numbers" if isinstance(own, np.ndarray) else "text"
+            was, where = self.kinds.setdefault(name, (kind, b))
+            if was != kind:
+                raise ValueError(f"the column {name!r} holds {was} in part {where} and {kind} here; convert one of them.")
 
     def _ends(self, name: str, values: np.ndarray, rows: np.ndarray, first: int) -> set[int]:
         """The row of the smallest value so far and that of the largest, where this part has them."""
@@ -496,11 +508,12 @@ class Gathered:
 
 
 def index_of(
-    frame: ModelFrame, source: Source, missing: str, are_more: bool = False, means: Sequence[tuple[np.ndarray, np.ndarray, Means]] = ()
+    frame: ModelFrame, source: Source, missing: str, are_more: bool = False, means: Sequence[tuple[np.ndarray, np.ndarray, Means]] = (),
+    tallied: Tallied | None = None,
 ) -> Index:
     """The second way through a source, with the frame that the first one has led to; covariates of further rows may be constant.
 
-    `means` of some responses and inputs are added to.
+    `means` of some responses and inputs, and what is `tallied` of all, are added to.
     """
     d = len(frame.response_names)
     rows, used, digest, has_gaps, size = [0], [0], hashlib.blake2b(digest_size=16), False, 0.0
@@ -515,6 +528,8 @@ def index_of(
         covariates.add(z, weight)
         for columns, inputs, own in means:
             own.add(np.ascontiguousarray(y[:, columns]), x[:, inputs], weight)
+        if tallied is not None:
+            tallied.add(y, x, weight)
         size += 0.0 if weight is None else float(weight.sum())
         if isinstance(y, np.ndarray) and len(y):
             has_gaps = has_gaps or bool(np.isnan(y).any())

@@ -2,18 +2,19 @@
 
 Both add up in the same order, so that they agree to the bit: NumPy adds the rows of a table of several columns one after the other, and
 halves one column again and again, and so it does each column of a table that is kept by columns.  Values far from all others, which
-defaults are not to follow, are found by quartiles, and these need the table: of rows that are loaded part by part defaults follow all
-values.
+defaults are not to follow, are found by quartiles: of rows that are loaded part by part those of the values counted on the way that
+checks them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from nrmmix.model.frame.unusual import without_far
+from nrmmix.model.frame.quantiles import Counted
+from nrmmix.model.frame.unusual import NO_END, Reach, far_cells, reach, rounding_of, without_far
 
 Of = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (rows, k) from responses (rows, d) and inputs (rows, e)
 WeighedPiece: TypeAlias = tuple[np.ndarray, ...]
@@ -33,6 +34,11 @@ class Summary:
         usual = without_far(self.y, self.weight)
         return self if usual is self.y else Summary(usual, self.x, self.weight)
 
+    def usual_rows(self) -> Summary:
+        """The same without the responses of rows in which one is far from all others, and without such inputs."""
+        y, x = np.where(far_cells(self.y, self.weight).any(axis=1)[:, None], np.nan, self.y), without_far(self.x, self.weight)
+        return self if np.array_equal(y, self.y, equal_nan=True) and x is self.x else Summary(y, x, self.weight)
+
     def sums(self, of: Of) -> np.ndarray:
         """Sums (k,) over all rows."""
         found = of(self.y, self.x)
@@ -41,6 +47,10 @@ class Summary:
     def sums_by_column(self, of: Of) -> np.ndarray:
         """The same of tables that are kept by columns, as inputs are."""
         return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0) if self.weight is None else self.sums(of)
+
+    def rounding_units(self) -> np.ndarray | None:
+        """None: of rows in memory these are found when they are asked for."""
+        return None
 
     @property
     def has_gaps(self) -> bool:
@@ -52,16 +62,20 @@ class Summary:
 
     def largest_inputs(self) -> np.ndarray:
         """(e,) of each input the largest absolute value."""
-        return np.abs(self.x).max(axis=0, initial=0.0)
+        return np.fmax.reduce(np.abs(self.x), axis=0, initial=0.0)
+
+    def input_counts(self) -> Any:
+        """(e,) inputs that are there, one number where all are."""
+        return self.sums_by_column(lambda y, x: ~np.isnan(x)) if np.isnan(self.x).any() else self.n
 
     def input_means(self) -> np.ndarray:
         """(e,)"""
-        return self.sums_by_column(lambda y, x: x) / self.n
+        return self.sums_by_column(lambda y, x: _or_nothing(x)) / self.input_counts()
 
     def input_spreads(self) -> np.ndarray:
         """(e,) standard deviations."""
         mean = self.input_means()
-        return np.sqrt(self.sums_by_column(lambda y, x: (x - mean) ** 2) / max(self.n - 1, 1))
+        return np.sqrt(self.sums_by_column(lambda y, x: _or_nothing((x - mean) ** 2)) / np.maximum(self.input_counts() - 1, 1))
 
     def without(self, at: np.ndarray) -> Summary:
         """The same with responses that equal their number in `at` (d,) taken for missing."""
@@ -97,19 +111,48 @@ class Summary:
 class StreamedSummary(Summary):
     """The same of rows that come part by part, in pieces y (rows, d), x (rows, e) and, where rows have them, weights (rows,).
 
-    What has been found is in `kept`, under names that begin with `where`: rows are not gone through again for it.
+    What has been found is in `kept`, under names that begin with `where`: rows are not gone through again for it.  `counted` has the
+    values of the d responses and e inputs, None of those that nobody has counted.
     """
 
     def __init__(
         self, rows: int, pieces: Callable[[], Iterator[WeighedPiece]], span: tuple[np.ndarray, np.ndarray], gaps: bool,
         kept: dict[str, np.ndarray] | None = None, where: str = "", size: float | None = None,
+        counted: Sequence[Counted | None] = (), input_gaps: bool = False,
     ):
+        self._counted, self._input_gaps = counted, input_gaps
         self.rows, self.n, self.d, self.pieces = rows, rows if size is None else size, len(span[0]), pieces
         self._span, self._gaps = span, gaps
         self._kept, self._where = {} if kept is None else kept, where
 
     def usual(self) -> Summary:
-        return self
+        reaches = self._reaches()[: self.d]
+        if not any(own.most < np.inf for own in reaches):
+            return self
+
+        def pieces() -> Iterator[WeighedPiece]:
+            return ((np.where(_far(y, reaches), np.nan, y), x, *weight) for y, x, *weight in self.pieces())
+
+        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}usual, ", self.n)
+
+    def usual_rows(self) -> Summary:
+        reaches = self._reaches()
+        of_y, of_x = reaches[: self.d], reaches[self.d :]
+        if not any(own.most < np.inf for own in reaches):
+            return self
+
+        def pieces() -> Iterator[WeighedPiece]:
+            for y, x, *weight in self.pieces():
+                yield np.where(_far(y, of_y).any(axis=1)[:, None], np.nan, y), np.where(_far(x, of_x), np.nan, x), *weight
+
+        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}usual rows, ", self.n, input_gaps=True)
+
+    def _reaches(self) -> list[Reach]:
+        """How far responses and inputs reach before they are far from all others; of rows that nobody has counted without end."""
+        name = f"{self._where}reach"
+        if name not in self._kept and self._counted:
+            self._kept[name] = np.array([NO_END if own is None else reach(*own) for own in self._counted])
+        return [Reach(*own) for own in self._kept.get(name, ())]
 
     def sums(self, of: Of) -> np.ndarray:
         return column_sums(self.rows, (np.ascontiguousarray(_times(of(y, x), *weight)) for y, x, *weight in self.pieces()))
@@ -128,7 +171,17 @@ class StreamedSummary(Summary):
         def pieces() -> Iterator[WeighedPiece]:
             return ((np.where(y == at, np.nan, y), x, *weight) for y, x, *weight in self.pieces())
 
-        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}apart, ", self.n)
+        counted = [
+            None if own is None else own.without(own.values == at[j]) if j < self.d else own for j, own in enumerate(self._counted)
+        ]
+        return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}apart, ", self.n, counted)
+
+    def rounding_units(self) -> np.ndarray:
+        """(d,) what responses are rounded to, see `rounding_unit`; 0 of those that nobody has counted."""
+        name = f"{self._where}units"
+        if name not in self._kept and self._counted:
+            self._kept[name] = np.array([0.0 if own is None else rounding_of(own) for own in self._counted[: self.d]])
+        return self._kept.get(name, np.zeros(self.d))
 
     def counts(self) -> np.ndarray:
         return self._found("counts") if self._gaps else np.full(self.d, self.n)
@@ -141,6 +194,9 @@ class StreamedSummary(Summary):
 
     def largest_inputs(self) -> np.ndarray:
         return self._found("largest")
+
+    def input_counts(self) -> Any:
+        return self._found("input counts") if self._input_gaps else self.n
 
     def input_means(self) -> np.ndarray:
         return self._found("input means")
@@ -156,7 +212,7 @@ class StreamedSummary(Summary):
         return self._kept[f"{self._where}{name}"]
 
     def _as_they_are(self) -> dict[str, np.ndarray]:
-        means = Means(self.rows)
+        means = Means(self.rows, self._input_gaps)
         for y, x, *weight in self.pieces():
             means.add(y, x, *weight)
         return means.found(self._gaps, self.n)
@@ -166,10 +222,21 @@ class StreamedSummary(Summary):
         for y, x, *weight in self.pieces():
             gap = np.where(np.isnan(y), 0.0, y - mean)
             squares.add(_times(gap * gap, *weight))
-            of_inputs.add(_times((x - input_mean) ** 2, *weight))
+            of_inputs.add(_times(_or_nothing((x - input_mean) ** 2), *weight))
         return {
-            "variances": squares.total() / (self.counts() - 1), "input spreads": np.sqrt(of_inputs.total() / max(self.n - 1, 1)),
+            "variances": squares.total() / (self.counts() - 1),
+            "input spreads": np.sqrt(of_inputs.total() / np.maximum(self.input_counts() - 1, 1)),
         }
+
+
+def _far(values: np.ndarray, reaches: Sequence[Reach]) -> np.ndarray:
+    """Mask of the cells (rows, k) that are far from all others of their columns."""
+    return np.stack([own.far(column) for own, column in zip(reaches, values.T, strict=True)], axis=1) if reaches else np.isinf(values)
+
+
+def _or_nothing(values: np.ndarray) -> np.ndarray:
+    """Zero in place of NaN."""
+    return np.where(np.isnan(values), 0.0, values)
 
 
 def _times(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
@@ -179,22 +246,26 @@ def _times(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
 class Means:
     """Of responses and inputs of n rows, in pieces, what needs nothing else of them."""
 
-    def __init__(self, n: int):
+    def __init__(self, n: int, input_gaps: bool = False):
         self.n = n
         self.there, self.sums, self.inputs, self.largest = ColumnSums(n), ColumnSums(n), ColumnSums(n, True), np.zeros(())
+        self.inputs_there = ColumnSums(n, True) if input_gaps else None
 
     def add(self, y: np.ndarray, x: np.ndarray, weight: np.ndarray | None = None) -> None:
         gaps = np.isnan(y)
         self.there.add(_times(~gaps, weight))
         self.sums.add(_times(np.where(gaps, 0.0, y), weight))
-        self.inputs.add(_times(x, weight))
-        self.largest = np.maximum(self.largest, np.abs(x).max(axis=0, initial=0.0))
+        if self.inputs_there is not None:
+            self.inputs_there.add(_times(~np.isnan(x), weight))
+        self.inputs.add(_times(x if self.inputs_there is None else _or_nothing(x), weight))
+        self.largest = np.maximum(self.largest, np.fmax.reduce(np.abs(x), axis=0, initial=0.0))
 
     def found(self, has_gaps: bool, size: float) -> dict[str, np.ndarray]:
         """By their names in a `StreamedSummary`, rows counted so often that they are `size`; counts only where responses have gaps."""
         total = self.sums.total()
         counts = self.there.total() if has_gaps else np.full(len(total), size)
-        found = {"means": total / counts, "input means": self.inputs.total() / size, "largest": self.largest}
+        own = {} if self.inputs_there is None else {"input counts": self.inputs_there.total()}
+        found = own | {"means": total / counts, "input means": self.inputs.total() / own.get("input counts", size), "largest": self.largest}
         return found | ({"counts": counts} if has_gaps else {})
 
 

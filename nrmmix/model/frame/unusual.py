@@ -6,15 +6,15 @@ groups far from others are not taken for errors of typing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from nrmmix.common.messages import plain, printable, shown
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame.columns.weights import quantiles
-from nrmmix.model.frame.quantiles import Counted
+from nrmmix.model.frame.quantiles import Counted, Tally
 
 FAR = 10.0  # quartile ranges beyond a quartile, and times as far as any value before it: where what is far away begins
 FEWEST = 10  # values, below which none is far away
@@ -39,17 +39,65 @@ OF_SQUARE = 32.0
 REPEATED, FEWEST_VALUES = 0.6, 3  # share of the rows whose value others have too, and distinct values, from which on values are rounded
 MOST_UNITS, OFF_GRID = 10_000, 1e-2  # of a range; of a unit, by which a difference may be no multiple of it
 
+Recount: TypeAlias = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]  # values and how many rows have each, by name
+
 SHOWN_ROWS, SHOWN_COLUMNS, SHOWN_VALUES = 4, 5, 3
 
 
 # ---- values far from all others
 
-def far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-    """Mask of the values (n,), NaN where missing, that are far from all others; each counts as often as its weight (n,) says.
+class Reach(NamedTuple):
+    """Quartiles of a column, and the distance beyond them, in quartile ranges, from which on values are far from all others."""
+
+    low: float
+    high: float
+    most: float  # infinite where none is far away
+
+    def distance(self, values: np.ndarray) -> np.ndarray:
+        """Of each value the distance beyond the nearer quartile, in quartile ranges."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.maximum(np.maximum(self.low - values, values - self.high), 0.0) / (self.high - self.low)
+
+    def far(self, values: np.ndarray) -> np.ndarray:
+        """Mask of the values that are far away; NaN are not."""
+        return self.distance(values) > self.most if self.most < np.inf else np.zeros(values.shape, bool)
+
+
+NO_END = Reach(0.0, 1.0, np.inf)
+
+
+def reach(values: np.ndarray, weight: np.ndarray | None = None) -> Reach:
+    """How far values (n,) reach, NaN where missing, before they are far from all others; each counts as often as its weight (n,) says.
 
     With e the distance beyond the nearer quartile in quartile ranges (of the values that are no usual codes for missing ones), sorted, they
     begin at the first e > 10 max(1, the e before it).  There are none where quartiles coincide, where these are more than 5% of the values
     (codes: 50%), or of fewer than 10 values.
+    """
+    here = ~np.isnan(values)
+    n = _size(here, weight)
+    if n < FEWEST:
+        return NO_END
+    trusted = here & ~np.isin(values, CODES)
+    chosen = trusted if _size(trusted, weight) > 0.5 * n else here
+    low, high = map(float, quantiles(values[chosen], [0.25, 0.75], None if weight is None else weight[chosen]))
+    if not high > low:
+        return NO_END
+    beyond = Reach(low, high, np.inf).distance(values)
+    if not (beyond > FAR).any():  # as nearly always: nothing is to be put in order
+        return NO_END
+    order = np.sort(beyond[~np.isnan(beyond)])
+    before = FAR * np.maximum(order[:-1], 1.0)
+    first = np.flatnonzero(order[1:] > before)
+    if not len(first):
+        return NO_END
+    found = Reach(low, high, float(before[first[0]]))
+    is_far = beyond > found.most
+    share = MOST_CODED if np.isin(values[is_far], CODES).all() else MOST_FAR
+    return found if _size(is_far, weight) <= max(share * n, 1.0) else NO_END
+
+
+def far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
+    """Mask of the values (n,), NaN where missing, that are far from all others; see `reach`.
 
     Examples
     --------
@@ -57,32 +105,7 @@ def far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
     >>> np.flatnonzero(far(y)).tolist(), np.flatnonzero(far(1000 * y - 3)).tolist(), far(np.exp(np.linspace(-3, 3, 50))).any()
     ([50], [50], np.False_)
     """
-    return _distance(values, weight)[1]
-
-
-def _distance(values: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Of each value the distance beyond the nearer quartile in quartile ranges, NaN where there is none, and whether it is far away."""
-    nowhere = np.full(len(values), np.nan), np.zeros(len(values), bool)
-    here = ~np.isnan(values)
-    n = _size(here, weight)
-    if n < FEWEST:
-        return nowhere
-    trusted = here & ~np.isin(values, CODES)
-    chosen = trusted if _size(trusted, weight) > 0.5 * n else here
-    low, high = quantiles(values[chosen], [0.25, 0.75], None if weight is None else weight[chosen])
-    if not high > low:
-        return nowhere
-    with np.errstate(over="ignore", invalid="ignore"):
-        beyond = np.maximum(np.maximum(low - values, values - high), 0.0) / (high - low)
-    if not (beyond > FAR).any():  # as nearly always: nothing is to be put in order
-        return beyond, nowhere[1]
-    order = np.sort(beyond[~np.isnan(beyond)])
-    first = np.flatnonzero(order[1:] > FAR * np.maximum(order[:-1], 1.0))
-    if not len(first):
-        return beyond, nowhere[1]
-    found = beyond >= order[first[0] + 1]  # NaN is not
-    share = MOST_CODED if np.isin(values[found], CODES).all() else MOST_FAR
-    return beyond, found if _size(found, weight) <= max(share * n, 1.0) else nowhere[1]
+    return reach(values, weight).far(values)
 
 
 def _size(which: np.ndarray, weight: np.ndarray | None) -> float:
@@ -102,6 +125,12 @@ def without_far(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndar
     """The table (n, d) with NaN in cells that are far from all others of their columns; the table itself where there are none."""
     found = far_cells(values, weight)
     return np.where(found, np.nan, values) if found.any() else values
+
+
+def counted(values: np.ndarray, weight: np.ndarray | None = None) -> Counted:
+    """The values (n,) of a column, NaN where missing, and how often each stands there, every row as often as its weight (n,) says."""
+    here = ~np.isnan(values)
+    return Counted.of(values[here], None if weight is None else weight[here])
 
 
 # ---- ties
@@ -130,16 +159,19 @@ def ties(values: np.ndarray, weight: np.ndarray | None = None) -> Ties | None:
     >>> ties(np.round(np.random.default_rng(0).normal(5, 1, 150), 1)) is None
     True
     """
-    here = ~np.isnan(values)
-    n = _size(here, weight)
+    return ties_among(counted(values, weight))
+
+
+def ties_among(column: Counted, is_exact: bool = True) -> Ties | None:
+    """The same of a column by its values; where these are quantiles, not all of them, they are no scale of few values."""
+    (distinct, counts), n = column, float(column.sizes.sum())
     if n < ENOUGH:
         return None
-    distinct, counts = Counted.of(values[here], None if weight is None else weight[here])
     u, is_mass = len(distinct), counts >= LARGE * n
     for i in np.flatnonzero((counts >= SPIKE * n) & ((counts >= SPIKE_ROWS) | (counts >= SPIKE_ALONE * n))):
         beside = np.sort(np.delete(counts[max(i - NEIGHBOURS, 0) : i + NEIGHBOURS + 1], min(i, NEIGHBOURS)))
         is_mass[i] |= not len(beside) or counts[i] >= STEP * beside[(len(beside) - 1) // 2]
-    is_discrete = u > 1 and n >= u * max(ROWS_A_VALUE, u**2 / OF_SQUARE)
+    is_discrete = is_exact and u > 1 and n >= u * max(ROWS_A_VALUE, u**2 / OF_SQUARE)
     order = np.argsort(-counts, kind="stable")
     return Ties(n, distinct[order], counts[order], is_mass[order], is_discrete) if is_mass.any() or is_discrete else None
 
@@ -158,12 +190,17 @@ def rounding_unit(values: np.ndarray) -> float:
     >>> rounding_unit(np.round(y, 1)).__round__(9), rounding_unit(y), rounding_unit(np.round(y, 3))
     (0.1, 0.0, 0.0)
     """
-    seen = values[~np.isnan(values)]
-    found = ties(seen)
+    return rounding_of(counted(values))
+
+
+def rounding_of(column: Counted) -> float:
+    """The same of a column by its values."""
+    found = ties_among(column)
     if found is not None and not found.is_discrete:
-        seen = seen[~np.isin(seen, found.values[found.is_mass])]
-    distinct, counts = np.unique(seen, return_counts=True)
-    if len(seen) < ENOUGH or len(distinct) < FEWEST_VALUES or counts[counts > 1].sum() < REPEATED * len(seen):
+        column = column.without(np.isin(column.values, found.values[found.is_mass]))
+    distinct, counts = column
+    n = counts.sum()
+    if n < ENOUGH or len(distinct) < FEWEST_VALUES or counts[counts > 1].sum() < REPEATED * n:
         return 0.0
     steps, off = np.diff(distinct) / (distinct[-1] - distinct[0]), OFF_GRID / MOST_UNITS
     if len(steps) > MOST_UNITS:
@@ -184,16 +221,20 @@ def rounding_units(values: np.ndarray) -> np.ndarray:
 
 # ---- what is said of them
 
-def warn_of_ties(columns: Mapping[str, np.ndarray], weight: np.ndarray | None = None) -> None:
-    """Warn of columns of continuous responses whose values are ties; each row counts as often as its weight (n,) says."""
+def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None) -> None:
+    """Warn of columns of continuous responses whose values are ties.
+
+    Where columns hold quantiles of more values than are counted `recount` gives how often values stand in them, by name.
+    """
     found, asked = {}, []
-    for name, values in columns.items():
-        known = ~far(values, weight)  # codes are not point masses
-        own = None if weight is None else weight[known]
-        if (one := ties(values[known], own)) is not None:
+    for name, column in columns.items():
+        usual = column.without(reach(*column).far(column.values))  # codes are not point masses
+        if (one := ties_among(usual, recount is None)) is not None:
             found[name] = one
-        elif (question := _question(name, values[known], own)):
+        elif (question := _question(name, usual)):
             asked.append(question)
+    if found and recount is not None:
+        found = {name: found[name]._replace(counts=counts) for name, counts in recount({k: one.values for k, one in found.items()}).items()}
     if asked:
         warn(f"{_together(asked)}. A continuous family takes them for numbers that may lie anywhere between.")
     if not found:
@@ -205,23 +246,34 @@ def warn_of_ties(columns: Mapping[str, np.ndarray], weight: np.ndarray | None = 
         f"{_together([_of_ties(name, one) for name, one in found.items()])}: a continuous family has no point masses, and clusters, "
         "densities, quantiles and probabilities there are of spikes at single values. Where one value stands out, "
         f"nm.Hurdle(nm.Gaussian(), at={at!r}) suits, or first a column that says whether {printable(name)} {side} {at:g}, by "
-        "nm.Bernoulli(); counts are for nm.Poisson(), answers and levels for nm.Categorical()."
+        f"nm.Bernoulli(); counts are for nm.Poisson(), answers and levels for nm.Categorical().{_of_rounding(found, columns)}"
     )
 
 
-def _question(name: str, values: np.ndarray, weight: np.ndarray | None) -> str:
-    """Whether a column may be meant as counts, from 0 on; empty where there is no reason to ask."""
-    here = ~np.isnan(values)
-    n, seen = _size(here, weight), values[here]
-    if not len(seen) or seen.min() != 0.0 or (seen != np.floor(seen)).any():
+def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> str:
+    """What does for measurements that are ties because they are rounded; empty where none are."""
+    units = {name: unit for name, one in found.items() if one.is_discrete and len(one.values) > FEWEST_VALUES
+             and (unit := rounding_of(columns[name])) > 0.0}
+    if not units:
         return ""
-    distinct = np.unique(seen)
-    if 2 < len(distinct) <= MOST_COUNTS and n >= max(ENOUGH, ROWS_A_COUNT * len(distinct)):
-        return (
-            f"{name!r} holds {len(distinct)} whole numbers from 0 to {distinct[-1]:g} in {n:.10g} rows: are they counts? Then nm.Poisson() "
-            "suits, whose mixtures spread as widely as the counts do, or nm.Categorical() where they are levels"
-        )
-    return ""
+    name, unit = next(iter(units.items()))
+    return (
+        f" Where {printable(name)} is a measurement that is rounded to {unit:.6g}, interval(low, high) on the left of the formula, with "
+        f"columns of {printable(name)} - {unit / 2:.6g} and {printable(name)} + {unit / 2:.6g}, has chains draw the values before rounding."
+    )
+
+
+def _question(name: str, column: Counted) -> str:
+    """Whether a column may be meant as counts, from 0 on; empty where there is no reason to ask."""
+    distinct, n = column.values, float(column.sizes.sum())
+    if not 2 < len(distinct) <= MOST_COUNTS or distinct[0] != 0.0 or (distinct != np.floor(distinct)).any():
+        return ""
+    if n < max(ENOUGH, ROWS_A_COUNT * len(distinct)):
+        return ""
+    return (
+        f"{name!r} holds {len(distinct)} whole numbers from 0 to {distinct[-1]:g} in {n:.10g} rows: are they counts? Then nm.Poisson() "
+        "suits, whose mixtures spread as widely as the counts do, or nm.Categorical() where they are levels"
+    )
 
 
 def _of_ties(name: str, found: Ties) -> str:
@@ -238,39 +290,53 @@ def _of_ties(name: str, found: Ties) -> str:
     return f"{text}, and only {len(found.values)} values are distinct" if found.is_discrete else text
 
 
-def warn_of_far(columns: Mapping[str, np.ndarray], labels: Any, rows: np.ndarray, weight: np.ndarray | None, consequence: str) -> None:
-    """Warn of values far from all others; `labels` (n,) are the caller's labels of the rows, and `rows` (n,) their positions."""
-    found = [text for name, values in columns.items() if (text := _of_far(name, values, labels, rows, weight))]
+class FarValues:
+    """Values of a column that are far from all others, found in parts of any size."""
+
+    def __init__(self, ends: Reach):
+        self.reach, self.n, self.n_far, self.found = ends, 0, 0, Tally()
+        self.rows: list[tuple[int, Any]] = []  # the first of them, and their labels
+
+    def add(self, values: np.ndarray, labels: Any, rows: np.ndarray) -> None:
+        """Further values (b,), NaN where missing; `labels` (b,) are the caller's labels of the rows, and `rows` (b,) their positions."""
+        self.n += int((~np.isnan(values)).sum())
+        place = np.flatnonzero(self.reach.far(values))
+        if len(place):
+            self.n_far += len(place)
+            self.found.add(values[place])
+            self.rows += [(int(rows[i]), plain(labels[i])) for i in place[: SHOWN_ROWS - len(self.rows)]]
+
+    def text(self, name: str) -> str:
+        """What is said of them; empty where there are none."""
+        if not self.n_far:
+            return ""
+        distinct, counts = self.found.total()
+        distance = self.reach.distance(distinct)
+        low, high = (f"{end:.3g}" for end in (distance.min(), distance.max()))
+        several = self.n_far > 1
+        text = (
+            f"{self.n_far} of {self.n} values of {name!r} {'are' if several else 'is'} "
+            f"{low if low == high else f'{low} to {high}'} quartile ranges away ({self._rows()}"
+            f"{')' if several else f': {shown(distinct[0])})'}"
+        )
+        coded = distinct[np.isin(distinct, CODES) | (counts > 1)][:SHOWN_VALUES]
+        if not len(coded):
+            return text
+        which = " and ".join(map(shown, coded))
+        which = f"all of them {which}" if len(coded) == len(distinct) else f"{which} among them"
+        text = f"{text}, {which}" if several else text
+        return f"{text}: a code for missing? Then give NaN in its place, as by data.replace({shown(coded[0])}, float('nan'))"
+
+    def _rows(self) -> str:
+        names = [str(row) if label == row else f"{row} (index label {shown(label)})" for row, label in self.rows]
+        return f"row{'s' if self.n_far > 1 else ''} {', '.join(names)}" + (", ..." if self.n_far > len(names) else "")
+
+
+def warn_of_far(columns: Mapping[str, FarValues], consequence: str) -> None:
+    """Warn of values far from all others."""
+    found = [text for name, own in columns.items() if (text := own.text(name))]
     if found:
         warn(f"{_together(found)}; {consequence}.")
-
-
-def _of_far(name: str, values: np.ndarray, labels: Any, rows: np.ndarray, weight: np.ndarray | None) -> str:
-    distance, is_far = _distance(values, weight)
-    place = np.flatnonzero(is_far)
-    if not len(place):
-        return ""
-    low, high = (f"{end:.3g}" for end in (distance[place].min(), distance[place].max()))
-    several = len(place) > 1
-    text = (
-        f"{len(place)} of {int((~np.isnan(values)).sum())} values of {name!r} {'are' if several else 'is'} "
-        f"{low if low == high else f'{low} to {high}'} quartile ranges away ({_rows(labels, rows, place)}"
-        f"{')' if several else f': {shown(values[place[0]])})'}"
-    )
-    distinct, counts = np.unique(values[place], return_counts=True)
-    coded = distinct[np.isin(distinct, CODES) | (counts > 1)][:SHOWN_VALUES]
-    if not len(coded):
-        return text
-    which = " and ".join(map(shown, coded))
-    which = f"all of them {which}" if len(coded) == len(distinct) else f"{which} among them"
-    text = f"{text}, {which}" if several else text
-    return f"{text}: a code for missing? Then give NaN in its place, as by data.replace({shown(coded[0])}, float('nan'))"
-
-
-def _rows(labels: Any, rows: np.ndarray, place: np.ndarray) -> str:
-    some = [(int(rows[i]), plain(labels[i])) for i in place[:SHOWN_ROWS]]
-    names = [str(row) if label == row else f"{row} (index label {shown(label)})" for row, label in some]
-    return f"row{'s' if len(place) > 1 else ''} {', '.join(names)}" + (", ..." if len(place) > len(some) else "")
 
 
 def _together(facts: Sequence[str]) -> str:

@@ -174,7 +174,7 @@ class CovariateKernel:
                     f"{own} of several covariates goes by their distinct rows, not in memory; take nm.SparseProduct(), the default."
                 )
             distinct = counted[0].values[:, None]
-            scales = Scales.of(distinct, category, unit)
+            scales = Scales.of_counted(counted, category, unit)
             values, group, binned = counted_groups(counted[0], x, scales, GROUPS if self.groups is None else self.groups)
         if isinstance(self.locations, np.ndarray):
             places, weights = own_places(self.locations, self.weights, distinct, category, names, own)

@@ -9,7 +9,7 @@ import numpy as np
 
 from nrmmix.model.frame.arrays import LARGEST
 from nrmmix.model.frame.quantiles import Counted
-from nrmmix.model.frame.unusual import without_far
+from nrmmix.model.frame.unusual import reach, without_far
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,18 @@ class Scales:
 
     @classmethod
     def of(cls, x: np.ndarray, category: np.ndarray, unit: np.ndarray, weight: np.ndarray | None = None) -> Scales:
-        """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are.  Values far from all others lie beyond.
-
-        Of rows that are not in memory x may be (2, q), the smallest and the largest values: then none are far from all others.
-        """
+        """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are.  Values far from all others lie beyond."""
         usual = without_far(x, weight)
-        ends = np.stack([np.nanmin(usual, axis=0), np.nanmax(usual, axis=0)])
+        return cls._between(np.stack([np.nanmin(usual, axis=0), np.nanmax(usual, axis=0)]), category, unit)
+
+    @classmethod
+    def of_counted(cls, counted: Sequence[Counted], category: np.ndarray, unit: np.ndarray) -> Scales:
+        """The same of rows that are not in memory, by the values of each covariate."""
+        usual = [own.without(reach(*own).far(own.values)).values for own in counted]
+        return cls._between(np.array([[values[0], values[-1]] for values in usual]).T, category, unit)
+
+    @classmethod
+    def _between(cls, ends: np.ndarray, category: np.ndarray, unit: np.ndarray) -> Scales:
         span = ends[1] - ends[0]
         scaled = unit & ~category & (span > 0)
         return cls(np.where(scaled, ends[0], 0.0), np.where(scaled, span, 1.0), category, ends)

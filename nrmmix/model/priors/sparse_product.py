@@ -151,8 +151,8 @@ class SparseProduct(CovariateKernel):
         q = x.shape[1]
         category = np.zeros(q, bool) if category is None else category
         self.by_covariate(names, category)
-        whole = x if counted is None else np.array([[own.values[0], own.values[-1]] for own in counted]).T
-        scales = Scales.of(whole, category, np.ones(q, bool), weight)
+        unit = np.ones(q, bool)
+        scales = Scales.of(x, category, unit, weight) if counted is None else Scales.of_counted(counted, category, unit)
         counted = [Counted.of(column, weight) for column in x.T] if counted is None else counted
         values, group, _ = grouped(x, scales, None)
         tables = tuple(

@@ -67,11 +67,12 @@ class SplitMerge(Move):
         return ("split", "merge") if self.proposal == "restricted_gibbs" else ("sequential split", "sequential merge")
 
     def options(self, model: Specification) -> tuple[float, ...]:
-        return (float(self.proposals), float(self.scans), float(self.proposal == "sequential"))
+        by_scans = 0 if self.proposal == "sequential" else split_merge.restricted_gibbs.address
+        return (float(self.proposals), float(self.scans), float(by_scans))
 
     def scratch_size(self, model: Specification) -> ScratchSize:
         floats = REACH * len(model.grid.locations) if model.grid is not None else 0
-        return ScratchSize(floats=floats, ints=3 * model.n_obs + 2, side=split_merge.SIDE)
+        return ScratchSize(floats=floats, ints=split_merge.INTS * model.n_obs + 2 + split_merge.PAIR, side=split_merge.SIDE)
 
     def refusal(self, model: Specification) -> str:
         return only_conjugate(model)

@@ -18,7 +18,7 @@ import math
 
 from nrmmix.kernels.core.entry import MOVE_T, entry
 from nrmmix.kernels.core.jit import fast, kernel
-from nrmmix.kernels.core.locations import log_K_at
+from nrmmix.kernels.core.locations import draw_locations, log_K_at
 from nrmmix.kernels.core.special import draw_index, draw_integer, draw_share, local_numbers, log_pos, to_shares
 from nrmmix.kernels.core.state import (
     ACCEPTED,
@@ -39,8 +39,8 @@ from nrmmix.kernels.core.state import (
     TINY,
 )
 from nrmmix.kernels.measure.auxiliary import draw_v_given_rates
-from nrmmix.kernels.measure.masses import draw_locations_anew, draw_masses
-from nrmmix.kernels.measure.rates import OCCUPIED, RATE, TOTAL, UNSEEN, fill_rates
+from nrmmix.kernels.measure.masses import draw_masses
+from nrmmix.kernels.measure.rates import RATE, TOTAL, UNSEEN, fill_rates
 from nrmmix.kernels.measure.weights import refresh_caches
 from nrmmix.kernels.moves.atoms.draws import add_densities, draw_atoms
 from nrmmix.kernels.moves.imputation import redraw_cells
@@ -236,9 +236,9 @@ def relocate(data, state, memory, rng):
     floats = memory.floats.reshape((ROWS, n))
     order, rank, labels = memory.ints[:n], memory.ints[n : 2 * n], memory.ints[2 * n :]
     size, anchor = state.work[state.work.shape[0] - 1], state.log_weight  # log weights are made anew with the partition
-    draw_locations_anew(state, rng)
+    draw_locations(state, rng)
     mass, unseen = state.plane[TOTAL], state.plane[UNSEEN]
-    draw_masses(data, state, state.plane[OCCUPIED], unseen, mass, rng)
+    draw_masses(data, state, rng)
     for k in range(K):
         size[k], labels[k] = state.score[k], k
     draw_atoms(data, state, labels, K, rng)

@@ -64,10 +64,6 @@ class Exponential:
         """(K,) whether a component is as narrow as the unit that responses are rounded to."""
         return np.zeros(len(N), bool)
 
-    def unrounded(self) -> Exponential:
-        """The side for responses that nothing is known of the rounding of."""
-        return self
-
     def learnt(self, N: np.ndarray, s: np.ndarray) -> Exponential:
         """The side whose parameters of all components are best for such components; itself where there are none."""
         return self
@@ -122,9 +118,6 @@ class WholeRows(Exponential):
 
     def narrow(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return self.of.narrow(s[:, -1], s[:, :-1])
-
-    def unrounded(self) -> Exponential:
-        return WholeRows(self.of.unrounded())
 
     def learnt(self, N: np.ndarray, s: np.ndarray) -> Exponential:
         return WholeRows(self.of.learnt(s[:, -1], s[:, :-1])) if self.is_learnt else self

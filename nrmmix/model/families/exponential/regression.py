@@ -44,9 +44,6 @@ class RegressionSide(Exponential):
         made.rounding = covariance
         return made
 
-    def unrounded(self) -> RegressionSide:
-        return self.of_rounded(None)
-
     def narrow(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         if self.rounding is None:
             return np.zeros(len(N), bool)

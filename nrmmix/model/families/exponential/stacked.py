@@ -123,7 +123,7 @@ class Statistics:
 class Stacked:
     """Several natural sides as one: their statistics end to end, those that are sparse behind the others.
 
-    `log_z`, `expectations`, `digits_left`, `narrow` and `unrounded` are as of `Exponential`.
+    `log_z`, `expectations`, `digits_left` and `narrow` are as of `Exponential`.
     """
 
     def __init__(self, sides: Sequence[Exponential]):
@@ -210,6 +210,3 @@ class Stacked:
 
     def narrow(self, N: np.ndarray, s: np.ndarray) -> np.ndarray:
         return np.any([side.narrow(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)], axis=0)
-
-    def unrounded(self) -> Stacked:
-        return Stacked([side.unrounded() for side in self.sides])

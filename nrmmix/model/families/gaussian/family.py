@@ -116,8 +116,8 @@ class Gaussian(Family):
 
     Means and variances of samples are those of all values, unless some lie far from all others: beyond a quartile by more than ten
     quartile ranges, and by more than ten times as much as any value before them, and no more than 5% of the values (of codes for
-    missing ones, such as -999, 50%).  Then they are those of the others, and a warning names the rows.  Of rows that are not in memory
-    they are those of all values.
+    missing ones, such as -999, 50%).  Then they are those of the others, and a warning names the rows.  So it is for rows that are loaded
+    part by part too, their quartiles exact up to 200,000 distinct values.
 
     Missing cells (`missing="marginalize"`) are integrated out where responses are independent within a component or the covariance is
     known.  Under a Wishart prior no closed form is known: a row's own missing cells are integrated out when its cluster is drawn, then

@@ -21,9 +21,20 @@ def in_days(frame: pd.DataFrame, columns: Iterable[str]) -> tuple[pd.DataFrame, 
     >>> table["day"].tolist(), first
     ([2.0, 0.0, nan], {'day': Timestamp('2020-01-01 00:00:00')})
     """
+    first = first_dates(frame, columns)
+    return _replaced(frame, {name: _as_dates(frame[name]) for name in first}, first), first
+
+
+def first_dates(frame: pd.DataFrame, columns: Iterable[str]) -> dict[str, pd.Timestamp]:
+    """The first date of each column of dates among some of a table; none of columns without any.
+
+    Examples
+    --------
+    >>> first_dates(pd.DataFrame({"day": pd.to_datetime(["2020-01-03", "2020-01-01"]), "x": [1.0, 2.0]}), ["day", "x"])
+    {'day': Timestamp('2020-01-01 00:00:00')}
+    """
     dates = {name: _as_dates(frame[name]) for name in columns if name in frame and _holds_dates(frame[name])}
-    first = {name: values.min() for name, values in dates.items() if values.notna().any()}
-    return _replaced(frame, {name: dates[name] for name in first}, first), first
+    return {name: values.min() for name, values in dates.items() if values.notna().any()}
 
 
 def in_days_since(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.DataFrame:
