@@ -27,17 +27,19 @@ def test_fixed_hyperparameters_leave_shrinkage_out():
     for given in ({"b": [0.0, 1.0]}, {"r": 0.1}, {"precision": np.eye(2)}, {"nu": 3.0}, {"scale": 1.0}):
         assert nm.Regression("1 + x", **given).shrinkage is None
     assert nm.Regression("1 + x", nu=3.0, shrinkage="sampled").shrinkage == "sampled"
+    assert nm.Regression("1 + x", nu=3.0, shrinkage=nm.Gamma(2, 3)).shrinkage == nm.Gamma(2, 3)
 
 
+@pytest.mark.parametrize("shrinkage", ["sampled", nm.Gamma(1, 1)])
 @pytest.mark.parametrize("name", ["b", "r", "precision", "scale"])
-def test_hyperparameters_that_do_not_apply(name):
+def test_hyperparameters_that_do_not_apply(name, shrinkage):
     with pytest.raises(ValueError, match=f"{name} is a hyperparameter of shrinkage=None"):
-        nm.Regression("1 + x", shrinkage="sampled", **{name: 1.0})
+        nm.Regression("1 + x", shrinkage=shrinkage, **{name: 1.0})
 
 
-@pytest.mark.parametrize("value", ["foo", True, 1.0, "none"])
+@pytest.mark.parametrize("value", ["foo", True, 1.0, "none", nm.Beta(1, 2), nm.Gamma])
 def test_unknown_shrinkage(value):
-    with pytest.raises(ValueError, match='shrinkage must be "sampled", None or "auto"'):
+    with pytest.raises(ValueError, match=r'must be "sampled", nm\.Gamma\(shape, rate\), None or "auto"'):
         nm.Regression("1 + x", shrinkage=value)
 
 
@@ -48,6 +50,22 @@ def test_methods_that_need_it_fixed():
     for method in ("bhc", "ibhc"):
         fit = model.fit(method, rng=1)
         assert np.isfinite(fit.log_joint) and np.isfinite(fit.log_density()).all()
+
+
+@pytest.mark.parametrize("left", ["y", "y + y2"])
+def test_a_law_of_shrinkage_that_is_given(left, tmp_path):
+    """That of "sampled" has its draws to the bit; both are printed and saved."""
+    def fit(shrinkage, **options):
+        return nm.fit(f"{left} ~ 1", lines(), family=nm.Regression("1 + x + w", shrinkage=shrinkage), **RUN | options)
+
+    own, same = fit("sampled"), fit(nm.Gamma(0.5, 0.5))
+    assert all(np.array_equal(own.draws[name], same.draws[name]) for name in ("labels", "shrinkage", "noise_scale"))
+    other = fit(nm.Gamma(0.75, 0.02))
+    assert "shrinkage ~ Gamma(0.75, rate 0.02) for each column" in str(other.model)
+    other.save(tmp_path / "fit.npz")
+    again = nm.load(tmp_path / "fit.npz")
+    assert again.model.family.shrinkage == nm.Gamma(0.75, 0.02) and str(again.model) == str(other.model)
+    assert again.log_density().sum() == other.log_density().sum()
 
 
 def test_constant_responses_are_refused():

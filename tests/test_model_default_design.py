@@ -8,7 +8,7 @@ import pytest
 
 import nrmmix as nm
 from nrmmix.model import default_design as module
-from nrmmix.model.default_design import default_design
+from nrmmix.model.default_design import default_family
 
 RNG = np.random.default_rng(3)
 N = 150
@@ -21,7 +21,7 @@ TABLE["y"] = TABLE["x"] ** 2 + 0.2 * RNG.normal(size=N)
 
 
 def squares(formula, data=TABLE, **options):
-    return [f"square({one}" for one in default_design(formula, data, True, **options).split(" + square(")[1:]]
+    return [f"square({one}" for one in default_family(formula, data, True, **options).design.split(" + square(")[1:]]
 
 
 @pytest.mark.parametrize(("formula", "want"), [
@@ -32,8 +32,12 @@ def squares(formula, data=TABLE, **options):
 ])
 def test_of_several_covariates_numbers_have_squares_about_the_middle_of_their_range(formula, want):
     assert squares(formula) == want
-    assert nm.Model(formula, TABLE).family.design == default_design(formula, TABLE, True)
-    assert "square(" not in (default_design(formula, TABLE) or "")
+    family = nm.Model(formula, TABLE).family
+    assert family.design == default_family(formula, TABLE, True).design
+    assert getattr(family, "shrinkage", "sampled") == (nm.Gamma(0.5, 0.05) if want else "sampled")
+    assert ("shrinkage ~ Gamma(1/2, rate 0.05) for each column" in "".join(family.describe())) == bool(want)
+    without = default_family(formula, TABLE)
+    assert isinstance(without, nm.Gaussian) or ("square(" not in without.design and without.shrinkage == "sampled")
 
 
 def test_a_middle_below_zero_and_a_name_in_quotes():
@@ -66,7 +70,9 @@ def test_many_rows_and_many_columns_have_lines():
 
 def test_sources_and_weights_have_those_of_the_table():
     formula, want = "y ~ x + z + g", nm.Model("y ~ x + z + g", TABLE).family.design
-    assert nm.Model(formula, [TABLE[:60], TABLE[60:]]).family.design == want
+    streamed = nm.Model(formula, [TABLE[:60], TABLE[60:]])
+    assert streamed.family.design == want and streamed.family.form.shrinkage == module.SHRINKAGE
     weighted = nm.Model(formula, TABLE, weights=np.where(TABLE["x"] > 3, 2.0, 1.0))
     assert weighted.family.design == weighted.expanded().family.design == want
+    assert weighted.family.shrinkage == weighted.expanded().family.shrinkage == module.SHRINKAGE
     assert "square(" not in nm.Model(formula, [TABLE] * 14).family.design  # 2,100 rows

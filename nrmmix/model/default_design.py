@@ -1,4 +1,4 @@
-"""The functions that components of a density regression are by default, as a design."""
+"""What components of a density regression are by default: functions of the covariates, and how much these are shrunk."""
 
 from __future__ import annotations
 
@@ -7,35 +7,38 @@ from typing import Any
 
 import pandas as pd
 
+from nrmmix.model.families import Family, Gaussian, Regression
 from nrmmix.model.frame import arrays, tables
 from nrmmix.model.frame.columns import dates
 from nrmmix.model.frame.formula import is_text
 from nrmmix.model.frame.sparse import is_sparse
 from nrmmix.model.frame.syntax import Syntax, parse
+from nrmmix.model.priors.hyperpriors import Gamma
 
 # The work of a row grows with the square of the number of columns:
 MOST_LEVELS = 40  # of factors, beside their first ones
 MOST_SQUARES, MOST_SQUARED_ROWS = 20, 2000  # with many rows components are for small regions, where lines suffice
 SQUARE = "square"
+SHRINKAGE = Gamma(0.5, 0.05)  # with squares, most of which are without an effect
 
 
-def default_design(formula: str | None, data: Any, by_slots: bool = False, rows: int | None = None) -> str | None:
-    """The design of an intercept and the numeric covariates of a formula; None where there are none, or the formula cannot be read.
+def default_family(formula: str | None, data: Any, by_slots: bool = False, rows: int | None = None) -> Family:
+    """Regression on an intercept and the numeric covariates of a formula; constant means where there are none, or it cannot be read.
 
     With `by_slots`, where atoms are at slots of sparse products, one response has more in it.  Factors that stand as they are come one
     after the other as long as they have together no more than MOST_LEVELS levels beside their first ones.  Of several covariates numbers
     that stand as they are have their squares, about a round number near the middle of their range, if they have more than two values and
-    there are no more than MOST_SQUARES of them and MOST_SQUARED_ROWS rows.  `data` may be some rows of so many `rows`, the ends of all
-    columns among them.
+    there are no more than MOST_SQUARES of them and MOST_SQUARED_ROWS rows; then all coefficients are shrunk more, by SHRINKAGE.  `data`
+    may be some rows of so many `rows`, the ends of all columns among them.
 
     Examples
     --------
     >>> data = {"y": [1.0, 2.0, 4.0], "x": [1.0, 3.0, 4.1], "group": ["a", "b", "b"]}
-    >>> default_design("y ~ x + group", data), default_design("y ~ x + group", data, by_slots=True)
+    >>> default_family("y ~ x + group", data).design, default_family("y ~ x + group", data, by_slots=True).design
     ('1 + x', '1 + x + group + square(x - 2.5)')
     """
     if not isinstance(formula, str) or is_sparse(data):
-        return None
+        return Gaussian()
     try:
         frame = tables.as_frame(data)
         known = list(frame.columns)
@@ -59,11 +62,12 @@ def default_design(formula: str | None, data: Any, by_slots: bool = False, rows:
                 if levels <= room:
                     names, room = [*names, term.name()], room - levels
     except (ValueError, TypeError):  # said by `model_frame`
-        return None
+        return Gaussian()
     size, several = len(frame) if rows is None else rows, sum(map(bool, checks)) > 1
     if not (by_slots and several and len(squares) <= MOST_SQUARES and size <= MOST_SQUARED_ROWS):
         squares = []
-    return " + ".join(["1", *names, *squares]) if names else None
+    design = " + ".join(["1", *names, *squares])
+    return Regression(design, shrinkage=SHRINKAGE if squares else "auto") if names else Gaussian()
 
 
 def _square(name: str, values: pd.Series) -> list[str]:

@@ -20,7 +20,7 @@ from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
-from nrmmix.model.default_design import default_design
+from nrmmix.model.default_design import default_family
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks, places_of
 from nrmmix.model.families.exponential import NotExponential, Stacked, Statistics
@@ -84,8 +84,9 @@ class Specification:
             gathered = gather(formula, source, missing, weights=weights)
             table = gathered.table()
         if by_default:
+            by_slots = kernel is None or isinstance(kernel, SparseProduct)
             rows = None if gathered is None else gathered.n - gathered.idle
-            family = Gaussian() if isinstance(data, ModelFrame) else _default_family(formula, table, kernel, rows)
+            family = Gaussian() if isinstance(data, ModelFrame) else default_family(formula, table, by_slots, rows)
 
         def framed() -> ModelFrame:
             def reads(names: Sequence[str]) -> Sequence[str]:
@@ -103,7 +104,8 @@ class Specification:
 
         self.frame = data if isinstance(data, ModelFrame) else framed()
         if by_default and source is None and isinstance(family, Regression) and _spans_constant(self.frame.inputs):
-            family = Regression(family.design.replace("1 + ", "0 + ", 1))  # as of cr(x), a basis that has the constant in it
+            design = family.design.replace("1 + ", "0 + ", 1)
+            family = Regression(design, shrinkage=family.shrinkage)  # as of cr(x), a basis that has the constant in it
             with catch_warnings():  # of the rows that are dropped, once
                 simplefilter("ignore")
                 self.frame = framed()
@@ -172,7 +174,7 @@ class Specification:
         source = frame.source[rows] if frame.is_sparse and frame.from_array else frame.source.iloc[rows]
         family, prior, kernel = self._given
         if family is None and isinstance(self.family, Regression):
-            family = Regression(self.family.design)  # which the number of rows may change
+            family = Regression(self.family.design, shrinkage=self.family.shrinkage)  # which the number of rows may change
         with catch_warnings():  # all has been said of the rows that stand once
             simplefilter("ignore")
             made = type(self)(self.formula, source, family=family, prior=prior, kernel=kernel, missing="marginalize")
@@ -444,12 +446,6 @@ def _by_name(role: str, given: Any) -> Any:
         with_them = f"nm.{made.__name__}({', '.join(f'{name}=...' for name in needed)})"
         raise ValueError(f"{role} {given!r} needs {listed(needed)}; give an object, {with_them}.")
     return made(**options)
-
-
-def _default_family(formula: str | None, data: Any, kernel: CovariateKernel | None, rows: int | None) -> Family:
-    """Lines in the numeric covariates where there are any, with sparse products in factors and squares too; else constant means."""
-    design = default_design(formula, data, kernel is None or isinstance(kernel, SparseProduct), rows)
-    return Gaussian() if design is None else Regression(design)
 
 
 def _spans_constant(inputs: np.ndarray) -> bool:
