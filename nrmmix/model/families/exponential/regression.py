@@ -151,8 +151,9 @@ class LearntRegressionSide(RegressionSide):
     def log_prior(self) -> float:
         """Of the logs of the parameters that are learnt, with constants."""
         shrinkage = np.array([self.shrinkage[own[0]] for own in self.members])
-        parts = zip((shrinkage, self.noise), self.laws, strict=True)
-        return float(sum((law.shape * np.log(law.rate * x) - law.rate * x - gammaln(law.shape)).sum() for x, law in parts))
+        unit = [0.5 * LOG_PI if law.shape == 0.5 else gammaln(law.shape) for law in self.laws]  # gammaln(0.5) is off in its last digits
+        parts = zip((shrinkage, self.noise), self.laws, unit, strict=True)
+        return float(sum((law.shape * np.log(law.rate * x) - law.rate * x - one).sum() for x, law, one in parts))
 
     def learnt(self, N: np.ndarray, s: np.ndarray) -> RegressionSide:
         """The side with the parameters that are best for such components, not worse than these."""
