@@ -19,6 +19,7 @@ from nrmmix.model.priors.hyperpriors import Gamma
 MOST_LEVELS = 40  # of factors, beside their first ones
 MOST_SQUARES, MOST_SQUARED_ROWS = 20, 2000  # with many rows components are for small regions, where lines suffice
 SQUARE = "square"
+DIGITS = 6  # of a middle, in terms of the range: units hardly matter, and names stay short
 SHRINKAGE = Gamma(0.5, 0.05)  # with squares, most of which are without an effect
 
 
@@ -27,15 +28,15 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
 
     With `by_slots`, where atoms are at slots of sparse products, one response has more in it.  Factors that stand as they are come one
     after the other as long as they have together no more than MOST_LEVELS levels beside their first ones.  Of several covariates numbers
-    that stand as they are have their squares, about a round number near the middle of their range, if they have more than two values and
-    there are no more than MOST_SQUARES of them and MOST_SQUARED_ROWS rows; then all coefficients are shrunk more, by SHRINKAGE.  `data`
-    may be some rows of so many `rows`, the ends of all columns among them.
+    that stand as they are have their squares, about the middle of their range, if they have more than two values and there are no more
+    than MOST_SQUARES of them and MOST_SQUARED_ROWS rows; then all coefficients are shrunk more, by SHRINKAGE.  `data` may be some rows
+    of so many `rows`, the ends of all columns among them.
 
     Examples
     --------
     >>> data = {"y": [1.0, 2.0, 4.0], "x": [1.0, 3.0, 4.1], "group": ["a", "b", "b"]}
     >>> default_family("y ~ x + group", data).design, default_family("y ~ x + group", data, by_slots=True).design
-    ('1 + x', '1 + x + group + square(x - 2.5)')
+    ('1 + x', '1 + x + group + square(x - 2.55)')
     """
     if not isinstance(formula, str) or is_sparse(data):
         return Gaussian()
@@ -71,10 +72,10 @@ def default_family(formula: str | None, data: Any, by_slots: bool = False, rows:
 
 
 def _square(name: str, values: pd.Series) -> list[str]:
-    """The square of a column about the middle of its range, to two digits of that; none of two values, whose squares are on a line."""
+    """The square of a column about the middle of its range; none of two values, whose squares are on a line."""
     low, high = float(values.min()), float(values.max())
     if not (0.0 < high - low < math.inf and ((values > low) & (values < high)).any()):
         return []
-    middle = round(low + (high - low) / 2, 1 - math.floor(math.log10(high - low)))
+    middle = round(low + (high - low) / 2, DIGITS - 1 - math.floor(math.log10(high - low)))
     shift = f" {'-' if middle > 0 else '+'} {abs(middle):.15g}" if middle else ""
     return [f"{SQUARE}({name}{shift})"]
