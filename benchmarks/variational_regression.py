@@ -1,15 +1,15 @@
 """Variational inference of density regression: held-out scores and coverage beside chains, and what a row costs.
 
     python -m benchmarks.variational_regression [TABLES] [--splits N] [--chains S] [--moves] [--rows N ...] [--files N ...]
-        [--starts N] [--json FILE.json]
+        [--starts N] [--places N] [--widths W ...] [--json FILE.json]
 
-The tables of `benchmarks.several_covariates`.  Of each: `nm.VB()` by its starts combined in all three ways, and on average one start alone;
-with `--chains` chains by the defaults for so many seconds.  Log densities (nats a row) and RMSE are in units of the response's standard
-deviation; coverage is of the 80% and 90% predictive intervals; CPU seconds are of the fit.  `--moves` fits the tables without merges and
-births, with merges, and with both, and prints the bound of the best start and its components with rows beside the score.  `--rows` adds a
-simulated table of so many rows by six covariates, whose law is known, with so many `--starts`: seconds of a start, microseconds a row and
-pass, proposals included, peak memory of the process, held-out log density and that of the law itself.  `--files` writes such a table to a
-Parquet file and fits 30 components from there in a fresh process: CPU
+The tables of `benchmarks.several_covariates`. Of each: `nm.VB()` by its starts combined in all three ways, and on average one start alone;
+with `--chains` chains by the defaults for so many seconds. Log densities (nats a row) and RMSE are in units of the response's standard
+deviation; coverage is of the 80% and 90% predictive intervals; CPU seconds are of the fit. `--moves` fits the tables without merges and
+births, with merges, and with both, and prints the bound of the best start and its components with rows beside the score. `--rows` adds a
+simulated table of so many rows by six covariates, whose law is known, with so many `--starts`, by a kernel of so many `--places` and these
+`--widths` if given: seconds of a start, microseconds a row and pass, proposals included, peak memory of the process, held-out log density
+and that of the law itself. `--files` writes such a table to a Parquet file and fits 30 components from there in a fresh process: CPU
 microseconds a row before the fit, a row and pass, and a row of reading alone, and megabytes at most, beyond the imports.
 """
 
@@ -113,13 +113,13 @@ def simulated(n: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.ndarra
     return pd.DataFrame(x, columns=[f"x{j}" for j in range(6)]).assign(y=y), np.log(density / (sd * np.sqrt(2 * np.pi)))
 
 
-def of_rows(n: int, starts: int = 1, passes: int = 20) -> dict[str, Any]:
+def of_rows(n: int, starts: int = 1, kernel: dict[str, Any] | None = None, passes: int = 20) -> dict[str, Any]:
     """So many starts and passes over n rows, with what samples propose."""
     rng = np.random.default_rng(1)
     test, truth = simulated(HELD_OUT, rng)
     train, _ = simulated(n, rng)
     formula = "y ~ x0 + x1 + x2 + x3 + x4 + x5"
-    model = nm.Model(formula, train)
+    model = nm.Model(formula, train, kernel=nm.SparseProduct(**kernel) if kernel else None)
     out: dict[str, Any] = {"rows": n}
     cpu = []
     for number in (1, 1 + passes):  # the start costs the same both times
@@ -129,7 +129,7 @@ def of_rows(n: int, starts: int = 1, passes: int = 20) -> dict[str, Any]:
     out |= {"starts": starts, "start": cpu[0] / starts, "microseconds": 1e6 * (cpu[1] - cpu[0]) / (n * passes * starts)}
     out |= {"components": fit.n_components}
     out["megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return out | {"log density": float(fit.log_density(test).mean()), "truth": float(truth.mean())}
+    return out | {"log density": float(fit.log_density(test).mean()), "truth": float(truth.mean()), "kernel": str(model.kernel)}
 
 
 def of_file(n: int) -> dict[str, Any]:
@@ -168,7 +168,7 @@ def fitted_from(path: str) -> dict[str, Any]:
 
 def run(
     names: list[str] | None, splits: int | None, seconds: float | None, sizes: list[int], files: list[int], path: str | None,
-    starts: int = 1, moves: bool = False,
+    starts: int = 1, moves: bool = False, kernel: dict[str, Any] | None = None,
 ) -> None:
     every, large, streamed, moved = [], [], [], []
     if moves:
@@ -188,8 +188,8 @@ def run(
             own = pd.DataFrame([row for row in rows if row["how"] == how])[list(HEAD)].mean()
             print(f"{name:<15}{how:<11}" + "".join(f"{own[one]:>14.3f}" for one in HEAD), flush=True)
     for n in sizes:
-        large.append(of_rows(n, starts))
-        print("  ".join(f"{name} {value:.4g}" for name, value in large[-1].items()), flush=True)
+        large.append(of_rows(n, starts, kernel))
+        print("  ".join(f"{name} {value if isinstance(value, str) else f'{value:.4g}'}" for name, value in large[-1].items()), flush=True)
     for n in files:
         streamed.append(of_file(n))
         print("  ".join(f"{name} {value:.4g}" for name, value in streamed[-1].items()), flush=True)
@@ -205,8 +205,11 @@ if __name__ == "__main__":
     parser.add_argument("--chains", type=float, metavar="SECONDS")
     parser.add_argument("--moves", action="store_true")
     parser.add_argument("--starts", type=int, default=1, help="of --rows")
+    parser.add_argument("--places", type=int, help="of the kernel of --rows")
+    parser.add_argument("--widths", type=float, nargs="*", help="of the kernel of --rows")
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="*", default=[])
     parser.add_argument("--files", type=lambda text: int(float(text)), nargs="*", default=[])
     record.option(parser)
     given = parser.parse_args()
-    run(given.tables, given.splits, given.chains, given.rows, given.files, given.json, given.starts, given.moves)
+    finer = {name: value for name in ("places", "widths") if (value := getattr(given, name))}
+    run(given.tables, given.splits, given.chains, given.rows, given.files, given.json, given.starts, given.moves, finer)

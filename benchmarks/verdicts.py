@@ -3,8 +3,10 @@
     python -m benchmarks.verdicts [TABLES] [--fits N] [--draws N] [--long N] [--json FILE.json]
 
 A fit is wrong where the posterior mean of a quantity that it reports, of the partition, of a hyperparameter, of the density or of a curve,
-is more than OFF posterior standard deviations from that of the long run, and more than SURE standard errors of both. An alarm is a verdict
-that something is not to be trusted or that chains differ. Missed: wrong without an alarm. False: an alarm, but nothing is wrong.
+is more than OFF posterior standard deviations from that of the long run, SURE standard errors of the long run added. It is short where by
+the long run's autocorrelation as many draws are worth fewer than 100 of some quantity: such a fit is off by a tenth of a standard deviation
+and more, by luck less. An alarm is a verdict that something is not to be trusted or that chains differ. Missed: wrong without an alarm.
+False: an alarm, but the fit is neither wrong nor short. Where the file is there, what it holds is not done again.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,9 +23,14 @@ import pandas as pd
 
 import nrmmix as nm
 from benchmarks import record
+from nrmmix.posterior.convergence import ESS_BAD
+from nrmmix.posterior.curves import curve_diagnostics, density_diagnostics
+from nrmmix.posterior.draws import Posterior
 from nrmmix.report.summary import Checked
 
 OFF, SURE = 0.25, 4.0
+KEPT = ("mean", "sd", "mcse", "rhat", "ess", "ess_tail")
+LONG_SEED = 1000
 ALARMS = "Do not trust", "chains differ", "cannot be judged"
 
 Rows = tuple[str, dict[str, Any], dict[str, Any]]  # formula, data, arguments of the model
@@ -58,49 +66,82 @@ TABLES: dict[str, Callable[[], Rows]] = {
 }
 
 
-def reported(fit: Any) -> pd.DataFrame:
-    """Mean, posterior standard deviation and standard error of all that a fit reports."""
-    parts = [fit.diagnostics(), fit.curve_diagnostics()]
-    return pd.concat([part[["mean", "sd", "mcse"]] for part in parts if part is not None])
-
-
-def fitted(name: str, draws: int, chains: int, seed: int) -> Any:
+def fitted(name: str, draws: int, seed: int) -> Any:
     formula, data, arguments = TABLES[name]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return nm.fit(formula, pd.DataFrame(data), draws=draws, tune=min(draws, 2000), chains=chains, rng=seed, progress=False, **arguments)
+        return nm.fit(formula, pd.DataFrame(data), draws=draws, tune=min(draws, 2000), rng=seed, progress=False, **arguments)
 
 
-def measured(name: str, fits: int, draws: int, long: int) -> list[dict[str, Any]]:
-    truth, found = reported(fitted(name, long, 4, 1000)).dropna(), []  # shares of proposals and constants have no error
-    for seed in range(fits):
-        fit = fitted(name, draws, 4, seed)
-        own = reported(fit).reindex(truth.index)
-        away = (own["mean"] - truth["mean"]).abs()
-        error = np.hypot(own["mcse"].fillna(0.0), truth["mcse"].fillna(0.0))
-        wrong = away[(away > OFF * truth["sd"]) & (away > SURE * error)]
-        verdict = Checked.of(fit).verdict
-        found.append({
-            "table": name, "seed": seed, "alarm": any(word in verdict for word in ALARMS), "nearly": "nearly agree" in verdict,
-            "wrong": list(wrong.index), "farthest": float((away / truth["sd"]).replace(np.inf, np.nan).max()), "verdict": verdict,
-        })
+def reported(fit: Any) -> pd.DataFrame:
+    """Diagnostics of all that the fit reports and that varies; of all draws."""
+    posterior = Posterior(fit.model, fit.draws, fit.seed)
+    of = curve_diagnostics if fit.model.is_regression else density_diagnostics
+    found = pd.concat([fit.diagnostics(), of(posterior, most=fit.draws.n_draws)])
+    return found[[*KEPT]].dropna()  # shares of proposals and constants have no error
+
+
+def truth_of(name: str, long: int) -> list[dict[str, Any]]:
+    """A row for each quantity: what a run of `long` draws in each chain says."""
+    found = reported(fitted(name, long, LONG_SEED))
+    return [{"table": name, "quantity": quantity, **row} for quantity, row in found.to_dict("index").items()]
+
+
+def judged(name: str, seed: int, draws: int, truth: pd.DataFrame, long: int) -> dict[str, Any]:
+    """What is said of a fit of usual length, and what is right."""
+    fit = fitted(name, draws, seed)
+    own = reported(fit).reindex(truth.index)
+    away = ((own["mean"] - truth["mean"]) / truth["sd"]).abs()
+    surely = away - SURE * truth["mcse"] / truth["sd"]
+    worth = truth[["ess", "ess_tail"]].min(axis=1) * draws / long
+    verdict = Checked.of(fit).verdict
+    return {
+        "table": name, "seed": seed, "alarm": any(word in verdict for word in ALARMS), "nearly": "nearly agree" in verdict,
+        "wrong": list(away.index[surely > OFF]), "short": list(worth.index[worth < ESS_BAD]), "farthest": float(away.max()),
+        "which": str(away.idxmax()), "worth": float(worth.min()), "verdict": verdict,
+    }
+
+
+def is_missed(one: dict[str, Any]) -> bool:
+    return bool(one["wrong"]) and not one["alarm"]
+
+
+def is_false(one: dict[str, Any]) -> bool:
+    return bool(one["alarm"]) and not one["wrong"] and not one["short"]
+
+
+def run(names: list[str], fits: int, draws: int, long: int, path: str = "") -> list[dict[str, Any]]:
+    settings = {"draws": draws, "long": long, "off": OFF, "sure": SURE}
+    truths, found = kept(path, settings)
+    for name in names:
+        if all(row["table"] != name for row in truths):
+            truths += truth_of(name, long)
+        truth = pd.DataFrame([row for row in truths if row["table"] == name]).set_index("quantity")
+        for seed in range(fits):
+            if all((one["table"], one["seed"]) != (name, seed) for one in found):
+                found.append(judged(name, seed, draws, truth, long))
+                if path:
+                    record.write(path, "verdicts", settings, {"fits": found, "truth": truths})
+        own = [one for one in found if one["table"] == name]
+        counts = f"alarms {sum(one['alarm'] for one in own)}, wrong {sum(bool(one['wrong']) for one in own)}"
+        counts += f", missed {sum(map(is_missed, own))}, false {sum(map(is_false, own))}"
+        away = f"farthest {max(one['farthest'] for one in own):.2f} sd; worth {own[0]['worth']:.0f} draws"
+        worth = truth[["ess", "ess_tail"]].min(axis=None)
+        sys.stdout.write(f"{name:16} {len(own)} fits: {counts}; {away}; long run: R-hat {truth['rhat'].max():.3f}, worth {worth:.0f}\n")
+        sys.stdout.flush()
+    missed, false = sum(map(is_missed, found)), sum(map(is_false, found))
+    sys.stdout.write(f"{len(found)} fits: {missed} missed alarms, {false} false alarms, {sum(one['alarm'] for one in found)} alarms\n")
     return found
 
 
-def run(names: list[str], fits: int, draws: int, long: int, path: str = "") -> None:
-    found: list[dict[str, Any]] = []
-    for name in names:
-        found += measured(name, fits, draws, long)
-        own = found[-fits:]
-        alarms, wrong = (sum(bool(one[key]) for one in own) for key in ("alarm", "wrong"))
-        sys.stdout.write(f"{name:18} alarms {alarms}, wrong {wrong} of {fits}; farthest {max(one['farthest'] for one in own):.2f} sd\n")
-        sys.stdout.flush()
-    missed = sum(bool(one["wrong"]) and not one["alarm"] for one in found)
-    false = sum(one["alarm"] and not one["wrong"] for one in found)
-    sys.stdout.write(f"{len(found)} fits: {missed} missed alarms, {false} false alarms, {sum(one['alarm'] for one in found)} alarms\n")
-    if path:
-        settings = {"fits": fits, "draws": draws, "long": long, "off": OFF, "sure": SURE}
-        record.write(path, "verdicts", settings, {"fits": found})
+def kept(path: str, settings: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """What an earlier run has left in the file, its truths and its fits."""
+    if not path or not Path(path).is_file():
+        return [], []
+    before = record.read(path)
+    if before["settings"] != settings:
+        raise ValueError(f"{path!r} is of a run with {before['settings']}, not {settings}; name another file.")
+    return before["results"]["truth"], before["results"]["fits"]
 
 
 if __name__ == "__main__":

@@ -60,7 +60,8 @@ class Model(Specification):
     prior : DirichletProcess, NGGP, NormalizedInverseGaussian, PitmanYor, NormalizedStable, FiniteMixture or a GibbsType, optional
         Random measure; default `DirichletProcess()`.
     kernel : SquaredExponential, Laplace, Epanechnikov, Triangular, Box, Matching, Product or SparseProduct, optional
-        Covariate kernel; default `SquaredExponential()` of one covariate that is a number, `SparseProduct()` of several, or of categories.
+        Covariate kernel; default `SquaredExponential()` of one covariate that is a number, `SparseProduct()` of several, or of categories;
+        from 200,000 rows on `SparseProduct(places=21, widths=(0.02, 0.05, 0.1, 0.2, 0.4))`.
     missing : "drop", "raise" or "marginalize", default "drop"
         Rows with a missing value in a variable of the formula are dropped with a warning that counts them, or refused.  "marginalize"
         keeps rows that miss some of their responses: of these only the others count.  Rows that miss a covariate are dropped then too.
@@ -229,7 +230,7 @@ class Model(Specification):
         return result
 
     def _in_memory(self, method: Any) -> Model:
-        """The same of all rows in memory, where the method needs them there and their file fits."""
+        """Load all rows into memory, where the method needs them there and their file fits; else return the model as it is."""
         if self.of_file is None or not self.frame.is_streamed:
             return self
         path, given = self.of_file

@@ -87,7 +87,7 @@ RESERVED = {*OPTIONS, *CONTRASTS, *CONSTANTS, "np", "Surv", "interval"}  # words
 
 
 class _Estimator(BaseEstimator):
-    """What both share."""
+    """Base of both estimators."""
 
     def __getattr__(self, name: str) -> Any:
         text = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -181,7 +181,7 @@ class _Estimator(BaseEstimator):
         return np.flatnonzero(of == places), of
 
     def _weights(self, sample_weight: Any, n: int) -> np.ndarray | None:
-        """How often each of n rows counts; None where once."""
+        """Return how often each of n rows counts; None where once."""
         if sample_weight is None:
             return None
         values = np.asarray(sample_weight)

@@ -1,12 +1,15 @@
-"""Every example in a docstring runs and prints what it says."""
+"""Every example in a docstring runs and prints what it says; first lines are a verb or a noun with its object."""
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import inspect
 import pkgutil
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,3 +43,27 @@ def test_fit_explains_every_argument():
     assert sorted(names) == sorted(inspect.signature(nrmmix.fit).parameters)
     assert "tune, thin, chains : int, default 1000, 1 and 4" in explained and "{parameters}" not in explained
     assert "Fits of sources are variational." in explained and "`nrmmix.resume` goes on from there" in explained
+
+
+# Words with which a first line says neither what a thing is nor what it does.
+OPENINGS = ("By", "For", "From", "How", "In", "Of", "That", "The same", "To", "What", "When", "Where", "Which", "With")
+
+
+def first_lines(node: ast.AST, within: str) -> Iterator[tuple[str, str]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            name = f"{within}.{child.name}"
+            if text := ast.get_docstring(child):
+                yield name, text.splitlines()[0]
+            yield from first_lines(child, name)
+        else:
+            yield from first_lines(child, within)
+
+
+def test_first_lines_are_a_verb_or_a_noun_with_its_object():
+    found = []
+    for path in sorted(Path(nrmmix.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        lines = [(path.name, (ast.get_docstring(tree) or "-").splitlines()[0]), *first_lines(tree, path.name)]
+        found += [(name, line) for name, line in lines if line.startswith(tuple(f"{word} " for word in OPENINGS))]
+    assert found == []

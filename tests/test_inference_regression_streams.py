@@ -395,6 +395,16 @@ def test_rows_that_change_between_passes_are_found_out(change, kind, message):
         model.fit(method(starts=1, passes=50), rng=1)
 
 
+@pytest.mark.parametrize("change", [shifted, other_response, lambda table: table.assign(x=table["x"] * (1 + 1e-12))])
+@pytest.mark.parametrize("left", [0, 3])
+def test_rows_that_are_loaded_once_are_those_that_were_first_read(change, left):
+    """Few rows are loaded at the start and for the weights of the starts; covariates may change within their bins."""
+    model = nm.Model(FORMULA, source := Changing(10**6, change))
+    source.left = left
+    with pytest.raises(SourceChanged, match="Changing has other rows than when it was first read; fit again"):
+        model.fit(nm.VB(starts=2, passes=3), rng=1)
+
+
 def parts_of(*tables):
     return [pd.DataFrame(table) for table in tables]
 

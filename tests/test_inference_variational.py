@@ -48,6 +48,24 @@ def test_a_fit_is_reproducible_and_its_bound_never_falls(fit):
     assert (np.diff(bounds) > -1e-9 * abs(bounds[-1])).all() and len(bounds) > 5
 
 
+def test_few_rows_of_many_columns_leave_one_component():
+    """Of one lump no pair of many small components gains by a merge at the scale that they have learnt, but all of them do."""
+    for seed in (0, 1):
+        y = np.random.default_rng([seed, 60, 20]).normal(size=(60, 20))
+        found, one = (nm.Model(data=y).fit("vb", init=init, rng=seed) for init in ("k-means++", np.zeros(60, int)))
+        assert found.n_components == 1 and found.elbo == pytest.approx(one.elbo, abs=0.01)
+        assert found.has_converged and (np.diff(found.passes.index) == 1).all()
+
+
+def test_fewer_components_are_kept_only_where_the_bound_is_higher(monkeypatch):
+    """Groups stay apart, and a fit that has nothing to gain on the way down to one component ends as it would have without it."""
+    y = np.random.default_rng(3).normal(size=(60, 5)) + 6.0 * np.eye(5)[np.arange(60) % 3]
+    found = nm.Model(data=y).fit("vb", rng=1)
+    assert sorted(found.partition().sizes) == [20, 20, 20]
+    monkeypatch.setattr(climb.Climb, "_tries_fewer", lambda self: False)
+    assert nm.Model(data=y).fit("vb", rng=1).elbo == found.elbo
+
+
 def test_births_and_merges_find_clusters_of_several_kinds():
     rng, n = np.random.default_rng(4), 3000
     z = rng.integers(5, size=n)

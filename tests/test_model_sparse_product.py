@@ -114,9 +114,11 @@ def test_more_codes_than_draws_can_hold(table):
 def test_tables_for_which_there_is_no_room(table, monkeypatch):
     from nrmmix.common import machine
 
-    monkeypatch.setattr(machine, "available", lambda: 1e5)
+    model = nm.Model("y ~ x + z", table)
+    monkeypatch.setattr(machine, "available", lambda: 3e5)
     with pytest.raises(ValueError, match=r"kernels of 60 values of 2 covariates would take .*; give fewer places, widths or slots"):
-        nm.Model("y ~ x + z", table)
+        model.fit(draws=2, tune=0, chains=1)
+    assert np.isfinite(model.fit(nm.VB(starts=1, passes=1, components=3), rng=1).starts["elbo"]).all()  # which makes no such tables
 
 
 # ---- tables of codes

@@ -107,6 +107,7 @@ def test_extras_resolve_on_every_python(setup, python):
 def test_a_release_is_built_and_checked_by_make_dist():
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndist:")[2].partition("\n\n")[0]
     assert "-m build" in recipe and "twine check --strict" in recipe
+    assert re.search(r"^make dist$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
     assert "`make dist`" in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## A release")[2]
 
 

@@ -64,11 +64,11 @@ def shortened(command):
 def test_shell_commands_of_pages_run(name, tmp_path, monkeypatch):
     """In their order, with short chains; those that must fail do, and what is written is there.
 
-    Not that which compiles everything, and those which run vignettes, as other tests do.
+    Not those which run vignettes, as other tests do.
     """
     lines = []
     for cell in cells((ROOT / "vignettes" / f"{name}.py").read_text(encoding="utf-8")):
-        if cell.kind == "bash" and "warmup" not in cell.text and "--to pages" not in cell.text:
+        if cell.kind == "bash" and "--to pages" not in cell.text:
             lines += [f"# %% [bash]{' raises' if cell.raises else ''}", *(f"# {line}" for line in shortened(cell.text).splitlines()), ""]
     script = tmp_path / f"{name}.py"
     script.write_text("\n".join(lines), encoding="utf-8")
@@ -79,7 +79,7 @@ def test_shell_commands_of_pages_run(name, tmp_path, monkeypatch):
     if name == "command_line":
         written = {path.name for path in Path().iterdir()}
         mcycle = {"mcycle.npz", "mcycle.html", "mcycle.png", "again.html", "new.csv", "quantiles.csv"}
-        compared = {"box.npz", "box.txt", "se.npz", "se.txt", "later.csv"}
+        compared = {"se.npz", "se.txt", "later.csv"}
         assert written == mcycle | compared | {"faithful.npz", "faithful.txt"}
         assert "did you mean" in page
 

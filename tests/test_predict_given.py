@@ -132,15 +132,51 @@ def test_exposures_and_covariates_count(fits):
     np.testing.assert_allclose(found, ratio(fit, rows, ["x", "b"]), rtol=1e-9)
 
 
-def test_rows_apart_and_together(fits):
-    fit, rows = fits("full"), DATA[["a"]].iloc[:3]
-    for kind in ("mean", "quantile", "cdf"):
-        options = {"at": [0.0, 1.0]} if kind == "cdf" else {}
-        together = fit.predict(rows, kind, given="a", rng=4, draws=500, **options)
-        apart = pd.concat([fit.predict(rows.iloc[[i]], kind, given="a", rng=4, draws=500, **options) for i in range(3)])
-        pd.testing.assert_series_equal(together["estimate"], apart["estimate"], rtol=1e-6)
-        for end in ("lower", "upper"):  # each row chooses an atom, by random numbers of its own place
-            np.testing.assert_allclose(together[end], apart[end], atol=0.5 * (apart["upper"] - apart["lower"]).max())
+def insist_on_the_same_apart(fit, rows, **options):
+    """Estimates and bands of rows one by one are those of all together, but for the last digits: no more than sums in another order.
+
+    Distribution functions of t distributions are read off tables where there are many points, within 1e-8.
+    """
+    together = fit.predict(rows, rng=4, **options)
+    apart = pd.concat([fit.predict(rows.iloc[[i]], rng=4, **options) for i in range(len(rows))])
+    pd.testing.assert_frame_equal(together, apart, rtol=1e-6, atol=1e-7)
+    return together
+
+
+KINDS = [{"kind": "mean"}, {"kind": "quantile"}, *({"kind": kind, "at": [0.0, 1.0]} for kind in ("density", "cdf", "exceedance"))]
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "regression", "over_x", "blocks"])
+def test_rows_apart_and_together_given_a_response(fits, name):
+    """A row's band does not depend on the rows that are predicted beside it, one far away among them."""
+    rows = DATA.iloc[:3].copy()
+    rows.loc[rows.index[1], "a"] = 40.0
+    rows = rows[["a", "x"] if name in ("regression", "over_x") else ["a"]]
+    for options in KINDS if name in ("full", "over_x") else KINDS[:1]:
+        found = insist_on_the_same_apart(fits(name), rows, given="a", response="b", draws=24, **options)
+        assert found["upper"].sub(found["lower"]).gt(0).any()
+    twice = fits(name).predict(rows.iloc[[0, 0]], given="a", response="b", draws=24)
+    np.testing.assert_array_equal(*twice.to_numpy())
+
+
+def test_rows_apart_and_together_given_counts_and_levels(fits):
+    rows = DATA[["k", "c"]].iloc[:3]
+    for response in ("a", "s", "w1"):
+        insist_on_the_same_apart(fits("blocks"), rows, given=["k", "c"], response=response, draws=24)
+    insist_on_the_same_apart(fits("blocks"), DATA[["w1", "w2"]].iloc[:3], given=["w1", "w2"], response="k", kind="quantile", draws=24)
+
+
+@pytest.mark.parametrize(("formula", "family", "method"), [
+    ("b ~ x", None, "auto"), ("b ~ x + e + c", None, "auto"), ("b ~ x + c", None, "vb"), ("k ~ x", nm.Poisson(), "auto"),
+    ("b ~ 1", nm.Regression("1 + x"), "auto"),
+])
+@pytest.mark.filterwarnings("ignore:.*components.*")
+def test_rows_apart_and_together(formula, family, method):
+    run = {"rng": 1} if method == "vb" else RUN
+    fit, rows = nm.fit(formula, DATA, family=family, method=method, **run), DATA[["x", "e", "c"]].iloc[:3].copy()
+    rows.loc[rows.index[1], "x"] = 8.0
+    for options in KINDS:
+        insist_on_the_same_apart(fit, rows, draws=24, **options)
 
 
 def test_simulated_rows_have_the_law_of_predict(fits):

@@ -135,20 +135,16 @@ def test_cells_by_name():
         assert list(latent["cell"].values) == ["b[r2]", "b[r7]"]
 
 
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("which", ["galaxy", "regression", "mixed"])
-def test_what_arviz_makes_of_it(which, request):
-    """On the ArviZ that is installed: a summary of parameters alone, leave-one-out, and replicates beside the data."""
-    arviz = pytest.importorskip("arviz")
-    fit = request.getfixturevalue(which)
-    fit = fit[1] if which == "mixed" else fit
-    data = fit.to_arviz()
-    summary = arviz.summary(data)
-    assert "mass" in summary.index and not any(str(name).startswith("labels") for name in summary.index)
-    found, own = arviz.loo(data, pointwise=True), fit.loo()
-    elpd = getattr(found, "elpd", getattr(found, "elpd_loo", np.nan))
-    assert float(elpd) == pytest.approx(own.elpd, abs=0.2 * own.se)
-    assert arviz.plot_ppc(data) is not None if hasattr(arviz, "plot_ppc") else arviz.plot_ppc_dist(data) is not None
+def test_censored_values_are_not_shown_as_seen():
+    pytest.importorskip("xarray")
+    data = pd.DataFrame({"t": [1.0, 2.0, 4.0, 8.0], "event": [1, 0, 1, 1], "z": [0.0, 1.0, 0.5, 2.0]})
+    fit = nm.fit("Surv(log(t), event) + z ~ 1", data, draws=4, tune=4, chains=1, rng=1)
+    observed = fit.to_datatree(False, False)["observed_data"]
+    seen, log_t = np.array([True, False, True, True]), np.log(data["t"])
+    assert set(observed.data_vars) == {"log(t)", "z"} and set(observed.coords) == {"obs", "log(t)_lower", "log(t)_upper"}
+    np.testing.assert_array_equal(observed["log(t)"], np.where(seen, log_t, np.nan))
+    np.testing.assert_array_equal(observed["log(t)_lower"], np.where(seen, np.nan, log_t))
+    np.testing.assert_array_equal(observed["log(t)_upper"], np.where(seen, np.nan, np.inf))
 
 
 def test_every_arviz_gets_what_it_works_on(galaxy, monkeypatch):

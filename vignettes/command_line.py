@@ -20,7 +20,7 @@ os.chdir(tempfile.mkdtemp())
 
 # %% [bash]
 # nrmmix datasets
-# nrmmix fit "accel_g ~ times_ms" --data mcycle --draws 1000 --tune 2000 --thin 20 --seed 1 --save mcycle.npz --report mcycle.html --plot mcycle.png
+# nrmmix fit "accel_g ~ times_ms" --data mcycle --draws 2000 --tune 2000 --thin 20 --seed 1 --save mcycle.npz --report mcycle.html --plot mcycle.png
 # ls
 
 # %% [markdown]
@@ -45,7 +45,7 @@ os.chdir(tempfile.mkdtemp())
 # ## Several responses
 
 # %% [bash]
-# nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --seed 1 --save faithful.npz > faithful.txt
+# nrmmix fit "eruptions_min + waiting_min ~ 1" --data faithful --draws 1000 --thin 20 --seed 1 --save faithful.npz > faithful.txt
 # nrmmix predict faithful.npz --kind density --at 2,55 4.5,80
 # nrmmix predict faithful.npz --kind quantile --q 0.5 --response waiting_min
 
@@ -56,10 +56,9 @@ os.chdir(tempfile.mkdtemp())
 # in turn.
 
 # %% [bash]
-# nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel box --width 0.2 --draws 500 --seed 1 --save box.npz > box.txt
-# nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel se --width 0.05 --draws 500 --seed 1 --save se.npz > se.txt
+# nrmmix fit "accel_g ~ times_ms" --data mcycle --kernel se --width 0.05 --draws 1000 --thin 20 --seed 1 --save se.npz > se.txt
 # printf 'times_ms,accel_g\n15,-40\n21,-115\n30,20\n40,5\n' > later.csv
-# nrmmix compare box.npz se.npz --data later.csv
+# nrmmix compare mcycle.npz se.npz --data later.csv
 
 # %% [markdown]
 # ## For other programs
@@ -68,7 +67,7 @@ os.chdir(tempfile.mkdtemp())
 # `estimates` (with their diagnostics), `clusters` of the point estimate and `notes`, the verdict last; of tables a list of rows. What is no number is null.
 
 # %% [bash]
-# nrmmix summary box.npz --json | head -n 30
+# nrmmix summary se.npz --json | head -n 30
 # nrmmix predict mcycle.npz --data new.csv --json | head -n 12
 
 # %% [markdown]
@@ -95,12 +94,8 @@ os.chdir(tempfile.mkdtemp())
 # ## Compile once
 #
 # The first fit on a machine compiles for 15 to 55 seconds, and what is asked of it afterwards for a few more. `nrmmix warmup` compiles ahead of
-# time all that fits, predictions, pictures and searches call, in as many processes as there are cores, at most four.
-
-# %% [bash]
-# nrmmix warmup
-
-# %% [markdown]
+# time all that fits, predictions, pictures and searches call, in as many processes as there are cores, at most four, and says how long it took.
+#
 # What is compiled is kept in the folder that `NUMBA_CACHE_DIR` names; without it beside the source where that may be written, else in the user's
 # cache folder. Code that lies beside the source serves all who may read it: whoever builds an image of a machine, or installs for several
 # users, calls `nrmmix warmup` once after the installation.

@@ -117,7 +117,7 @@ nm.fit("waiting_min ~ 1", waits, weights=waits["often"] / 2)
 # New data need the columns of the covariates. Rows that miss one become NaN; a level that the training data do not have is an error.
 
 # %%
-fit = nm.fit("petal_length_cm ~ species", iris, draws=300, tune=200, rng=1)
+fit = nm.fit("petal_length_cm ~ species", iris, rng=1)
 fit.predict(pd.DataFrame({"species": ["setosa", None]}, index=["a", "b"]))
 
 # %% raises

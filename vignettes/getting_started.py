@@ -35,7 +35,7 @@ round(nm.mass_for_clusters(3, n=len(faithful)), 3)
 # The fit takes a few seconds. Four chains are the default; the seed makes the result repeat itself bit for bit.
 
 # %%
-fit = model.fit(draws=1000, tune=1000, thin=5, rng=1)
+fit = model.fit(rng=1)
 fit.summary()
 
 # %% [markdown]
@@ -91,7 +91,7 @@ fit.predict(kind="quantile", q=0.5, response="waiting_min")
 
 # %%
 mcycle = nm.datasets.load_mcycle()
-regression = nm.fit("accel_g ~ times_ms", mcycle, draws=1000, tune=2000, thin=20, rng=1)
+regression = nm.fit("accel_g ~ times_ms", mcycle, rng=1)
 regression.summary()
 
 # %%

@@ -85,24 +85,21 @@ bool((copy.extend(10).draws["mass"] == fit.extend(10).draws["mass"]).all())
 # `make soak` tries all of this at length, `make test` a little of it ([tests/reliability](../tests/reliability)). What long runs of
 # interrupts, kills and hostile tables have found is in [soak.json](../tests/reliability/soak.json).
 #
-# | | before | now |
-# |---|---|---|
-# | process killed (`kill -9`) | all draws lost | one interval at most; `nm.resume` gives the same bits |
-# | SIGTERM, SIGHUP | all draws lost | draws saved, status 143 or 129 |
-# | one Ctrl-C at a random moment | 7 of 100 fits lost | none: see soak.json |
-# | two in a row | 34 of 60 lost, 1 of 40 hung | none |
-# | time limit reached in tuning | an error, nothing kept | a fit that `extend` takes up |
-# | time limit within a long call of a move | heard at its end | the call is given up after 0.3 s; the chain goes back by half a second, or one iteration |
-# | Gibbs sweep of more than 1,024 rows, stopped in its middle | could not be extended | goes on |
-# | time limit of `draws="auto"` | "Interrupted: yes" | the summary says what ended the run, and how to go on |
-# | length of a run | 1,000 draws, in the shell 1,000 of 22,000 iterations | until the chains agree or two minutes are over, in both |
-# | labels | int32 | large ones int8 or int16 |
-# | draws that do not fit into memory | compared with all memory that there is | with what is free, control groups too |
-# | saved sparse counts of 5e7 columns | 6.9 GB taken | refused by `max_bytes` |
-# | forged headers, versions, labels | some pass or give long errors | one error each |
-# | forged formula whose basis has 998 columns, 5,000 rows | 15.6 GB and 60 s | refused, with 0.5 GB and 11 s |
-# | a path that cannot be written | found after sampling | before |
-# | pickle, deepcopy, multiprocessing | fail | the format of saved files |
-# | csv with a trailing separator | the wrong column is fitted | refused, with its line |
-# | broken or closed stderr, stdout that cannot encode | costs the fit | costs the message |
-# | hundreds of fits in one process | 19 kB each | no growth: see soak.json |
+# | what happens | what is done |
+# |---|---|
+# | process killed (`kill -9`) | one interval is lost at most; `nm.resume` gives the same bits |
+# | SIGTERM, SIGHUP | draws are saved; status 143 or 129 |
+# | one Ctrl-C at a random moment, or two in a row | no fit is lost: see soak.json |
+# | time limit reached in tuning | a fit that `extend` takes up |
+# | time limit within a long call of a move | the call is given up after 0.3 s; the chain goes back by half a second, or one iteration |
+# | Gibbs sweep of more than 1,024 rows, stopped in its middle | goes on there |
+# | time limit of `draws="auto"` | the summary says what ended the run, and how to go on |
+# | draws that do not fit into memory | compared with what is free, control groups too, and refused |
+# | saved sparse counts of 5e7 columns | refused by `max_bytes` |
+# | forged headers, versions, labels | one error each |
+# | forged formula whose basis has 998 columns, 5,000 rows | refused, with 0.5 GB and 11 s |
+# | a path that cannot be written | refused before sampling |
+# | pickle, deepcopy, multiprocessing | the format of saved files |
+# | csv with a trailing separator | refused, with its line |
+# | broken or closed stderr, stdout that cannot encode | costs the message, not the fit |
+# | hundreds of fits in one process | no growth: see soak.json |

@@ -10,7 +10,7 @@ import nrmmix as nm
 
 faithful, mcycle = nm.datasets.load_faithful(), nm.datasets.load_mcycle()
 mixture = nm.fit("eruptions_min + waiting_min ~ 1", faithful, draws=1000, tune=1000, thin=5, rng=1)
-regression = nm.fit("accel_g ~ times_ms", mcycle, draws=1000, tune=2000, thin=20, rng=1)
+regression = nm.fit("accel_g ~ times_ms", mcycle, rng=1)
 mixture
 
 # %% [markdown]
@@ -125,7 +125,7 @@ mixture.parameters().round(2)
 
 # %%
 trees = pd.DataFrame({"age": np.linspace(1, 9, 60), "height": np.exp(0.5 + 0.2 * np.linspace(1, 9, 60) + 0.2 * np.sin(np.arange(60.0)))})
-heights = nm.fit("log(height) ~ age", trees, draws=200, tune=200, rng=1)
+heights = nm.fit("log(height) ~ age", trees, rng=1)
 heights.predict({"age": [3, 6]}, kind="quantile", q=[0.1, 0.5, 0.9], units="response").round(2)
 
 # %% [markdown]
@@ -134,7 +134,7 @@ heights.predict({"age": [3, 6]}, kind="quantile", q=[0.1, 0.5, 0.9], units="resp
 
 # %%
 held_out = mcycle.iloc[::10]
-part = nm.fit("accel_g ~ times_ms", mcycle.drop(held_out.index), draws=1000, tune=2000, thin=20, rng=1)
+part = nm.fit("accel_g ~ times_ms", mcycle.drop(held_out.index), rng=1)
 print(round(part.log_density(held_out).mean(), 3))
 
 # %%
@@ -146,7 +146,7 @@ regression.simulate({"times_ms": [20, 30]}, draws=3, rng=1)
 # `nm.compare` scores fits on rows that none of them has seen, with the standard error of each difference to the best.
 
 # %%
-box = nm.fit("accel_g ~ times_ms", mcycle.drop(held_out.index), kernel=nm.Box(0.1), draws=1000, tune=2000, thin=20, rng=1)
+box = nm.fit("accel_g ~ times_ms", mcycle.drop(held_out.index), kernel=nm.Box(0.1), rng=1)
 nm.compare({"squared exponential": part, "box": box}, newdata=held_out).round(2)
 
 # %% [markdown]

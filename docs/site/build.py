@@ -21,7 +21,8 @@ HERE = Path(__file__).resolve().parent
 DOCS, ROOT = HERE.parent, HERE.parent.parent
 GUIDE = (
     "getting_started", "analyses", "formulas", "priors", "density_regression", "families", "survival", "samplers", "trees", "variational",
-    "beyond_memory", "results", "plots", "command_line", "reliability",
+    "beyond_memory", "kernels", "checking", "sensitivity", "results", "plots", "reporting", "command_line", "reliability",
+    "troubleshooting", "glossary",
 )
 CHECKS = ("exactness", "exactness_regression", "calibration")
 ROOMS = {  # headings of the reference, by the beginning of a name's module

@@ -27,7 +27,7 @@ def dumped(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """The same by what JSON has."""
+    """Return a value as what JSON has."""
     import pandas as pd
 
     if isinstance(value, pd.DataFrame):

@@ -70,7 +70,7 @@ def warmup(_options: argparse.Namespace) -> int:
 
 
 def processes_for(cores: int) -> int:
-    """How many compile at once, this one among them."""
+    """Return how many processes compile at once, this one among them."""
     asked = os.environ.get(PROCESSES, "")
     return max(int(asked) if asked.isdigit() else min(cores, MOST), 1)
 
@@ -102,7 +102,7 @@ class _Ended(event.Listener):
 
 
 def _help(folder: str, parent: int) -> None:
-    """What another process does for this one, and says nothing."""
+    """Compile in another process for this one, in silence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with the process that it helps
     sys.stdout = sys.stderr = open(os.devnull, "w", encoding="utf-8")
     claims = Claims(folder)

@@ -113,7 +113,7 @@ def _sampled(
 
 
 def _checkpoint_of(saved: Path) -> Path:
-    """Where checkpoints of a fit go until it is saved."""
+    """Return the path of the checkpoints of a fit until it is saved."""
     return saved.with_name(f"{saved.stem}.checkpoint.npz")
 
 

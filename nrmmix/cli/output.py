@@ -1,4 +1,4 @@
-"""What the command line writes: messages, results and pictures."""
+"""Output of the command line: messages, results and pictures."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def printable_lines(text: str) -> str:
 
 
 def let_streams_write() -> None:
-    """What a stream cannot encode is written by its number; a stream that is closed or missing is one that nobody reads."""
+    """Let streams write what they cannot encode by its number; a stream that is closed or missing is one that nobody reads."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         try:

@@ -30,7 +30,7 @@ COMMANDS = {
 
 
 def _not_known(unknown: Sequence[str], known: tuple[str, ...]) -> str:
-    """That there is no such option, and which is meant."""
+    """Say that there is no such option, and which is meant."""
     option = next((text for text in unknown if text.startswith("--")), None)
     if option is None:
         return f"unrecognized arguments: {' '.join(unknown)}"

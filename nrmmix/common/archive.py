@@ -22,7 +22,7 @@ BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, T
 
 
 class TooLarge(ValueError):
-    """What an archive holds would take more memory than is allowed."""
+    """Error of an archive whose contents would take more memory than is allowed."""
 
 
 def limit_of(max_bytes: Any) -> float:

@@ -46,7 +46,7 @@ _ANNOUNCER = _Announcer()
 
 
 def text(seconds: int) -> str:
-    """In words.
+    """Describe the compilation in words.
 
     Examples
     --------

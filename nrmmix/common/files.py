@@ -77,7 +77,7 @@ def check(out: Path) -> None:
 
 
 def _said(out: Path, error: OSError) -> OSError:
-    """The same error, with the path and in words."""
+    """Return the same error, with the path and in words."""
     why = "permission denied" if isinstance(error, PermissionError) else (error.strerror or str(error)).lower()
     return type(error)(f"{_short(str(out))!r} cannot be written: {why}.")
 
@@ -87,7 +87,7 @@ def _short(text: str) -> str:
 
 
 def _followed(path: Path) -> Path:
-    """Where a path leads: links are followed, for it is the file that is to be replaced."""
+    """Return the path that a path leads to: links are followed, for it is the file that is to be replaced."""
     try:
         found = path.resolve()
     except RuntimeError:  # of Python 3.11 and 3.12, where links lead in a circle
@@ -109,7 +109,7 @@ def _can_keep_owner(there: os.stat_result) -> bool:
 # ---- temporary files, beside those whose place they take
 
 def _prefix(path: Path) -> str:
-    """Of the temporary files of a path, whose name may be as long as names can be."""
+    """Return the prefix of the temporary files of a path, whose name may be as long as names can be."""
     return f".nrmmix-{zlib.crc32(os.fsencode(path.name)):08x}-{zlib.crc32(platform.node().encode()):08x}-"
 
 

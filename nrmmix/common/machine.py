@@ -1,4 +1,4 @@
-"""What the machine offers: processors for independent work, and memory, of what is free and of what the control group allows."""
+"""Resources of the machine: processors for independent work, and memory, of what is free and of what the control group allows."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _pools() -> list[tuple[Callable[[int], Any], Callable[[], int]]]:
-    """Of each library that is loaded, functions that set and give the number of its threads."""
+    """Return, for each library that is loaded, functions that set and give the number of its threads."""
     try:
         from threadpoolctl import ThreadpoolController
 

@@ -1,4 +1,4 @@
-"""How arguments are checked and refused, and how messages name values, names and rows: one wording for all."""
+"""Checks and refusals of arguments, and names of values, names and rows in messages: one wording for all."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def _option(argument: str) -> str:
 
 
 def absent(thing: Any, name: str, of_fits: bool = True) -> Any:
-    """What the `__getattr__` of an object returns, or raises: an AttributeError says what there is here, or the nearest name.
+    """Answer for the `__getattr__` of an object: an AttributeError says what there is here, or the nearest name.
 
     Examples
     --------

@@ -22,7 +22,7 @@ def quoted_name(name: str) -> str:
 
 
 def bare(name: str) -> str:
-    r"""What a formula calls `name`: the column, where it is one in quotes, Q("..."); else the name as it is.
+    r"""Return the name in a formula without quotes: the column, where it is one in quotes, Q("..."); else the name as it is.
 
     Examples
     --------

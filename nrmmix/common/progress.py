@@ -39,7 +39,7 @@ class Progress:
         self.bar = _bar() if self.show and notebook else None
 
     def update(self, text: str, share: float, left: float | None = None) -> None:
-        """What is being done, the share of it that is done, and the seconds left where they do not follow from it."""
+        """Show the task, the share of it that is done, and the seconds left where they do not follow from it."""
         if self.bar is not None:
             self.bar.set_description(text, refresh=False)
             self.bar.update(max(round(100 * share) - self.bar.n, 0))

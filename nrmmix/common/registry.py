@@ -87,7 +87,7 @@ def register(made: Made, arguments: tuple[str, ...] | None = None) -> Made:
 
 
 def _role(made: type) -> str:
-    """What a class can be plugged in as; "argument" of one that belongs to another, such as an option that is an object."""
+    """Return the role in which a class is plugged in; "argument" of one that belongs to another, such as an option that is an object."""
     role = getattr(made, "role", "argument")
     if role not in (*ROLES, "argument"):
         raise ValueError(f"{made.__name__}.role must be one of {', '.join(map(repr, ROLES))}, not {role!r}.")
@@ -121,13 +121,13 @@ def named(name: str) -> Plugin | None:
 
 
 def plugin_of(thing: Any) -> Plugin | None:
-    """What is known of the class of an object; None where it has not been entered."""
+    """Return the entry of the class of an object; None where it has not been entered."""
     found = _PLUGINS.get(type(thing).__name__)
     return found if found is not None and found.made is type(thing) else None
 
 
 def arguments_of(thing: Any) -> dict[str, Any]:
-    """What an object was made from; nothing where its class has not been entered.
+    """Return the arguments that an object was made from; nothing where its class has not been entered.
 
     Examples
     --------
@@ -163,5 +163,5 @@ def code(thing: Any) -> str:
 
 
 def shell_names(role: str) -> dict[str, tuple[type, dict[str, Any]]]:
-    """What the command line calls classes of a role, and options that a name stands for: the attribute `in_shell` of the class itself."""
+    """Return shell names of the classes of a role, and options that a name stands for: the attribute `in_shell` of the class."""
     return {name: (one.made, options) for one in plugins(role) for name, options in vars(one.made).get("in_shell", {}).items()}

@@ -1,4 +1,4 @@
-"""Where the same work on many parts is done: in this process, in threads of it, or by the workers of a Dask cluster.
+"""Executors of the same work on many parts: in this process, in threads of it, or by the workers of a Dask cluster.
 
 Results are summed in a tree whose form follows from the number of parts alone, so that no number depends on who has done the work.
 """
@@ -32,7 +32,7 @@ class Span(NamedTuple):
 
 
 class Rows(Protocol):
-    """What parts are parts of."""
+    """Rows of which tasks are given parts."""
 
     n: int
     is_streamed: bool
@@ -70,7 +70,7 @@ class OneProcess:
     workers = 1
 
     def gather(self, rows: Rows, spans: Sequence[Span], task: Task, join: Join) -> Any:
-        """What a task makes of each part, joined."""
+        """Return the results of a task on each part, joined."""
         tree = Tree(join)
         for span in spans:
             tree.add(task(rows.part(span.first, span.last), span))
@@ -177,7 +177,7 @@ class Dask(OneProcess):
         return self.client.submit(function, *arguments, key=f"{function.__name__}-{self.run}-{next(self.number)}", **where)
 
     def result(self, future: Any, is_given_up: Callable[[], bool] = lambda: False, patience: float = PATIENCE) -> Any:
-        """What a task has made; None where it was given up."""
+        """Return the result of a task; None where it was given up."""
         with self._in_words():
             if self._is_done(future, is_given_up, patience):
                 return future.result()
@@ -220,7 +220,7 @@ class Dask(OneProcess):
 
     @contextmanager
     def _in_words(self) -> Iterator[None]:
-        """What Dask raises, said so that one knows what to do."""
+        """Put an error of Dask into words that say what to do."""
         try:
             yield
         except (ValueError, RuntimeError, FloatingPointError, KeyboardInterrupt):
@@ -265,7 +265,7 @@ def joined(join: Join, a: Any, b: Any) -> Any:
 
 
 def executor_of(given: Any) -> OneProcess:
-    """What an option `executor` stands for: None, "threads", a number of threads, or a Client of dask.distributed.
+    """Return the executor for an option `executor`: None, "threads", a number of threads, or a Client of dask.distributed.
 
     Examples
     --------

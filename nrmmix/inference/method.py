@@ -1,4 +1,4 @@
-"""What every way to fit a model offers, whichever kind of inference it is."""
+"""Base of every way to fit a model, whichever kind of inference it is."""
 
 from __future__ import annotations
 

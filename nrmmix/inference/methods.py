@@ -87,7 +87,7 @@ def _is_wide(model: Specification) -> bool:
 
 
 def instead_of_chains(model: Specification) -> str:
-    """What `"auto"` says of a model for which chains take long and variational inference does not; empty for others."""
+    """Say, for `"auto"`, that chains of a model take long and variational inference does not; empty for others."""
     if not model.is_regression or model.n_obs < VARIATIONAL_FROM or VARIATIONAL["vb"].refusal(model):
         return ""
     return (
@@ -144,7 +144,7 @@ def read_for(method: Any, data: Any) -> Any:
 
 
 def of_model(name: str, model: Specification) -> Method:
-    """What a name of a method means for a model."""
+    """Return the method that a name means for a model."""
     return _of_regression(model).get(name, METHODS[name])
 
 

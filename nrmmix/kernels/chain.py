@@ -63,7 +63,7 @@ def start(data, state, labels):
 @root
 @kernel
 def resume(data, state, log_K_sum):
-    """What follows from labels, statistics, v and hyperparameters; and from the sums of log K (K, P), which are made anew where K = 0."""
+    """Compute what follows from labels, statistics, v, hyperparameters and sums of log K (K, P), which are made anew where K = 0."""
     set_kernel(data, state)
     if log_K_sum.shape[0] > 0:
         for k in range(log_K_sum.shape[0]):

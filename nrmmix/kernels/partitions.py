@@ -314,7 +314,7 @@ class Search:
 
     @property
     def cells(self) -> int:
-        """Of the contingency tables, with as many clusters as are allowed."""
+        """Cells of the contingency tables, with as many clusters as are allowed."""
         return len(self.table.count) * self.limit
 
     def another(self) -> Search:

@@ -1,13 +1,13 @@
-"""What a recorded draw says about new observations: predictive weights and scores, and draws of the random measure."""
+"""Predictions of a recorded draw for new observations: predictive weights and scores, and draws of the random measure."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from nrmmix.kernels.core.clusters import copy_column, empty_column, open_cluster, score_columns_and_new, update_column
-from nrmmix.kernels.core.entry import call_density, call_mean, call_sample
+from nrmmix.kernels.core.entry import call_density, call_mean, call_sample, call_update
 from nrmmix.kernels.core.jit import kernel, root
-from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE
+from nrmmix.kernels.core.state import DENSITY, MEAN, MEAN_THETA, N_CLUSTERS, SAMPLE, UPDATE
 from nrmmix.kernels.measure.atoms import MAX_JUMPS, atoms_into, room_for_atoms
 from nrmmix.kernels.measure.prediction import mixture_weights, octets, regression_weights
 from nrmmix.kernels.measure.weights import set_A
@@ -115,26 +115,37 @@ def fill_components(data, state, theta, which, rng):
         draw_component(data, state, theta, m, which[m], rng)
 
 
-def draw_joined(points, state, n_theta, clusters, rng):
-    """(T, J): parameters of the clusters (J,) that rows of `points` join, drawn given each its row too, K standing for a new one."""
+def draw_joined(points, state, n_theta, clusters, known, replayed):
+    """(T, J): parameters of the clusters (J,) that rows of `points` join, drawn given each its row too, K standing for a new one.
+
+    Of blocks that are not `known` (blocks,) nothing is, and what clusters hold of them stays.  Each row is drawn with the same random
+    numbers, those of a `nrmmix.common.seeds.Replayed`, so that none depends on the others.
+    """
     theta = np.zeros((n_theta, len(clusters)))
-    fill_joined(points, state, theta, clusters, rng)
+    fill_joined(points, state, theta, clusters, known, replayed.rng, replayed.words, replayed.start())
     return theta
 
 
 @root
 @kernel
-def fill_joined(points, state, theta, clusters, rng):
-    """Held parameters of a cluster stay as they are; those of a new one, from the prior, are drawn given the row by SCANS scans."""
+def fill_joined(points, state, theta, clusters, known, rng, words, start):
+    """Held parameters of a cluster stay as they are; those of a new one, from the prior, are drawn given the row by SCANS scans.
+
+    `words` is the memory of the generator, which is set to `start` for each row.
+    """
     K = state.num[N_CLUSTERS]
     for j in range(clusters.shape[0]):
+        for w in range(start.shape[0]):
+            words[w] = start[w]
         new = clusters[j] == K
         if new:
             empty_column(points, state.stat, K)
             redraw_column(points, state, K, rng)
         else:
             copy_column(state.stat, state.stat, clusters[j], K)
-        update_column(points, state.stat, K, j, 1.0)
+        for b in range(points.block.shape[0]):
+            if known[b]:
+                call_update(points.block[b, UPDATE], points.rows, state.stat, points.block[b], K, j, 1.0)
         if new and points.explicit.shape[0] > 0:
             for _ in range(SCANS):
                 redraw_column(points, state, K, rng)

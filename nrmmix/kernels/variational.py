@@ -1,4 +1,4 @@
-"""What variational inference of kernel-weighted measures does row by row: local steps, and the search for codes.
+"""Variational inference of kernel-weighted measures row by row: local steps, and the search for codes.
 
 A component m has a log kernel that is a sum over covariates j of tables, one value for each bin: log_k[j, bin, m].  With E log weights and
 E log densities of the components a row i has

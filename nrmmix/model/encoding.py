@@ -51,7 +51,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given; NotKnown if a class or an option of it is not known, or one is missing: defaults may not be those of then.
+    """Return what `encode` was given; NotKnown if a class or an option is not known, or missing: defaults may not be those of then.
 
     Examples
     --------

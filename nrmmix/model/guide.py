@@ -1,4 +1,4 @@
-"""What guides trees in density regression, packed: a Gaussian of known variance for the covariates beside the model's families.
+"""Guide of trees in density regression, packed: a Gaussian of known variance for the covariates beside the model's families.
 
 A guide is any function of data and an ordering, so that its constants are a matter of speed alone: the standard deviation of the covariates
 within a cluster is the kernel's width, and the prior of their mean spreads over all of them.

@@ -18,7 +18,7 @@ from nrmmix.model.specification import Specification
 
 
 def data_of(model: Specification, entries: Collection[int] = layout.ENTRIES, moves: bool = True) -> layout.Data:
-    """What is constant during a run.  Rows and constants are copies: chains write imputed cells and shared parameters into them.
+    """Return what is constant during a run.  Rows and constants are copies: chains write imputed cells and shared parameters into them.
 
     `entries` are the columns of entry points that are filled in, for an address is that of a compiled function, and compiling takes time.
     Where there are none, arrays are made for their shapes, and no kernel may be called on them.  Without `moves` none may be that changes
@@ -78,7 +78,7 @@ def _hyperpriors(model: Specification) -> np.ndarray:
 
 
 def _draw_unseen(model: Specification) -> Entry:
-    """What draws the masses of atoms without clusters."""
+    """Return what draws the masses of atoms without clusters."""
     if model.measure == layout.FINITE:
         return masses.draw_unseen_of_finite
     return masses.draw_unseen_of_dirichlet if model.prior.sigma == 0 else masses.draw_unseen

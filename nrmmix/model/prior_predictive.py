@@ -1,4 +1,4 @@
-"""What the prior says before any fit: the number of clusters, data sets, and the mass for a number of clusters one expects."""
+"""Prior before any fit: the number of clusters, data sets, and the mass for a number of clusters one expects."""
 
 from __future__ import annotations
 

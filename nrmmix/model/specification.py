@@ -43,11 +43,12 @@ if TYPE_CHECKING:
     from nrmmix.model.families.exponential.streamed import StreamedRows
 
 FEW = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
+MANY_ROWS = 200_000  # from which variational inference, the only method there, gains by a finer kernel
 UNLIKE = 100.0  # ratio of ranges that no one width suits
 
 
 class Specification:
-    """What is fitted: data, random measure, component families, covariate kernel.  It prints itself, and fits nothing.
+    """Specification of a fit: data, random measure, component families, covariate kernel.  It prints itself, and fits nothing.
 
     Parameters, attributes and errors are those of `nrmmix.Model`, which adds the methods that fit and evaluate.
     """
@@ -121,7 +122,7 @@ class Specification:
         self.grid: Grid | None = None
         if self.frame.covariates is not None:
             names, category = self.frame.covariate_names, self.frame.is_category
-            kernel = _default_kernel(names, category) if kernel is None else kernel
+            kernel = _default_kernel(names, category, self.n_obs) if kernel is None else kernel
             self.kernel = kernel.named(names).resolved(len(names))
             self._by_covariate = self.kernel.by_covariate(names, category)
             counted = self.frame.places.covariates if self.frame.is_streamed and not self.frame.has_first else None
@@ -182,7 +183,7 @@ class Specification:
         return made
 
     def of_few(self, rows: int) -> Specification:
-        """The same with its first rows alone, all that was taken from the others held: what factors are put into kernels' arrays by."""
+        """Return the specification with its first rows alone, all else held: to put factors into kernels' arrays."""
         frame, grid, few = self.frame, self.grid, slice(0, rows)
         made = object.__new__(type(self))  # copies are made anew from the data
         vars(made).update(vars(self))
@@ -202,7 +203,7 @@ class Specification:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle and copy, by the format of saved fits: entry points of compiled code are made anew."""
+        """Pickle and copy by the format of saved fits: entry points of compiled code are made anew."""
         from nrmmix.model.encoding import from_bytes, to_bytes
 
         return from_bytes, (type(self), to_bytes(self))
@@ -249,7 +250,7 @@ class Specification:
 
     @cached_property
     def scales(self) -> tuple[tuple[int, int], ...]:
-        """Of each matrix of `log_kernels` the covariate whose width scales it, -1 if none, and the degree; see `State.log_K`.
+        """Covariates whose width scales each matrix of `log_kernels`, -1 if none, and the degree; see `State.log_K`.
 
         There is none where a width is sampled with which log K changes its form.
         """
@@ -287,7 +288,7 @@ class Specification:
 
     @property
     def widths(self) -> tuple[Hyperparameter, ...]:
-        """Of each covariate the width of its kernel; where atoms have widths of their own, that in which distances are measured."""
+        """Width of the kernel of each covariate; where atoms have widths of their own, that in which distances are measured."""
         if self.kernel is None:
             return ()
         return tuple(part.kernel.unit_width if isinstance(part.width, PerAtom) else part.width for part in self._by_covariate)
@@ -358,7 +359,7 @@ class Specification:
     __repr__ = __str__
 
     def describe_groups(self) -> str:
-        """How many groups and locations there are."""
+        """Say how many groups and locations there are."""
         if self.slots is not None and self.frame.is_streamed:  # whose rows of values nobody has counted
             return f"{len(self.grid.weights)} slots"
         if self.slots is not None:
@@ -431,7 +432,7 @@ def _family(given: Any) -> Any:
 
 
 def _by_name(role: str, given: Any) -> Any:
-    """What a string names, as on the command line; anything else as it is."""
+    """Return what a string names, as on the command line; anything else as it is."""
     if not isinstance(given, str):
         return given
     known = shell_names(role)
@@ -455,9 +456,11 @@ def _spans_constant(inputs: np.ndarray) -> bool:
     return rank == inputs.shape[1] - 1 == np.linalg.matrix_rank((inputs / length)[:, 1:], tol=1e-8)
 
 
-def _default_kernel(names: Sequence[str], category: np.ndarray) -> CovariateKernel:
-    """Distances in one number; of several covariates, and of categories, products over those that an atom uses."""
-    return SquaredExponential() if len(names) == 1 and not category.any() else SparseProduct()
+def _default_kernel(names: Sequence[str], category: np.ndarray, n: int) -> CovariateKernel:
+    """Distances in one number; of several covariates, and of categories, products over those that an atom uses, finer for many rows."""
+    if len(names) == 1 and not category.any():
+        return SquaredExponential()
+    return SparseProduct() if n < MANY_ROWS else SparseProduct(places=21, widths=(0.02, *SparseProduct().widths))
 
 
 def _check_type(name: str, value: Any, wanted: type, example: str) -> None:

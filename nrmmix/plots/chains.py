@@ -132,7 +132,7 @@ def prior_posterior(fit: MCMCResult, ax: Any = None, *, name: str | None = None)
 
 @kind(suits_all, "what the chains drew")
 def trace(fit: MCMCResult, ax: Any = None, *, name: str | None = None) -> Any:
-    """What each chain drew, draw by draw, of the numbers that depend on no numbering of the clusters.
+    """Draw what each chain drew, draw by draw, of the numbers that depend on no numbering of the clusters.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class Clustering:
 
 
 class Uncertain(Clustering):
-    """The same, rows by how unsure their cluster is: small, of middle size, and large."""
+    """Rows by how unsure their cluster is: small, of middle size, and large."""
 
     @property
     def uncertainty(self) -> np.ndarray:
@@ -311,7 +311,7 @@ def _pairs(model: Specification, ax: Any, names: Sequence[str], found: Clusterin
 
 
 def _outside(labels: np.ndarray) -> str:
-    """How many rows are not in the picture, and of which clusters."""
+    """Say how many rows are not in the picture, and of which clusters."""
     of = ", ".join(f"{(labels == k).sum()} of cluster {k}" for k in np.unique(labels)[:NAMED])
     return f"outside: {len(labels)} row{'s' if len(labels) > 1 else ''} ({of})"
 

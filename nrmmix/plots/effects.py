@@ -41,7 +41,7 @@ def effects(
     x: str | Sequence[str] | None = None, response: str | None = None, at: Mapping[str, Any] | None = None, average: bool = False,
     by: str | None = None, points: int | None = None, units: str = "formula", **bands: Unpack[Bands],
 ) -> Any:
-    """What the response is like over one covariate after the other, with credible bands, the other covariates at stated values.
+    """Draw the response over one covariate after the other, with credible bands, the other covariates at stated values.
 
     A panel for each covariate: a curve over a number, a stroke with a bar for each level of a category.  The data are behind it, whatever
     their other covariates; behind probabilities strokes above and below say on which side of the point they lie.  Where there is one

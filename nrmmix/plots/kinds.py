@@ -1,4 +1,4 @@
-"""Which pictures there are, which models they suit, and which options they take."""
+"""Kinds of pictures: which there are, which models they suit, and which options they take."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ NUMBER, COUNT, LEVELS, SHARE = "a number", "a count", "categories", "counts give
 
 
 def shapes(model: Specification) -> dict[str, str]:
-    """What each response holds, by its name."""
+    """Return what each response holds, by its name."""
     found = {}
     for name, distribution, levels, reads in zip(
         model.frame.response_names, prior_distributions(model), model.frame.levels, model.frame.reads, strict=True
@@ -163,7 +163,7 @@ def responses(model: Specification, chosen: str | Sequence[str] | None, suited: 
 
 
 def not_drawn(model: Specification, chosen: Any, names: Sequence[str], suited: Sequence[str] | None = None) -> str:
-    """That there are more responses than `responses` names; empty where there are none."""
+    """Say that there are more responses than `responses` names; empty where there are none."""
     total = sum(suited is None or own in suited for own in shapes(model).values())
     return "" if chosen is not None or total <= len(names) else f"{len(names)} of {total} responses; others by response="
 
@@ -228,7 +228,7 @@ class Covariate:
     observed: np.ndarray  # (n,) numbers, or positions of the levels
 
     def scattered(self) -> np.ndarray:
-        """Where to draw the observations: those of one level beside each other."""
+        """Return where to draw the observations: those of one level beside each other."""
         return self.observed if self.levels is None else self.observed + 0.4 * jitter(len(self.observed))
 
 

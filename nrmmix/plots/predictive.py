@@ -1,4 +1,4 @@
-"""What the fitted model would have observed; probabilities of counts and categories beside their frequencies in the data."""
+"""Observations of the fitted model; probabilities of counts and categories beside their frequencies in the data."""
 
 from __future__ import annotations
 

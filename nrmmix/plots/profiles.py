@@ -43,7 +43,7 @@ def _needs_many(model: Specification) -> str | None:
 
 @kind(_needs_many, "largest shares, or many means, of each cluster")
 def profiles(fit: MCMCResult, ax: Any = None, *, clusters: int = PANELS, words: int = WORDS) -> Any:
-    """What distinguishes the clusters of the point estimate: largest shares of counts given their total, otherwise means of all responses.
+    """Draw what distinguishes the clusters of the point estimate: largest shares of counts given totals, or means of all responses.
 
     Of counts given their total a panel for each of the largest clusters, with its largest posterior mean shares; the hollow marks are
     the shares in all data.  Otherwise an image: posterior means of the twenty largest clusters, a column each, in standard deviations

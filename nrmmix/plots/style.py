@@ -141,7 +141,7 @@ def legend(ax: Axes, handles: Sequence[Artist] | None = None, *, above_all: bool
 
 
 def _columns(handles: Sequence[Artist], width: float) -> int:
-    """How many columns of a legend fit into inches."""
+    """Return how many columns of a legend fit into inches."""
     # Letters, the handle and the space around it.
     inches = np.array([0.055 * len(str(one.get_label())) + 0.55 for one in handles])
     columns = len(handles)

@@ -1,4 +1,4 @@
-"""What pictures of a regression show of the conditional distribution: which functional of which response, in which units."""
+"""Functionals in pictures of a regression: which functional of which response, in which units."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Wanted:
 
     @property
     def column(self) -> str:
-        """What the response is called in these units."""
+        """Name of the response in these units."""
         return called(self.name, self.back)
 
     @property
@@ -89,14 +89,14 @@ class Wanted:
 
     @property
     def looks(self) -> list[int]:
-        """Of each of the W curves the number of its look: quantiles as far from the median share one."""
+        """Number of the look of each of the W curves: quantiles as far from the median share one."""
         if self.kind != "quantile":
             return [0]
         return [int(place) for place in np.unique(np.round(np.abs(self.q - 0.5), 9), return_inverse=True)[1]]
 
     @property
     def labels(self) -> list[str]:
-        """Of each of the W curves what it is, and those that share its look."""
+        """Labels of each of the W curves, and those that share its look."""
         if self.kind == "quantile":
             looks = np.array(self.looks)
             same = [[f"{100 * q:g}%" for q in self.q[looks == own]] for own in looks]
@@ -110,7 +110,7 @@ class Wanted:
 
     @property
     def banded(self) -> int | None:
-        """Which of the curves has a band: the only one, or the median."""
+        """Number of the curve that has a band: the only one, or the median."""
         if len(self.q) == 1 or self.kind != "quantile":
             return 0
         return int(self.q.searchsorted(0.5)) if 0.5 in self.q else None
@@ -146,12 +146,12 @@ def seen_in(model: Specification, name: str, back: Back | None) -> tuple[np.ndar
 
 
 def reached_by(grid: np.ndarray, back: Back | None) -> np.ndarray:
-    """Of points on an axis in these units those that the formula takes to a number."""
+    """Return those points on an axis in these units that the formula takes to a number."""
     return grid if back is None else grid[np.isfinite(back.forward(grid)) & np.isfinite(back.jacobian(grid))]
 
 
 def called(name: str, back: Back | None) -> str:
-    """What a response is called in these units."""
+    """Return the name of a response in these units."""
     return name if back is None else back.column
 
 

@@ -43,7 +43,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class Evidence(NamedTuple):
-    """What a verdict on the chains of a run rests on, beside the diagnostics of what was drawn."""
+    """Evidence for a verdict on the chains of a run, beside the diagnostics of what was drawn."""
 
     n_chains: int
     n_draws: int  # of each chain
@@ -68,7 +68,7 @@ class Evidence(NamedTuple):
 
 
 def unmoved(draws: Draws, never: bool, one_start: bool) -> str:
-    """What speaks against partitions that no draw of any chain changes, in words; empty if nothing does, or too few were drawn to tell.
+    """Say what speaks against partitions that no draw of any chain changes; empty if nothing does, or too few were drawn to tell.
 
     Where every chain has come to the same one they agree.  It says nothing that they do if no label has changed since the start (`never`)
     and all have started there (`one_start`), and partitions that differ from chain to chain are each where a chain is caught.
@@ -177,7 +177,7 @@ def _is_still(evidence: Evidence, varied: pd.DataFrame) -> bool:
 
 
 def _end(evidence: Evidence) -> str:
-    """What ended a run before its end."""
+    """Say what ended a run before its end."""
     if not evidence.interrupted:
         return ""
     if not evidence.limit:
@@ -188,7 +188,7 @@ def _end(evidence: Evidence) -> str:
 
 
 def _of_curves(curves: pd.DataFrame | None) -> str:
-    """What the chains say of the curves of a density regression, or of the density of a mixture."""
+    """Say how the chains agree on the curves of a density regression, or on the density of a mixture."""
     varied = None if curves is None else curves.dropna(subset=["ess"])
     if varied is None or varied.empty:
         return ""
@@ -207,7 +207,7 @@ def _joined(*sentences: str) -> str:
 
 
 def _remedy(evidence: Evidence, factor: float) -> str:
-    """What a user can paste for `factor` times as many iterations: a call, or in the shell a command."""
+    """Return what a user can paste for `factor` times as many iterations: a call, or in the shell a command."""
     fit, done = SHELL.get(), evidence.n_draws * evidence.thin
     longer = evidence.seconds * (factor - 1) * done / max(done + evidence.tune, 1)  # of sampling
     if evidence.by_itself:

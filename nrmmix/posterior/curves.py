@@ -34,21 +34,23 @@ NEAR = 0.2  # share of the rows, the nearest, whose quartiles are taken
 MOST_NAMED = 3  # covariates that a place is named by
 
 
-def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
+def curve_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFrame:
     """Diagnostics of the mean and of the distribution function at about the quartiles, at a few rows spread over all covariates.
 
     Parameters
     ----------
     posterior : Posterior
         Of a density regression, with two draws a chain or more.
+    most : int, default 1000
+        Draws of each chain that are used, at most.
 
     Returns
     -------
     DataFrame
         Columns as of `nrmmix.diagnostics.table`, one row for each curve and place, such as "mean accel_g at times_ms = 10".  Empty for
         mixtures, and where no response is a number or a count.  Places are rows of the data, five of one covariate, up to eight of
-        several (see `nrmmix.posterior.representatives`), and quartiles those of the fifth of all rows nearest to each.  At most 1,000 draws
-        of each chain are used, evenly spread, and fewer where many rows would take more than a few seconds: 500 of all chains at least.
+        several (see `nrmmix.posterior.representatives`), and quartiles those of the fifth of all rows nearest to each.  Draws are
+        spread evenly, and fewer where many rows would take more than a few seconds: 500 of all chains at least.
 
     Examples
     --------
@@ -67,7 +69,7 @@ def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
     around = [frame.response[rows] for rows in nearest(frame.covariates, frame.is_category, at, NEAR)]
     quartiles = np.array([[np.nanquantile(own[:, j], QUARTILES) for j in responses] for own in around])
     rows = prediction_rows(model, frame.source.iloc[at])
-    found = _by_draws(posterior, lambda states: _values(states, rows, responses, quartiles))
+    found = _by_draws(posterior, lambda states: _values(states, rows, responses, quartiles), most)
     values: dict[str, np.ndarray] = {}
     for r, place in enumerate(_places(posterior.specification, at)):
         for j, response in enumerate(responses):
@@ -77,13 +79,15 @@ def curve_diagnostics(posterior: Posterior) -> pd.DataFrame:
     return diagnostics.table(values)
 
 
-def density_diagnostics(posterior: Posterior) -> pd.DataFrame:
+def density_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFrame:
     """Diagnostics of the log predictive density of a mixture at a few of its rows, spread over all responses.
 
     Parameters
     ----------
     posterior : Posterior
         Of a mixture whose responses are no sparse counts.
+    most : int, default 1000
+        Draws of each chain that are used, at most.
 
     Returns
     -------
@@ -104,17 +108,17 @@ def density_diagnostics(posterior: Posterior) -> pd.DataFrame:
     at = representatives(model.frame.response, np.array([levels is not None for levels in model.frame.levels]))
     rows = prediction_rows(model, None).take(at)
     found = _by_draws(
-        posterior, lambda states: np.array([logsumexp(terms, axis=1) for terms in log_terms(states, rows, model.frame.response[at])])
+        posterior, lambda states: np.array([logsumexp(terms, axis=1) for terms in log_terms(states, rows, model.frame.response[at])]), most
     )
     return diagnostics.table({f"{DENSITY} at row {model.frame.index[row]}": found[..., r] for r, row in enumerate(at)})
 
 
-def _by_draws(posterior: Posterior, of: Callable[[States], np.ndarray]) -> np.ndarray:
+def _by_draws(posterior: Posterior, of: Callable[[States], np.ndarray], most: int) -> np.ndarray:
     """(chains, draws, ...): what `of` says of states, for evenly spread draws; of many rows in threads."""
     model, draws = posterior.specification, posterior.draws
     each = model.n_obs * (model.packed.n_stat + BESIDE)
-    most = max(int(WORK / each), LEAST_DRAWS) // draws.n_chains
-    size = draws.n_chains * min(draws.n_draws, MOST_DRAWS, max(most, 1))
+    affordable = max(int(WORK / each), LEAST_DRAWS) // draws.n_chains
+    size = draws.n_chains * min(draws.n_draws, most, max(affordable, 1))
     with announced():
         states = states_of(posterior, size)
         if each < WORTH_THREADS or not isinstance(states, StatesInParts):

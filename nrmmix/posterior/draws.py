@@ -97,7 +97,7 @@ class Draws(Mapping[str, np.ndarray]):
 
 
 class Posterior(NamedTuple):
-    """What predictions are made from, whoever made the draws."""
+    """Posterior that predictions are made from, whoever made the draws."""
 
     specification: Specification
     draws: Draws

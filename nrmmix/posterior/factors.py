@@ -25,7 +25,7 @@ TINY = 1e-300
 
 
 class Local(NamedTuple):
-    """What a block of b rows says under given factors; with weights of the rows, each row counts so often."""
+    """Sums of a block of b rows under given factors; with weights of the rows, each row counts so often."""
 
     r: np.ndarray  # (K, b) probabilities of the components, times the weights
     N: np.ndarray  # (K,) sums of r
@@ -110,7 +110,7 @@ class Factors:
 
 
 class FactorPosterior(NamedTuple):
-    """What predictions are made from where q stands for the posterior: the counterpart of `nrmmix.posterior.draws.Posterior`."""
+    """Posterior that predictions are made from where q stands for it: the counterpart of `nrmmix.posterior.draws.Posterior`."""
 
     specification: Specification
     factors: Factors
@@ -123,12 +123,12 @@ class FactorPosterior(NamedTuple):
         return self.probabilities(self.rows)
 
     def probabilities(self, rows: Statistics | StreamedRows) -> Iterator[tuple[slice, np.ndarray]]:
-        """The same of any rows."""
+        """Return the probabilities of the components for any rows."""
         for start, stop, features in rows.blocks(0, rows.n):
             yield slice(start, stop), local_step(features, self.factors.eta, self.factors.const).r
 
     def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of each fitted row its most probable component (n,) int32, and the probability of that (n,)."""
+        """Return the most probable component (n,) int32 of each fitted row, and the probability of that (n,)."""
         component, probability = np.empty(self.rows.n, np.int32), np.empty(self.rows.n)
         for some, r in self.blocks():
             component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)

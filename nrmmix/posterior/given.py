@@ -20,16 +20,17 @@ from scipy.special import logsumexp
 
 from nrmmix.common.messages import did_you_mean, listed
 from nrmmix.common.names import meant
-from nrmmix.common.seeds import draw_seeds
+from nrmmix.common.seeds import Replayed, draw_seeds
 from nrmmix.model.families.base import Family, rows_of
 from nrmmix.model.families.blocks import Block
-from nrmmix.model.families.distributions import Distribution
+from nrmmix.model.families.distributions import Distribution, Normal, StudentT, mapped
 from nrmmix.model.replicates import MEMORY, parts
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.draws import Posterior
 from nrmmix.posterior.predict.functionals import MANY, Functional, with_band
+from nrmmix.posterior.predict.kernel_states import INVISIBLE
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
-from nrmmix.posterior.predict.states import Components, PosteriorState, States, states_of
+from nrmmix.posterior.predict.states import Components, Measure, PosteriorState, States, states_of
 
 TOGETHER = 64  # rows at most, for the atoms that they join are evaluated at all of them
 NEGLIGIBLE = 1e-3  # share of a row's heaviest component below which one has no points of its own on the grid of quantiles
@@ -106,10 +107,12 @@ class Known:
 class Conditioned:
     """Components given what rows are known to hold: a `states.Components` whose distributions are of each row."""
 
+    _laws: dict[int, Distribution]  # of responses that depend on others that are known
+
     def __init__(self, of: Components, known: Known, model: Specification):
         self.of, self.known, self.model, self.n_components = of, known, model, of.n_components
         self.log_known = of.log_densities(known.points)  # (J, C) log density of what is known
-        self._laws: dict[int, Distribution] = {}
+        self._laws = {}
         for b, columns in known.torn:
             log_density, laws = of.joint(b, known.inputs).given(known.y[:, columns])
             self.log_known = self.log_known + log_density
@@ -118,15 +121,60 @@ class Conditioned:
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
         return [self._laws.get(j, law) for j, law in enumerate(self.of.distributions(self.known.inputs))]
 
+    def some(self, atoms: np.ndarray) -> Conditioned:
+        """Some of the atoms of a measure, by a mask (M,)."""
+        made = object.__new__(Conditioned)
+        made.of, made.known, made.model, made.n_components = self.of.some(atoms), self.known, self.model, int(atoms.sum())
+        made.log_known = self.log_known[:, atoms]
+        made._laws = {j: mapped(law, lambda p: p[:, atoms] if p.shape[1] > 1 else p) for j, law in self._laws.items()}
+        return made
+
+    def own(self, values: np.ndarray) -> np.ndarray:
+        """Values of rows (J or 1, ..., C) under the components that are meant: here all of them."""
+        return values
+
     def means(self) -> np.ndarray:
         """(J, C, n_mean), or (1, C, n_mean) where they are the same in all rows; in the units of the responses."""
+        return self._with_laws(self.model.blocks.means(self.of.means(self.known.of_means), self.model.packed))
+
+    def _with_laws(self, values: np.ndarray) -> np.ndarray:
         blocks = self.model.blocks
-        values = blocks.means(self.of.means(self.known.of_means), self.model.packed)
         if self._laws:
             values = np.broadcast_to(values, (self.known.size, *values.shape[1:])).copy()
             for j, law in self._laws.items():
                 values[..., int(np.flatnonzero(blocks.mean_responses() == j)[0])] = law[0]
         return values
+
+
+class OwnAtoms(Conditioned):
+    """Distributions of J atoms and J rows, to each row its own, as the only component."""
+
+    def __init__(self, of: Components, known: Known, model: Specification):
+        self.of, self.known, self.model, self.n_components = of, known, model, 1
+        self.log_known, self._laws, every = self.own(of.log_densities(known.points)), {}, np.arange(known.size)
+        for b, columns in known.torn:
+            log_density, laws = of.joint(b, known.inputs).of(every).given(known.y[:, columns])
+            self.log_known = self.log_known + log_density
+            self._laws |= {int(j): law for j, law in zip(columns, laws, strict=True) if law is not None}
+
+    def own(self, values: np.ndarray) -> np.ndarray:
+        every = np.arange(values.shape[-1])
+        return values[every if len(values) > 1 else 0, ..., every][..., None]
+
+    def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
+        every = np.arange(self.known.size)
+
+        def own(parameter: np.ndarray) -> np.ndarray:
+            return parameter if parameter.shape[1] == 1 else parameter[every if len(parameter) > 1 else 0, every][:, None]
+
+        return [
+            self._laws[j] if j in self._laws else None if law is None else mapped(law, own)
+            for j, law in enumerate(self.of.distributions(self.known.inputs))
+        ]
+
+    def means(self) -> np.ndarray:
+        values = self.of.means(self.known.of_means).swapaxes(1, 2)
+        return self._with_laws(self.model.blocks.means(self.own(values).swapaxes(1, 2), self.model.packed))
 
 
 class MeanGiven(Functional):
@@ -154,7 +202,7 @@ class DensityGiven(Functional):
         self.log_coefficient = coefficient.reshape(J, m, 1)
 
     def values(self, of: Any) -> np.ndarray:
-        joint = Conditioned(of.of, self.whole_rows, self.model).log_known.reshape(*self.shape, -1)
+        joint = of.own(Conditioned(of.of, self.whole_rows, self.model).log_known.reshape(*self.shape, -1))
         marginal = of.log_known[:, None, :]
         return np.where(np.isneginf(marginal), 0.0, np.exp(joint - np.where(np.isneginf(marginal), 0.0, marginal) + self.log_coefficient))
 
@@ -210,9 +258,14 @@ def draw_rest(
     """(M, d) rows y with what is NaN in them, in the same responses of all, drawn in the cluster (M,) of each given the rest."""
     model = state.model
     values = model.blocks.draw_responses(state.components(clusters, rng), inputs, rng, model.packed, totals)
+
+    def drawn(_: int, law: Distribution) -> np.ndarray:
+        noise = rng.standard_normal(len(y)) if isinstance(law, Normal) else rng.standard_t(law.df[:, 0])
+        return law[0] + law[1] * noise[:, None]
+
     for b, columns in torn_blocks(model, ~np.isnan(y[0])):
         joint = state.joint(b, inputs if inputs.shape[1] else inputs[:1])
-        values[:, columns] = joint.of(clusters).completed(y[:, columns], rng)
+        values[:, columns] = joint.of(clusters).completed(y[:, columns], drawn)
     return np.where(np.isnan(y), values, y)
 
 
@@ -235,6 +288,7 @@ def over_known(
             known = Known(states, y[some], own.own_inputs())
             functional = make(part, known, own)
         covariates, place, cases = CovariateWeights(states.model, own), own.place[own.row], np.arange(len(part))
+        joining = Joining(states.model, known)
         total, norm, top = np.zeros((len(part), functional.J)), np.zeros((len(part), 1)), np.full((len(part), 1), -np.inf)
         sampled, log_mass = np.zeros((S, len(part), functional.W)), np.zeros((S, len(part), 1))
         for s, (state, child) in enumerate(zip(states, draw_seeds(seed, S), strict=True)):
@@ -245,16 +299,61 @@ def over_known(
             weight, earlier, top = np.exp(terms - higher), np.exp(top - higher), higher
             total = total * earlier + _averaged(weight, values)
             norm = norm * earlier + weight.sum(axis=1, keepdims=True)
-            drawn, log_mass[s] = _under_measure(state, child, here, functional, values, covariates, place)
+            drawn, log_mass[s] = _under_measure(state, child, here, functional, values, covariates, place, joining)
             sampled[s] = functional.finish(drawn, cases)
         band = weighted_band(sampled, np.exp(log_mass - log_mass.max(axis=0)), interval, functional.whole)
         table[part] = with_band(functional.finish(total / norm, cases), *band, S)
     return table
 
 
+class Joining:
+    """Rows of which some responses are known as they join clusters: points that are made once, and the random numbers of a draw.
+
+    All rows are drawn with the same numbers, so that the band of a row does not depend on which others are predicted with it.
+    """
+
+    def __init__(self, model: Specification, known: Known):
+        self.model, self.known, self.replayed = model, known, Replayed()
+        of = ~np.isnan(known.y[0]) if known.size else np.zeros(known.y.shape[1], bool)
+        self.blocks = model.blocks.with_some(of)
+        some = [block.columns for block in model.blocks.blocks if block.family.independent and of[block.columns].any()]
+        self.beside = [int(j) for columns in some for j in columns[~of[columns]]]  # not known, in the block of others that are
+        self.whole = known.y.copy()
+        for block in model.blocks.blocks:
+            if block.family.needs_totals and not of[block.columns].any():
+                self.whole[:, block.columns] = 0.0
+        self.points: Any = None
+
+    def seed(self, seed: np.random.SeedSequence) -> tuple[float, np.ndarray]:
+        """Draw for a state the probability at which an atom is chosen, and those at which unknown responses (d,) are."""
+        self.replayed.seed(seed)
+        choice, *rest = self.replayed.rng.random(1 + self.whole.shape[1])
+        return choice, np.array(rest)
+
+    def atoms(self, state: PosteriorState, here: Conditioned, clusters: np.ndarray, at: np.ndarray) -> Measure:
+        """The atoms (J,) that the rows join, each with its row: first what is not known of responses that are drawn together."""
+        known = self.known
+        for b, columns in known.torn:
+            law = state.joint(b, known.inputs).of(clusters)
+            self.whole[:, columns] = law.completed(known.y[:, columns], lambda j, law, columns=columns: law.quantile(at[columns[j]]))
+
+        def in_clusters(parameter: np.ndarray) -> np.ndarray:
+            return parameter[np.arange(known.size) if len(parameter) > 1 else 0, clusters if parameter.shape[1] > 1 else 0]
+
+        laws = here.distributions(known.inputs) if self.beside else []
+        for j in self.beside:
+            if isinstance(laws[j], (Normal, StudentT)):  # others leave out what is not known
+                self.whole[:, j] = mapped(laws[j], in_clusters).quantile(at[j])
+        if self.points is None:
+            self.points = state.points(self.whole, known.inputs)
+        elif known.torn or self.beside:
+            self.points = state.refilled(self.points, self.whole, known.inputs)
+        return state.joined(clusters, self.points, self.blocks, self.replayed)
+
+
 def _under_measure(
     state: PosteriorState, seed: np.random.SeedSequence, here: Conditioned, functional: Functional, values: np.ndarray,
-    covariates: CovariateWeights, place: np.ndarray,
+    covariates: CovariateWeights, place: np.ndarray, joining: Joining,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Averages (J, functional.J) under a draw of the random measure given that each row came from it, and log weights (J, 1) of these.
 
@@ -262,7 +361,8 @@ def _under_measure(
     are drawn given the row too.  The sum over atoms is the weight, in which only shares are drawn: however far what is known lies from
     the data, an atom is where it is.
     """
-    known, rng = here.known, np.random.default_rng(seed.spawn(1)[0])
+    known = here.known
+    choice, at = joining.seed(seed.spawn(1)[0])
     measure, K, J = state.measure(seed), state.n_components - 1, known.size
     share, rest = measure.shares(covariates)
     there, M = Conditioned(measure, known, here.model), share.shape[1]
@@ -271,21 +371,21 @@ def _under_measure(
     terms = log_share + here.log_known[:, np.minimum(np.arange(M + 1), K)]
     log_mass = logsumexp(terms, axis=1, keepdims=True)
     steps = np.cumsum(np.exp(terms[:, : max(M, K + 1)] - log_mass), axis=1)  # what is left only where no atom stands for the prior
-    chosen = np.minimum((steps < rng.random((J, 1)) * steps[:, -1:]).sum(axis=1), steps.shape[1] - 1)
-    clusters, inputs = np.minimum(chosen, K), known.inputs
-    totals = [np.zeros(J) if block.family.needs_totals else None for block in here.model.blocks.blocks]
-    whole = draw_rest(state, clusters, known.y, np.broadcast_to(inputs, (J, inputs.shape[1])), totals, rng)
-    atom = Conditioned(state.joined(clusters, whole, inputs, rng), known, here.model)
+    chosen = np.minimum((steps < choice * steps[:, -1:]).sum(axis=1), steps.shape[1] - 1)
+    atom = OwnAtoms(joining.atoms(state, here, np.minimum(chosen, K), at), known, here.model)
 
     log_weight = np.hstack([log_share + np.column_stack([there.log_known, here.log_known[:, -1:]]), np.zeros((J, 1))])
     every = np.arange(J)
-    log_weight[every, -1] = log_share[every, chosen] + np.diagonal(atom.log_known)
+    log_weight[every, -1] = log_share[every, chosen] + atom.log_known[:, 0]
     log_weight[every, chosen] = -np.inf
-    weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
-    of_atom = functional.values(atom)
-    of_atom = of_atom[every if len(of_atom) > 1 else 0, :, every]
-    drawn = _averaged(weight[:, :M], functional.values(there)) + weight[:, M : M + 1] * values[..., -1] + weight[:, -1:] * of_atom
-    return drawn / weight.sum(axis=1, keepdims=True), log_mass
+    weight = np.exp(log_weight - logsumexp(log_weight, axis=1, keepdims=True))
+    light = weight[:, :M] <= INVISIBLE
+    left = weight[:, M] + np.where(light, weight[:, :M], 0.0).sum(axis=1)  # as far as the row is concerned
+    seen = ~light.all(axis=0)
+    drawn = left[:, None] * values[..., -1] + weight[:, -1:] * functional.values(atom)[..., 0]
+    if seen.any():
+        drawn = drawn + _averaged(np.where(light, 0.0, weight[:, :M])[:, seen], functional.values(there.some(seen)))
+    return drawn, log_mass
 
 
 def _averaged(weight: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -59,7 +59,7 @@ def seen_rows(model: Specification, newdata: Any) -> np.ndarray:
 
 
 def _by_chance(size: int, chance: float) -> float:
-    """Of so many rows those that are seldom more by chance."""
+    """Return, of so many rows, those that are seldom more by chance."""
     return size * chance + FAR * np.sqrt(size * chance * (1.0 - chance))
 
 
@@ -77,7 +77,7 @@ def described(found: np.ndarray, index: pd.Index) -> str:
 
 
 def _contents(response: Any, others: list[np.ndarray | None]) -> list[bytes]:
-    """Of each row its numbers as bytes; of sparse counts where they are and how many."""
+    """Return the numbers of each row as bytes; of sparse counts where they are and how many."""
     if not isinstance(response, np.ndarray):
         ends = response.indptr
         return [

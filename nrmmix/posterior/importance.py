@@ -1,4 +1,4 @@
-"""What each covariate of a density regression matters: how many rows use it, and how far it moves the response.
+"""Importance of each covariate of a density regression: how many rows use it, and how far it moves the response.
 
 The spread of a covariate's effect on a functional of the conditional distribution, such as the mean m(x), is
 
@@ -73,7 +73,7 @@ def insist_on_covariates(model: Specification) -> None:
 
 
 def use(model: Specification, draws: Draws, interval: float = 0.9) -> pd.DataFrame:
-    """Of each covariate the share of rows whose cluster uses it, and the chance that a slot does, with bands and the larger R-hat.
+    """Return each covariate's share of rows whose cluster uses it, and the chance that a slot does, with bands and the larger R-hat.
 
     Where the kernel is no sparse product every atom uses every covariate: both are 1, and there is nothing to converge.
 
@@ -98,7 +98,7 @@ def use(model: Specification, draws: Draws, interval: float = 0.9) -> pd.DataFra
 
 
 def use_by_factors(posterior: KernelFactorPosterior, interval: float = 0.9) -> pd.DataFrame:
-    """The same of a variational fit: shares by expected counts, with the range of the starts; chances with bands of their beta laws."""
+    """Return the same table of a variational fit: shares by expected counts, with the range of starts; chances with beta bands."""
     model = posterior.specification
     if model.slots is None:
         return use(model, Draws({}), interval)
@@ -163,7 +163,7 @@ def _rows(model: Specification) -> pd.DataFrame:
 
 
 def _values_of(model: Specification, source: pd.DataFrame, columns: tuple[str, ...]) -> Moved:
-    """Of a number quantiles, all values if there are few, of a category its levels by their frequency; of several columns some rows."""
+    """Return quantiles of a number, or all values if few, levels of a category by frequency; of several columns some rows."""
     frame = model.frame
     if len(columns) > 1:
         rows = _spaced(len(source), VALUES)

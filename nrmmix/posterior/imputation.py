@@ -131,7 +131,7 @@ def _completions(states: States, gaps: Gaps, rng: np.random.Generator) -> Iterat
 
 
 def _clusters(states: States, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Of each state the clusters (R,) of the rows at these positions."""
+    """Return, for each state, the clusters (R,) of the rows at these positions."""
     return states.drawn_clusters_of(rows, rng) if isinstance(states, SoftStates) else (labels[rows] for labels in states.partitions())
 
 

@@ -69,7 +69,7 @@ class KernelFactors:
         return float(of_components + self.weights.log_evidence + self.binned.log_prior(self.codes))
 
     def moved(self, codes: np.ndarray, shift: np.ndarray) -> KernelFactors:
-        """With other codes, and weights times exp(shift) (M,): rows are to be visited at it, after which its rates are what they say."""
+        """Return factors with other codes, weights times exp(shift) (M,): rows are to be visited, after which rates are what they say."""
         made = copy(self)
         made.codes, made.const, made.log_weight = codes, self.const + shift, self.log_weight + shift
         made.__dict__.pop("log_k", None)
@@ -80,14 +80,14 @@ class KernelFactors:
         return KernelFactors(self.binned, self.side, self.mass, factor * self.N, factor * self.s, factor * self.A, self.codes)
 
     def without(self, those: np.ndarray) -> KernelFactors:
-        """With components that no row is of any more: rows are to be visited at it."""
+        """Return factors without components that no row is of any more: rows are to be visited at it."""
         made = copy(self)
         made.const = self.const.copy()
         made.const[those] = -np.inf
         return made
 
     def largest_first(self) -> KernelFactors:
-        """The same, components in the order of their counts."""
+        """Return the factors, components in the order of their counts."""
         order = np.argsort(-self.N, kind="stable")
         return KernelFactors(self.binned, self.side, self.mass, self.N[order], self.s[order], self.A[order], self.codes[order])
 
@@ -105,7 +105,7 @@ class KernelFactors:
 
 
 class KernelFactorPosterior(NamedTuple):
-    """What predictions of a variational density regression are made from: the counterpart of `nrmmix.posterior.draws.Posterior`."""
+    """Posterior of a variational density regression for predictions: the counterpart of `nrmmix.posterior.draws.Posterior`."""
 
     specification: Specification
     fits: tuple[KernelFactors, ...]  # of the starts
@@ -129,7 +129,7 @@ class KernelFactorPosterior(NamedTuple):
         return self.probabilities(self.rows, start)
 
     def probabilities(self, rows: Any, start: int | None = None) -> Iterator[tuple[slice, np.ndarray]]:
-        """The same of any rows, with their bins."""
+        """Return the probabilities of the components for any rows, with their bins."""
         factors = self.fits[self.best if start is None else start]
         for first, last, features, bins in rows.blocks():
             yield slice(first, last), factors.probabilities(features, bins)
@@ -139,7 +139,7 @@ class KernelFactorPosterior(NamedTuple):
         return component_clusters(self.blocks(), self.factors.n_components, self.rows.n)
 
     def most_probable(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of each fitted row its most probable component (n,) int32, and the probability of that (n,)."""
+        """Return the most probable component (n,) int32 of each fitted row, and the probability of that (n,)."""
         component, probability = np.empty(self.rows.n, np.int32), np.empty(self.rows.n)
         for some, r in self.blocks():
             component[some], probability[some] = r.argmax(axis=0), r.max(axis=0)

@@ -50,7 +50,7 @@ class LeaveOneOut:
 
 
 def leave_one_out(log_density: np.ndarray, index: pd.Index) -> LeaveOneOut:
-    """Of log densities (chain, draw, n) of rows under draws of the random measure.
+    """Compare models by leave-one-out, from log densities (chain, draw, n) of rows under draws of the random measure.
 
     Raises
     ------

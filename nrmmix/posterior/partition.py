@@ -489,7 +489,7 @@ def _searched(
 def _searched_by_sample(
     draws: np.ndarray, n_clusters: np.ndarray, loss: str, max_clusters: int | None, runs: int, random: np.random.Generator
 ) -> list[np.ndarray]:
-    """What a search among some of many rows finds, the others added, after scans of all."""
+    """Search among some of many rows, the others added, after scans of all."""
     n, K = draws.shape[1], float(n_clusters.mean())
     some = np.sort(random.choice(n, SAMPLE, replace=False))
     own, n_own = _draws(draws[:, some])

@@ -51,7 +51,7 @@ def representatives(x: np.ndarray, category: np.ndarray) -> np.ndarray:
 
 
 def nearest(x: np.ndarray, category: np.ndarray, rows: np.ndarray, share: float) -> list[np.ndarray]:
-    """Of each of the rows the positions of those nearest to it, that share of all."""
+    """Return, for each of the rows, the positions of those nearest to it, that share of all."""
     points = coordinates(x, category)
     many = min(max(int(share * len(x)), 2) + 1, len(x))
     return [np.argsort(((points - points[row]) ** 2).sum(axis=1), kind="stable")[:many] for row in rows]

@@ -76,7 +76,7 @@ def affordable(fit: MCMCResult) -> bool:
 
 
 def clusters(fit: MCMCResult) -> Clusters:
-    """What can be said of each cluster of `fit.partition()`.
+    """Describe each cluster of `fit.partition()`.
 
     Stability is the mean over pairs of members of the posterior probability that they share a cluster, purity that over members of the
     probability that `fit.predict(kind="cluster")` gives: of the rows that share a cluster with a member in a draw, the share that are
@@ -112,7 +112,7 @@ def clusters(fit: MCMCResult) -> Clusters:
 
 
 def tie_notes(model: Specification, found: Clusters) -> list[str]:
-    """Of each continuous response what clusters have one value of it alone, which a point mass or rounding repeats.
+    """Say, for each continuous response, what clusters have one value of it alone, which a point mass or rounding repeats.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def why_counts_differ(mean: float, partition: Partition) -> str:
 
 
 def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Of each cluster of a partition (n,) the mean over its pairs of the share of draws (T, n) in which they are together.
+    """Return, for each cluster of a partition (n,), the mean over its pairs of the share of draws (T, n) in which they are together.
 
     NaN of a single member.  Of more than 500 draws 500 are used, evenly spaced.
 
@@ -183,7 +183,7 @@ def together(draws: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def together_by_shares(posterior: FactorPosterior | KernelFactorPosterior, labels: np.ndarray) -> np.ndarray:
-    """The same where rows belong to components by shares r: of a pair the sum over components of the products of their shares."""
+    """Return such means where rows belong to components by shares r: of a pair the sum over components of the products of their shares."""
     size = np.bincount(labels)
     total = np.zeros((len(size), posterior.factors.n_components))
     alone = np.zeros(len(size))
@@ -223,7 +223,7 @@ def _leading(title: str, names: list[str], shares: np.ndarray) -> Words:
 
 
 def _covariates(model: Specification, labels: np.ndarray, size: np.ndarray) -> tuple[list[Column], list[Words]]:
-    """Of the members of each cluster the means of covariates that are numbers, and the commonest levels of those that are categories."""
+    """Describe the members of each cluster: means of covariates that are numbers, the commonest levels of those that are categories."""
     frame = model.frame
     if frame.covariates is None:
         return [], []

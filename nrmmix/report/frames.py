@@ -26,7 +26,7 @@ from nrmmix.results.variational import VariationalResult
 
 
 def quantities(fit: MCMCResult) -> pd.DataFrame:
-    """What tables report of `MCMCResult.diagnostics()`: all label-invariant numbers that mean something by themselves.
+    """Return what tables report of `MCMCResult.diagnostics()`: all label-invariant numbers that mean something by themselves.
 
     Without sigma of a Dirichlet process; log(u) in place of u, whose tail is so long that its mean says nothing.
 
@@ -234,7 +234,7 @@ def _say_what_was_seen(named: dict[str, MCMCResult], newdata: Any) -> None:
 
 
 def _standard_error(scores: np.ndarray) -> np.ndarray:
-    """Of the sums of the columns; NaN for a single row."""
+    """Standard error of the sums of the columns; NaN for a single row."""
     n = len(scores)
     return np.sqrt(n) * scores.std(axis=0, ddof=1) if n > 1 else np.full(scores.shape[1], np.nan)
 

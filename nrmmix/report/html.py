@@ -93,7 +93,7 @@ def write(fit: Result, path: Any) -> Path:
 
 
 class _Parts(NamedTuple):
-    """What the page of a fit says; each kind of result has parts of its own."""
+    """Parts of the page of a fit; each kind of result has parts of its own."""
 
     verdict: str
     state: str  # GOOD, DOUBTFUL or PLAIN

@@ -1,4 +1,4 @@
-"""What benchmarks have recorded, for vignettes: figures on their pages are computed from these files, and none is quoted by hand."""
+"""Records of benchmarks, for vignettes: figures on their pages are computed from these files, and none is quoted by hand."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def vignettes() -> Path:
 
 
 def recorded(name: str) -> dict[str, Any]:
-    """What a benchmark has recorded: `benchmark`, `settings`, `machine`, `date`, `commit` and `results`, tables as lists of rows.
+    """Return the record of a benchmark: `benchmark`, `settings`, `machine`, `date`, `commit` and `results`, tables as lists of rows.
 
     Parameters
     ----------

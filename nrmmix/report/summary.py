@@ -108,7 +108,7 @@ def search_summary(fit: SearchResult, says: bool = True) -> Report:
 
 
 def search_verdict(fit: SearchResult) -> str:
-    """What a search is no answer to."""
+    """Say what a search is no answer to."""
     return f"One partition, found by a search ({fit.method}), not samples from the posterior: nothing here says how sure it is."
 
 
@@ -290,7 +290,7 @@ def _parameter_table(numbers: pd.DataFrame, width: int) -> Table:
 
 
 def _covariate_table(found: pd.DataFrame, width: int) -> Table:
-    """Of each covariate how many rows are in clusters that depend on it, and the chance that an atom does."""
+    """Return, for each covariate, how many rows are in clusters that depend on it, and the chance that an atom does."""
     if others := max(len(found) - MOST_COVARIATES, 0):
         found = found.nlargest(MOST_COVARIATES, "use")
     numbers = found.drop(columns="rhat").to_numpy()

@@ -1,4 +1,4 @@
-"""What fits give back."""
+"""Results of fits."""
 
 from nrmmix.results.base import Result, result_of
 from nrmmix.results.mcmc import MCMCResult

@@ -1,4 +1,4 @@
-"""What every result of a fit offers, however it was found: predictions and clusters; summaries, pictures and reports from `shown`."""
+"""Base of every result of a fit, however it was found: predictions and clusters; summaries, pictures and reports from `shown`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Result(Clustered, Shown):
 
     @property
     def posterior(self) -> AnyPosterior:
-        """What predictions are made from: the specification, the draws or factors, and the seed."""
+        """Posterior that predictions are made from: the specification, the draws or factors, and the seed."""
         self._insist_on_draws(*getattr(self, "lacking", ()))
         return Posterior(self.model, self.draws, self.seed)
 
@@ -57,7 +57,7 @@ class Result(Clustered, Shown):
             raise ValueError(f"the fit has no draws of {', '.join(lacking)}: they were left out by store=; fit again without it.")
 
     def _averaged(self, kind: str, draws: int) -> AnyPosterior:
-        """What a prediction averages over, of which it takes so many draws."""
+        """Return what a prediction averages over, of which it takes so many draws."""
         return self.posterior
 
     def _estimate(self) -> np.ndarray:

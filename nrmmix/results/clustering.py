@@ -1,4 +1,4 @@
-"""What results say of clusters: the point estimate, who belongs to which cluster, and what the clusters are like."""
+"""Clusters of a result: the point estimate, who belongs to which cluster, and what the clusters are like."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Clustered:
 
     @guided
     def parameters(self, *, interval: float = 0.9, draws: int = 500, rng: Any = None) -> pd.DataFrame:
-        """What the components of the clusters are like: posterior means, standard deviations and intervals of their parameters.
+        """Describe the components of the clusters: posterior means, standard deviations and intervals of their parameters.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Clustered:
         return table(sizes, own, of_weights, share)
 
     def _given_clusters(self) -> tuple[np.ndarray, np.ndarray, list[Parameter]]:
-        """Of the clusters of the point estimate the sizes (C,), what has which label, rows or components, and the parameters."""
+        """Return the sizes (C,) of the clusters of the point estimate, what has which label, rows or components, and the parameters."""
         from nrmmix.posterior.predict.kernel_states import clusters_of
 
         found, posterior = self.partition(), self.posterior

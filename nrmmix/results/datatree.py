@@ -63,6 +63,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
             The responses, and the covariates and inputs of families if any, (obs) each, by name; a slash, which xarray does not allow,
             becomes `|`, and a name that is one of the dimensions gets an underscore.  The name as it was is in `attrs["long_name"]`.
             Categories are numbered 0, 1, ...: the levels are in `attrs["levels"]`, that of each row is the coordinate `NAME_level`.
+            Censored responses are NaN, and the coordinates `NAME_lower` and `NAME_upper` have their limits: `arviz.plot_ppc` draws those
+            that were seen, `fit.plot("ppc")` the curve of Kaplan and Meier.
             Sparse counts are one CSR matrix: `counts` and `indices` (nonzero), `indptr` (row).
 
         Attributes of the root: inference_library, inference_library_version, seed, method, formula.
@@ -109,7 +111,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
     plain = frame.index.nlevels == 1 and frame.index.is_unique and not frame.index.hasnans
     obs = {"obs": np.asarray(frame.index) if plain else np.arange(model.n_obs)}
 
-    def table(values: Any, names: tuple[str, ...], levels: tuple[Any, ...] = ()) -> Dataset:
+    def table(values: Any, names: tuple[str, ...], levels: tuple[Any, ...] = (), limits: np.ndarray | None = None) -> Dataset:
         if not isinstance(values, np.ndarray):
             return Dataset({"counts": ("nonzero", values.data), "indices": ("nonzero", values.indices), "indptr": ("row", values.indptr)})
         variables, of_rows = {}, {}
@@ -119,6 +121,8 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
             variables[_safe(name)] = ("obs", values[:, j], {"long_name": name} | of_levels)
             if own is not None:
                 of_rows[f"{_safe(name)}_level"] = ("obs", np.array([str(own[int(k)]) if k == k else "" for k in values[:, j]]))
+            if limits is not None and not np.isnan(limits[:, j]).all():
+                of_rows |= {f"{_safe(name)}_{end}": ("obs", limits[:, j, k]) for k, end in enumerate(("lower", "upper"))}
         return Dataset(variables, obs | of_rows)
 
     kept = {name: ((*of_draw, *AXES.get(name, ())), values) for name, values in fit.draws.items() if name not in left_out}
@@ -132,7 +136,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
         }),
         "posterior": Dataset(kept, coordinates | _used(names, kept)),
         "sample_stats": Dataset({"lp": (of_draw, fit.draws["log_joint"])}, coordinates),
-        "observed_data": table(frame.response, frame.response_names, frame.levels),
+        "observed_data": table(frame.seen, frame.response_names, frame.levels, frame.limits),
     }
     if latent:
         groups["latent"] = Dataset(latent, coordinates | obs | _used(names, latent))
@@ -154,7 +158,7 @@ def to_datatree(fit: MCMCResult, log_likelihood: bool = True, posterior_predicti
 
 
 def to_arviz(fit: MCMCResult, log_likelihood: bool = True, posterior_predictive: bool = True) -> Any:
-    """What the ArviZ that is installed works on: an InferenceData of ArviZ 0.20 to 0.x, a DataTree of 1.0 and later; see `to_datatree`.
+    """Return what the installed ArviZ works on: an InferenceData of 0.20 to 0.x, a DataTree of 1.0 and later; see `to_datatree`.
 
     Raises
     ------
@@ -178,7 +182,8 @@ def to_arviz(fit: MCMCResult, log_likelihood: bool = True, posterior_predictive:
     tree = to_datatree(fit, log_likelihood, posterior_predictive)
     if version >= (1, 0):
         return tree
-    return arviz.InferenceData(attrs=dict(tree.attrs), **{name: node.to_dataset() for name, node in tree.children.items()})
+    groups: dict[str, Any] = {name: node.to_dataset() for name, node in tree.children.items()}
+    return arviz.InferenceData(attrs=dict(tree.attrs), **groups)
 
 
 def _names(fit: MCMCResult, sizes: dict[str, int]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a fit gives back: thin methods over the draws."""
+"""Result of chains: thin methods over the draws."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class MCMCResult(Saved, Result):
 
     @property
     def evidence(self) -> Evidence:
-        """What a verdict on the chains rests on, beside `diagnostics()`; see `nrmmix.posterior.convergence.verdict`."""
+        """Return the evidence for a verdict on the chains, beside `diagnostics()`; see `nrmmix.posterior.convergence.verdict`."""
         still = unmoved(self.draws, self.moved == 0, self.run.one_start) if self.checkpoints and self.model.n_obs > 1 else ""
         troubles = (still, proposals.trouble(self.run, self.model.n_obs))
         return Evidence(
@@ -156,7 +156,7 @@ class MCMCResult(Saved, Result):
         return curve_diagnostics(posterior) if self.model.is_regression else density_diagnostics(posterior)
 
     def proposals(self) -> pd.DataFrame:
-        """What became of the proposals of each move; see `nrmmix.inference.mcmc.proposals.table`.
+        """Return the outcomes of the proposals of each move; see `nrmmix.inference.mcmc.proposals.table`.
 
         Examples
         --------
@@ -208,7 +208,7 @@ class MCMCResult(Saved, Result):
     def importance(
         self, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None
     ) -> pd.DataFrame:
-        """What each covariate of a density regression matters: how many rows use it, and how far it moves the response.
+        """Measure the importance of each covariate of a density regression: how many rows use it, and how far it moves the response.
 
         Parameters
         ----------
@@ -409,7 +409,7 @@ class MCMCResult(Saved, Result):
         return go_on(self, draws, checkpoint, every, cores=cores, progress=progress, time_limit=time_limit)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle and copy, by the format of saved fits; what a pickle holds besides runs when it is loaded, whoever wrote it."""
+        """Pickle and copy by the format of saved fits; what a pickle holds besides runs when it is loaded, whoever wrote it."""
         from nrmmix.results.saving import from_bytes, to_bytes
 
         return from_bytes, (to_bytes(self),)

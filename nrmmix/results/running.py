@@ -1,4 +1,4 @@
-"""What stands around a run of chains: signals, checkpoints on the disk, and runs that are taken up again."""
+"""Surroundings of a run of chains: signals, checkpoints on the disk, and runs that are taken up again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def seconds_of(every: Any) -> float:
 
 
 def saver_of(model: Specification, path: Any, every: Any) -> Saver | None:
-    """What writes checkpoints of a run on a model; None where there is no path.  The path is checked, and so is what is to be written."""
+    """Return a writer of checkpoints of a run; None where there is no path.  Path and what is to be written are checked."""
     seconds = seconds_of(every)
     if path is None:
         return None

@@ -291,7 +291,7 @@ def _labels(values: np.ndarray, name: str) -> np.ndarray:
 
 
 def _check_run(model: Specification, run: dict[str, Any], cycle: Any) -> None:
-    """What is said of a run: types and ranges."""
+    """Check what is said of a run: types and ranges."""
     for name, least in (("tune", 0), ("thin", 1), ("seed", 0)):
         _insist(type(run[name]) is int and run[name] >= least, name)
     _insist(run["tune"] <= MOST and run["thin"] <= MOST and run["seed"].bit_length() <= MOST_BITS, "tune, thin or seed")
@@ -369,7 +369,7 @@ def _check_locations(labels: np.ndarray, locations: np.ndarray, P: int) -> None:
 
 
 def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: Callable[[str], np.ndarray], store: str) -> Checkpoint:
-    """Where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
+    """Return where a chain stood; shapes are those of the model's arrays, cut to the clusters there are."""
     room = Record.room(model, 1, 0).part(0)
     ahead = {name: get(key) for name, key in spec["spare"].items()}
     left_out = tuple(name for name in KINDS[store] if name != "A" or model.is_regression)
@@ -437,7 +437,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
 def _within(
     spec: dict[str, Any], get: Callable[[str], np.ndarray], labels: np.ndarray, cycle: Cycle
 ) -> tuple[tuple[int, int, int], np.ndarray, str]:
-    """Where in an iteration a chain stands, who has still to enter, and how."""
+    """Return where in an iteration a chain stands, who has still to enter, and how."""
     within, way = tuple(spec.get("within", (0, 0, 0))), spec.get("way", "")
     order = get(spec["order"]) if "order" in spec else np.zeros(0, np.int64)
     sound = len(within) == 3 and all(type(place) is int and place >= 0 for place in within) and within[2] <= 1

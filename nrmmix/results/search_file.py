@@ -20,7 +20,7 @@ NUMBERS = ("left", "right", "count", "order")
 
 
 def header_of(fit: SearchResult, put: Callable[..., str]) -> dict[str, Any]:
-    """What the header says of the search, its arrays put beside it."""
+    """Return what the header says of the search, its arrays put beside it."""
     values = {name: float(own[0, 0]) for name, own in fit.draws.items() if name in ("mass", "sigma") or name in fit.hyper}
     return {
         "run": {
@@ -65,7 +65,7 @@ def restored(
 
 
 def _places(n: int, arrays: dict[str, np.ndarray], insist: Callable[[bool, str], None]) -> np.ndarray:
-    """Of each node the place in the order of the leftmost row below; every row and node must be below one parent, and counts add up."""
+    """Return for each node the place of the leftmost row below; every row and node must be below one parent, and counts add up."""
     left, right, count, order = (arrays[name] for name in NUMBERS)
     children, own = np.concatenate([left, right]), n + np.arange(n - 1)
     insist(np.array_equal(np.sort(children), np.arange(2 * n - 2)) and bool((left < own).all() and (right < own).all()), "tree")

@@ -1,4 +1,4 @@
-"""How results are shown and kept: summaries, pictures, reports, files; and which pictures there are, for completion."""
+"""Presentation of results: summaries, pictures, reports, files; and which pictures there are, for completion."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PlotOptions(Bands, total=False):
 
 
 class Shown:
-    """What every result can be shown as; each class of results makes its own summary."""
+    """Base of all that a result can be shown as; each class of results makes its own summary."""
 
     _summary: Callable[[], Summary]
 

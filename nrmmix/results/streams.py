@@ -26,7 +26,7 @@ Table: TypeAlias = pd.DataFrame | pd.Series
 
 def of_parts(model: Specification, newdata: Any, out: Any, of: Callable[[Any], Table], own_rows: bool = True,
              tables: Iterator[Table] | None = None) -> Table | Path:
-    """What `of` makes of new data, part by part where they are a source; with `out` written to that file, whose path is given back.
+    """Return what `of` makes of new data, part by part where they are a source; with `out` written to that file, whose path is given back.
 
     Without new data `of` is asked for None, unless the rows that were fitted are not in memory and `own_rows` are wanted: then it is asked
     for these, or `tables` are what was made of them.

@@ -99,7 +99,7 @@ def _seed_of(fit: VariationalResult, rng: Any) -> np.random.SeedSequence:
 # ---- the new rows
 
 def _read(model: Specification, side: Stacked, new: Any) -> New:
-    """What is used of new rows; a ValueError where that is nothing."""
+    """Read what is used of new rows; a ValueError where that is nothing."""
     frame, source, missing = model.frame, new_source(new), _missing(model.frame)
     if frame.is_weighted and frame.weighed_by is None:
         raise ValueError("update: weights were an array, and new rows have none; fit with the name of a column, or fit all rows anew.")
@@ -145,7 +145,7 @@ def _values(covariates: np.ndarray) -> tuple[Counted, ...]:
 
 
 def _missing(frame: Any) -> str:
-    """What is done with rows that miss some responses: as with those that were fitted."""
+    """Return what is done with rows that miss some responses: as with those that were fitted."""
     if frame.is_streamed:
         return frame.missing
     return "marginalize" if not frame.is_sparse and np.isnan(frame.response).any() else "drop"
@@ -167,7 +167,7 @@ def _warn_of_edges(larger: Specification, new: tuple[Counted, ...]) -> None:
 # ---- the rows before
 
 def _with_sums(fit: VariationalRegressionResult, binned: Binned) -> tuple[list[KernelFactors], list[Seen]]:
-    """Of each start its factors, and the sums over its rows: those that were kept, or of rows in memory those at these factors."""
+    """Return, for each start, its factors, and the sums over its rows: those kept, or of rows in memory those at these factors."""
     model, outcome = fit.model, fit._outcome
     if not model.frame.is_streamed:
         covariates: Any = model.frame.covariates  # a regression has some

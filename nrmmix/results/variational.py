@@ -146,7 +146,7 @@ class VariationalResult(Saved, Result):
         return own_clusters(self.posterior, self._estimate(), kind)
 
     def _given_clusters(self) -> tuple[np.ndarray, np.ndarray, list[Parameter]]:
-        """Of rows that are not in memory, the largest component of each cluster."""
+        """Return, for rows that are not in memory, the largest component of each cluster."""
         if not self.model.frame.is_streamed:
             return super()._given_clusters()
         of_component, N = self._estimate(), np.asarray(self.factors.N)

@@ -27,7 +27,7 @@ LEAST_SUM = 1e-6  # that rounding may leave below 0
 
 
 def header_of(fit: VariationalResult, put: Callable[..., str]) -> dict[str, Any]:
-    """What the header says of the fit, its arrays put beside it."""
+    """Return what the header says of the fit, its arrays put beside it."""
     if isinstance(fit, VariationalRegressionResult):
         return _header_of_starts(fit, put)
     passes = fit.passes.reset_index()

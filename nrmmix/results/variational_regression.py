@@ -142,14 +142,14 @@ class VariationalRegressionResult(VariationalResult):
         return updated_starts(self, newdata, rng, executor)
 
     def starting_points(self) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """Of each start, those of large weights first, labels (n,) for chains to begin with, and codes of their clusters."""
+        """Return, for each start, those of large weights first, labels (n,) for chains to begin with, and codes of their clusters."""
         order = np.argsort(-self.posterior.weights, kind="stable")
         return [labels_and_codes(self.posterior, int(start)) for start in order]
 
     def importance(
         self, *, interval: float = 0.9, draws: int = 200, rows: int = 50, rng: Any = None, response: str | None = None
     ) -> pd.DataFrame:
-        """What each covariate matters; see `MCMCResult.importance`.
+        """Measure the importance of each covariate; see `MCMCResult.importance`.
 
         Parameters
         ----------

@@ -23,7 +23,7 @@ from nrmmix.inference.methods import OF_LOCATIONS, named
 from nrmmix.kernels import chain as loop
 from nrmmix.kernels.core.clusters import rebuild
 from nrmmix.kernels.core.jit import allocating
-from nrmmix.kernels.core.state import N_CLUSTERS, SAMPLE
+from nrmmix.kernels.core.state import N_CLUSTERS, OF_ROW, SAMPLE
 from nrmmix.kernels.predictive import draw_component
 from nrmmix.model.pack import provide
 from nrmmix.model.prior_predictive import _partitions
@@ -42,15 +42,22 @@ def draw_components(data, state, n_theta, rng):
     return theta
 
 
-def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[str, np.ndarray]]:
-    """Of each chain draws of the hyperparameters, the number of clusters and one observation; the data of all chains are drawn at once."""
+def successive(
+    model: nm.Model, cycle: nm.Cycle, iterations: int, edges: np.ndarray | None = None, shift: float = 0.0
+) -> list[dict[str, np.ndarray]]:
+    """Of each chain draws of the hyperparameters, the number of clusters and one observation; the data of all chains are drawn at once.
+
+    Where values are censored, all that is known of them is between which of the edges, in kernel coordinates, they lie; limits that are
+    shifted are wrong ones.
+    """
     *rngs, rng_of_data = (np.random.default_rng(seed) for seed in range(CHAINS + 1))
     updates = update_addresses(model, cycle)
     chains = [
         new_chain(model, cycle, rng.integers(0, 2, N).cumsum() // 2, rng, Record.room(model, 1, 1).part(0)) for rng in rngs
     ]
-    for chain in chains:  # rows of its own: the data change
-        chain.data = chain.data._replace(rows=chain.data.rows._replace(y=chain.data.rows.y.copy()))
+    for chain in chains:  # rows and limits of its own: the data change
+        rows = chain.data.rows._replace(y=chain.data.rows.y.copy())
+        chain.data = chain.data._replace(rows=rows, limit=chain.data.limit.copy())
         provide(model, chain.data.block, (SAMPLE,))
     names = ["n_clusters", "log_joint", "mass", "sigma", *model.width_names]
     q = 0 if model.slots is None else len(model.slots.n_codes)
@@ -68,6 +75,9 @@ def successive(model: nm.Model, cycle: nm.Cycle, iterations: int) -> list[dict[s
         for c, chain in enumerate(chains):
             data, state = chain.data, chain.state
             data.rows.y[:, : rows.shape[-1]] = rows[c]  # a guide of trees has the covariates behind them
+            if edges is not None:
+                place = np.searchsorted(edges, data.rows.y[data.censored[:, OF_ROW], 0], side="right")
+                data.limit[:] = np.stack([edges[place - 1], edges[place]], axis=1) + shift
             loop.fill_log_prior_predictive(data, state)  # on a column that it empties
             rebuild(data, state)
             slots = [*state.inclusion, *(state.codes > 0).mean(axis=0)] if q else []
@@ -122,6 +132,11 @@ def z_scores(model: nm.Model, draws: list[dict[str, np.ndarray]]) -> dict[str, f
         law = model.prior_n_clusters()
         for function in (inverse, itself):
             add("n_clusters", function, float((law * function(law.index.to_numpy())).sum()))
+    if isinstance(model.family, nm.Poisson):
+        law = stats.nbinom(SHAPE, RATE / (1.0 + RATE))
+        for function in (share, lambda y: share(y * y)):
+            add("y", function, law.expect(function))
+        return found
     t = stats.t(FAMILY["nu"], scale=math.sqrt(FAMILY["scale"] * (FAMILY["r"] + 1) / (FAMILY["r"] * FAMILY["nu"])))
     add("y", np.tanh, 0.0)
     add("y", lambda y: share(y * y), t.expect(lambda y: share(y * y)))
@@ -195,6 +210,46 @@ OTHER_PRIOR = {"sngp": "DP", "blocked": "finite"}
 def test_joint_distribution_of_moves_of_a_regression(move, kernel):
     found = run(model_of(PRIORS[OTHER_PRIOR.get(move, "NGGP")], KERNELS[kernel]), ITERATIONS, OF_REGRESSION[move])
     assert all(abs(z) < LIMIT for z in found.values()), found
+
+
+# Of all values but the first nothing is known but between which of the edges they lie: below, between and beyond.
+SHAPE, RATE = 2.0, 0.6
+CENSORED = {
+    "Gaussian": (nm.Gaussian(**FAMILY), np.array([-np.inf, -1.0, 0.5, np.inf])),
+    "Poisson": (nm.Poisson(shape=SHAPE, rate=RATE), np.array([0.0, 2.0, 5.0, np.inf])),
+}
+
+
+def run_censored(family: str, prior: str, method="gibbs", shift: float = 0.0) -> dict[str, float]:
+    components, edges = CENSORED[family]
+    y = np.arange(N) - (3.3 if family == "Gaussian" else 0.0)
+    place = np.searchsorted(edges, y, side="right")
+    data = {"lower": edges[place - 1], "upper": edges[place] - (family == "Poisson")}
+    data["lower"][0] = data["upper"][0] = y[0]
+    model = nm.Model("interval(lower, upper) ~ 1", data, prior=PRIORS[prior], family=components)
+    assert len(model.packed.censored) == N - 1
+    own = edges
+    if family == "Gaussian":
+        inner = np.array([[-1.0], [0.5]])
+        own = np.array([-np.inf, *model.blocks.to_kernel_arrays(inner, np.zeros((2, 0)), model.packed.table)[0].y[:, 0], np.inf])
+    return z_scores(model, successive(model, named(method)[1], ITERATIONS, own, shift))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "prior", "move"), by_turns([
+    pytest.param("Gaussian", "DP", "gibbs", id="Gaussian-DP-gibbs"),
+    pytest.param("Poisson", "NGGP", "gibbs", id="Poisson-NGGP-gibbs"),
+    pytest.param("Gaussian", "NGGP", "split-merge", id="Gaussian-NGGP-split-merge"),
+    pytest.param("Poisson", "DP", "slice", id="Poisson-DP-slice"),
+]))
+def test_joint_distribution_of_censored_values(family, prior, move):
+    found = run_censored(family, prior, MOVES.get(move, move))
+    assert all(abs(z) < LIMIT for z in found.values()), found
+
+
+def test_values_drawn_beside_their_limits_are_found():
+    found = run_censored("Gaussian", "DP", shift=1.0)
+    assert max(abs(z) for z in found.values()) > 1.5 * LIMIT
 
 
 LIMIT = stats.t(CHAINS - 1).isf(1e-4)  # 4.88: two-sided 2e-4 of each z-score

@@ -6,7 +6,8 @@
 # A mixture that does not fix the number of clusters still has a prior of it, and of what a cluster looks like. Where that prior is wrong for
 # the table, one lump falls into pieces, or groups that everyone sees are one cluster. This page says what `nm.fit` finds by default
 # where the truth is known: single lumps of four shapes, and groups six standard deviations apart, in 1 to 20 columns. Figures
-# are those of `python -m benchmarks.number_of_clusters --columns 1 2 5 10 20 --rows 60 200 --seconds 30`, beside `BayesianGaussianMixture` of scikit-learn (20 components, full covariance)
+# are those of `python -m benchmarks.number_of_clusters --columns 1 2 5 10 20 --rows 60 200 --seconds 30`; cells of 50 columns and of 1,000
+# rows have not been measured. Beside it are `BayesianGaussianMixture` of scikit-learn (20 components, full covariance)
 # and Gaussian mixtures of 1 to 8 components and four kinds of covariance, of which BIC chooses.
 #
 # ## A fit
@@ -116,6 +117,7 @@ by_rows.round(2)
 #
 # - One lump in pieces, and many columns: is the scale fixed (`nm.Gaussian(scale=...)`)? Leave it to the default.
 # - One cluster where you see several, and few rows for the number of columns: `nm.Gaussian("diagonal")`, or fewer columns.
-# - Many components of a variational fit, and only a few rows for each column: take chains, which do not stop there.
+# - Fewer components of a variational fit than you see groups, and only a few rows for each column: it stops at an optimum that depends on its
+#   start. Compare `fit.elbo` of several `rng=`, or take chains.
 # - A number of clusters that you expect: `prior=nm.DirichletProcess(nm.mass_for_clusters(expected, n))`.
 # - Heavy tails or skewness of one group: clusters then stand for parts of its shape. `fit.partition(max_clusters=...)` joins them.

@@ -251,7 +251,7 @@ for ax, panel, statistic in zip(axes.flat[10:], "kl", ("clusters", "largest"), s
     ax.set(title=f"({panel}) {'number of clusters' if panel == 'k' else 'size of the largest cluster'}", xlabel="lag", ylim=(-0.1, 1.03))
     ax.title.set_fontsize(9)
 for ax in axes[:, 0]:
-    ax.set_ylabel("log p(X, partition)")
+    ax.set_ylabel("log p(X, partition), rescaled")
 axes[3, 1].set_ylabel("autocorrelation")
 fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
 fig

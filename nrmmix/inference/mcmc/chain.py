@@ -62,13 +62,13 @@ class Record(NamedTuple):
         )
 
     def part(self, which: Any) -> Record:
-        """The same part of every array."""
+        """Return the same part of every array."""
         return Record(*(array[which] for array in self))
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a chain stands: a run goes on from here as if it had never stopped."""
+    """Position of a chain: a run goes on from here as if it had never stopped."""
 
     iteration: int
     generator: dict[str, Any]  # state of the bit generator

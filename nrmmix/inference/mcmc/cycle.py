@@ -97,7 +97,7 @@ class Cycle(Method):
 
     @property
     def bias(self) -> str:
-        """What is known of the bias of moves that do not leave the posterior invariant; empty if all do."""
+        """Known bias of moves that do not leave the posterior invariant; empty if all do."""
         return " ".join(f"Not exact: {move.bias}." for move in self.moves if not move.exact)
 
     def refusal(self, model: Specification) -> str:
@@ -152,7 +152,7 @@ def program(cycle: Cycle, model: Specification) -> layout.Program:
 
 
 def uncalled_program(cycle: Cycle, model: Specification) -> layout.Program:
-    """The same without addresses, for its shapes: nothing is compiled."""
+    """Return the program without addresses, for its shapes: nothing is compiled."""
     with listed():
         return program(cycle, model)
 
@@ -169,7 +169,7 @@ def entries_of(cycle: Cycle) -> tuple[int, ...]:
 
 
 def _calls(move: Move) -> tuple[int, ...]:
-    """What the class says that its kernel calls; all that there are where a class derived from it has another kernel and does not say."""
+    """Return the entries that the kernel of a class calls; all where a class derived from it has another kernel and does not say."""
     for one in type(move).__mro__:
         if "calls" in vars(one):
             return move.calls

@@ -27,7 +27,7 @@ TIME, INTERRUPT = REASONS = ("time limit", "interrupt")  # why chains were stopp
 
 
 class Saver:
-    """What a run leaves on the disk on its way: `write` is called with what there is, in a thread of its own, one call at a time.
+    """Writer of what a run leaves on the disk on its way: `write` gets what there is, in a thread of its own, one call at a time.
 
     A write that fails is told, and costs no draws.
     """

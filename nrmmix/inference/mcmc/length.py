@@ -1,4 +1,4 @@
-"""How long chains run: a number of draws, or until the draws are worth as many independent ones as are wanted.
+"""Length of chains: a number of draws, or until the draws are worth as many independent ones as are wanted.
 
 By itself a run takes draws in rounds.  After each it looks at the effective sample sizes and R-hat of what is reported; of a density
 regression, whose curves take long, only where they could be enough.  When there is no room for more draws every second one goes, and from
@@ -70,7 +70,7 @@ def next_round(draws: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """What draws are worth."""
+    """Worth of the draws at one look."""
 
     ess: float = 0.0  # the smallest; 0 where it cannot be told
     rhat: float = math.inf  # the largest
@@ -82,7 +82,7 @@ class Look:
 
     @property
     def growth(self) -> float:
-        """How many times as many iterations there are before the next look at curves, which costs as much as thousands of sweeps.
+        """Factor of the iterations until the next look at curves, which costs as much as thousands of sweeps.
 
         Effective draws grow, and R-hat less 1 falls, about in proportion to iterations.
         """

@@ -1,4 +1,4 @@
-"""What became of the proposals of moves: acceptance rates and log ratios, pooled over chains."""
+"""Outcomes of the proposals of moves: acceptance rates and log ratios, pooled over chains."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def rows(run: Run, n: int) -> pd.DataFrame:
 
 
 def trouble(run: Run, n: int) -> str:
-    """What moves say against a run of which they have skipped too much; empty if nothing.  `n` observations."""
+    """Say what moves object to in a run of which they have skipped too much; empty if nothing.  `n` observations."""
     said = (move.trouble(move.share_skipped(row.skipped, row.proposed, n)) for move, row in _by_move(run) if row.skipped)
     return " ".join(filter(None, said))
 

@@ -38,7 +38,7 @@ MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 
 
 @dataclass
 class Run:
-    """What sampling gives back."""
+    """Result of sampling."""
 
     draws: Draws
     method: str

@@ -1,4 +1,4 @@
-"""How chains start."""
+"""Starts of chains."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Optima = list[tuple[np.ndarray, np.ndarray | None]]  # of each chain labels (n,)
 
 
 class Start(NamedTuple):
-    """Where a chain starts."""
+    """Start of a chain."""
 
     labels: np.ndarray  # (n,)
     codes: np.ndarray | None = None  # of its first slots, where a fit gives them
@@ -51,7 +51,7 @@ class Start(NamedTuple):
 
 
 def starts_of(model: Specification, init: Any, chains: int, tune: int, optima: Callable[[], Optima | None]) -> list[Start]:
-    """Of each chain its start.
+    """Return the start of each chain.
 
     Fits of the same rows are dealt to the chains: one of several starts has one for each, others their estimate of the clusters.
     `optima` makes those of density regressions, None where there are none.

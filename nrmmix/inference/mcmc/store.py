@@ -1,4 +1,4 @@
-"""Where the draws of all chains are gathered: labels in small integers, and of all else what is wanted."""
+"""Store of the draws of all chains: labels in small integers, and of all else what is wanted."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Store:
 
     @property
     def bytes_each(self) -> int:
-        """Of one draw of all chains."""
+        """Bytes of one draw of all chains."""
         return self.chains * sum(int(np.prod(shape)) * kind.itemsize for shape, kind in self._parts(self.draws).values())
 
     def attach(self, chain: Chain, number: int, ahead: Record | None = None) -> None:

@@ -25,7 +25,7 @@ NONE = np.s_[:0]
 
 
 class Threads:
-    """Of this process: compiled code lets others run meanwhile."""
+    """Threads of this process: compiled code lets others run meanwhile."""
 
     def __init__(self, size: int):
         self.size = size
@@ -104,7 +104,7 @@ def is_given_up(chain: Chain) -> bool:
 
 
 def workers_of(cores: Any, chains: int, cycle: Cycle) -> Threads | Cluster:
-    """What an argument `cores` stands for: a number of threads, or a Client of dask.distributed."""
+    """Return the workers for an argument `cores`: a number of threads, or a Client of dask.distributed."""
     if is_client(cores):
         for move in cycle.moves:
             if move.runs_alone:

@@ -1,4 +1,4 @@
-"""How trees are grown over the rows of a model."""
+"""Growth of trees over the rows of a model."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TreeGrower:
         return int(impossible[0]) + 1 if len(impossible) else self.n
 
     def set_guide(self, n_clusters: int) -> None:
-        """What every cluster brings to the potentials, beside its size and its rows.
+        """Set what every cluster brings to the potentials, beside its size and its rows.
 
         Where the mass is integrated out, which leaves no product over clusters, it is the weight of a new cluster beside so many.
         """
@@ -100,7 +100,7 @@ class TreeGrower:
         return self.scratch.root[: self.state.num[layout.N_CLUSTERS]]
 
     def grown_labels(self) -> np.ndarray:
-        """Of each row the number of the tree that it is in."""
+        """Return the number of the tree of each row."""
         out = np.zeros(self.n, np.int64)
         write_labels(self.forest, self.roots_grown, out, np.zeros(self.n, np.int64))
         return out
@@ -162,7 +162,7 @@ class TreeGrower:
         return base + float(np.logaddexp.reduce(sums[k] + log_next[k] - k * self.forest.guide[0]))
 
     def log_hyperprior(self) -> float:
-        """Of the hyperparameters that are sampled, up to a constant."""
+        """Log prior of the hyperparameters that are sampled, up to a constant."""
         rows, hyper = self.data.hyperprior, self.state.hyper
         return sum(float(nrm.log_hyperprior(rows[j], hyper[j])) for j in (layout.MASS, layout.SIGMA))
 

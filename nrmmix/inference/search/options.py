@@ -24,7 +24,7 @@ MOST_ROWS = 20_000  # of BHC, which tries about n^2 unions in a pass
 
 @dataclass(frozen=True)
 class Search(Method):
-    """What the searches have in common."""
+    """Base of the searches."""
 
     name: ClassVar[str]
     accepts: ClassVar[frozenset[str]] = frozenset(("rng", "progress", "time_limit"))
@@ -46,7 +46,7 @@ class Search(Method):
         return ""
 
     def complaint(self, model: Specification) -> str:
-        """What is too large; empty if nothing."""
+        """Say what is too large; empty if nothing."""
         return too_large(model)
 
     def run(self, model: Specification, name: str, **arguments: Any) -> SearchOutcome:

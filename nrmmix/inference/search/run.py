@@ -1,4 +1,4 @@
-"""How a search is run: trees in passes, u and the hyperparameters in between."""
+"""Run of a search: trees in passes, u and the hyperparameters in between."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Found:
 
 
 class SearchOutcome(NamedTuple):
-    """What a search gives back."""
+    """Result of a search."""
 
     search: Search
     found: Found
@@ -99,7 +99,7 @@ def _best(
 
 
 def _changing(grower: TreeGrower) -> np.ndarray:
-    """What potentials depend on beside the data."""
+    """Return the quantities that potentials depend on beside the data."""
     return np.array([*grower.state.hyper, *grower.state.v, grower.forest.guide[0], *grower.data.rows.constant[grower.data.shared]])
 
 
@@ -119,7 +119,7 @@ def _found(grower: TreeGrower) -> Found:
 
 
 def _log_prior(model: Specification, shared: dict[str, np.ndarray]) -> float:
-    """Of the logs of parameters of all clusters; families without a natural side, which has it, leave it out of the score."""
+    """Log prior of the logs of parameters of all clusters; families without a natural side, which has it, leave it out of the score."""
     try:
         return model.exponential().with_shared(shared).log_prior if shared else 0.0
     except NotExponential:

@@ -24,7 +24,7 @@ CHANGED = 0.25  # by so much of its count a component has changed, and is tried 
 
 @dataclass(frozen=True)
 class Creation:
-    """How thorough fresh fits are."""
+    """Thoroughness of fresh fits."""
 
     components: int  # that they start from
     rows: int  # of a sample, at most
@@ -47,7 +47,7 @@ class Fresh(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """Which rows of which components are collected in a pass; a `memory.Watch`."""
+    """Rows to be collected in a pass, by component; a `memory.Watch`."""
 
     share: dict[int, float]  # of each target, of a block's rows at most
     most: int
@@ -95,7 +95,7 @@ class Collector:
         self.found: dict[int, list[Taken]] = {t: [] for t in targets}
 
     def add(self, sample: tuple[Taken, ...]) -> None:
-        """What a visit has taken."""
+        """Add the rows that a visit has taken."""
         for taken in sample:
             if sum(len(one.rows) for one in self.found[taken.target]) < self.most:
                 self.found[taken.target].append(taken)
@@ -111,7 +111,7 @@ class Collector:
 
 
 class Targets:
-    """Which components are tried: the largest first, those that failed rest until they have changed."""
+    """Components to be tried: the largest first, those that failed rest until they have changed."""
 
     def __init__(self) -> None:
         self.failed: dict[int, float] = {}  # names, and counts then
@@ -145,7 +145,7 @@ def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np
 
 
 def against_one(fresh: Memory) -> Fresh:
-    """What a fresh fit has found."""
+    """Result of a fresh fit beside one component."""
     N, s = fresh.factors.N, fresh.factors.s
     one = Memory(fresh.side, fresh.mass, fresh.batches)
     one.start(N.sum(keepdims=True), s.sum(axis=0, keepdims=True))

@@ -48,7 +48,7 @@ class Saved(NamedTuple):
 
 
 def digest_of(model: Specification) -> str:
-    """Of the rows used: the same whatever source they came from."""
+    """Return a digest of the rows used: the same whatever source they came from."""
     frame = model.frame
     if frame.is_streamed:
         return frame.places.digest
@@ -104,7 +104,7 @@ def _of_model(model: Specification, put: Any) -> dict[str, Any]:
 
 
 def of_climb(climb: Climb, passes: list[Pass], put: Callable[..., str]) -> dict[str, Any]:
-    """What a mixture's fit goes on from."""
+    """Return what a mixture's fit goes on from."""
     memory, batches = climb.memory, climb.memory.batches
     put_passes(passes, put)
     for name in ("N", "s", "H"):
@@ -122,6 +122,7 @@ def of_climb(climb: Climb, passes: list[Pass], put: Callable[..., str]) -> dict[
         "number": climb.number, "has_converged": climb.has_converged, "is_thorough": climb.is_thorough,
         "creation": BUILDING[climb.creation is births.THOROUGH], "failed": sorted(climb.targets.failed.items()),
         "resting": [[a, b, until] for (a, b), until in sorted(climb.resting.until.items())], "not_deleted": sorted(climb.not_deleted),
+        "has_tried_fewer": climb.has_tried_fewer,
         "rounds": [len(own) for own in batches.rounds],
     }
     if climb.adopted is not None:
@@ -215,6 +216,7 @@ def climb_of(saved: Saved, model: Specification, batches: Batches, settings: Set
     climb.targets.failed = {name: count for name, count in header["failed"]}
     climb.resting.until = {(a, b): until for a, b, until in header["resting"]}
     climb.not_deleted = set(header["not_deleted"])
+    climb.has_tried_fewer = bool(header.get("has_tried_fewer", False))
     if "kept/N" in saved.arrays:
         climb.kept = Factors(memory.side, memory.mass, get("kept/N"), get("kept/s")), bound
     if "adopted" in header:

@@ -16,12 +16,13 @@ from nrmmix.posterior.factors import Factors
 
 WITHIN_SAMPLES = 1e-4  # nats a row: the tolerance of fresh fits
 SETTLED = 1e-4  # nats a row: a pass that gains less is time to look for further births
+PASSES_EACH = 3  # passes on a way down to one component, each time that there are half as many
 LEAST_COUNT = 0.5  # rows that a component must be expected to have to be counted
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a climb does beside coordinate ascent, and when it stops."""
+    """Settings of a climb: what it does beside coordinate ascent, and when it stops."""
 
     passes: int
     tol: float  # least gain of a pass in nats a row
@@ -34,7 +35,7 @@ class Settings:
 
 
 class Pass(NamedTuple):
-    """What is known at the end of a pass."""
+    """Summary of a pass at its end."""
 
     number: int
     n_components: int
@@ -59,6 +60,7 @@ class Climb:
         self.learns = learns and not is_sample  # what families share, which samples and new rows take as it is
         self.adopted: tuple[float, Snapshot, list[tuple[int, float]]] | None = None  # what was before births or deletions
         self.not_deleted: set[int] = set()  # names of components that have been tried without
+        self.has_tried_fewer = False
         self.number, self.has_converged = 0, False
         self.last, self.most = -math.inf, None  # bound of the pass before, and passes in all, once that is settled
         self.kept: tuple[Factors, float] | None = None  # as of the last pass whose bound is exact
@@ -105,7 +107,7 @@ class Climb:
         self.last = made.bound if not made.born else -math.inf
         if made.merged or made.born or not memory.is_exact or gain > max(settings.tol, SETTLED):
             return
-        if self._begins_to_merge() or self._deletes() or self._more_to_try():
+        if self._begins_to_merge() or self._deletes() or self._tries_fewer() or self._more_to_try():
             self.last = -math.inf
         else:
             self.has_converged = gain <= settings.tol
@@ -161,6 +163,46 @@ class Climb:
         memory.take(np.delete(np.arange(memory.n_components), few))
         memory.is_exact = False
         return True
+
+    def _tries_fewer(self) -> bool:
+        """Go down to one component, half of them joined at a time, once, and go on from where the bound was highest.
+
+        Where families learn what all components share, such as their scale, it has settled at what these are like: of many small ones no
+        pair gains by a merge, while all of them gain from fewer with a scale of their own.
+        """
+        memory, number = self.memory, self.number
+        if self.has_tried_fewer or not (self.settings.merges and self.learns and memory.side.is_learnt) or memory.n_components == 1:
+            return False
+        self.has_tried_fewer = True
+        before = best = memory.bound()
+        kept, side = memory.snapshot(), memory.side
+        while memory.n_components > 1:
+            self._halve()
+            for _ in range(PASSES_EACH):
+                self.one_pass()
+                memory.drop_empty()
+                memory.sort()
+                memory.learn()
+            if memory.bound() > best:
+                best, kept, side = memory.bound(), memory.snapshot(), memory.side
+        memory.side, self.number = side, number  # trials are not counted, as those of births are not
+        memory.restore(kept)
+        if best > before:
+            self.kept = memory.factors, memory.bound()
+        return best > before
+
+    def _halve(self) -> None:
+        """Join each component to another, the pairs that gain most first; the next pass makes the bound true."""
+        memory, used, pairs = self.memory, set(), []
+        a, b = np.triu_indices(memory.n_components, 1)
+        for p in np.argsort(-merges.gain_without_entropy(memory, a, b), kind="stable"):
+            if not used & {a[p], b[p]}:
+                used |= {a[p], b[p]}
+                pairs.append((memory.ids[a[p]], memory.ids[b[p]]))
+        nothing = np.zeros(len(memory.N))
+        for first, second in pairs:
+            memory.join(*sorted((memory.ids.index(first), memory.ids.index(second))), nothing)
+        memory.is_exact = False
 
     def _more_to_try(self) -> bool:
         """Whether births are left to be tried; once nothing is, every component is tried once more at length."""

@@ -1,4 +1,4 @@
-"""What memoized variational inference remembers: of each round of batches the statistics of its last visit, and their sums.
+"""Memory of memoized variational inference: of each round of batches the statistics of its last visit, and their sums.
 
 A round has the same batches in every pass, so that batches themselves need remember nothing, wherever they are: what is done with one is a
 function of its rows and of the parameters.  All changes of the components, births, merges, deletions and sorting, are linear maps of the
@@ -24,7 +24,7 @@ from nrmmix.posterior.factors import Factors, local_step
 
 
 class Visit(NamedTuple):
-    """What a visit of batches gives: counts, statistics, entropies, entropies of pairs; sums of log h; rows that were asked for."""
+    """Result of a visit of batches: counts, statistics, entropies, entropies of pairs; sums of log h; rows that were asked for."""
 
     N: np.ndarray
     s: np.ndarray
@@ -50,7 +50,7 @@ def added(a: Visit, b: Visit) -> Visit:
 
 
 class Watch(Protocol):
-    """What looks at the probabilities that a visit finds; each batch has its own generator, whoever visits it."""
+    """Observer of the probabilities that a visit finds; each batch has its own generator, whoever visits it."""
 
     def of_batch(self, number: int) -> Callable[[int, np.ndarray], None]:
         """A function of the first row of a block and of the probabilities (K, b) of its rows."""
@@ -60,7 +60,7 @@ class Watch(Protocol):
 
 
 class LocalStep(NamedTuple):
-    """What is done with a batch at given parameters: a function of the rows and of what batch it is, which travels to workers."""
+    """Work on a batch at given parameters: a function of the rows and of what batch it is, which travels to workers."""
 
     eta: np.ndarray
     const: np.ndarray
@@ -182,7 +182,7 @@ class Batches:
             yield first, last, part
 
     def note(self, number: int, found: Visit) -> None:
-        """What a visit says of the rows themselves; a SourceChanged where they are not what they were."""
+        """Keep what a visit says of the rows themselves; a SourceChanged where they are not what they were."""
         self._log_h[number] = found.log_h
         self.insist_unchanged(found.checks)
 
@@ -231,7 +231,7 @@ class Memory:
         self.is_exact = False
 
     def start(self, N: np.ndarray, s: np.ndarray) -> None:
-        """From counts and statistics of all rows under some q(z): every round is taken to look like the whole."""
+        """Start from counts and statistics of all rows under some q(z): every round is taken to look like the whole."""
         share = self.batches.sizes / self.batches.rows.n
         self.N, self.s, self.H = share[:, None] * N, share[:, None, None] * s, np.zeros((len(share), len(N)))
         self.ids = self._new_ids(len(N))
@@ -296,7 +296,7 @@ class Memory:
         self.total()
 
     def sort(self) -> None:
-        """By decreasing counts, which never lowers the bound."""
+        """Sort components by decreasing counts, which never lowers the bound."""
         order = np.argsort(-self._N, kind="stable")
         if (np.diff(order) < 0).any():
             self.take(order)

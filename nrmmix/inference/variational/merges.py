@@ -21,14 +21,14 @@ FAR, REST = 1.5, 8  # pairs that lose so many times what they gain rest for so m
 
 
 def gain_without_entropy(memory: Memory, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """What joining b into the place of a, a < b, adds to the bound, entropies left out and the mass at its mean; for arrays of pairs."""
+    """Gain of the bound by joining b into the place of a, a < b, entropies left out and the mass at its mean; for arrays of pairs."""
     now = memory.factors
     joined = memory.side.log_z(now.N[a] + now.N[b], now.s[a] + now.s[b])
     return joined - now.log_z[a] - now.log_z[b] + _gain_of_sticks(now.N, now.sticks.expected_mass, a, b)
 
 
 def _gain_of_sticks(N: np.ndarray, mass: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """What of that is due to the counts N, in the order of the sticks."""
+    """Part of that gain that is due to the counts N, in the order of the sticks."""
     tail = np.cumsum(N[::-1])[::-1]
     own = gammaln(1 + N[a] + N[b]) - gammaln(1 + N[a]) - gammaln(1 + N[b])
     # N_b moves forward to place a: the tails of places in between are smaller by it, and the term of place b is gone
@@ -45,7 +45,7 @@ class Resting:
         self.until: dict[tuple[int, int], int] = {}
 
     def awake(self, names: np.ndarray, number: int) -> np.ndarray:
-        """Which of the pairs (P, 2) are to be looked at in the pass of a number."""
+        """Return which of the pairs (P, 2) are to be looked at in the pass of a number."""
         return np.array([self.until.get((a, b) if a < b else (b, a), 0) <= number for a, b in names.tolist()], bool)
 
     def note(self, names: np.ndarray, gain: np.ndarray, lost: np.ndarray, number: int) -> None:

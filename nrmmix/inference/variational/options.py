@@ -33,7 +33,7 @@ MOST_ROWS = 65_536  # of a batch, by default: what is in memory at once
 
 @dataclass(frozen=True)
 class Variational(Method):
-    """What the variational methods have in common."""
+    """Base of the variational methods."""
 
     name: ClassVar[str]
     accepts: ClassVar[frozenset[str]] = frozenset(("init", "rng", "progress", "time_limit"))
@@ -130,7 +130,7 @@ class Variational(Method):
                 raise ValueError(f"nm.{self}: {name}={value} for {model.n_obs} rows; each has {each} at least: {most}.")
 
     def division(self, n: int) -> tuple[int, int]:
-        """Of n rows the number of batches, and how many make a round, after which the parameters change."""
+        """Return the number of batches of n rows, and how many make a round, after which the parameters change."""
         rounds = getattr(self, "batches", None)
         if rounds is None:
             rounds = min(max(n // ROWS_EACH, 1), self.most_rounds)
@@ -389,7 +389,7 @@ class MemoizedVB(Variational):
 
 
 class RegressionOutcome(NamedTuple):
-    """What a variational fit of a density regression gives back: factors of every start that was finished, and their weights."""
+    """Result of a variational fit of a density regression: factors of every start that was finished, and their weights."""
 
     method: Variational
     name: str
@@ -406,7 +406,7 @@ class RegressionOutcome(NamedTuple):
 
 
 class VariationalOutcome(NamedTuple):
-    """What a variational fit gives back: the factors by their counts and statistics."""
+    """Result of a variational fit: the factors by their counts and statistics."""
 
     method: Variational
     name: str

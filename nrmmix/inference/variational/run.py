@@ -1,4 +1,4 @@
-"""How a variational fit is run: its start, the passes, and what is kept when it is stopped."""
+"""Run of a variational fit: its start, the passes, and what is kept when it is stopped."""
 
 from __future__ import annotations
 

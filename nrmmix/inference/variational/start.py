@@ -1,4 +1,4 @@
-"""Where variational fits start: counts and statistics of components, from seeds among the rows, labels, or an earlier fit."""
+"""Starts of variational fits: counts and statistics of components, from seeds among the rows, labels, or an earlier fit."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ OF_START = ("N", "s", "A", "codes")  # of factors
 
 
 def of_starts(climbs: Sequence[Climb], put: Callable[..., str]) -> dict[str, Any]:
-    """What a fit goes on from: its starts so far, the last of them in its middle."""
+    """Return what a fit goes on from: its starts so far, the last of them in its middle."""
     return {"starts": [_of_start(climb, f"starts/{number}", put) for number, climb in enumerate(climbs)]}
 
 

@@ -31,7 +31,7 @@ MOVED = 2  # codes that a search must change for further passes to be worth whil
 
 
 class Pass(NamedTuple):
-    """What is known at the end of a pass."""
+    """Summary of a pass at its end."""
 
     number: int
     n_components: int
@@ -121,7 +121,7 @@ class Climb:
         self.refresh()
 
     def move_codes(self) -> None:
-        """Of each component the covariate that gains most by another code, given r and v, its weight optimised out."""
+        """Change, of each component, the code of the covariate that gains most, given r and v, its weight optimised out."""
         binned, codes, (q, _, M) = self.factors.binned, self.factors.codes, self.total.H.shape
         log_prior, count = binned.expected_log_prior(codes), self.factors.share + self.total.N
         best, gains = np.empty((q, M), np.int64), np.empty((q, M))

@@ -1,4 +1,4 @@
-"""What rows say of the components of a kernel-weighted measure: sums over batches, remembered by round."""
+"""Sums of what rows say of the components of a kernel-weighted measure, over batches, remembered by round."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class BinnedRows:
 
 
 class StreamedBinnedRows:
-    """The same of rows that stay where they are: the part that is wanted is loaded, and forgotten."""
+    """Binned rows that stay where they are: the part that is wanted is loaded, and forgotten."""
 
     is_streamed: ClassVar[bool] = True
 
@@ -122,7 +122,7 @@ def sample_of(rows: BinnedRows | StreamedBinnedRows, most: int, rng: np.random.G
 
 
 class Kept(NamedTuple):
-    """Of rows that stay in memory r and w (n, M)."""
+    """Kept r and w (n, M) of rows that stay in memory."""
 
     r: np.ndarray
     w: np.ndarray
@@ -130,7 +130,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class LocalStep:
-    """What is done with rows at given factors; it travels to workers."""
+    """Work on rows at given factors; it travels to workers."""
 
     eta: np.ndarray
     const: np.ndarray

@@ -38,7 +38,7 @@ def candidates(climb: Climb) -> np.ndarray:
 
 
 def gain_of(climb: Climb, a: int, b: int) -> tuple[float, Seen]:
-    """What the bound gains where b is joined into a, and the sums thereafter."""
+    """Gain of the bound where b is joined into a, and the sums thereafter."""
     now, total, r = climb.factors, climb.total, climb.kept.r
     N, s, H = total.N.copy(), total.s.copy(), total.H.copy()
     N[a], s[a], H[..., a] = N[a] + N[b], s[a] + s[b], H[..., a] + H[..., b]

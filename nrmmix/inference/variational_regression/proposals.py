@@ -1,4 +1,4 @@
-"""What a climb tries beyond its steps: merges, deletions and births, and what a sample of the rows proposes.
+"""Proposals of a climb beyond its steps: merges, deletions and births, and what a sample of the rows proposes.
 
 Of rows in memory all are tried once the climb has come to rest.  Of others a sample is fitted from where the climb stands, its codes
 searched with r and v optimised out, components joined, left out and born; what it ends with, scaled up to all rows, is
@@ -25,7 +25,7 @@ MOST = 8  # proposals
 
 
 class Made(NamedTuple):
-    """How many codes were changed, components joined or left out, and born; whether something was tried, and whether it was kept."""
+    """Counts of codes changed, components joined or left out, and born; whether something was tried, and whether it was kept."""
 
     moved: int = 0
     merged: int = 0
@@ -39,7 +39,7 @@ NOTHING = Made()
 
 @dataclass(frozen=True)
 class Proposals:
-    """Which proposals a climb is to make."""
+    """Proposals that a climb is to make."""
 
     births: bool = False
     merges: bool = False
@@ -62,7 +62,7 @@ class Proposals:
         return (at_rest or in_turn) and self.are_left(passes, n)
 
     def make(self, climb: Climb) -> Made:
-        """What becomes of a climb."""
+        """Make the proposals of a climb, and return what becomes of it."""
         if self.from_samples:
             return self._from_sample(climb)
         merged = merge(climb) + delete(climb) if self.merges else 0

@@ -1,4 +1,4 @@
-"""How a variational fit of a density regression is run: starts, passes over all rows, and what is kept when it is stopped."""
+"""Run of a variational fit of a density regression: starts, passes over all rows, and what is kept when it is stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where chains of a density regression start from: optima of the variational bound, one for each chain, of starts of their own."""
+"""Starts of the chains of a density regression: optima of the variational bound, one for each chain, of starts of their own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PASSES, TOL = 30, 1e-3  # at most, and nats a row: chains go on from there
 
 
 def spread(model: Specification, chains: int, seed: np.random.SeedSequence) -> list[tuple[np.ndarray, np.ndarray | None]] | None:
-    """Of each chain labels (n,) and codes (K, q) of their clusters; None where the model has no such starts.
+    """Return labels (n,) for each chain and codes (K, q) of their clusters; None where the model has no such starts.
 
     Starts are by a Dirichlet process whatever the prior.  Its mass is that of the prior where it has one.
     """

@@ -1,4 +1,4 @@
-"""Where variational fits of kernel-weighted measures start: regions of the covariates, cut where a cut raises the marginal likelihood.
+"""Starts of variational fits of kernel-weighted measures: regions of the covariates, cut where a cut raises the marginal likelihood.
 
 The region whose best cut gains most is cut next; gains are multiplied by noise, so that starts differ.  Each region is a component whose
 codes are those likeliest for its bins.  Further ones begin at the rows that fit worst in their regions, and a last one is of all rows.

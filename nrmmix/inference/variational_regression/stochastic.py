@@ -88,7 +88,7 @@ class Descent(Climb):
         return now.log_evidence + expected + of_rows
 
     def turn(self) -> int:
-        """What is best for the averages: shrinkage and noise scale, the scale of V, codes, of which so many change."""
+        """Set what is best for the averages: shrinkage and noise scale, the scale of V, codes, of which so many change."""
         before, self.left = self.factors.codes, 1.0
         self.learn()
         self.scale_v()

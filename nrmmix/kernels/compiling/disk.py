@@ -1,4 +1,4 @@
-"""Where machine code is kept, and what may go wrong with it.
+"""Folder of machine code, and what may go wrong with it.
 
 numba keeps it in a folder, by function and types of arguments, but looks at the one file alone in which a function stands.  So the folder
 here is one for each version of all sources of kernels, of numba, and kind of processor.  It is beside the package where that may be
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @cache
 def digest() -> str:
-    """Of all that machine code depends on beside the function and the types."""
+    """Return a digest of all that machine code depends on beside the function and the types."""
     found = sha256()
     for file in sorted((PACKAGE / "kernels").rglob("*.py")):
         found.update(file.read_bytes())
@@ -64,7 +64,7 @@ def user_caches() -> Path:
 
 
 def folder() -> Path | None:
-    """Where code is looked for and kept; one of this process alone where nothing can be written, but code can be read; else None."""
+    """Return the folder of code; one of this process alone where nothing can be written, but code can be read; else None."""
     return _folder(str(config.CACHE_DIR or ""))[0]
 
 
@@ -135,7 +135,7 @@ def is_ready(function: Callable[..., Any]) -> bool:
 
 
 def made(function: Callable[..., Any], make: Callable[[bool], T]) -> T:
-    """What `make` compiles, or loads; it is told whether it has a folder for machine code."""
+    """Return what `make` compiles, or loads; it is told whether it has a folder for machine code."""
     with _lock:
         if (place := folder()) is None:
             return _said(False, lambda: make(False))
@@ -223,7 +223,7 @@ class Claims:
 
 
 def share(claims: Claims | None) -> Claims | None:
-    """From now on this process and others of the same claims compile nothing twice: others wait for who begins.  What was so before."""
+    """Let this process and others of the same claims compile nothing twice: others wait for who begins.  Returns what was so before."""
     global _shared
     before, _shared = _shared, claims
     return before

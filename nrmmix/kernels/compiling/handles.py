@@ -85,13 +85,13 @@ def reader(cls: Any) -> Any:
 
 
 class ByAddress:
-    """What a named tuple has besides, under `@handle`."""
+    """Methods that a named tuple has besides, under `@handle`."""
 
     fields: dict[str, tuple[Any, int]]  # numba's type of each field, and the first of its words in the table
 
     @property
     def table_address(self) -> int:
-        """Of the table, which lives as long as the tuple.
+        """Address of the table, which lives as long as the tuple.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class ByAddress:
 
 
 def _words(name: str, value: Any, kind: Any) -> list[int]:
-    """What a field is in the table; of several tuples what is in theirs."""
+    """Return the words of a field in the table; of several tuples what is in theirs."""
     if isinstance(kind, Handle):
         if not isinstance(value, kind.cls):
             raise TypeError(f"{name} must be a {kind.cls.__name__}, not a {type(value).__name__}.")

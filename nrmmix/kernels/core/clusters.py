@@ -270,7 +270,7 @@ def relocate(data, state, i, k):
 
 @kernel
 def pass_on(data, state, i, k):
-    """The same of an observation that leaves others behind and joins others, by families' own entries where they have one."""
+    """Move an observation that leaves others behind and joins others, by families' own entries where they have one."""
     k_old, lost = state.labels[i], False
     state.num[N_MOVED] += 1
     state.labels[i] = k

@@ -28,7 +28,7 @@ STRICT: dict[str, Any] = {"fastmath": False, "forceinline": False}
 
 
 def untested() -> str:
-    """What there is to say of a version of numba with which nothing was tested; empty for others."""
+    """Say what there is to say of a version of numba with which nothing was tested; empty for others."""
     if LOWEST.split(".") <= numba.__version__.split(".")[:2] <= NEWEST.split("."):
         return ""
     return f"nrmmix is tested with numba {LOWEST} to {NEWEST}, and this is numba {numba.__version__}: take one of those if anything fails."
@@ -45,7 +45,7 @@ class NestedType(types.Dispatcher):
 
 @register_model(NestedType)
 class NestedModel(models.OpaqueModel):
-    """Which function it is its type says."""
+    """Data model of a function that its type says."""
 
 
 class Kernel:
@@ -88,7 +88,7 @@ class Kernel:
 
     @property
     def signatures(self) -> list[Any]:
-        """By which it has been compiled, for Python or for other kernels."""
+        """Signatures by which it has been compiled, for Python or for other kernels."""
         return list(dict.fromkeys([*(self._compiled.signatures if self._compiled else []), *self.nested.signatures]))
 
 
@@ -98,7 +98,7 @@ def _type_of(kernel: Kernel, _context: Any) -> NestedType:
 
 
 def callback(signature: Any, function: Callable[..., Any], **options: Any) -> Any:
-    """What has an address at once, compiled or loaded: a numba `CFunc`."""
+    """Return a function with an address at once, compiled or loaded: a numba `CFunc`."""
 
     def make(keeps: bool) -> Any:
         try:

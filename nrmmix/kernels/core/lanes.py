@@ -184,7 +184,7 @@ if JIT:
 
     @intrinsic
     def sum_of_lanes(typingctx, x):
-        """Of the eight, those four apart first, then those two apart."""
+        """Sum the eight lanes, those four apart first, then those two apart."""
 
         def codegen(context, builder, signature, values):
             return _folded(builder, values[0], lambda a, b: builder.fadd(a, b, flags=_FUSED))

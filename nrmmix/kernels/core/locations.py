@@ -112,7 +112,7 @@ def log_row(data, state, g):
 
 @inlined
 def log_row_lent(data, state, g, is_lent):
-    """The same, where a kernel without scales may have the place of K lent to log K."""
+    """Return the row of log K, where a kernel without scales may have the place of K lent to log K."""
     if is_lent and state.ratio.shape[0] == 0:
         return state.K[g], 1.0
     return log_row(data, state, g)
@@ -145,7 +145,7 @@ def log_K_at(data, state, g, p):
 
 @inlined
 def prefetch_log_K(data, state, g, is_lent):
-    """What `log_row_lent` reads."""
+    """Fetch what `log_row_lent` reads."""
     for s in range(state.ratio.shape[0]):
         prefetch(state.log_K[s, g])
     if state.ratio.shape[0] == 0 and is_lent:
@@ -177,7 +177,7 @@ def rebuild_log_K_entry(data, state):
 
 @kernel
 def rebuild_log_K(data, state):
-    """The same, no matrix being lent."""
+    """Make log K anew, no matrix being lent."""
     call_all(data.setup[REBUILD_LOG_K], data, state)
 
 
@@ -248,7 +248,7 @@ def refresh_locations_entry(data, state):
 
 @kernel
 def refresh_locations(data, state):
-    """What is kept of the locations, and of those of all clusters, after any change of v or the kernel; `log_K_sum` has to be right."""
+    """Renew what is kept of locations, and of those of all clusters, after any change of v or the kernel; `log_K_sum` has to be right."""
     call_all(data.setup[REFRESH_LOCATIONS], data, state)
 
 
@@ -299,7 +299,7 @@ def location_weights(data, state, K, g):
 
 @kernel
 def location_weight(state, probability_over_b, size, g):
-    """The same for one cluster of so many, whose locations have these probabilities over tau + A (P,), and group g."""
+    """Weight of one cluster of so many, whose locations have these probabilities over tau + A (P,), and group g."""
     first, last = state.band[g, 0], state.band[g, 1]
     total = weighted_sum(probability_over_b[first:last], state.K[g, first:last])
     return state.log_size[size] + (math.log(total) if total > TINY else -math.inf)
@@ -319,7 +319,7 @@ def location_weight_without_entry(data, state, log_K_sum, probability_over_b, si
 
 @kernel
 def location_weight_without(data, state, log_K_sum, probability_over_b, size, g):
-    """The same of a member of group g, for its cluster without it, which has others; the sum (P,) and `probability_over_b` are with it.
+    """Weight of a member of group g, for its cluster without it, which has others; the sum (P,) and `probability_over_b` are with it.
 
     With the member the location has probabilities pi_p, and h(c) / h(c - i) = (n_c - 1 - sigma) / sum_p pi_p (tau + A_p) / K(x_g, p).
     Where a pi_p that has underflowed could have a part in that sum, the terms of h(c - i) are computed.

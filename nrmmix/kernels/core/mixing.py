@@ -22,7 +22,7 @@ def beyond_nodes(z, values, df, width):
 
 @fast
 def place_points(y, centre, spread, width, scale, at):
-    """Where points lie among nodes that are equally spaced in asinh of (y - centre) / spread, from -width on."""
+    """Place points among nodes that are equally spaced in asinh of (y - centre) / spread, from -width on."""
     for j in range(y.shape[0]):
         at[j] = (asinh_any((y[j] - centre) / spread) + width) * scale
 

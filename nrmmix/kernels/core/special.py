@@ -393,7 +393,7 @@ def asinh_any(x):
 
 @fast
 def place_nodes(z, width, scale, out):
-    """Where numbers lie among nodes that are equally spaced in asinh, from -width on."""
+    """Place numbers among nodes that are equally spaced in asinh, from -width on."""
     for j in range(z.shape[0]):
         out[j] = (asinh_any(z[j]) + width) * scale
 

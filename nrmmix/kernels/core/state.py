@@ -1,4 +1,4 @@
-"""What a chain holds.  Plain arrays in named tuples: one compiled signature for every model.
+"""State of a chain.  Plain arrays in named tuples: one compiled signature for every model.
 
 Letters are those of the mathematics: n observations, K clusters, G covariate groups, P locations, D covariates.
 Arrays over clusters have room for `cap` of them, the cluster index last.
@@ -102,7 +102,7 @@ ENTRIES = tuple(range(EMPTY, BLOCK))
 
 @handle
 class Rows(NamedTuple):
-    """What component families read: the observations, and their own constants."""
+    """Rows as component families read them: the observations, and their own constants."""
 
     y: F2  # (n, d + e): responses in the coordinates of the kernels, NaN where missing, then inputs
     missing: U2  # (n, d + e) uint8: MISSING, CENSORED or CENSORED_COUNT in cells that the chain draws; (0, 0) where there are none
@@ -164,7 +164,7 @@ OPTIONS, LEARNT = 16, 4
 
 @handle
 class Memory(NamedTuple):
-    """What one move of a chain has to itself; `nrmmix.inference.mcmc.moves` says what each puts where."""
+    """Memory that one move of a chain has to itself; `nrmmix.inference.mcmc.moves` says what each puts where."""
 
     option: F1  # (OPTIONS,) constant
     learnt: F1  # (LEARNT,) what it has learnt in tuning; saved with the chain

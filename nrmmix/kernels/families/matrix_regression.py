@@ -44,7 +44,7 @@ def n_work(q, d):
 
 @inlined
 def _sizes(block):
-    """How many inputs and responses."""
+    """Return the numbers of inputs and responses."""
     return block[INPUT_LAST] - block[INPUT], block[LAST] - block[FIRST]
 
 

@@ -76,7 +76,7 @@ def multinomial_score(rows, stat, work, out, block, K, i, own):
 
 @kernel
 def _table(rows, block):
-    """Where the table of log rising factorials begins in the constants, and its length."""
+    """Return where the table of log rising factorials begins in the constants, and its length."""
     at = block[CONSTANT] + ALPHA + 2 * int(rows.constant[block[CONSTANT] + WORDS])
     return at + 1, int(rows.constant[at])
 

@@ -119,7 +119,7 @@ def _score(rows, stat, out, block, s, K, i):
 
 @fast
 def _score_complete(y, stat, out, s, first, d, K, i):
-    """The same for all cells of a row, none of them missing."""
+    """Score all cells of a row, none of them missing."""
     logs = stat[s + 5 * d + 1]
     for k in range(K):
         out[k] += logs[k]

@@ -1,4 +1,4 @@
-"""What the entry points of several families do alike."""
+"""Code that the entry points of several families share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOST = 1e-5  # a square, or a sum of them, that is less of what it was before a 
 
 @inlined
 def places(block):
-    """Where a block's statistics and constants begin, its first response, and how many there are."""
+    """Return where a block's statistics and constants begin, its first response, and how many there are."""
     return block[STAT], block[CONSTANT], block[FIRST], block[LAST] - block[FIRST]
 
 

@@ -127,7 +127,7 @@ def draw_located(data, state, level, most, sizes, place, rng):
 
 @kernel
 def expected_atoms(data, state, mass, least):
-    """How many unseen atoms are expected where the largest of each location are drawn; nearly one of each or more."""
+    """Return how many unseen atoms are expected where the largest of each location are drawn; nearly one of each or more."""
     sigma = state.hyper[SIGMA]
     gap, expected = math.gamma(1.0 - sigma), 0.0
     for p in range(state.A.shape[0]):
@@ -228,7 +228,7 @@ def atoms_into(data, state, *given):
 
 
 def room_for_atoms(data, state, most):
-    """Of `draw_atoms`: where there are more than twice those expected the lightest of a location are its rest."""
+    """Return the capacity for `draw_atoms`: where there are more than twice those expected the lightest of a location are its rest."""
     if data.setup[MEASURE] == FINITE:
         return int(data.setup[COMPONENTS])
     return int(state.num[N_CLUSTERS]) + len(state.A) + int(2.0 * most) + 50

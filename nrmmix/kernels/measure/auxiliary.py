@@ -139,7 +139,7 @@ def update_levels(data, state, rng):
 
 @kernel
 def gather_regions(data, state, regions):
-    """Of each region: `level`, log V of its first group, the largest and smallest log V, observations, and its part of A."""
+    """Gather, for each region, `level`, log V of its first group, the largest and smallest log V, observations, and its part of A."""
     level, top, bottom, count, part = state.carried[0], state.carried[1], state.carried[2], state.carried[3], state.part
     for r in range(regions):
         top[r], bottom[r], count[r] = -math.inf, math.inf, 0.0

@@ -80,7 +80,7 @@ def log_level(log_c, sigma, log_least):
 
 @kernel
 def log_expected_level(c, sigma, least):
-    """Where `draw_largest` is to be expected to stop: the sum of squares is c Gamma(2 - sigma), or that of the largest jump."""
+    """Return the level where `draw_largest` should stop: the sum of squares is c Gamma(2 - sigma), or that of the largest jump."""
     log_largest = -1.0 / c if sigma == 0.0 else -math.log1p(sigma / c) / sigma
     log_squares = max(math.log(c) + math.lgamma(2.0 - sigma), 2.0 * log_largest)
     return min(log_level(math.log(c), sigma, math.log(least) + log_squares), log_largest)

@@ -192,7 +192,7 @@ def scales_as_one(data, state):
 
 @kernel
 def change_of_log_K(data, old, width):
-    """What log K is multiplied by from one width to another, where a width scales all of it."""
+    """Return the factor of log K from one width to another, where a width scales all of it."""
     degree = nrm.scale(data, 0)[1]
     return (old / width) ** degree if degree != LOGARITHM else math.log(width) / math.log(old)
 

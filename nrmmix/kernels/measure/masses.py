@@ -50,7 +50,7 @@ def draw_unseen_of_dirichlet(data, state, rng):
 
 @entry(STEP_T)
 def draw_unseen(data, state, rng):
-    """The same of any infinite measure."""
+    """Draw the masses of unseen atoms of any infinite measure."""
     sigma, tau, unseen = state.hyper[SIGMA], state.hyper[TAU], state.plane[UNSEEN]
     mass = given_mass(data, state, rng)
     for p in range(unseen.shape[0]):
@@ -66,7 +66,7 @@ def draw_unseen(data, state, rng):
 
 @entry(STEP_T)
 def draw_unseen_of_finite(data, state, rng):
-    """The same of a finite measure."""
+    """Draw the masses of unseen atoms of a finite measure."""
     sigma, tau, unseen, shares = state.hyper[SIGMA], state.hyper[TAU], state.plane[UNSEEN], state.plane[TOTAL]
     for p in range(unseen.shape[0]):
         unseen[p] = 0.0
@@ -136,7 +136,7 @@ def sinc(x):
 
 @kernel
 def draw_by_double_rejection(c, sigma, rng):
-    """The same for c sigma (1 - sigma) of any size; letters are Devroye's (ACM Transactions on Modeling and Computer Simulation 19, 18)."""
+    """Draw for c sigma (1 - sigma) of any size; letters are Devroye's (ACM Transactions on Modeling and Computer Simulation 19, 18)."""
     rest = 1.0 - sigma
     b = rest / sigma
     gamma = c * sigma * rest

@@ -297,7 +297,7 @@ def set_kernel_entry(data, state):
 
 @entry(ALL_T)
 def set_kernel_of_slots(data, state):
-    """The same of a sparse product: by the codes of the slots, all of which may come into reach."""
+    """Set the kernel of a sparse product by the codes of the slots, all of which may come into reach."""
     for p in range(state.kept.shape[0]):
         state.kept[p] = 0
     fill_slots(data, state, state.kept)

@@ -104,7 +104,7 @@ def fill_octets(base, K_row, octet):
 
 
 def octets(P):
-    """How many, with whole vectors of eight of them."""
+    """Return how many there are, with whole vectors of eight of them."""
     return 8 * -(-P // 64)
 
 

@@ -1,4 +1,4 @@
-"""What the prior says without data: the law of the number of clusters, and partitions."""
+"""Prior without data: the law of the number of clusters, and partitions."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def log_mass_constant(mass, k):
 
 @kernel
 def log_integrand(n, k, mass, sigma, y):
-    """Of the integral over u at tau = 1, in y = log psi1(u), where log(u + 1) = log(1 + sigma e^y) / sigma."""
+    """Log integrand of the integral over u at tau = 1, in y = log psi1(u), where log(u + 1) = log(1 + sigma e^y) / sigma."""
     if sigma > 0.0:
         log_power = log1p_exp(math.log(sigma) + y)  # log (u + 1)^sigma
         growth = log_power / sigma
@@ -179,7 +179,7 @@ def next_event(log_b, weight, load, sigma, rng):
 
 @fast
 def grow(log_left, row, log_time, share):
-    """What is left at each location after b has grown by a time that goes by as fast as the kernel says; `share` is scratch."""
+    """Reduce what is left at each location after b has grown by a time that goes by as fast as the kernel says; `share` is scratch."""
     for p in range(log_left.shape[0]):
         share[p] = exp_any(log_time + row[p] - log_left[p])
     for p in range(log_left.shape[0]):  # a loop of its own, else neither is vectorised

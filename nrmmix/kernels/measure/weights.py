@@ -73,7 +73,7 @@ def log_new_weight(state, g, others, log_p):
 @root
 @kernel
 def log_cluster(state):
-    """What every cluster of a mixture brings to the log prior at fixed u, its size apart: log of mass (tau + u)^sigma, or 0."""
+    """Contribution of every cluster of a mixture to the log prior at fixed u, its size apart: log of mass (tau + u)^sigma, or 0."""
     return state.log_new[0] + log_pos(state.hyper[TAU] + state.A[0])
 
 
@@ -93,7 +93,7 @@ def log_weight_of(data, state, size, log_K_sum):
 
 @kernel
 def typical_log_weight(data, state):
-    """What every cluster brings to the log prior, its size and the place of its observations apart: a constant for guides of trees."""
+    """Contribution of every cluster to the log prior, its size and the place of its observations apart: a constant for guides of trees."""
     if not has_locations(state):
         return log_cluster(state)
     total = 0.0

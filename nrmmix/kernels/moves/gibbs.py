@@ -78,7 +78,7 @@ def gibbs_one(data, state, i, rng):
 
 @inlined
 def power(state):
-    """Of the likelihood: it rises to 1, where no heated sweeps are still to come."""
+    """Return the power of the likelihood: it rises to 1, where no heated sweeps are still to come."""
     return 1.0 - (1.0 - LOWEST_POWER) * state.num[HEAT] / HEATED_SWEEPS
 
 
@@ -218,7 +218,7 @@ def score_one_of_four(data, state, r, own):
 @woven
 @kernel
 def gibbs_one_of_four(data, state, i, r, rng):
-    """The same of the r-th of the observations that `score_next_four` has scored."""
+    """Draw the cluster of the r-th of the observations that `score_next_four` has scored."""
     own, k_old, moved = own_cluster(state, i), state.labels[i], state.num[N_MOVED]
     log_join_weights(data, state, state.num[N_CLUSTERS], data.group[i], own)
     score_one_of_four(data, state, r, own)

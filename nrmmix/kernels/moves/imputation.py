@@ -21,7 +21,7 @@ def redraw_cells(data, state, i, rng):
 
 @entry(ONE_T)
 def redraw_missing_cells(data, state, i, k, rng):
-    """The same of a row that has such cells, in cluster k."""
+    """Redraw the missing cells of a row that has some, in cluster k."""
     if state.size[k] == 1:
         empty_column(data, state.stat, k)
     elif not update_column(data, state.stat, k, i, -1.0):

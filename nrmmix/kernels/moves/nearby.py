@@ -155,7 +155,7 @@ def _cut(data, state, option, bound, m, members):
 
 @kernel
 def _fill_reach(data, state, reach, first, last, nobody):
-    """What bounds of clusters first..last-1 need beside their statistics."""
+    """Compute what bounds of clusters first..last-1 need beside their statistics."""
     for b in range(data.block.shape[0]):
         block = data.block[b]
         call_bound(block[BOUND], data.rows, state.stat, state.work, reach[b], state.score, block, first, last, nobody)
@@ -172,7 +172,7 @@ def _add_bounds(data, state, stat, reach, m, members):
 
 @kernel
 def _part(data, state, option, reach, group, near, members, log_B):
-    """Which clusters are near to some rows, and log B of all the others; not a number where there is no room.
+    """Find the clusters that are near to some rows, and log B of all the others; not a number where there is no room.
 
     Of those that are near to a group, or of all where that has none; log B of those that are far from it.
     """

@@ -74,7 +74,7 @@ def _part_in_half(order, key, first, last):
 
 @kernel
 def _divide(y, order, key, first, last, point):
-    """Where the second of two parts of the places begins; first where all rows are the same."""
+    """Return where the second of two parts of the places begins; first where all rows are the same."""
     d = y.shape[1]
     for j in range(d):
         total = 0.0

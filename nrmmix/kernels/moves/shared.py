@@ -1,4 +1,4 @@
-"""What moves on the partition share: the record of proposals, a partition set as a whole, random subsets, sorting."""
+"""Code that moves on the partition share: the record of proposals, a partition set as a whole, random subsets, sorting."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def random_subset(order, m, rng):
 
 @kernel
 def sift_down(key, index, sign, root, end):
-    """Of a heap whose least sign * key is on top."""
+    """Sift down in a heap whose least sign * key is on top."""
     own, number = key[root], index[root]
     while 2 * root + 1 < end:
         child = 2 * root + 1

@@ -258,7 +258,7 @@ def log_union(data, side, forest, a, b):
 
 @kernel
 def log_union_with(data, side, work, forest, v, i):
-    """The same of node v and leaf i, by the log predictive of the observation."""
+    """Log ratio of joining node v and leaf i, by the log predictive of the observation."""
     if data.rows.missing.shape[0] > 0:
         return log_union(data, side, forest, v, i)
     n, c = data.group.shape[0], forest.count[v]

@@ -136,7 +136,7 @@ def log_pick(wide, state, guide, stat, k, size, marginal, own):
 
 @kernel
 def log_of_numbers(state, K, blocks):
-    """What the number of clusters brings when one of K becomes `blocks`."""
+    """Log ratio of the numbers of clusters when one of K becomes `blocks`."""
     total = 0.0
     for t in range(K, K + blocks - 1):
         total += state.log_next[t]
@@ -448,7 +448,7 @@ def pick(wide, state, guide, memory, rng):
 
 @kernel
 def adapt(state, memory, guide, joined):
-    """In tuning: log rho goes to where so many clusters join as are wanted."""
+    """Adapt log rho in tuning, so that as many clusters join as are wanted."""
     if state.num[TUNING] != 0:
         guide.pull[1] = min(max(guide.pull[1] + ADAPT * (WANTED_JOINS - joined), LOWEST_LOG_RHO), 0.0)
         memory.learnt[splits.LOG_RHO] = guide.pull[1]

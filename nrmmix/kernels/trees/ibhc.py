@@ -63,7 +63,7 @@ def nearest_to_row(data, state, scratch, i, log_alone, most):
 
 @kernel
 def nearest_to_tree(data, state, forest, scratch, x, most):
-    """The same for a subtree x, or an observation of which cells are drawn."""
+    """Find the tree nearest to a subtree x, or to an observation of which cells are drawn."""
     K = state.num[N_CLUSTERS]
     best, least = K, math.inf
     for k in range(K):

@@ -72,7 +72,7 @@ def scratch_size(n, n_stat, P):
 
 @kernel
 def place_of_order(n):
-    """Where `order` of the `GuideTree` begins, its leaves from left to right."""
+    """Return where `order` of the `GuideTree` begins, its leaves from left to right."""
     return WORDS + 9 * n + 1
 
 
@@ -195,7 +195,7 @@ def stoc_insert(data, side, guide, blocks, v, wanted, rng):
 
 @kernel
 def climb(data, side, guide, v, count, block_of, rng):
-    """From node v to the root: blocks from its two subtrees, and all that hang from the path are put into blocks.
+    """Climb from node v to the root: blocks from its two subtrees, and all that hang from the path are put into blocks.
 
     block_of (K,) holds a block for each cluster, -1 for those without one yet: the path is then that to the present clusters, by the owners
     of nodes.  Where it is empty the blocks are drawn.  Returns the number of blocks and the log probability; more than MOST_BLOCKS: -inf.

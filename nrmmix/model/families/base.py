@@ -1,4 +1,4 @@
-"""What every component family offers to the rest of the package.
+"""Base of every component family: what it offers to the rest of the package.
 
 A family has two sides.  Entry points (`nrmmix.kernels.core.entry`) work on columns of sufficient statistics, and `pack` hands them over
 together with constants.  Methods in NumPy turn statistics and parameters of the kernels into distributions, moments and random responses.
@@ -58,7 +58,7 @@ class Entries(NamedTuple):
         return cls(**{name: getattr(kernels, f"{prefix}_{name}") for name in names})
 
     def addresses(self, which: Collection[int]) -> list[int]:
-        """Of those at some places, 0 where there is none; what has no address yet is compiled, or loaded."""
+        """Return the addresses of those at some places, 0 where there is none; what has no address yet is compiled, or loaded."""
         return [0 if self[place] is None else self[place].address for place in which]
 
 
@@ -194,14 +194,14 @@ class Family:
         raise NotImplementedError
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Family:
-        """What `resolve` gives, from sums over rows that are loaded part by part; a ValueError where a family needs them all at once."""
+        """Resolve from sums over rows that are loaded part by part; a ValueError where a family needs them all at once."""
         raise ValueError(
             f"{type(self).__name__} takes its hyperparameters from the whole table, which is not in memory; give a table, such as "
             "pandas.read_parquet(path)."
         )
 
     def rounding_units(self, y: Any) -> dict[str, float]:
-        """What responses (n, d) are rounded to, by name, where variational inference has a rule for that; 0 where they are not."""
+        """Units to which responses (n, d) are rounded, by name, where variational inference has a rule for that; 0 where they are not."""
         return {}
 
     def of_more_rows(self) -> Family:
@@ -240,16 +240,16 @@ class Family:
         return self.names
 
     def mean_responses(self) -> np.ndarray:
-        """Which of the family's responses, by number, each of the n_mean means belongs to."""
+        """Numbers of the family's responses that each of the n_mean means belongs to."""
         one_each = len(self.mean_names()) == len(self.names)
         return np.arange(len(self.names)) if one_each else np.zeros(len(self.mean_names()), np.int64)
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        """Of each response its predictive distribution, parameters (I, n_columns); None for one that has none of its own."""
+        """Return the predictive distribution of each response, parameters (I, n_columns); None for one that has none of its own."""
         raise NotImplementedError
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray) -> list[Distribution | None]:
-        """Of each response its distribution under parameters (n_theta, M); parameters (I, M)."""
+        """Return the distribution of each response under parameters (n_theta, M); parameters (I, M)."""
         raise NotImplementedError
 
     def joint_predictive(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> Elliptical | None:
@@ -257,7 +257,7 @@ class Family:
         return None
 
     def joint_component(self, theta: np.ndarray, inputs: np.ndarray) -> Elliptical | None:
-        """The same under parameters (n_theta, M)."""
+        """Return the joint distribution of the responses under parameters (n_theta, M)."""
         return None
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:

@@ -22,14 +22,14 @@ REPEATED = 1e7  # cells of rows that are repeated for defaults of hyperparameter
 
 
 class Assignment(NamedTuple):
-    """Which family each response belongs to."""
+    """Assignment of responses to families."""
 
     families: tuple[Family, ...]
     columns: tuple[tuple[int, ...], ...]  # of each family, numbers of its responses
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """How each response is read."""
+        """Return how each response is read."""
         out = [""] * sum(map(len, self.columns))
         for family, columns in zip(self.families, self.columns, strict=True):
             for j in columns:
@@ -101,7 +101,7 @@ def _summands(key: str) -> list[str]:
 
 
 def places_of(assignment: Assignment, frame: ModelFrame) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Of each family the numbers of its responses, and of its columns among the inputs."""
+    """Return, for each family, the numbers of its responses, and of its columns among the inputs."""
     found, first, widths = [], 0, iter(frame.input_widths)
     for family, columns in zip(assignment.families, assignment.columns, strict=True):
         e = next(widths) if family.design is not None else 0
@@ -187,7 +187,7 @@ class Blocks:
         return cls(tuple(blocks))
 
     def rounding_units(self, response: Any) -> dict[str, float]:
-        """What responses whose rounding matters are rounded to, by name; 0 where they are not."""
+        """Units to which responses whose rounding matters are rounded, by name; 0 where they are not."""
         found: dict[str, float] = {}
         for block in self.blocks:
             found |= block.family.rounding_units(_columns(response, block.columns))
@@ -244,7 +244,7 @@ class Blocks:
         return rows._replace(missing=missing), np.ascontiguousarray(cells), np.ascontiguousarray(limit)
 
     def observe_inputs(self, inputs: np.ndarray) -> list[np.ndarray]:
-        """Of each block its inputs (n, e) as kernels read them."""
+        """Return the inputs (n, e) of each block as kernels read them."""
         return [block.family.observe_inputs(inputs[:, block.inputs]) for block in self.blocks]
 
     def to_kernel_arrays(self, response: Any, inputs: np.ndarray, table: np.ndarray) -> tuple[layout.Rows, np.ndarray]:
@@ -276,6 +276,12 @@ class Blocks:
         )
         return rows, table
 
+    def with_some(self, known: np.ndarray) -> np.ndarray:
+        """Return for each block of the kernels whether some of its responses are known (d,)."""
+        empty = np.full((1, len(known)), np.nan)
+        of, _ = _numbered(block.family.observe(_columns(empty, block.columns)) for block in self.blocks)
+        return np.array([bool(known[self.blocks[b].columns].any()) for b in of])
+
     @staticmethod
     def _observed(block: Block, response: Any) -> Any:
         y = _columns(response, block.columns)
@@ -299,7 +305,7 @@ class Blocks:
         return sum(block.family.log_coefficient(_columns(response, block.columns)) for block in self.blocks)
 
     def totals(self, response: Any) -> list[np.ndarray | None]:
-        """Of each block the totals (n,) of its counts; None where a family does without."""
+        """Return the totals (n,) of the counts of each block; None where a family does without."""
         return [
             np.asarray(_columns(response, block.columns).sum(axis=1), float) if block.family.needs_totals else None
             for block in self.blocks
@@ -313,7 +319,7 @@ class Blocks:
         return row[order], response[order]
 
     def _drawn(self, packed: PackedBlocks) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-        """In the kernels' order rows and responses; the order row by row; of each block its cells, and which of its responses they are."""
+        """Return rows and responses in the kernels' order; the order row by row; each block's cells, and their responses."""
         row, column = layout.drawn(packed.rows)
         response, owned = np.zeros(len(row), np.int64), []
         for b, entries, at in zip(packed.of, packed.entries, packed.table, strict=True):
@@ -352,7 +358,7 @@ class Blocks:
         return np.argsort(np.concatenate(self._means_of()), kind="stable")
 
     def _means_of(self) -> list[np.ndarray]:
-        """Of each block, the response that each of its means belongs to."""
+        """Return, for each block, the response that each of its means belongs to."""
         return [block.columns[block.family.mean_responses()] for block in self.blocks]
 
     def mean_names(self) -> tuple[str, ...]:
@@ -367,14 +373,14 @@ class Blocks:
     def predictive_distributions(
         self, stat: np.ndarray, n_columns: int, inputs: np.ndarray, packed: PackedBlocks
     ) -> list[Distribution | None]:
-        """Of each response its predictive distribution by cluster."""
+        """Return the predictive distribution of each response by cluster."""
         return self._by_response([
             block.family.predictive_distributions(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
         ])
 
     def component_distributions(self, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> list[Distribution | None]:
-        """Of each response its distribution under each component."""
+        """Return the distribution of each response under each component."""
         return self._by_response([
             block.family.component_distributions(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
             for b, block in enumerate(self.blocks)
@@ -386,7 +392,7 @@ class Blocks:
         return block.family.joint_predictive(packed.part(stat, b, layout.STAT), n_columns, inputs[:, block.inputs])
 
     def joint_component(self, b: int, theta: np.ndarray, inputs: np.ndarray, packed: PackedBlocks) -> Elliptical | None:
-        """The same under each component."""
+        """Return the joint distribution of the responses under each component."""
         block = self.blocks[b]
         return block.family.joint_component(packed.part(theta, b, layout.THETA), inputs[:, block.inputs])
 
@@ -398,7 +404,7 @@ class Blocks:
         return out
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int, packed: PackedBlocks) -> list[list[Parameter]]:
-        """Of each block the parameters of its components."""
+        """Return the parameters of the components of each block."""
         return [block.family.cluster_parameters(packed.part(stat, b, layout.STAT), n_columns) for b, block in enumerate(self.blocks)]
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, packed: PackedBlocks,
@@ -455,7 +461,7 @@ def _columns(response: Any, columns: np.ndarray) -> Any:
 
 
 def _numbered(parts: Iterable[Any]) -> tuple[list[int], list[Any]]:
-    """What families gave, of some a list, end to end, and the number of the family that each item is from."""
+    """Join what families gave, of some a list, end to end, with the number of the family that each item is from."""
     found = [(b, one) for b, part in enumerate(parts) for one in (part if isinstance(part, list) else [part])]
     return [b for b, _ in found], [one for _, one in found]
 

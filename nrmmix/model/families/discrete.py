@@ -194,7 +194,7 @@ class Poisson(Family):
 
 @dataclass(frozen=True, eq=False)
 class _Levels(Family):
-    """What Bernoulli and Categorical share: responses are levels 0, 1, ..., their probabilities Dirichlet, independent by response."""
+    """Base of Bernoulli and Categorical: responses are levels 0, 1, ..., their probabilities Dirichlet, independent by response."""
 
     takes_missing: ClassVar[bool] = True
     independent: ClassVar[bool] = True
@@ -226,11 +226,11 @@ class _Levels(Family):
         return [own + stat[starts[j] : starts[j + 1], :n_columns].T for j, own in enumerate(self._concentrations())]
 
     def _probabilities(self, theta: np.ndarray) -> list[np.ndarray]:
-        """Of each response the probabilities (M, L) of parameters (n_theta, M)."""
+        """Return the probabilities (M, L) of each response under parameters (n_theta, M)."""
         return [np.exp(theta[start:stop]).T for start, stop in pairwise(self._starts())]
 
     def _moments(self, stat: np.ndarray, n_columns: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Of each response posterior mean and standard deviation (k, L) of the probabilities."""
+        """Return posterior mean and standard deviation (k, L) of the probabilities of each response."""
         found = []
         for alpha in self._posterior(stat, n_columns):
             total = alpha.sum(axis=1, keepdims=True)
@@ -400,7 +400,7 @@ class Categorical(_Levels):
         return self._packed(len(self.mean_names()), categorical.categorical_mean, categorical.categorical_mean_theta)
 
     def mean_names(self) -> tuple[str, ...]:
-        """Of each level, whose means are probabilities."""
+        """Names of the levels, whose means are probabilities."""
         return tuple(f"{name}[{plain(level)}]" for name, own in zip(self.names, self.levels, strict=True) for level in own)
 
     def mean_responses(self) -> np.ndarray:

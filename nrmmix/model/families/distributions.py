@@ -31,12 +31,12 @@ class Distribution(Protocol):
 
 
 def mapped(distribution: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
-    """The same with all parameters changed, those of a distribution within it too."""
+    """Return the distribution with all parameters changed, those of a distribution within it too."""
     return type(distribution)(*(mapped(p, change) if isinstance(p, tuple) else change(np.asarray(p)) for p in distribution))
 
 
 def spread_out(distribution: Any) -> Any:
-    """The same with parameters (I, 1, k): points (J, 1) then give (I, J, k)."""
+    """Return the distribution with parameters (I, 1, k): points (J, 1) then give (I, J, k)."""
     return mapped(distribution, lambda parameter: parameter[:, None, :])
 
 
@@ -211,22 +211,23 @@ class Elliptical(NamedTuple):
     df: np.ndarray  # (k,), or (I, k)
 
     def of(self, clusters: np.ndarray) -> Elliptical:
-        """Of each of J rows the law in one cluster (J,), as the only one."""
+        """Return the law of each of J rows in one cluster (J,), as the only one."""
         rows = np.arange(len(clusters)) if len(self.centre) > 1 else np.zeros(len(clusters), np.int64)
         of_scale = rows if len(self.scale) > 1 else np.zeros(len(clusters), np.int64)
         return Elliptical(self.centre[rows, clusters][:, None], self.scale[of_scale, clusters][:, None], self.df[clusters][:, None])
 
-    def completed(self, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Rows y (J, d), NaN in the same columns of all of them, with what is not known drawn given the rest; of a single cluster."""
+    def completed(self, y: np.ndarray, drawn: Callable[[int, Distribution], np.ndarray]) -> np.ndarray:
+        """Rows y (J, d), NaN in the same columns of all of them, with what is not known as `drawn` of a column and its law given the rest.
+
+        Of a single cluster; laws have parameters (J, 1), and so has what is drawn.
+        """
         whole = y.copy()
         for j in np.flatnonzero(np.isnan(y[0])):
-            law = self.given(whole)[1][j]
-            noise = rng.standard_normal(len(y)) if isinstance(law, Normal) else rng.standard_t(law.df[:, 0])
-            whole[:, j] = law[0][:, 0] + law[1][:, 0] * noise
+            whole[:, j] = drawn(int(j), self.given(whole)[1][j])[:, 0]
         return whole
 
     def given(self, y: np.ndarray) -> tuple[np.ndarray, list[Distribution | None]]:
-        """Of rows y (J, d), NaN in the same columns of all of them, the log density (J, k) of what is known, and the law of each response.
+        """Return, for rows y (J, d), NaN in the same columns of all, the log density (J, k) of what is known, and the law of each response.
 
         J = I unless I = 1.  Laws have parameters (J, k), of which degrees of freedom that are the same in all rows are (1, k), and are
         None for responses that are known.

@@ -136,7 +136,7 @@ class Hurdle(Family):
         return self.with_values(family=self.family.of_more_rows(), is_streamed=True)
 
     def _for(self, names: tuple[str, ...], summary: Summary) -> Hurdle:
-        """With hyperparameters of its own for so many responses, and a family that suits them."""
+        """Return a hurdle with hyperparameters of its own for so many responses, and a family that suits them."""
         d = len(names)
         at = one_each("Hurdle", "at", self.at, d, "responses")
         a, b = (one_each("Hurdle", name, getattr(self, name), d, "responses") for name in ("a", "b"))

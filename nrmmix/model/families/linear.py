@@ -54,7 +54,7 @@ class Linear:
         return self.start is not None
 
     def _constants(self, log_unit: float, g: np.ndarray, marginal: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """What kernels read, and where in it parameters of all clusters are."""
+        """Return the constants that kernels read, and where in them parameters of all clusters are."""
         q, d = len(g), g.shape[1]
         shrinkage, noise = (np.ones(q), np.ones(d)) if self.start is None else self.start
         groups = np.arange(q) if self.groups is None else self.groups
@@ -66,7 +66,7 @@ class Linear:
 
     @property
     def _learnt(self) -> str:
-        """What is drawn, for people."""
+        """Return what is drawn, for people."""
         together = self.groups is not None and len(np.unique(self.groups)) < len(self.groups)
         shape, rate = ("1/2" if value == 0.5 else f"{value:g}" for value in (self.shrinkage.shape, self.shrinkage.rate))
         return LEARNT.format(shape, rate, ", one for all levels of a factor" if together else "")
@@ -89,7 +89,7 @@ class Linear:
         raise NotImplementedError
 
     def pack(self, n: int) -> Packed:
-        """What of log p(y_c) depends on the size of c alone, by size."""
+        """Pack the part of log p(y_c) that depends on the size of c alone, by size."""
         raise NotImplementedError
 
     def exponential(self, y: np.ndarray) -> Exponential:
@@ -205,7 +205,7 @@ class OneResponse(Linear):
         return self.level + self._unit * values
 
     def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of the columns nu + n (k,), S_n (k,), g_n (q, k) and the Cholesky factor of P_n (k, q, q)."""
+        """Return the columns nu + n (k,), S_n (k,), g_n (q, k) and the Cholesky factor of P_n (k, q, q)."""
         q, first = len(self.b), regression.MEAN
         L = _factors(stat[first + q : first + q + q * (q + 1) // 2, :n_columns], q)
         return self.nu + stat[0, :n_columns], stat[2, :n_columns], stat[first : first + q, :n_columns], L
@@ -301,7 +301,7 @@ class SeveralResponses(Linear):
         return self.level + values @ self._root.T
 
     def _columns(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of the columns nu + n - d + 1 (k,), S_n in units of the data (k, d, d), G_n (q, d, k) and the factor of P_n (k, q, q)."""
+        """Return nu + n - d + 1 (k,), S_n in units of the data (k, d, d), G_n (q, d, k) and the factor of P_n (k, q, q)."""
         (q, d), first = self.b.shape, matrix_regression.MEAN
         P = first + q * d
         S = P + q * (q + 1) // 2

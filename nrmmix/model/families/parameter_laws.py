@@ -16,12 +16,12 @@ HALVINGS = 45  # of intervals in which a quantile lies
 
 
 def normal(mean: Any, sd: Any) -> Quantiles:
-    """Of N(mean, sd^2)."""
+    """Summarise N(mean, sd^2)."""
     return lambda p: mean + sd * special.ndtri(p)
 
 
 def student_t(centre: Any, spread: Any, df: Any) -> Quantiles:
-    """Of t with location, scale and degrees of freedom.
+    """Summarise t with location, scale and degrees of freedom.
 
     Examples
     --------
@@ -32,22 +32,22 @@ def student_t(centre: Any, spread: Any, df: Any) -> Quantiles:
 
 
 def standard_deviation(df: Any, square: Any) -> Quantiles:
-    """Of the root of a variance that is inverse gamma(df / 2, square / 2)."""
+    """Summarise the root of a variance that is inverse gamma(df / 2, square / 2)."""
     return lambda p: np.sqrt(0.5 * square / special.gammainccinv(0.5 * df, p))
 
 
 def gamma(shape: Any, rate: Any) -> Quantiles:
-    """Of Gamma(shape, rate)."""
+    """Summarise Gamma(shape, rate)."""
     return lambda p: special.gammaincinv(shape, p) / rate
 
 
 def beta(a: Any, b: Any) -> Quantiles:
-    """Of Beta(a, b)."""
+    """Summarise Beta(a, b)."""
     return lambda p: special.betaincinv(a, b, p)
 
 
 def correlation(m: np.ndarray, share: np.ndarray) -> Quantiles:
-    """Of the correlation of Lambda^-1, Lambda ~ Wishart(m, S^-1) of two responses, `share` (k,) that of S.
+    """Summarise the correlation of Lambda^-1, Lambda ~ Wishart(m, S^-1) of two responses, `share` (k,) that of S.
 
     With r of S it is t / sqrt(1 + t^2) for t = (r / sqrt(1 - r^2) sqrt(B) + z) / sqrt(A), where z is standard normal, A chi-squared of
     m - 1 degrees of freedom and B of m (Odell & Feiveson 1966, Journal of the American Statistical Association 61); A and B are
@@ -81,7 +81,7 @@ def correlation(m: np.ndarray, share: np.ndarray) -> Quantiles:
 
 
 def of_nodes(values: np.ndarray, weight: np.ndarray) -> Quantiles:
-    """Of a law by its values (N, k) at nodes, in decreasing order, and their weights (N, k), which add up to 1."""
+    """Summarise a law by its values (N, k) at nodes, in decreasing order, and their weights (N, k), which add up to 1."""
 
     def quantile(p: float) -> np.ndarray:
         above = np.cumsum(weight, axis=0) - 0.5 * weight
@@ -92,7 +92,7 @@ def of_nodes(values: np.ndarray, weight: np.ndarray) -> Quantiles:
 
 
 def of_normals(mean: np.ndarray, sd: np.ndarray, weight: np.ndarray) -> Quantiles:
-    """Of mixtures of normals (N, k) with weights (N, k) that add up to 1."""
+    """Summarise mixtures of normals (N, k) with weights (N, k) that add up to 1."""
 
     def quantile(p: float) -> np.ndarray:
         reach = 40.0 * sd

@@ -325,7 +325,7 @@ def _form(
     names: tuple[str, ...], columns: tuple[str, ...], inputs: np.ndarray, b: np.ndarray, nu: float, scale: Any, constant: np.ndarray,
     factor: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None = None, groups: np.ndarray | None = None, law: Gamma = SHRINKAGE,
 ) -> Linear:
-    """Where the design has constants, responses are kept as differences from one: their digits are not spent on it."""
+    """Return the form of a design; where it has constants, responses are differences from one: their digits are not spent on it."""
     spanned = np.allclose(inputs @ constant, 1.0, rtol=0, atol=1e-8)
     level = (inputs @ b).mean(axis=0) if spanned else np.zeros(b.shape[1:])
     one = len(names) == 1

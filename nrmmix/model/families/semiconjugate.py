@@ -160,7 +160,7 @@ class SemiconjugateGaussian(Family):
         )
 
     def predictive_distributions(self, stat: np.ndarray, n_columns: int, inputs: np.ndarray) -> list[Distribution | None]:
-        """Of clusters the distribution under the parameters held, of columns without members that of the prior."""
+        """Return the distribution of clusters under the parameters held, of columns without members that of the prior."""
         d, distributions = self.dim, []
         new = stat[2 * d, :n_columns] == 0
         (m, v), (shape, rate) = self.mean, self._gamma
@@ -196,7 +196,7 @@ class SemiconjugateGaussian(Family):
         return found
 
     def _moments(self, j: int, n: np.ndarray, mean: np.ndarray, square: np.ndarray) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Of the mean and of the sd: mean, sd and quantiles, by quadrature over log precision, shared or of each cluster (k,)."""
+        """Return mean, sd and quantiles of the mean and of the sd, by quadrature over log precision, shared or of each cluster (k,)."""
         m, v = self.mean[0][j], self.mean[1][j]
         shape, rate = (parameter[j] for parameter in self._gamma)
         if self._kind == KNOWN:

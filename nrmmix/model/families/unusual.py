@@ -1,4 +1,4 @@
-"""What is said of columns that families do not expect, when a model is made."""
+"""Warnings of columns that families do not expect, when a model is made."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
     columns, are_exact = _counted(frame, {*numbers.values(), *inputs.values()})
 
     def recount(values: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """How often values stand in columns, by name."""
+        """Count how often values stand in columns, by name."""
         found = {name: np.zeros(len(own)) for name, own in values.items()}
         for sides, weight, *_ in _parts(frame):
             for name, own in values.items():
@@ -60,7 +60,7 @@ def warn_of_unusual(frame: ModelFrame, blocks: Blocks) -> None:
 
 
 def _counted(frame: Any, places: Iterable[tuple[int, int]]) -> tuple[dict[tuple[int, int], Counted], bool]:
-    """Of columns their values, and whether all are there."""
+    """Return the values of columns, and whether all are there."""
     if not frame.is_streamed:
         sides = frame.seen, frame.inputs, frame.covariates  # that many rows were seen to one end is no tie
         return {(side, j): counted(sides[side][:, j], frame.weight) for side, j in places}, True

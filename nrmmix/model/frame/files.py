@@ -158,7 +158,7 @@ _OPEN = threading.local()
 
 
 def _kind(dtype: Any) -> str:
-    """What a column of Parquet holds, in a word."""
+    """Say in a word what a column of Parquet holds."""
     import pyarrow.types as types
 
     if types.is_null(dtype):

@@ -120,7 +120,7 @@ PIECES: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 
 
 def advice(formula: str, known: Sequence[str]) -> str | None:
-    """What to write in place of the first piece of a formula that is of another package, or that is the name of a column.
+    """Say what to write in place of the first piece of a formula that is of another package, or that is the name of a column.
 
     None where there is neither.
 

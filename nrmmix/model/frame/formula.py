@@ -81,12 +81,12 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """Of a response, before it is fitted."""
+        """Name of a response, before it is fitted."""
         return self.columns[0] if self.is_plain else self.terms[0].name()
 
     @property
     def columns_of_names(self) -> list[tuple[str, ...]]:
-        """Of each of its names the columns that it is computed from, once it is fitted."""
+        """Columns that each of its names is computed from, once it is fitted."""
         if self.design is None:
             return [self.columns] * len(self.names)
         terms = np.repeat(np.array(self.design.terms, dtype=object), [part.stop - part.start for part in self.design.term_slices.values()])
@@ -95,7 +95,7 @@ class _Part:
 
     @property
     def groups_of_names(self) -> tuple[int, ...]:
-        """Of each of its names the first that codes the same term of categories, once it is fitted; of all others their own places."""
+        """First name that codes the same term of categories as each, once it is fitted; of all others their own places."""
         groups = list(range(len(self.names)))
         for term, place in self.design.term_slices.items() if self.design is not None else ():
             if any(self.design.factor_infos[factor].type == "categorical" for factor in term.factors):
@@ -253,7 +253,7 @@ class ModelFrame:
         return float(self.n_used if self.weight is None else self.weight.sum())
 
     def summary(self, columns: np.ndarray, inputs: np.ndarray) -> Summary:
-        """What defaults of some responses, which have some of the inputs, are taken from."""
+        """Summarise some responses, which have some of the inputs, for defaults of hyperparameters."""
         return Summary(np.ascontiguousarray(self.response[:, columns]), self.inputs[:, inputs], self.weight)
 
     @property
@@ -268,14 +268,14 @@ class ModelFrame:
 
     @property
     def levels(self) -> tuple[tuple[Any, ...] | None, ...]:
-        """Of each response its levels, None where it holds numbers."""
+        """Levels of each response, None where it holds numbers."""
         if self.is_sparse:
             return (None,) * len(self.response_names)
         return tuple(part.levels.get(part.columns[0]) if part.reads == "categories" else None for part in self._responses)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """How each response is read."""
+        """Kinds in which each response is read."""
         return ("composition",) * len(self.response_names) if self.is_sparse else tuple(part.reads for part in self._responses)
 
     @property
@@ -299,7 +299,7 @@ class ModelFrame:
 
     @property
     def input_groups(self) -> tuple[int, ...]:
-        """Of each input the first column in its design that codes the same term of categories; of all others their own."""
+        """First column in the design that codes the same term of categories as each input; of all others their own."""
         return tuple(first for part in self._inputs for first in part.groups_of_names)
 
     @property
@@ -314,12 +314,12 @@ class ModelFrame:
 
     @property
     def columns_of_covariates(self) -> dict[str, tuple[str, ...]]:
-        """Of each covariate the columns of the data that it is computed from."""
+        """Columns of the data that each covariate is computed from."""
         return {name: columns for part in self._covariates for name, columns in zip(part.names, part.columns_of_names, strict=True)}
 
     @property
     def parts_of_responses(self) -> tuple[_Part, ...]:
-        """Of each response, the columns behind it and whether it is one of them as it is."""
+        """Columns behind each response, and whether it is one of them as it is."""
         return tuple(self._responses)
 
     def new_covariates(self, newdata: Any) -> tuple[np.ndarray, pd.Index, np.ndarray]:
@@ -530,7 +530,7 @@ def is_text(frame: pd.DataFrame, columns: Iterable[str]) -> bool:
 
 
 def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:
-    """Of every row and every column something must be there."""
+    """Refuse a row or a column of which nothing is observed."""
     gaps = {name: arrays.missing_mask(values)[used] for name, values in columns.items()}
     if nowhere := [name for name, gap in gaps.items() if gap.all()]:
         which = f" {nowhere[0]!r} is" if len(nowhere) == 1 else f"s {messages.quoted(nowhere)} are"

@@ -20,7 +20,7 @@ class Counted(NamedTuple):
 
     @classmethod
     def of(cls, x: np.ndarray, weight: np.ndarray | None = None) -> Counted:
-        """Of a column (n,), each row as often as its weight (n,) says."""
+        """Count a column (n,), each row as often as its weight (n,) says."""
         if weight is None:
             return cls(*np.unique(x, return_counts=True))
         values, place = np.unique(x, return_inverse=True)
@@ -31,7 +31,7 @@ class Counted(NamedTuple):
         return int(self.sizes.sum())
 
     def without(self, which: np.ndarray) -> Counted:
-        """The same without the values that a mask (m,) says; itself where it says none."""
+        """Return the counts without the values that a mask (m,) says; itself where it says none."""
         return Counted(self.values[~which], self.sizes[~which]) if which.any() else self
 
 
@@ -76,7 +76,7 @@ class Tally:
         self.exact = whole if len(whole.values) <= self.most else None
 
     def total(self) -> Counted:
-        """What has been counted so far."""
+        """Total of what has been counted so far."""
         if self.exact is not None and self.pending:
             self._count()
         return self.quantiles.total() if self.exact is None else self.exact

@@ -51,15 +51,15 @@ class Source:
             yield self.load(b)
 
     def fingerprint(self) -> tuple[Any, ...]:
-        """What changes where the data do, as far as that is seen without reading them."""
+        """Return what changes where the data do, as far as that is seen without reading them."""
         return ()
 
     def select(self, names: Sequence[str]) -> Source:
-        """The same with these columns alone, where that saves reading."""
+        """Return the source with these columns alone, where that saves reading."""
         return self
 
     def place(self, b: int) -> str:
-        """Where part b is, for messages."""
+        """Say where part b is, for messages."""
         return f"part {b} of {self}"
 
     def __str__(self) -> str:

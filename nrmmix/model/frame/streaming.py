@@ -73,7 +73,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Where the parts of a source begin, and what all rows used have in common."""
+    """Index of a source: where its parts begin, and what all rows used have in common."""
 
     rows: np.ndarray  # (parts + 1,) rows before each part
     used: np.ndarray  # (parts + 1,) of these the used ones
@@ -116,7 +116,7 @@ class StreamedFrame(ModelFrame):
         return float(self.n_used if self.places.size is None else self.places.size)
 
     def summary(self, columns: np.ndarray, inputs: np.ndarray) -> Summary:
-        """What defaults of some responses, which have some of the inputs, are taken from."""
+        """Summarise some responses, which have some of the inputs, for defaults of hyperparameters."""
         if self.has_first:
             return super().summary(columns, inputs)
 
@@ -134,11 +134,13 @@ class StreamedFrame(ModelFrame):
     def pieces(self, first: int = 0, last: int | None = None) -> Iterator[Piece]:
         """Rows used, from one to before another, part by part.
 
-        A SourceChanged where the source has other rows than when it was first gone through.
+        A SourceChanged where the source has other rows than when it was first gone through: other counts of a part, or, once all rows have
+        been gone through, other values.
         """
         places, last = self.places, self.n_used if last is None else last
         if first >= last:
             return
+        digest = hashlib.blake2b(digest_size=16) if (first, last) == (0, self.n_used) else None
         start = int(np.searchsorted(places.used, first, side="right")) - 1
         stop = int(np.searchsorted(places.used, last, side="left"))
         source = self._source()
@@ -147,10 +149,14 @@ class StreamedFrame(ModelFrame):
         for b, table in zip(range(start, stop), source.parts(start, stop), strict=True):
             with in_part(source, b):
                 piece = self._of_part(table, b)
+            if digest is not None:
+                add_to_digest(digest, piece.response, piece.inputs, piece.covariates, *weight_columns(piece.weight))
             before = int(places.used[b])
             some = slice(max(first - before, 0), min(last - before, piece.response.shape[0]))
             if some.stop > some.start:
                 yield piece.take(some)
+        if digest is not None and digest.hexdigest() != places.digest:
+            raise SourceChanged(f"{source} has other rows than when it was first read; fit again, with data that stay as they are.")
 
     def _source(self) -> Source:
         if self.rows is None:
@@ -158,7 +164,7 @@ class StreamedFrame(ModelFrame):
         return self.rows
 
     def _of_part(self, table: Any, b: int) -> Piece:
-        """What is used of part b."""
+        """Return what is used of part b."""
         places = self.places
         expected = int(places.rows[b + 1] - places.rows[b])
         table = labelled(table, int(places.rows[b]))
@@ -191,7 +197,7 @@ class StreamedFrame(ModelFrame):
 
 
 def prefix(columns: np.ndarray, inputs: np.ndarray) -> str:
-    """What names of sums of some responses and inputs begin with."""
+    """Return the prefix of the names of sums of some responses and inputs."""
     return f"{','.join(map(str, columns))}/{','.join(map(str, inputs))}/"
 
 
@@ -229,7 +235,7 @@ def labelled(table: Any, first: int) -> Any:
 
 
 def read_part(frame: ModelFrame, table: Any, missing: str) -> Read:
-    """What a frame reads of a part."""
+    """Read what a frame needs of a part."""
     if frame.is_sparse:
         y = sparse_counts(table, frame.response_names)
         return _alone(y)
@@ -371,7 +377,7 @@ def _columns(formula: str | None, source: Source, designs: Sequence[str], weight
 
 
 class Gathered:
-    """What the first way through a source finds: the rows that a frame is learnt from, and what is missing."""
+    """Findings of the first way through a source: the rows that a frame is learnt from, and what is missing."""
 
     def __init__(self, source: Source, columns: _Columns, missing: str, weights: str | None = None):
         self.source, self.stamp, self.weights, self.idle = source, source.fingerprint(), weights, 0
@@ -524,7 +530,7 @@ def index_of(
         rows.append(rows[-1] + len(read.used))
         used.append(used[-1] + int(read.used.sum()))
         y, x, z, _, weight = read.taken()
-        add_to_digest(digest, y, x, z, *([] if weight is None else [weight[:, None]]))
+        add_to_digest(digest, y, x, z, *weight_columns(weight))
         covariates.add(z, weight)
         for columns, inputs, own in means:
             own.add(np.ascontiguousarray(y[:, columns]), x[:, inputs], weight)
@@ -539,8 +545,13 @@ def index_of(
     return Index(np.array(rows), np.array(used), digest.hexdigest(), low, high, has_gaps, found, of_weights)
 
 
+def weight_columns(weight: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    """Weights of rows (n, 1), where there are any."""
+    return () if weight is None else (weight[:, None],)
+
+
 def add_to_digest(digest: Any, y: Any, *others: np.ndarray) -> None:
-    """What is used of some rows, row by row, so that it does not matter how they are divided into parts."""
+    """Add what is used of some rows to a digest, row by row, so that it does not matter how they are divided into parts."""
     whole = (np.hstack([y, *others]),) if isinstance(y, np.ndarray) else (np.diff(y.indptr), y.indices, y.data)
     for array in whole:
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
@@ -566,7 +577,7 @@ class _Covariates:
                 self.equal.remove(pair)
 
     def total(self, insist: bool = True) -> tuple[Counted, ...]:
-        """Of each its values; a ValueError where one is constant, or two are equal, unless one does not insist."""
+        """Return the values of each; a ValueError where one is constant, or two are equal, unless one does not insist."""
         found = tuple(tally.total() for tally in self.tallies)
         if found and insist:
             ends = np.array([[own.values[0], own.values[-1]] for own in found]).T

@@ -1,4 +1,4 @@
-"""What defaults of hyperparameters are taken from: sums over the rows of a table, in memory or part by part.
+"""Summaries from which defaults of hyperparameters are taken: sums over the rows of a table, in memory or part by part.
 
 Both add up in the same order, so that they agree to the bit: NumPy adds the rows of a table of several columns one after the other, and
 halves one column again and again, and so it does each column of a table that is kept by columns.  Values far from all others, which
@@ -22,7 +22,7 @@ LEAF = 8192  # rows of a column that are added at once; a multiple of 128, up to
 
 
 class Summary:
-    """Of responses y (n, d), NaN where missing, and inputs x (n, e) in memory, each row as often as its weight (n,) says."""
+    """Summary of responses y (n, d), NaN where missing, and inputs x (n, e) in memory, each row as often as its weight (n,) says."""
 
     def __init__(self, y: np.ndarray, x: np.ndarray | None = None, weight: np.ndarray | None = None):
         self.y, self.x, self.weight = y, np.zeros((len(y), 0)) if x is None else x, weight
@@ -30,12 +30,12 @@ class Summary:
         self.d = y.shape[1]
 
     def usual(self) -> Summary:
-        """The same without values that are far from all others of their response; itself where there are none."""
+        """Return the summary without values that are far from all others of their response; itself where there are none."""
         usual = without_far(self.y, self.weight)
         return self if usual is self.y else Summary(usual, self.x, self.weight)
 
     def usual_rows(self) -> Summary:
-        """The same without the responses of rows in which one is far from all others, and without such inputs."""
+        """Return the summary without the responses of rows in which one is far from all others, and without such inputs."""
         y, x = np.where(far_cells(self.y, self.weight).any(axis=1)[:, None], np.nan, self.y), without_far(self.x, self.weight)
         return self if np.array_equal(y, self.y, equal_nan=True) and x is self.x else Summary(y, x, self.weight)
 
@@ -45,7 +45,7 @@ class Summary:
         return np.sum(found, axis=0) if self.weight is None else self.weight @ found
 
     def sums_by_column(self, of: Of) -> np.ndarray:
-        """The same of tables that are kept by columns, as inputs are."""
+        """Return the sums of tables that are kept by columns, as inputs are."""
         return np.sum(np.asfortranarray(of(self.y, self.x)), axis=0) if self.weight is None else self.sums(of)
 
     def rounding_units(self) -> np.ndarray | None:
@@ -78,7 +78,7 @@ class Summary:
         return np.sqrt(self.sums_by_column(lambda y, x: _or_nothing((x - mean) ** 2)) / np.maximum(self.input_counts() - 1, 1))
 
     def without(self, at: np.ndarray) -> Summary:
-        """The same with responses that equal their number in `at` (d,) taken for missing."""
+        """Return the summary with responses that equal their number in `at` (d,) taken for missing."""
         return Summary(np.where(self.y == at, np.nan, self.y), self.x, self.weight)
 
     # ---- what follows from these
@@ -109,7 +109,7 @@ class Summary:
 
 
 class StreamedSummary(Summary):
-    """The same of rows that come part by part, in pieces y (rows, d), x (rows, e) and, where rows have them, weights (rows,).
+    """Summary of rows that come part by part, in pieces y (rows, d), x (rows, e) and, where rows have them, weights (rows,).
 
     What has been found is in `kept`, under names that begin with `where`: rows are not gone through again for it.  `counted` has the
     values of the d responses and e inputs, None of those that nobody has counted.
@@ -148,7 +148,7 @@ class StreamedSummary(Summary):
         return StreamedSummary(self.rows, pieces, self._span, True, self._kept, f"{self._where}usual rows, ", self.n, input_gaps=True)
 
     def _reaches(self) -> list[Reach]:
-        """How far responses and inputs reach before they are far from all others; of rows that nobody has counted without end."""
+        """Limits beyond which responses and inputs are far from all others; without end for rows that nobody has counted."""
         name = f"{self._where}reach"
         if name not in self._kept and self._counted:
             self._kept[name] = np.array([NO_END if own is None else reach(*own) for own in self._counted])
@@ -205,7 +205,7 @@ class StreamedSummary(Summary):
         return self._found("input spreads")
 
     def _found(self, name: str) -> np.ndarray:
-        """What has been found, or is in a way through the rows: one for means and what else needs none, one for squares about them."""
+        """Return what was found on a way through the rows: one for means and what needs none, one for squares about them."""
         if f"{self._where}{name}" not in self._kept:
             found = self._about_means() if name in ("variances", "input spreads") else self._as_they_are()
             self._kept.update({f"{self._where}{own}": values for own, values in found.items()})
@@ -244,7 +244,7 @@ def _times(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
 
 
 class Means:
-    """Of responses and inputs of n rows, in pieces, what needs nothing else of them."""
+    """Means of responses and inputs of n rows, in pieces, and what else needs nothing of them but one way through."""
 
     def __init__(self, n: int, input_gaps: bool = False):
         self.n = n
@@ -261,7 +261,7 @@ class Means:
         self.largest = np.maximum(self.largest, np.fmax.reduce(np.abs(x), axis=0, initial=0.0))
 
     def found(self, has_gaps: bool, size: float) -> dict[str, np.ndarray]:
-        """By their names in a `StreamedSummary`, rows counted so often that they are `size`; counts only where responses have gaps."""
+        """Return sums by their names in a `StreamedSummary`, rows counted up to `size`; counts only where responses have gaps."""
         total = self.sums.total()
         counts = self.there.total() if has_gaps else np.full(len(total), size)
         own = {} if self.inputs_there is None else {"input counts": self.inputs_there.total()}
@@ -317,7 +317,7 @@ def _halved(size: int) -> Iterator[int]:
 
 
 def column_sums(n: int, pieces: Iterator[np.ndarray], by_column: bool = False) -> np.ndarray:
-    """The same of pieces that come one after the other.
+    """Sum the columns of pieces that come one after the other.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a continuous model does not expect of a column: values far from all others, codes for missing ones among them, and ties.
+"""Values of a column that a continuous model does not expect: those far from all others, codes for missing ones among them, and ties.
 
 Far away is told by quartiles, so that neither units nor zero matter, and by a gap, so that long tails, which thin out step by step, and
 groups far from others are not taken for errors of typing.
@@ -54,7 +54,7 @@ class Reach(NamedTuple):
     most: float  # infinite where none is far away
 
     def distance(self, values: np.ndarray) -> np.ndarray:
-        """Of each value the distance beyond the nearer quartile, in quartile ranges."""
+        """Distance of each value beyond the nearer quartile, in quartile ranges."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.maximum(np.maximum(self.low - values, values - self.high), 0.0) / (self.high - self.low)
 
@@ -67,7 +67,7 @@ NO_END = Reach(0.0, 1.0, np.inf)
 
 
 def reach(values: np.ndarray, weight: np.ndarray | None = None) -> Reach:
-    """How far values (n,) reach, NaN where missing, before they are far from all others; each counts as often as its weight (n,) says.
+    """Return the limits of values (n,), NaN where missing, beyond which they are far from all others; each counts by its weight (n,).
 
     With e the distance beyond the nearer quartile in quartile ranges (of the values that are no usual codes for missing ones), sorted, they
     begin at the first e > 10 max(1, the e before it).  There are none where quartiles coincide, where these are more than 5% of the values
@@ -114,7 +114,7 @@ def _size(which: np.ndarray, weight: np.ndarray | None) -> float:
 
 
 def far_cells(values: np.ndarray, weight: np.ndarray | None = None) -> np.ndarray:
-    """The same of each column of (n, d)."""
+    """Find the far values in each column of (n, d)."""
     out = np.zeros(values.shape, bool)
     for j in range(values.shape[1]):
         out[:, j] = far(values[:, j], weight)
@@ -136,7 +136,7 @@ def counted(values: np.ndarray, weight: np.ndarray | None = None) -> Counted:
 # ---- ties
 
 class Ties(NamedTuple):
-    """Of a column how many values there are, which of them are point masses, and whether all are ties."""
+    """Ties of a column: how many values there are, which of them are point masses, and whether all are ties."""
 
     n: float
     values: np.ndarray  # distinct ones, the most frequent first
@@ -163,7 +163,7 @@ def ties(values: np.ndarray, weight: np.ndarray | None = None) -> Ties | None:
 
 
 def ties_among(column: Counted, is_exact: bool = True) -> Ties | None:
-    """The same of a column by its values; where these are quantiles, not all of them, they are no scale of few values."""
+    """Return the ties of a column by its values; where these are quantiles, not all of them, they are no scale of few values."""
     (distinct, counts), n = column, float(column.sizes.sum())
     if n < ENOUGH:
         return None
@@ -194,7 +194,7 @@ def rounding_unit(values: np.ndarray) -> float:
 
 
 def rounding_of(column: Counted) -> float:
-    """The same of a column by its values."""
+    """Return the rounding unit of a column by its values."""
     found = ties_among(column)
     if found is not None and not found.is_discrete:
         column = column.without(np.isin(column.values, found.values[found.is_mass]))
@@ -215,7 +215,7 @@ def rounding_of(column: Counted) -> float:
 
 
 def rounding_units(values: np.ndarray) -> np.ndarray:
-    """The same of each column of (n, d)."""
+    """Return the rounding unit of each column of (n, d)."""
     return np.array([rounding_unit(one) for one in values.T])
 
 
@@ -251,7 +251,7 @@ def warn_of_ties(columns: Mapping[str, Counted], recount: Recount | None = None)
 
 
 def _of_rounding(found: Mapping[str, Ties], columns: Mapping[str, Counted]) -> str:
-    """What does for measurements that are ties because they are rounded; empty where none are."""
+    """Say what does for measurements that are ties because they are rounded; empty where none are."""
     units = {name: unit for name, one in found.items() if one.is_discrete and len(one.values) > FEWEST_VALUES
              and (unit := rounding_of(columns[name])) > 0.0}
     if not units:
@@ -307,7 +307,7 @@ class FarValues:
             self.rows += [(int(rows[i]), plain(labels[i])) for i in place[: SHOWN_ROWS - len(self.rows)]]
 
     def text(self, name: str) -> str:
-        """What is said of them; empty where there are none."""
+        """Warning of the far values; empty where there are none."""
         if not self.n_far:
             return ""
         distinct, counts = self.found.total()

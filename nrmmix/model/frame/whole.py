@@ -49,7 +49,7 @@ def fits(path: Any) -> bool:
 
 
 def too_large(path: Any) -> str:
-    """That a file does not fit, in figures."""
+    """Say in figures that a file does not fit."""
     return f"it takes about {machine.text(COPIES * size_of(path))}, and {machine.text(machine.available())} are free"
 
 

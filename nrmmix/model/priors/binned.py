@@ -72,7 +72,7 @@ class Binned:
 
     @classmethod
     def of_locations(cls, log_K: np.ndarray, weights: np.ndarray, ordered: bool, values: np.ndarray | None = None) -> Binned:
-        """From log kernels (G, P) of groups and locations; groups in the order of their covariate where there is one."""
+        """Bin log kernels (G, P) of groups and locations; groups in the order of their covariate where there is one."""
         G, P = log_K.shape
         return cls(np.maximum(log_K, FLOOR)[None], np.array([P]), np.array([ordered]), np.array([G]), None, weights, values)
 

@@ -209,7 +209,7 @@ class CovariateKernel:
         return np.repeat(widths, len(own), axis=1) if self.shared_width and own else widths, chances
 
     def _way(self, q: int, per_atom: bool, categories: bool) -> tuple[str, int]:
-        """How to choose the places of atoms, and at most how many."""
+        """Return how to choose the places of atoms, and at most how many."""
         simple = q == 1 and not categories
         most = MAX_LOCATIONS if not per_atom else ONE_COVARIATE if q == 1 else SEVERAL_COVARIATES
         if self.locations is None:
@@ -230,7 +230,7 @@ class CovariateKernel:
         return out
 
     def relative(self, width: np.ndarray) -> np.ndarray:
-        """What distances are multiplied by so that the kernel of width `unit_width` has these widths; 1 for NaN."""
+        """Return the factor of distances so that the kernel of width `unit_width` has these widths; 1 for NaN."""
         return np.where(np.isnan(width), 1.0, 1.0 / width)
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ from nrmmix.model.frame.unusual import reach, without_far
 
 @dataclass(frozen=True)
 class Scales:
-    """How distances in each covariate are measured: (x - offset) / span of numbers, 0 or 1 of categories."""
+    """Scales of distances in each covariate: (x - offset) / span of numbers, 0 or 1 of categories."""
 
     offset: np.ndarray  # (q,)
     span: np.ndarray
@@ -23,13 +23,13 @@ class Scales:
 
     @classmethod
     def of(cls, x: np.ndarray, category: np.ndarray, unit: np.ndarray, weight: np.ndarray | None = None) -> Scales:
-        """From covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are.  Values far from all others lie beyond."""
+        """Make scales for covariates x (n, q): to [0, 1] where `unit` (q,) says so, else as they are.  Far values lie beyond."""
         usual = without_far(x, weight)
         return cls._between(np.stack([np.nanmin(usual, axis=0), np.nanmax(usual, axis=0)]), category, unit)
 
     @classmethod
     def of_counted(cls, counted: Sequence[Counted], category: np.ndarray, unit: np.ndarray) -> Scales:
-        """The same of rows that are not in memory, by the values of each covariate."""
+        """Make the scales of rows that are not in memory, by the values of each covariate."""
         usual = [own.without(reach(*own).far(own.values)).values for own in counted]
         return cls._between(np.array([[values[0], values[-1]] for values in usual]).T, category, unit)
 
@@ -81,7 +81,7 @@ class Grid:
 
 
 def counted_groups(own: Counted, x: np.ndarray, scales: Scales, groups: int | None) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The same as `grouped` of one covariate whose rows are not in memory, by its values; the groups are those of rows x (n, 1)."""
+    """Group one covariate whose rows are not in memory, by its values, as `grouped` does; the groups are those of rows x (n, 1)."""
     values, binned = own.values[:, None], groups is not None and len(own.values) > groups
     if binned:
         parts = bins(values, own.sizes, scales, groups)
@@ -90,7 +90,7 @@ def counted_groups(own: Counted, x: np.ndarray, scales: Scales, groups: int | No
 
 
 def nearest(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Of each of x (n,) the number of the nearest of some values, which ascend."""
+    """Return for each of x (n,) the number of the nearest of some values, which ascend."""
     return np.searchsorted((values[1:] + values[:-1]) / 2, x).astype(np.int64)
 
 

@@ -170,7 +170,7 @@ def hyper_row(value: Hyperparameter) -> tuple[float, float, float]:
 
 
 def hyper_start(value: Hyperparameter) -> float:
-    """Where a chain starts: the number itself, or the prior's mean, or the median of a log-normal, whose mean can be far out."""
+    """Return the start of a chain: the number itself, or the prior's mean, or the median of a log-normal, whose mean can be far out."""
     if isinstance(value, LogNormal):
         return math.exp(min(max(value.mu, -20.0), 20.0))
     return value.mean if isinstance(value, Hyperprior) else float(value)

@@ -223,7 +223,7 @@ class Urn(Prior):
     integrates_mass: ClassVar[bool] = True
 
     def weights_of_new(self, mass: float, sigma: float, K: np.ndarray) -> np.ndarray:
-        """By the numbers of clusters K; mass and sigma as kernels hold them."""
+        """Return the weights of a new cluster by the numbers of clusters K; mass and sigma as kernels hold them."""
         return mass + sigma * K
 
     def lower_bound_constant(self, n: int, mass: float, u: float, psi1: float) -> float:

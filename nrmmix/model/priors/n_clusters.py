@@ -42,14 +42,14 @@ def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float 
 
 
 def pitman_yor_law(n: int, mass: Hyperparameter, sigma: Hyperparameter) -> np.ndarray:
-    """The same for a Pitman-Yor process; at mass 0 for a normalised stable process."""
+    """Return the law of K for a Pitman-Yor process; at mass 0 for a normalised stable process."""
     if isinstance(sigma, Beta):
         return _shown(_over_sigma(n, sigma, lambda value: _pitman_yor(n, mass, value, MAX_WORK_EACH)))
     return _shown(_pitman_yor(n, mass, sigma, MAX_WORK))
 
 
 def finite_law(n: int, mass: Hyperparameter, components: int) -> np.ndarray:
-    """The same for a mixture of so many components.
+    """Return the law of K for a mixture of so many components.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def finite_law(n: int, mass: Hyperparameter, components: int) -> np.ndarray:
 
 
 def table_law(n: int, sigma: float, log_V: np.ndarray) -> np.ndarray:
-    """The same for log V_n(k) at index k."""
+    """Return the law of K for log V_n(k) at index k."""
     table = log_V + gammaln(n)
     return _shown(_law(n, sigma, MAX_WORK, lambda first, width: table[first : first + width]))
 
@@ -157,7 +157,7 @@ def _rising(n: int, theta: np.ndarray, weight: np.ndarray, components: int = 0, 
 
 
 class _Integrals:
-    """Of a generalised gamma process: E[integral over u], block after block."""
+    """Integrals of a generalised gamma process: E[integral over u], block after block."""
 
     def __init__(self, n: int, mass: np.ndarray, sigma: float):
         self.n, self.mass, self.sigma, self.mode = n, mass, sigma, 0.0

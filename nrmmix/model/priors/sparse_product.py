@@ -146,7 +146,7 @@ class SparseProduct(CovariateKernel):
         Raises
         ------
         ValueError
-            If there is no room for the tables.
+            If a covariate has too many codes.
         """
         q = x.shape[1]
         category = np.zeros(q, bool) if category is None else category
@@ -164,12 +164,6 @@ class SparseProduct(CovariateKernel):
                 raise ValueError(
                     f"SparseProduct: places and widths in {name!r} make {table.n_codes} codes, more than {MOST_CODES}; give fewer."
                 )
-        size = 16.0 * len(values) * (q * (1 + max(table.n_codes for table in tables)) + 2 * self.slots)
-        if size > machine.available() / 2:
-            raise ValueError(
-                f"SparseProduct: kernels of {len(values)} values of {q} covariates would take {machine.text(size)}, and there is room for "
-                f"{machine.text(machine.available() / 2)}; give fewer places, widths or slots."
-            )
         P, used = self.slots, sum(table.n_codes > 0 for table in tables)
         prior = Beta(1.0, max(used / USED - 1.0, 1.0)) if self.inclusion is None else self.inclusion
         typical = np.array([table.typical_width for table in tables])
@@ -196,7 +190,7 @@ class CodeTable:
 
     @classmethod
     def of(cls, counted: Counted, kernel: CovariateKernel, is_category: bool, places: int, ends: np.ndarray) -> CodeTable:
-        """Of values of the data; `ends` (2,) are the smallest and largest apart from those far from all others."""
+        """Make the table for values of the data; `ends` (2,) are the smallest and largest apart from those far from all others."""
         values, size = counted
         widths = np.array(kernel.width.values if isinstance(kernel.width, PerAtom) else [kernel.width])
         if is_category:
@@ -222,7 +216,7 @@ class CodeTable:
 
     @property
     def typical_width(self) -> float:
-        """In units of the range."""
+        """Typical width in units of the range."""
         return float(np.exp(np.log(self.width).mean())) if self.n_codes and not self.is_category else 1.0
 
     def measured(self, x: np.ndarray) -> np.ndarray:
@@ -237,7 +231,7 @@ class CodeTable:
         return self.log_K_at(self.measured(x))
 
     def log_K_at(self, u: np.ndarray) -> np.ndarray:
-        """The same at places (m,) on the scale from 0 to 1."""
+        """Return log K at places (m,) on the scale from 0 to 1."""
         out, distance = np.zeros((1 + self.n_codes, len(u))), np.empty((1, len(u), 1))
         for c, (place, width) in enumerate(zip(self.place, self.width, strict=True), 1):
             distance[0, :, 0] = u != place if self.is_category else np.abs(u - place)
@@ -270,7 +264,13 @@ class SlotGrid(Grid):
 
     @cached_property
     def code_log_K(self) -> np.ndarray:
-        """The same at all groups."""
+        """Return log K of codes at all groups, for chains alone.  A ValueError where there is no room for it."""
+        size = 16.0 * len(self.values) * (len(self.tables) * (1 + int(self.n_codes.max())) + 2 * len(self.weights))
+        if size > machine.available() / 2:
+            raise ValueError(
+                f"SparseProduct: kernels of {len(self.values)} values of {len(self.tables)} covariates would take {machine.text(size)}, "
+                f"and there is room for {machine.text(machine.available() / 2)}; give fewer places, widths or slots."
+            )
         return self.distances(self.values)
 
     @cached_property

@@ -85,7 +85,7 @@ class Sticks:
         return float(first + prior.shape - prior.rate * a), float(second - prior.rate * a)
 
     def _mode(self) -> tuple[float, float]:
-        """Where the log density is largest, nearly, and its curvature there: Newton's steps, halved intervals where they lead out."""
+        """Find where the log density is largest, nearly, and its curvature there: Newton's steps, halved intervals where they lead out."""
         low, high = LOWEST, HIGHEST
         u = math.log(max(len(self.tail) / math.log(2.0 + self.tail[0]), 1e-3))
         for _ in range(100):
@@ -122,7 +122,7 @@ class Sticks:
 
     @cached_property
     def _sizes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of each node and stick the sum of the parameters of its beta law, the second of them, and the masses (nodes, 1)."""
+        """Return, of each node and stick, the sum of the parameters of its beta law, the second of them, and the masses (nodes, 1)."""
         a = self.nodes[:, None]
         return 1.0 + a + self.tail, a + (self.tail - self.counts), a
 

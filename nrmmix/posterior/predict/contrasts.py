@@ -86,7 +86,7 @@ def averaged(
 def _functional(
     states: States, kind: str, responses: np.ndarray, named: bool, at: Any, q: Any, units: Units, averages: bool = False
 ) -> tuple[Any, int, dict[str, np.ndarray], Any]:
-    """What makes the functional for rows of inputs, how many values it has, what tells them apart, and what is made of the table of them.
+    """Return what makes the functional, how many values it has, what tells them apart, and what is made of their table.
 
     The table is of differences, of which 1 - p has the other sign, or with `averages` of averages.
     """

@@ -239,7 +239,7 @@ class KernelFactorDraws:
         return inside / inside.sum(axis=1, keepdims=True)
 
     def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
-        """Of each state (M, C): the shares of its components that lie in the clusters of a partition."""
+        """Return, for each state (M, C), the shares of its components that lie in the clusters of a partition."""
         known = {number: self._shares(number, estimate) for number in map(int, np.unique(self.which))}
         return (known[int(number)] for number in self.which)
 

@@ -74,7 +74,7 @@ class Functional:
         return None
 
     def on(self, states: StatesInParts) -> Functional:
-        """The same for other states of the posterior, whose arrays are not those for which it was made."""
+        """Return the functional for other states of the posterior, whose arrays are not those for which it was made."""
         if self.points_of_states is None:
             return self
         made = copy(self)
@@ -173,7 +173,7 @@ class Exceedance(Marginal):
 
 
 class Beyond(Exceedance):
-    """The same to full accuracy far out, for what is divided by it."""
+    """Exceedance to full accuracy far out, for what is divided by it."""
 
     @staticmethod
     def at(distribution: Distribution, points: np.ndarray) -> np.ndarray:
@@ -235,7 +235,7 @@ class Quantile(Cdf):
         return out.reshape(len(values), -1)
 
     def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where rows have inputs: distribution functions of t distributions are added up, where that of normal atoms is q is solved for."""
+        """Solve where rows have inputs: distribution functions of t are added up, where that of normal atoms is q is solved for."""
         clusters, atoms = state.distributions(self.inputs), measure.distributions(self.inputs)
         own = [(clusters[j], atoms[j]) for j in self.asked]
         if not self.inputs.shape[1] or not all(isinstance(a, StudentT) and isinstance(b, Normal) and len(a.df) == 1 for a, b in own):

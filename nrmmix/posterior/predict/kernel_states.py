@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common.compiling import announced
+from nrmmix.common.seeds import Replayed
 from nrmmix.kernels import predictive
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
@@ -60,16 +61,18 @@ class DrawnMeasure:
         total = share.sum(axis=1) + rest
         return share / total[:, None], rest / total
 
+    def some(self, atoms: np.ndarray) -> DrawnMeasure:
+        return replace(
+            self, log_weight=self.log_weight[atoms], place=self.place[atoms], theta=np.ascontiguousarray(self.theta[:, atoms]), known=None,
+        )
+
     def seen_from(self, covariates: CovariateWeights) -> DrawnMeasure:
         share, rest = self.shares(covariates)
         large = share > INVISIBLE
         seen = large.any(axis=0)
         rest = rest + np.where(large, 0.0, share).sum(axis=1)
         share = np.where(large, share, 0.0)[:, seen]
-        return replace(
-            self, log_weight=self.log_weight[seen], place=self.place[seen], theta=np.ascontiguousarray(self.theta[:, seen]),
-            known=(covariates, share, rest),
-        )
+        return replace(self.some(seen), known=(covariates, share, rest))
 
     def log_densities(self, points: layout.Data) -> np.ndarray:
         provide(self.model, points.block, (layout.DENSITY,))
@@ -106,7 +109,7 @@ class KernelState:
 
     @property
     def widths(self) -> np.ndarray:
-        """Of the covariate kernel; of a sparse product the codes of its slots."""
+        """Widths of the covariate kernel; of a sparse product the codes of its slots."""
         return (self.state.hyper[layout.WIDTH :] if self.model.slots is None else self.state.codes).copy()
 
     def weights(self, covariates: CovariateWeights) -> np.ndarray:
@@ -131,6 +134,12 @@ class KernelState:
             provide(model, block, (layout.SCORE_GAPS,))
         return self.data._replace(rows=rows._replace(constant=self.data.rows.constant), block=block)
 
+    def refilled(self, points: layout.Data, y: np.ndarray, inputs: np.ndarray) -> layout.Data:
+        """Points with other responses, of which the same are known: in the same arrays, of which kernels know the addresses."""
+        rows, _ = self.model.blocks.to_kernel_arrays(y, np.broadcast_to(inputs, (len(y), inputs.shape[1])), self.model.packed.table)
+        points.rows.y[:] = rows.y
+        return points
+
     def adopted(self, points: layout.Data) -> layout.Data:
         """Points that another state of the model has made, with the constants of this one."""
         return self.data._replace(rows=points.rows._replace(constant=self.data.rows.constant), block=points.block.copy())
@@ -149,7 +158,7 @@ class KernelState:
         return self.model.blocks.joint_predictive(block, self.state.stat, self.n_components, inputs, self.model.packed)
 
     def parameters(self) -> list[list[Parameter]]:
-        """Of each block the parameters of the clusters, given who is in them."""
+        """Draw the parameters of the clusters of each block, given who is in them."""
         return self.model.blocks.cluster_parameters(self.state.stat, self.n_clusters, self.model.packed)
 
     def drawn_clusters(self, rng: np.random.Generator) -> DrawnMeasure:
@@ -161,10 +170,10 @@ class KernelState:
         provide(self.model, self.data.block, (layout.SAMPLE,))
         return predictive.draw_components_of(self.data, self.state, self.model.packed.n_theta, clusters, rng)
 
-    def joined(self, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> DrawnMeasure:
-        points, M = self.points(y, inputs), len(clusters)
+    def joined(self, clusters: np.ndarray, points: layout.Data, known: np.ndarray, replayed: Replayed) -> DrawnMeasure:
+        M = len(clusters)
         provide(self.model, points.block, (layout.SAMPLE, layout.REDRAW))
-        theta = predictive.draw_joined(points, self.state, self.model.packed.n_theta, clusters, rng)
+        theta = predictive.draw_joined(points, self.state, self.model.packed.n_theta, clusters, known, replayed)
         return DrawnMeasure(self.model, self.widths, np.zeros(M), np.zeros(M, np.int64), theta, np.full(1, -np.inf))
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -289,7 +298,7 @@ def clusters_of(
 
 
 def prior_distributions(model: Specification) -> list[Distribution | None]:
-    """Of each response its distribution in a new cluster, at the inputs of the first row; None for one that has none of its own."""
+    """Return the distribution of each response in a new cluster, at the inputs of the first row; None for one that has none of its own."""
     found = KernelState(model, 1)
     with announced():
         empty_column(found.data, found.state.stat, 0)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class WithinLimits:
-    """Of rows y (J, d), NaN where a response was not seen, at inputs (J, e) or (1, e), the limits (J, d, 2), NaN where there are none.
+    """Limits (J, d, 2), NaN where there are none, of rows y (J, d), NaN where a response was not seen, at inputs (J, e) or (1, e).
 
     A RowError for a row with several censored responses that depend on each other within a component.
     """

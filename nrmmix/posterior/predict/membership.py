@@ -1,4 +1,4 @@
-"""In which cluster of the point estimate a row belongs, and with what probability.
+"""Membership of rows in clusters of the point estimate, and with what probability.
 
 In a draw a new row belongs to the draw's clusters in proportion to predictive weights times densities, p_k, the last of them a new
 cluster, and a cluster k of the draw to a cluster c of the estimate with the share of its members that lie there, |k ∩ c| / |k|.
@@ -56,7 +56,7 @@ def training_table(states: States, estimate: np.ndarray) -> pd.DataFrame:
 
 
 def table_of_rows(states: States, estimate: np.ndarray, rows: PredictionRows, y: Any, limits: Any = None) -> pd.DataFrame:
-    """The same of rows with responses y (rows, d), or limits; NaN where all are missing, or a covariate or an input."""
+    """Return the table for rows with responses y (rows, d), or limits; NaN where all are missing, or a covariate or an input."""
     return table(probabilities(states, estimate, rows, y, limits), rows.index)
 
 
@@ -66,7 +66,7 @@ def table(probability: np.ndarray, index: pd.Index) -> pd.DataFrame:
 
 
 def weights(states: States, estimate: np.ndarray, seed: np.random.SeedSequence) -> tuple[np.ndarray, np.ndarray]:
-    """Of a mixture the weights (C,) of the clusters that are expected, and those (states, C) of draws of the random measure."""
+    """Return the weights (C,) of the clusters of a mixture that are expected, and those (states, C) of draws of the random measure."""
     one = np.zeros(1, np.int64)
     covariates = CovariateWeights(states.model, PredictionRows(pd.RangeIndex(1), one, one, None, one, np.zeros((1, 0))))
     expected, drawn = [], []
@@ -146,7 +146,7 @@ def _company(states: States, estimate: np.ndarray) -> np.ndarray:
 
 
 def _shares(states: States, estimate: np.ndarray) -> Iterator[np.ndarray]:
-    """Of each state (K, C): the shares of its clusters that lie in the clusters of the estimate."""
+    """Return, for each state (K, C), the shares of its clusters that lie in the clusters of the estimate."""
     if isinstance(states, SoftStates):
         yield from states.shares_in(estimate)
         return

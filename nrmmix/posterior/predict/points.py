@@ -1,4 +1,4 @@
-"""Which responses and points a prediction is of: what callers write, the default grids, and how points stand in tables."""
+"""Responses and points of a prediction: what callers write, the default grids, and how points stand in tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def response_columns(model: Specification, response: Any) -> np.ndarray:
 
 
 def why_not(model: Specification, kind: str) -> list[str | None]:
-    """Of each response why it has no marginal density, distribution function or quantile; None where it has.
+    """Say why each response has no marginal density, distribution function or quantile; None where it has.
 
     Examples
     --------

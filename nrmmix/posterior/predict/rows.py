@@ -21,7 +21,7 @@ from nrmmix.model.specification import Specification
 
 @dataclass(frozen=True)
 class PredictionRows:
-    """Where predictions are wanted: the caller's rows, and the distinct cases of covariates and inputs among them."""
+    """Rows where predictions are wanted: the caller's rows, and the distinct cases of covariates and inputs among them."""
 
     index: pd.Index  # the caller's rows
     row: np.ndarray  # (rows,) case of each, -1 where a covariate or an input is missing

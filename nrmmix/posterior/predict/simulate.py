@@ -146,7 +146,7 @@ def _systematic(weight: np.ndarray, size: int, rng: np.random.Generator) -> np.n
 
 
 def _totals(model: Specification, newdata: Any) -> list[np.ndarray | None]:
-    """Of each block the totals of counts that its rows are to have: those of the data."""
+    """Return the totals of counts that the rows of each block are to have: those of the data."""
     if not any(block.family.needs_totals for block in model.blocks.blocks):
         return [None] * len(model.blocks.blocks)
     if newdata is None:

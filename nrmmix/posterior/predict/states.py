@@ -1,4 +1,4 @@
-"""What a prediction is an average over: states of the posterior, one after the other.
+"""States that a prediction averages over: states of the posterior, one after the other.
 
 A state has clusters, and says what the next observation would be like: with what weight it joins each cluster or begins a new one, and
 how it is distributed there.  Estimates are averages of that over states.  Bands come from the random measure itself, of which every
@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from nrmmix.common.seeds import Replayed
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior
@@ -43,7 +44,7 @@ class Components(Protocol):
         """(J, C, n_mean): at the inputs of each point, in the coordinates that `Blocks.means` takes to the units of the responses."""
 
     def distributions(self, inputs: np.ndarray) -> list[Distribution | None]:
-        """Of each response its distribution at rows of inputs (I, e), parameters (I, C); None for a response that has none of its own.
+        """Return each response's distribution at rows of inputs (I, e), parameters (I, C); None where it has none of its own.
 
         Where components do not depend on inputs the parameters are (1, C).
         """
@@ -63,8 +64,11 @@ class Measure(Components, Protocol):
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
         """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
 
+    def some(self, atoms: np.ndarray) -> Measure:
+        """Some of the atoms, by a mask (M,), as components."""
+
     def seen_from(self, covariates: CovariateWeights) -> Measure:
-        """The same for these rows: what has next to no share of a row is part of the rest there, and what has none anywhere is gone."""
+        """Return the measure for these rows: what has next to no share of a row joins its rest, what has none anywhere is gone."""
 
 
 class PosteriorState(Components, Protocol):
@@ -84,11 +88,15 @@ class PosteriorState(Components, Protocol):
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(T, M): parameters of clusters (M,) from their posterior, each drawn anew, K standing for a new one; as in `Measure.theta`."""
 
-    def joined(self, clusters: np.ndarray, y: np.ndarray, inputs: np.ndarray, rng: np.random.Generator) -> Measure:
-        """Of rows y (J, d) at inputs (J, e), or (1, e), the clusters (J,) that they join as J atoms, without shares.
+    def joined(self, clusters: np.ndarray, points: Any, known: np.ndarray, replayed: Replayed) -> Measure:
+        """Draw the clusters (J,) that rows y (J, d) at inputs (J, e), or (1, e), join as J atoms, without shares.
 
-        Their parameters are drawn given the row too, K standing for a new cluster; nothing of the rows may be missing.
+        Their parameters are drawn given the row too, K standing for a new cluster, those of each row with the same random numbers.  `known`
+        says of which blocks of the kernels something is, and there all is, but for cells that a family leaves out.
         """
+
+    def refilled(self, points: Any, y: np.ndarray, inputs: np.ndarray) -> Any:
+        """Points whose responses are others, all of them numbers that were known before."""
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:
         """(T, size): parameters of components from the prior, as in `Measure.theta`."""
@@ -129,7 +137,7 @@ class States(Protocol):
         """
 
     def partitions(self) -> Iterator[np.ndarray]:
-        """Of each state the clusters (n,) of the fitted rows, numbered 0, ..., K - 1, none of them empty; no state is loaded for that."""
+        """Return the clusters (n,) of the fitted rows in each state, numbered 0, ..., K - 1, none empty; no state is loaded."""
 
 
 @runtime_checkable
@@ -148,7 +156,7 @@ class SoftStates(Protocol):
     """States whose clusters have rows by probabilities, not by a partition: they answer for themselves what follows from partitions."""
 
     def shares_in(self, estimate: np.ndarray) -> Iterator[np.ndarray]:
-        """Of each state (K, C): the shares of its clusters that lie in the clusters 0, ..., C - 1 of a partition (n,) of the rows."""
+        """Return, for each state (K, C), the shares of its clusters in the clusters 0, ..., C - 1 of a partition (n,) of the rows."""
 
     def company(self, estimate: np.ndarray) -> np.ndarray:
         """(n,) how surely each fitted row is in its cluster of a partition."""
@@ -157,7 +165,7 @@ class SoftStates(Protocol):
         """(n, C) how surely each fitted row is in the clusters 0, ..., C - 1 of a partition."""
 
     def drawn_clusters_of(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
-        """Of each state clusters (R,) drawn for the fitted rows at positions (R,)."""
+        """Draw clusters (R,) for the fitted rows at positions (R,), in each state."""
 
 
 def states_of(posterior: AnyPosterior, limit: int | None) -> States:

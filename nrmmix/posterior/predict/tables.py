@@ -57,7 +57,7 @@ UNITS = {  # of predictions, in their `attrs["units"]`
 
 @dataclass(frozen=True)
 class Query:
-    """What a prediction is of."""
+    """Query of a prediction: what it is of."""
 
     posterior: AnyPosterior
     newdata: Any

@@ -29,7 +29,7 @@ class ScratchSize(NamedTuple):
 
 @dataclass(frozen=True)
 class Move:
-    """What all moves have in common."""
+    """Base of all moves."""
 
     role: ClassVar[str] = "move"
     name: ClassVar[str]
@@ -41,7 +41,7 @@ class Move:
     kinds: ClassVar[tuple[str, ...]] = ()  # kinds of proposals that are counted; none where every one is accepted
 
     def options(self, model: Specification) -> tuple[float, ...]:
-        """What the kernel reads, in its order."""
+        """Options as the kernel reads them, in its order."""
         return ()
 
     def scratch_size(self, model: Specification) -> ScratchSize:
@@ -60,7 +60,7 @@ class Move:
         return ""
 
     def complaint(self, model: Specification) -> str:
-        """What is wrong with its options on a model that it suits; empty if nothing."""
+        """Say what is wrong with its options on a model that it suits; empty if nothing."""
         return ""
 
     def needs_tune(self) -> str:
@@ -76,7 +76,7 @@ class Move:
         return skipped / proposed
 
     def trouble(self, share: float) -> str:
-        """What is to be said where it skipped such a share; empty if nothing."""
+        """Say what is to be said where it skipped such a share; empty if nothing."""
         return ""
 
     def can_have_learnt(self, learnt: np.ndarray, model: Specification) -> bool:
@@ -93,14 +93,14 @@ def only_conjugate_mixtures(model: Specification) -> str:
 
 
 def only_conjugate(model: Specification) -> str:
-    """For moves that need component parameters integrated out."""
+    """Refuse models whose component parameters are not integrated out."""
     if len(model.packed.explicit):
         return "it needs component parameters that are integrated out, and the family's are not"
     return ""
 
 
 def only_with_unions(model: Specification) -> str:
-    """For moves along trees of a mixture."""
+    """Refuse models other than mixtures, along whose trees a move goes."""
     return only_conjugate_mixtures(model) or only_families_with_unions(model)
 
 

@@ -102,7 +102,7 @@ class TreeGuided(Move):
         return ScratchSize(*splits.scratch_size(model.n_obs, n_stat, P), side=splits.SIDE, guide=True)
 
     def parts(self, model: Specification) -> tuple[layout.Memory, ...]:
-        """Of the Gibbs sweep over the leaves of a subtree."""
+        """Move of each part: the Gibbs sweep over the leaves of a subtree."""
         return (layout.Memory(
             np.zeros(2), np.zeros(layout.LEARNT), np.zeros(layout.TALLY), np.zeros(0), np.zeros(max(model.n_obs, 1), np.int64)),)
 

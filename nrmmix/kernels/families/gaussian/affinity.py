@@ -53,7 +53,7 @@ def _gather(other, s, n_rows, first, K, tile):
 
 @inlined
 def _of_one(rows, stat, block, k, d, lift, c, b, fixed, square):
-    """Of column k: b, Psi_1 - Psi_0 - c b b' packed by rows, and the squared diagonal of Psi_1's factor."""
+    """Compute, for column k, b, Psi_1 - Psi_0 - c b b' packed by rows, and the squared diagonal of Psi_1's factor."""
     L = block[STAT] + MEAN + d
     prior = spreads(rows, block[CONSTANT]) + d + d * (d + 1) // 2
     p = 0

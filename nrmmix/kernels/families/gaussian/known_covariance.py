@@ -120,7 +120,7 @@ def _score(y, stat, work, out, s, first, d, K, i):
 
 @fast
 def _score_cells(rows, stat, out, block, K, i):
-    """The same cell by cell, missing cells left out."""
+    """Score a row cell by cell, missing cells left out."""
     s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     r = rows.constant[o + R]

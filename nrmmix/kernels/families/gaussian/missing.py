@@ -124,7 +124,7 @@ def score_missing(rows, stat, work, out, block, K, i):
 
 @entry(SCORE_T)
 def score_gaps(rows, stat, work, out, block, K, i, own):
-    """What a score calls for a row that misses some cells."""
+    """Score a row that misses some cells."""
     score_missing(rows, stat, work, out, block, K, i)
     if own >= 0:
         out[own] = math.nan  # the column has the cells that were drawn: they go with the row

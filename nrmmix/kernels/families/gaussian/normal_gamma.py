@@ -42,7 +42,7 @@ def n_theta(d):
 
 @inlined
 def priors(rows, block):
-    """Where Psi_0 begins in the constants."""
+    """Return where Psi_0 begins in the constants."""
     o, d = block[CONSTANT], block[LAST] - block[FIRST]
     return o + TABLES + 2 * int(rows.constant[o + LENGTH]) + d
 
@@ -199,7 +199,7 @@ def _predictive(rows, o, n):
 
 @fast
 def _score_cells(rows, stat, out, block, K, i):
-    """The same cell by cell, missing cells left out."""
+    """Score a row cell by cell, missing cells left out."""
     s, o, first, d = places(block)
     own = rows.constant[o + OWN] != 0.0
     nu = rows.constant[o + NU]

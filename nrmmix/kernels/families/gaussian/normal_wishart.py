@@ -64,13 +64,13 @@ def n_theta(d):
 
 @inlined
 def spreads(rows, o):
-    """Where log s_j begin in the constants; behind them are the factor of Psi_0 and Psi_0."""
+    """Return where log s_j begin in the constants; behind them are the factor of Psi_0 and Psi_0."""
     return o + TABLES + 2 * int(rows.constant[o + LENGTH])
 
 
 @inlined
 def prior_diagonal(rows, o, d, a):
-    """Where element a of the diagonal of Psi_0 is in the constants."""
+    """Return where element a of the diagonal of Psi_0 is in the constants."""
     return spreads(rows, o) + d + d * (d + 1) // 2 + a * (a + 3) // 2
 
 

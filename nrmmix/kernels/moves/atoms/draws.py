@@ -1,4 +1,4 @@
-"""What moves that draw the atoms of the random measure share: parameters, densities under them, and the partition that atoms make.
+"""Draws that moves on the atoms of the random measure share: parameters, densities under them, and the partition that atoms make.
 
 Atoms 0..M-1 are the clusters' own and others; `origin` holds the cluster of each, or a number of K or more where it is of none.
 """

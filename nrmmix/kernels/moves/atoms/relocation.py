@@ -135,7 +135,7 @@ def log_ratios(others, others_rate, density, reach, size):
 
 @kernel
 def fill_others(data, state, floats, chosen, size, c):
-    """What all clusters but the c-th of those that move bring to N and B."""
+    """Fill in what all clusters but the c-th of those that move bring to N and B."""
     for i in range(floats.shape[1]):
         row, total, rate = state.K[data.group[i]], floats[REST, i], floats[REST_RATE, i]
         for b in range(MOVED):

@@ -70,7 +70,7 @@ def draw_sizes(data, state, memory, rng):
 
 @kernel
 def draw_located_sizes(data, state, memory, rng):
-    """The same with locations, of density regression."""
+    """Draw sizes with locations, of density regression."""
     n, K = state.labels.shape[0], state.num[N_CLUSTERS]
     slices, sizes, place = memory.floats[:n], memory.floats[n:], memory.ints[memory.floats.shape[0] + 1 :]
     lowest, level = state.carried[0], state.plane[3]
@@ -95,7 +95,7 @@ def draw_located_sizes(data, state, memory, rng):
 
 @kernel
 def count_from(sizes, M, slice_):
-    """How many of the atoms, by decreasing size, are of at least this size."""
+    """Count the atoms, by decreasing size, that are of at least this size."""
     low, high = 0, M
     while low < high:
         middle = (low + high) // 2

@@ -60,7 +60,7 @@ USUAL, SEEN, LAST = 0, 1, 2
 
 
 def scratch_size(n, n_directions, table, markov):
-    """What `plan_of` cuts from a memory, and columns of statistics of single observations: ScratchSize(floats, ints, side)."""
+    """Return what `plan_of` cuts from a memory, and columns of statistics of single observations: ScratchSize(floats, ints, side)."""
     floats = VALUE + 2 * (n + 1) + 2 * n + (3 * n if markov else 0) + n_directions + ((n + 1) * (n + 1) if table else 0)
     return floats, 5 * n + COUNT, n if markov else 0
 
@@ -89,7 +89,7 @@ def is_search(state, memory):
 
 @kernel
 def digamma(x):
-    """For x >= 1: upwards to 8 and on, then the asymptotic series, to 1e-11."""
+    """Compute digamma for x >= 1: upwards to 8 and on, then the asymptotic series, to 1e-11."""
     value = 0.0
     while x < 8.0:
         value -= 1.0 / x
@@ -156,7 +156,7 @@ def draw_order(data, state, memory, plan, rng):
 
 @kernel
 def tabulate_sizes(state, memory, plan):
-    """What log B has of a cluster's size: its prior, and the probability of the order of its members."""
+    """Tabulate the part of log B in a cluster's size: its prior, and the probability of the order of its members."""
     log_factorial = 0.0
     for m in range(1, plan.by_size.shape[0]):
         log_factorial += math.log(m)

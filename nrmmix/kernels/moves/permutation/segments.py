@@ -51,7 +51,7 @@ class Plan(NamedTuple):
 
 @kernel
 def scan_from(data, state, plan, r):
-    """Of Markov scans, what a segment's log B has in its end r: the third row of plan.scan."""
+    """Return the part of a segment's log B in its end r, in Markov scans: the third row of plan.scan."""
     F, follow, rest = plan.scan[0], plan.scan[1], plan.scan[2]
     i, out = plan.order[r], state.score
     for s in range(r):

@@ -1,4 +1,4 @@
-"""What the natural side of a family offers.
+"""Base of the natural side of a family.
 
 Arrays over components have the component first, arrays over rows the row last: then the scores of a block of rows under all components
 are one product, eta (K, S) times statistics (S, rows), and the statistics of the components another, whatever the family.
@@ -33,7 +33,7 @@ class Exponential:
     n_column: int  # rows of the kernels' statistics
 
     def rows(self, y: np.ndarray, inputs: np.ndarray) -> Any:
-        """What `fill` takes, from responses (n, d) and inputs (n, e) in the coordinates of the kernels: (c, n), or CSR (n, S)."""
+        """Return what `fill` takes, from responses (n, d) and inputs (n, e) in the coordinates of the kernels: (c, n), or CSR (n, S)."""
         return np.ascontiguousarray(y.T)
 
     def fill(self, rows: np.ndarray, out: np.ndarray) -> None:

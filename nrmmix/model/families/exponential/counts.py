@@ -91,7 +91,7 @@ class DirichletSide(Exponential):
         self.start = gammaln(self.concentration).sum() - gammaln(self.prior).sum()
 
     def rows(self, y: Any, inputs: np.ndarray) -> csr_array:
-        """Of a multinomial `y` holds the counts themselves, `Counts` of `nrmmix.model.families.base`."""
+        """Return the rows of a multinomial, whose `y` holds the counts themselves, `Counts` of `nrmmix.model.families.base`."""
         from scipy.sparse import csr_array
 
         if self.is_multinomial:

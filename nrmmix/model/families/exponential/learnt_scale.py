@@ -17,7 +17,7 @@ STEPS = 30  # of the search for the best ones, at most
 
 
 class LearntScale(Exponential):
-    """What both forms share: Psi_0 = diag(c), c_j ~ Gamma(a_j, rate a_j), c learnt.
+    """Base of both forms: Psi_0 = diag(c), c_j ~ Gamma(a_j, rate a_j), c learnt.
 
     The bound then has the prior density of log c, and is one of the density of the data and c.
     """
@@ -36,7 +36,7 @@ class LearntScale(Exponential):
 
     @property
     def log_prior(self) -> float:
-        """Of log c, with constants."""
+        """Log prior of log c, with constants."""
         a = self.shapes
         return float((a * np.log(a * self.scale) - a * self.scale - gammaln(a)).sum())
 

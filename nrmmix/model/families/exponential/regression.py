@@ -39,7 +39,7 @@ class RegressionSide(Exponential):
         self._scaled(np.ones(q), np.ones(d))
 
     def of_rounded(self, covariance: np.ndarray | None) -> RegressionSide:
-        """The same for responses with such a rounding error, in the coordinates of the kernels."""
+        """Return the side for responses with such a rounding error, in the coordinates of the kernels."""
         made = copy(self)
         made.rounding = covariance
         return made
@@ -127,7 +127,7 @@ STEPS = 30  # of the search for the best ones, at most
 
 
 class LearntRegressionSide(RegressionSide):
-    """The same with point estimates of shrinkage, one for each group of columns, and noise scale: those best for all components.
+    """Regression with point estimates of shrinkage, one for each group of columns, and noise scale: those best for all components.
 
     The bound then has the prior density of their logarithms, and is one of the density of the data and these.
     """
@@ -149,7 +149,7 @@ class LearntRegressionSide(RegressionSide):
 
     @property
     def log_prior(self) -> float:
-        """Of the logs of the parameters that are learnt, with constants."""
+        """Log prior of the logs of the parameters that are learnt, with constants."""
         shrinkage = np.array([self.shrinkage[own[0]] for own in self.members])
         unit = [0.5 * LOG_PI if law.shape == 0.5 else gammaln(law.shape) for law in self.laws]  # gammaln(0.5) is off in its last digits
         parts = zip((shrinkage, self.noise), self.laws, unit, strict=True)

@@ -181,7 +181,7 @@ class Stacked:
         return float(sum(side.log_prior for side in self.sides))
 
     def learnt(self, N: np.ndarray, s: np.ndarray) -> Stacked:
-        """The same with the parameters of all components that are best for such components."""
+        """Return the sides with the parameters of all components that are best for such components."""
         return Stacked([side.learnt(N, s[:, own]) for side, own in zip(self.sides, self.stat, strict=True)]) if self.is_learnt else self
 
     @property
@@ -194,7 +194,7 @@ class Stacked:
         return found
 
     def with_shared(self, values: dict[str, np.ndarray]) -> Stacked:
-        """The same with such parameters of all components, as `shared` gives them; a ValueError if there are not so many of them."""
+        """Return the sides with such parameters of all components, as `shared` gives them; a ValueError if the number is wrong."""
         first, sides = dict.fromkeys(values, 0), []
         for side in self.sides:
             own = {name: values[name][first[name] : first[name] + len(now)] for name, now in side.shared.items()}

@@ -17,7 +17,7 @@ HELD = 65_536  # rows that are loaded at once where all are gone through
 
 
 class StreamedRows:
-    """What `Statistics` offers, of the rows of a frame that stay where they are."""
+    """Rows of a frame that stay where they are, with all that `Statistics` offers."""
 
     is_streamed: ClassVar[bool] = True
 
@@ -40,9 +40,9 @@ class StreamedRows:
             yield self._statistics(piece), piece
 
     def chosen(self, rows: np.ndarray) -> Iterator[tuple[Statistics, Piece]]:
-        """Some of the rows, by numbers in ascending order, likewise."""
+        """Some of the rows, by numbers in ascending order, likewise; all are gone through, so that a source that has changed is noticed."""
         before = 0
-        for piece in self.frame.pieces(0, int(rows[-1]) + 1):
+        for piece in self.frame.pieces():
             own = rows[np.searchsorted(rows, before) : np.searchsorted(rows, before + len(piece.index))] - before
             before += len(piece.index)
             if len(own):

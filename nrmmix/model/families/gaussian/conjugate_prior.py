@@ -1,4 +1,4 @@
-"""What the forms of the Gaussian family share: each stands for one prior of mean and covariance, all hyperparameters numbers."""
+"""Base of the forms of the Gaussian family: each stands for one prior of mean and covariance, all hyperparameters numbers."""
 
 from __future__ import annotations
 

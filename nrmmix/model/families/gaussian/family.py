@@ -217,7 +217,7 @@ class Gaussian(Family):
         return self.with_values(nu=nu, scale=scale, names=names, form=form, **own)
 
     def with_censored(self) -> Gaussian:
-        """Of a known covariance that is full kernel coordinates are not those of the responses one by one."""
+        """Refuse a known covariance that is full: its kernel coordinates are not those of the responses one by one."""
         if isinstance(self.form, KnownCovariance) and self.form.dim > 1 and not self.is_diagonal:
             raise ValueError(
                 f"Gaussian(known_covariance=) of several responses has no way with censored ones ({', '.join(self.form.names)}); leave "
@@ -365,7 +365,7 @@ class Gaussian(Family):
         return self.resolved.joint_component(theta)
 
     def cluster_parameters(self, stat: np.ndarray, n_columns: int) -> list[Parameter]:
-        """Of each response the mean and the standard deviation in the component; moments that do not exist are NaN."""
+        """Return mean and standard deviation of each response in the component; moments that do not exist are NaN."""
         return self.resolved.cluster_parameters(stat, n_columns)
 
     def draw_responses(self, theta: np.ndarray, inputs: np.ndarray, rng: np.random.Generator, totals: Totals = None) -> np.ndarray:

@@ -112,7 +112,7 @@ class KnownCovariance(ConjugatePrior):
 
 @dataclass(frozen=True)
 class KnownCovarianceWithGaps(KnownCovariance):
-    """The same where the covariance is full and cells of the data are missing.  Kernel coordinates are (x_j - centre_j)/spread_j."""
+    """Form with a full covariance where cells of the data are missing.  Kernel coordinates are (x_j - centre_j)/spread_j."""
 
     def coordinates(self, x: Any) -> np.ndarray:
         return ConjugatePrior.coordinates(self, x)

@@ -40,7 +40,7 @@ class NormalWishart(ConjugatePrior):
     laws: tuple[Gamma, ...] = ()  # of the diagonal of a scale that is sampled
 
     def observe(self, y: Any) -> Observed:
-        """Of rows that have some of their cells the others are drawn by the chain, from 0 on; rows that have none stay NaN."""
+        """Return rows for the chain, which draws missing cells of rows that have some, from 0 on; rows that have none stay NaN."""
         z = self.coordinates(y)
         gaps = np.isnan(z)
         if not gaps.any():
@@ -108,7 +108,7 @@ class NormalWishart(ConjugatePrior):
         return self.means(mean), L, self.nu + n - d + 1.0, self.r + n
 
     def _marginals(self, stat: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Of each response location (k, d) and diagonal of Psi_n (k, d); degrees of freedom and r_n (k,)."""
+        """Return, for each response, location (k, d) and diagonal of Psi_n (k, d); degrees of freedom and r_n (k,)."""
         centre, L, df, r_n = self._columns(stat, n_columns)
         return centre, (L**2).sum(axis=2) * self.spread**2, df, r_n
 

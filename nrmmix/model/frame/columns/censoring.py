@@ -23,7 +23,7 @@ SHOWN = 4  # rows that a message names
 
 
 def of_two_columns(text: str) -> tuple[str, tuple[str, ...]]:
-    """What a response of two columns is called, and what stands in it, arithmetic in I(); of any other nothing.
+    """Return the name of a response of two columns, and what stands in it, arithmetic in I(); of any other nothing.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class CensoredPart:
         return fitted
 
     def _check_increasing(self, frame: pd.DataFrame) -> None:
-        """Of a function that falls, or of several columns, a limit from below is none."""
+        """Refuse a function that falls, or that has several columns: a limit from below is none of it."""
         values, _ = self.first.compute(frame, frame.index)
         raw = list(self.first.read(frame).values())
         order = np.argsort(raw[0])

@@ -72,7 +72,7 @@ def in_days_since(frame: pd.DataFrame, first: Mapping[str, pd.Timestamp]) -> pd.
 
 
 def describe(name: str, first: pd.Timestamp) -> str:
-    """What a column of dates is counted from.
+    """Say what a column of dates is counted from.
 
     Examples
     --------

@@ -103,7 +103,7 @@ class Back:
 
     @property
     def growth(self) -> str | None:
-        """How the column grows with the response; None where nothing is known of means."""
+        """Growth of the column with the response; None where nothing is known of means."""
         found: str | None = AFFINE
         for one in self.steps:
             if one.growth == AFFINE or found is None:
@@ -163,7 +163,7 @@ WEIGHTS = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
 
 
 def ways_back(frame: Any, responses: Any) -> dict[int, Back]:
-    """Of some responses of a frame the ways back, by number; none of those that are columns as they are.
+    """Return the ways back of some responses of a frame, by number; none of those that are columns as they are.
 
     A ValueError, in words, where there is none.
     """

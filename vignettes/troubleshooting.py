@@ -1,0 +1,74 @@
+"""Troubleshooting and frequent questions.  `make docs` runs this script and writes docs/troubleshooting.md."""
+
+# %% [markdown]
+# # Troubleshooting and FAQ
+#
+# ## "Do not trust ...": what now?
+#
+# Every fit ends with a verdict: **agree** (largest R-hat at most 1.01, at least 400 effective draws), **nearly agree**, or **do not trust**
+# (R-hat above 1.05, or fewer than 100 effective draws), then a warning comes with it. This run is too short on purpose:
+
+# %%
+import nrmmix as nm
+
+galaxy = nm.datasets.load_galaxy()
+short = nm.fit("accel_g ~ times_ms", nm.datasets.load_mcycle(), draws=100, tune=100, rng=1)
+
+# %% [markdown]
+# The remedies, in this order:
+#
+# 1. **Go on**: `fit.extend(n)` continues the same chains, or leave out `draws=`, and chains go on until they agree, two minutes at most
+#    (`time_limit=600` for ten). Here is a mixture whose chains agree:
+
+# %%
+fit = nm.fit("velocity_km_s ~ 1", galaxy, draws=1000, thin=20, rng=1)
+fit.glance()[["max_rhat", "min_ess", "converged"]].round(3)
+
+# %% [markdown]
+# 2. **Look at what disagrees**: `fit.diagnostics()` has R-hat by quantity, `fit.plot("trace")` the chains. Where only `mass` or `n_clusters`
+#    is slow while the density agrees, predictions may be used and the number of clusters may not.
+# 3. **Another sampler**: `fit.model.methods()` lists those that suit; see [Samplers](samplers.md).
+# 4. **A simpler question**: a kernel of fixed width, a diagonal covariance, fewer columns.
+#
+# ## Why has the partition another number of clusters than most draws?
+#
+# `fit.partition()` is one clustering, that of the least expected loss; clusters that only some draws have, often of a row or two, are not in it.
+# The posterior of the number is `fit.draws["n_clusters"]`. Neither is the number of groups in the world: components are Gaussians, and one skew
+# group takes several.
+
+# %%
+fit.partition().n_clusters, round(float(fit.draws["n_clusters"].mean()), 1)
+
+# %% [markdown]
+# ## There are far too many clusters
+#
+# Rounded or repeated values, a skew response (try `log(y)`), or a prior scale that is far from the data. A mixture finds what Gaussians need,
+# not what a reader would count. See [Sensitivity to priors](sensitivity.md).
+#
+# ## It is slow
+#
+# - The first fit compiles, once on a machine; `nrmmix warmup` does all of it ahead.
+# - Chains run in threads, one for each of up to four cores.
+# - From some ten thousand rows on think of `method="memoized_vb"`, which needs few passes over the rows, and compare it with chains on a sample;
+#   see [Variational inference](variational.md).
+# - Many covariate values make density regression slow: `kernel=nm.SquaredExponential(groups=200)` puts them in bins.
+#
+# ## It takes too much memory
+#
+# `store="partition"` keeps labels and numbers of each draw, `store="scalars"` numbers alone; `thin=` keeps fewer draws. Files larger than memory go
+# through variational inference, see [Beyond memory](beyond_memory.md).
+#
+# ## Two runs differ
+#
+# Without `rng=` each fit takes a new seed, which `fit.seed` has. With it draws are the same to the bit, whatever the number of cores, on the same
+# kind of processor and the same versions.
+#
+# ## A row or a column was dropped
+#
+# Rows with missing values are dropped with a warning that counts them; `missing="marginalize"` keeps rows that miss some of their responses. See
+# [Formulas and data](formulas.md).
+#
+# ## Labels change from draw to draw
+#
+# Clusters have no names in the posterior. Use `fit.partition()`, `fit.clusters()` and `fit.parameters()`, which number clusters of one partition
+# by size, or quantities that need no labels: predictions, the probability that two rows share a cluster.
