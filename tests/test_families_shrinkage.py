@@ -27,17 +27,19 @@ def test_fixed_hyperparameters_leave_shrinkage_out():
     for given in ({"b": [0.0, 1.0]}, {"r": 0.1}, {"precision": np.eye(2)}, {"nu": 3.0}, {"scale": 1.0}):
         assert nm.Regression("1 + x", **given).shrinkage is None
     assert nm.Regression("1 + x", nu=3.0, shrinkage="sampled").shrinkage == "sampled"
+    assert nm.Regression("1 + x", nu=3.0, shrinkage=nm.Gamma(2, 3)).shrinkage == nm.Gamma(2, 3)
 
 
+@pytest.mark.parametrize("shrinkage", ["sampled", nm.Gamma(1, 1)])
 @pytest.mark.parametrize("name", ["b", "r", "precision", "scale"])
-def test_hyperparameters_that_do_not_apply(name):
+def test_hyperparameters_that_do_not_apply(name, shrinkage):
     with pytest.raises(ValueError, match=f"{name} is a hyperparameter of shrinkage=None"):
-        nm.Regression("1 + x", shrinkage="sampled", **{name: 1.0})
+        nm.Regression("1 + x", shrinkage=shrinkage, **{name: 1.0})
 
 
-@pytest.mark.parametrize("value", ["foo", True, 1.0, "none"])
+@pytest.mark.parametrize("value", ["foo", True, 1.0, "none", nm.Beta(1, 2), nm.Gamma])
 def test_unknown_shrinkage(value):
-    with pytest.raises(ValueError, match='shrinkage must be "sampled", None or "auto"'):
+    with pytest.raises(ValueError, match=r'must be "sampled", nm\.Gamma\(shape, rate\), None or "auto"'):
         nm.Regression("1 + x", shrinkage=value)
 
 
@@ -48,6 +50,22 @@ def test_methods_that_need_it_fixed():
     for method in ("bhc", "ibhc"):
         fit = model.fit(method, rng=1)
         assert np.isfinite(fit.log_joint) and np.isfinite(fit.log_density()).all()
+
+
+@pytest.mark.parametrize("left", ["y", "y + y2"])
+def test_a_law_of_shrinkage_that_is_given(left, tmp_path):
+    """That of "sampled" has its draws to the bit; both are printed and saved."""
+    def fit(shrinkage, **options):
+        return nm.fit(f"{left} ~ 1", lines(), family=nm.Regression("1 + x + w", shrinkage=shrinkage), **RUN | options)
+
+    own, same = fit("sampled"), fit(nm.Gamma(0.5, 0.5))
+    assert all(np.array_equal(own.draws[name], same.draws[name]) for name in ("labels", "shrinkage", "noise_scale"))
+    other = fit(nm.Gamma(0.75, 0.02))
+    assert "shrinkage ~ Gamma(0.75, rate 0.02) for each column" in str(other.model)
+    other.save(tmp_path / "fit.npz")
+    again = nm.load(tmp_path / "fit.npz")
+    assert again.model.family.shrinkage == nm.Gamma(0.75, 0.02) and str(again.model) == str(other.model)
+    assert again.log_density().sum() == other.log_density().sum()
 
 
 def test_constant_responses_are_refused():
@@ -164,13 +182,13 @@ def leveled(n=150, n_levels=6, seed=3):
 
 def test_factors_are_in_the_default_lines_of_sparse_products():
     data = leveled()
-    assert nm.Model("y ~ x + g + h", data).family.design == "1 + x + g + h"
+    assert nm.Model("y ~ x + g + h", data).family.design.startswith("1 + x + g + h + square(x - 0.50")
     assert nm.Model("y ~ g", data).family.design == nm.Model("y ~ g", data, kernel=nm.SparseProduct(slots=20)).family.design == "1 + g"
-    assert nm.Model("y ~ C(g) + x", data).family.design == "1 + x"  # coded by the formula: columns of numbers, each with a kernel
+    assert nm.Model("y ~ C(g) + x", data).family.design.startswith("1 + x + square(x - ")  # coded: columns of numbers, each with a kernel
     assert nm.Model("y + y2 ~ x + g", data).family.design == "1 + x"  # rows may miss one response
     assert nm.Model("y ~ x + g", data, kernel=nm.Product({"x": nm.Box(0.5), "g": nm.Matching(0.1)})).family.design == "1 + x"
     many = leveled(400, 60)
-    assert nm.Model("y ~ x + g + h", many).family.design == "1 + x + h"
+    assert nm.Model("y ~ x + g + h", many).family.design.startswith("1 + x + h + square(x - ")
 
 
 def test_levels_have_one_shrinkage_and_are_not_scaled():
@@ -179,13 +197,13 @@ def test_levels_have_one_shrinkage_and_are_not_scaled():
     model = nm.Model("y ~ x + g + h", data)
     frame = model.frame
     assert frame.input_names[:7] == ("Intercept", *(f"g[T.l{one:03d}]" for one in range(1, 6)), "h[T.v]")
-    assert frame.input_groups == (0, 1, 1, 1, 1, 1, 6, 7)
+    assert frame.input_groups == (0, 1, 1, 1, 1, 1, 6, 7, 8)
     assert "one for all levels of a factor" in str(model) and "one for all levels" not in str(nm.Model("y ~ x + h", data))
     np.testing.assert_array_equal(np.diag(model.family.factor)[1:6], 1.0)
     assert np.diag(model.family.factor)[6] == pytest.approx(frame.inputs[:, 6].std(ddof=1))
     fit = model.fit(draws=40, tune=200, chains=2, rng=1)
     drawn = fit.draws["shrinkage"]
-    assert drawn.shape[-1] == 8 and not np.ptp(drawn[..., 1:6], axis=-1).any() and np.ptp(drawn[..., 1]) > 0
+    assert drawn.shape[-1] == 9 and not np.ptp(drawn[..., 1:6], axis=-1).any() and np.ptp(drawn[..., 1]) > 0
     new = pd.DataFrame({"x": 0.5, "g": sorted(set(data["g"])), "h": "u"})
     assert np.abs(np.diff(fit.predict(new, rng=1)["estimate"]) - 2.0).max() < 1.0
 

@@ -492,7 +492,7 @@ def test_every_random_measure(prior, table):
 @pytest.mark.parametrize("method", ["gibbs", "split_merge", "slice", "tree", "sngp"])
 def test_methods_that_suit(method, table):
     fit = nm.Model("y ~ x + g", table).fit(method, **RUN)
-    assert np.isfinite(fit.draws["log_joint"]).all() and len(np.unique(fit.draws["labels"][0], axis=0)) > 1
+    assert np.isfinite(fit.draws["log_joint"]).all() and len(np.unique(fit.draws.flat("labels"), axis=0)) > 1
 
 
 @pytest.mark.parametrize("method", ["permutation", "tree_published", "blocked", "bhc", "ibhc"])

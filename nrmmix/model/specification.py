@@ -20,6 +20,7 @@ from nrmmix.common.registry import shell_names
 from nrmmix.common.warnings import warn
 from nrmmix.kernels.core.covariates import DEGREES, LOGARITHM, OUT_OF_REACH
 from nrmmix.kernels.core.entry import Entry
+from nrmmix.model.default_design import default_family
 from nrmmix.model.families import Blocks, Family, Gaussian, Regression, assign, designs
 from nrmmix.model.families.blocks import PackedBlocks, places_of
 from nrmmix.model.families.exponential import NotExponential, Stacked, Statistics
@@ -28,7 +29,7 @@ from nrmmix.model.families.unusual import warn_of_unusual
 from nrmmix.model.frame import tables
 from nrmmix.model.frame.columns.dates import describe
 from nrmmix.model.frame.columns.weights import insist_on_counts, weighed
-from nrmmix.model.frame.formula import ModelFrame, default_design, model_frame
+from nrmmix.model.frame.formula import ModelFrame, model_frame
 from nrmmix.model.frame.sources import source_of
 from nrmmix.model.frame.whole import is_file
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from nrmmix.model.families.exponential.streamed import StreamedRows
 
 FEW = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
-MOST_LEVELS = 40  # of the factors of default lines: the work of a row grows with the square of the number of columns
 MANY_ROWS = 200_000  # from which variational inference, the only method there, gains by a finer kernel
 UNLIKE = 100.0  # ratio of ranges that no one width suits
 
@@ -85,7 +85,9 @@ class Specification:
             gathered = gather(formula, source, missing, weights=weights)
             table = gathered.table()
         if by_default:
-            family = Gaussian() if isinstance(data, ModelFrame) else _default_family(formula, table, kernel)
+            by_slots = kernel is None or isinstance(kernel, SparseProduct)
+            rows = None if gathered is None else gathered.n - gathered.idle
+            family = Gaussian() if isinstance(data, ModelFrame) else default_family(formula, table, by_slots, rows)
 
         def framed() -> ModelFrame:
             def reads(names: Sequence[str]) -> Sequence[str]:
@@ -103,7 +105,8 @@ class Specification:
 
         self.frame = data if isinstance(data, ModelFrame) else framed()
         if by_default and source is None and isinstance(family, Regression) and _spans_constant(self.frame.inputs):
-            family = Regression(family.design.replace("1 + ", "0 + ", 1))  # as of cr(x), a basis that has the constant in it
+            design = family.design.replace("1 + ", "0 + ", 1)
+            family = Regression(design, shrinkage=family.shrinkage)  # as of cr(x), a basis that has the constant in it
             with catch_warnings():  # of the rows that are dropped, once
                 simplefilter("ignore")
                 self.frame = framed()
@@ -171,6 +174,8 @@ class Specification:
         rows = np.repeat(np.arange(self.n_obs), frame.weight.astype(np.int64))
         source = frame.source[rows] if frame.is_sparse and frame.from_array else frame.source.iloc[rows]
         family, prior, kernel = self._given
+        if family is None and isinstance(self.family, Regression):
+            family = Regression(self.family.design, shrinkage=self.family.shrinkage)  # which the number of rows may change
         with catch_warnings():  # all has been said of the rows that stand once
             simplefilter("ignore")
             made = type(self)(self.formula, source, family=family, prior=prior, kernel=kernel, missing="marginalize")
@@ -442,12 +447,6 @@ def _by_name(role: str, given: Any) -> Any:
         with_them = f"nm.{made.__name__}({', '.join(f'{name}=...' for name in needed)})"
         raise ValueError(f"{role} {given!r} needs {listed(needed)}; give an object, {with_them}.")
     return made(**options)
-
-
-def _default_family(formula: str | None, data: Any, kernel: CovariateKernel | None) -> Family:
-    """Lines in the numeric covariates where there are any, and of the default kernel in factors too, else constant means."""
-    design = default_design(formula, data, MOST_LEVELS if kernel is None or isinstance(kernel, SparseProduct) else 0)
-    return Gaussian() if design is None else Regression(design)
 
 
 def _spans_constant(inputs: np.ndarray) -> bool:

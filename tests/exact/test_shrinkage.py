@@ -27,6 +27,7 @@ DATA = pd.DataFrame({
 N, NU = len(DATA), 2.0
 PRIORS = {"DP": (nm.DirichletProcess(1.0), 1.0, 0.0), "NGGP": (nm.NGGP(0.8, 0.4), 0.8, 0.4)}
 CHAINS, DRAWS = 16, 4_000
+LAW, OTHER = nm.Gamma(0.5, 0.5), nm.Gamma(0.75, 0.05)  # of shrinkage: that of "sampled", and one
 
 
 class Reference:
@@ -35,7 +36,7 @@ class Reference:
     One shrinkage is that of the intercept, the other that of x, or of all columns of the factor g, which are centred but not scaled.
     """
 
-    def __init__(self, responses, step=0.5, lo=-16.0, hi=4.5, design="1 + x"):
+    def __init__(self, responses, step=0.5, lo=-16.0, hi=4.5, design="1 + x", law=LAW):
         numbers = DATA.drop(columns="g")
         standard = (numbers - numbers.mean()) / numbers.std(ddof=1)
         levels = np.column_stack([DATA["g"] == level for level in "bc"]).astype(float)
@@ -46,7 +47,7 @@ class Reference:
         axis = np.arange(lo, hi, step)
         logs = np.meshgrid(*([axis] * (2 + d)), indexing="ij", sparse=True)
         self.log_shrinkage, self.log_noise = logs[:2], logs[2:]
-        self.log_prior = sum(0.5 * v - 0.5 * np.exp(v) for v in logs[:2]) + sum(0.5 * v - np.exp(v) for v in logs[2:])
+        self.log_prior = sum(law.shape * v - law.rate * np.exp(v) for v in logs[:2]) + sum(0.5 * v - np.exp(v) for v in logs[2:])
 
     def of_block(self, rows):
         """Log marginal likelihood of a cluster by the matrix t distribution, up to what depends on nothing but n."""
@@ -79,9 +80,9 @@ def blocks_of(labels):
 
 
 @cache
-def posterior(prior, design):
+def posterior(prior, design, law):
     """Partitions, and the means of shrinkage and noise scale and of their logs over all of them."""
-    reference, (_, mass, sigma) = Reference(["y"], design=design), PRIORS[prior]
+    reference, (_, mass, sigma) = Reference(["y"], design=design, law=law, hi=4.5 if law == LAW else 6.5), PRIORS[prior]
     states, logs = list(partitions(N)), []
     whole = 0.0
     for labels in states:
@@ -93,8 +94,8 @@ def posterior(prior, design):
     return law, *reference.means(np.log(whole))
 
 
-def check(fit, prior, design="1 + x"):
-    law, means, of_logs = posterior(prior, design)
+def check(fit, prior, design="1 + x", shrinkage=LAW):
+    law, means, of_logs = posterior(prior, design, shrinkage)
     distance, limit = total_variation(law, fit.draws["labels"])
     assert limit < 0.06, "too few draws to tell"
     assert distance < limit
@@ -107,8 +108,8 @@ def check(fit, prior, design="1 + x"):
         assert drawn[..., j].mean(axis=1).std() < 0.2 * means[j], "too few draws to tell"
 
 
-def run(method, prior, rng=1, design="1 + x", **options):
-    model = nm.Model("y ~ 1", DATA, prior=PRIORS[prior][0], family=nm.Regression(design, shrinkage="sampled"))
+def run(method, prior, rng=1, design="1 + x", shrinkage="sampled", **options):
+    model = nm.Model("y ~ 1", DATA, prior=PRIORS[prior][0], family=nm.Regression(design, shrinkage=shrinkage))
     return model.fit(method, **({"draws": DRAWS, "tune": 200, "chains": CHAINS, "rng": rng} | options))
 
 
@@ -126,6 +127,15 @@ def test_partitions_shrinkage_and_noise_scale(method):
 @pytest.mark.parametrize("method", ["gibbs", "split_merge"])
 def test_levels_of_a_factor_have_one_shrinkage(method):
     check(run(method, "DP", design="1 + g"), "DP", "1 + g")
+
+
+@pytest.mark.parametrize("method", ["gibbs", "split_merge"])
+def test_a_law_of_shrinkage_that_is_given(method):
+    fit = run(method, "DP", shrinkage=OTHER)
+    check(fit, "DP", shrinkage=OTHER)
+    with pytest.raises(AssertionError) as found:
+        check(fit, "DP")
+    assert "too few" not in str(found.value)
 
 
 WRONG = {
@@ -175,11 +185,11 @@ def _redrawn(data, state, times, rng):
     return out
 
 
-@pytest.mark.parametrize("design", ["1 + x", "1 + g"])
+@pytest.mark.parametrize(("design", "law"), [("1 + x", LAW), ("1 + g", LAW), ("1 + x", OTHER)])
 @pytest.mark.parametrize("responses", [["y"], ["z", "w"]])
 @pytest.mark.parametrize("labels", [(0, 0, 0, 0, 0), (0, 1, 0, 1, 1)])
-def test_conditional_law_given_the_partition(responses, labels, design):
-    model = nm.Model(f"{' + '.join(responses)} ~ 1", DATA, family=nm.Regression(design))
+def test_conditional_law_given_the_partition(responses, labels, design, law):
+    model = nm.Model(f"{' + '.join(responses)} ~ 1", DATA, family=nm.Regression(design, shrinkage=law))
     drawn = []
     for rng in np.random.default_rng(4).spawn(CHAINS):
         data, state = arrays_of(model, 8)
@@ -190,7 +200,7 @@ def test_conditional_law_given_the_partition(responses, labels, design):
         fill_log_prior_predictive(data, state)
         np.testing.assert_array_equal(predictive, data.log_prior_predictive)
         np.testing.assert_array_equal(kept[:8, : max(labels) + 1], state.stat[:8, : max(labels) + 1])
-    reference = Reference(responses, 0.5 if len(responses) == 1 else 0.75, design=design)
+    reference = Reference(responses, 0.5 if len(responses) == 1 else 0.75, hi=4.5 if law == LAW else 6.5, design=design, law=law)
     means, of_logs = reference.means(reference.log_prior + sum(map(reference.of_block, blocks_of(labels))))
     drawn, q = np.array(drawn), reference.Z.shape[1]
     drawn = np.delete(drawn, range(2, q), axis=2)  # that of all levels, in every column

@@ -133,6 +133,10 @@ def test_learnt_shrinkage_is_where_the_evidence_is_largest():
     side = factors.side.learnt(factors.N, factors.s)
     own = side.sides[0]
     value = side.log_z(factors.N, factors.s).sum() + side.log_prior
+    law, parts_of = model.family.form.shrinkage, np.array([own.shrinkage[members[0]] for members in own.members])
+    of_shrinkage = stats.gamma(law.shape, scale=1 / law.rate).logpdf(parts_of) + np.log(parts_of)
+    of_noise = stats.gamma(0.5).logpdf(own.noise) + np.log(own.noise)
+    assert side.log_prior == pytest.approx(of_shrinkage.sum() + of_noise.sum(), abs=1e-10)
     for factor in (0.97, 1.03):
         for members in own.members:
             other, shrinkage = copy(own), own.shrinkage.copy()

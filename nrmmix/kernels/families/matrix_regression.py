@@ -10,8 +10,8 @@ rows, their diagonals as reciprocals; 2q + d of scratch; where shrinkage and sca
 With Q = z' P_n^-1 z and e = y - G_n'z the predictive is a multivariate t with nu + n - d + 1 degrees of freedom:
 c - (d/2) log(1 + Q) - (nu + n + 1)/2 log(1 + e' S_n^-1 e / (1 + Q)), c = marginal[n + 1] - marginal[n] - log|S_n|/2.
 
-Constants: nu, log |dy/dy_user|, G_0 (q x d), shrinkage (q), scale (d), of each column the first of those that have one shrinkage (q),
-then marginal[0..]: what of log p(y_c) depends on n alone.
+Constants: nu, log |dy/dy_user|, shape and rate of shrinkage, G_0 (q x d), shrinkage (q), scale (d), of each column the first of those
+that have one shrinkage (q), then marginal[0..]: what of log p(y_c) depends on n alone.
 Rows of theta: log |W|, G (q x d), W (d x d) with Lambda = W'W.
 """
 
@@ -24,10 +24,9 @@ from nrmmix.kernels.core.jit import fast, inlined, kernel
 from nrmmix.kernels.core.special import log_pos
 from nrmmix.kernels.core.state import CONSTANT, DONE, FIRST, INPUT, INPUT_LAST, LAST, LOST_DIGITS, MEANS, STALE, STAT, THETA
 from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
-from nrmmix.kernels.families.regression import LEAST, draw_shrinkage
+from nrmmix.kernels.families.regression import JACOBIAN, LEAST, NU, START, draw_shrinkage
 
 MEAN = 2  # first row of the mean
-NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of G_0
 LOG_TWO_PI = math.log(2.0 * math.pi)
 
 
@@ -426,7 +425,7 @@ def matrix_regression_redraw_shared(rows, stat, block, K, rng):
                         for j in range(d):
                             x += stat[W + r * d + j, k] * (stat[G + b * d + j, k] - rows.constant[block[CONSTANT] + START + b * d + j])
                         total += x * x
-        draw_shrinkage(rows.constant, shrinkage, group, a, total, count, rng)
+        draw_shrinkage(rows.constant, block[CONSTANT], shrinkage, group, a, total, count, rng)
     return STALE
 
 

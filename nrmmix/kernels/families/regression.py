@@ -2,15 +2,15 @@
 
 Responses and inputs come whitened by the prior (`nrmmix.model.families.Regression`): y = z'g + e with g | s2 ~ N(g0, s2 D^-1),
 D = diag(shrinkage), and 1/s2 ~ Gamma(nu/2, rate scale/2).  Shrinkage and scale are 1, or come with standardised responses and inputs and
-are drawn: those of all clusters from Gamma(1/2, rate 1/2) each and Gamma(1/2, rate 1).  Rows that miss the response count for nothing.
+are drawn: those of all clusters from Gamma(shape, rate) each and Gamma(1/2, rate 1).  Rows that miss the response count for nothing.
 
 Rows of stat: n; c of the predictive; S_n; the mean g_n (q); the Cholesky factor of P_n = D + sum z z' packed by rows, its diagonal as
 reciprocals; q of scratch; where shrinkage and scale are drawn room for rows of theta.
 With Q = z' P_n^-1 z and e = y - z'g_n the predictive is Student's t with nu + n degrees of freedom:
 c - log(1 + Q)/2 - (nu + n + 1)/2 log(1 + e^2 / (S_n (1 + Q))), c = marginal[n + 1] - marginal[n] - log(S_n)/2.
 
-Constants: nu, log |dy/dy_user|, g0 (q), shrinkage (q), scale, of each column the first of those that have one shrinkage (q), then
-marginal[0..]: what of log p(y_c) depends on n alone.
+Constants: nu, log |dy/dy_user|, shape and rate of shrinkage, g0 (q), shrinkage (q), scale, of each column the first of those that have
+one shrinkage (q), then marginal[0..]: what of log p(y_c) depends on n alone.
 Rows of theta: log w, w, g (q) with s2 = 1/w^2.
 """
 
@@ -26,7 +26,7 @@ from nrmmix.kernels.families.gaussian.pooling import LOST, rotate
 from nrmmix.kernels.families.shared import padded
 
 MEAN = 3  # first row of the mean
-NU, JACOBIAN, START = 0, 1, 2  # in Rows.constant; START: of g0
+NU, JACOBIAN, SHAPE, RATE, START = 0, 1, 2, 3, 4  # in Rows.constant; START: of g0
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 LEAST = 1e-14  # shrinkage, and squared scale, below which digits are lost
 
@@ -52,9 +52,10 @@ def _prior(block):
 
 
 @kernel
-def draw_shrinkage(constant, shrinkage, group, a, squares, coefficients, rng):
+def draw_shrinkage(constant, first, shrinkage, group, a, squares, coefficients, rng):
     """One shrinkage of all columns whose group begins with a, given the sum of the squares of so many coefficients over s2."""
-    drawn = max(rng.standard_gamma(0.5 * (1.0 + coefficients)) / (0.5 * (1.0 + squares)), LEAST)
+    shape, rate = constant[first + SHAPE] + 0.5 * coefficients, constant[first + RATE] + 0.5 * squares
+    drawn = max(rng.standard_gamma(shape) / rate, LEAST)
     for b in range(a, group.shape[0]):
         if group[b] == a:
             constant[shrinkage + b] = drawn
@@ -332,7 +333,7 @@ def regression_redraw_shared(rows, stat, block, K, rng):
                 for k in range(K):
                     e = stat[t + 1, k] * (stat[t + 2 + b, k] - rows.constant[block[CONSTANT] + START + b])
                     total += e * e
-        draw_shrinkage(rows.constant, shrinkage, group, a, total, count, rng)
+        draw_shrinkage(rows.constant, block[CONSTANT], shrinkage, group, a, total, count, rng)
     return STALE
 
 

@@ -22,10 +22,13 @@ from nrmmix.model.families.distributions import Distribution, Elliptical, Normal
 from nrmmix.model.families.exponential import Exponential, LearntRegressionSide, RegressionSide
 from nrmmix.model.families.exponential.base import whole_if_missing
 from nrmmix.model.frame.unusual import rounding_units
+from nrmmix.model.priors.hyperpriors import Gamma
 
 LEARNT = (
-    "of all components: shrinkage ~ Gamma(1/2, rate 1/2) for each column{}, noise_scale ~ Gamma(1/2, rate 1) for each response"
+    "of all components: shrinkage ~ Gamma({}, rate {}) for each column{}, noise_scale ~ Gamma(1/2, rate 1) for each response"
 )
+
+SHRINKAGE = Gamma(0.5, 0.5)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Linear:
     factor: np.ndarray  # (q, q)
     start: tuple[np.ndarray, np.ndarray] | None = None  # shrinkage (q,) and noise scale (d,) that chains begin with; None: both are 1
     groups: np.ndarray | None = None  # (q,) of each column the first of those that have one shrinkage; None: each its own
+    shrinkage: Gamma = SHRINKAGE  # the law of each that is drawn
     units: np.ndarray | None = None  # (d,) that responses of rows which are not in memory are rounded to; None where rows are there
 
     @property
@@ -54,16 +58,18 @@ class Linear:
         q, d = len(g), g.shape[1]
         shrinkage, noise = (np.ones(q), np.ones(d)) if self.start is None else self.start
         groups = np.arange(q) if self.groups is None else self.groups
-        ends = np.cumsum([2 + g.size, q, d])
+        ends = np.cumsum([4 + g.size, q, d])
         places = {"shrinkage": np.arange(ends[0], ends[1]), "noise_scale": np.arange(ends[1], ends[2])}
-        constants = np.concatenate([[self.nu, -log_unit], g.ravel(), shrinkage, noise, groups, marginal])
+        law = [self.shrinkage.shape, self.shrinkage.rate]
+        constants = np.concatenate([[self.nu, -log_unit, *law], g.ravel(), shrinkage, noise, groups, marginal])
         return constants, places if self.is_learnt else {}
 
     @property
     def _learnt(self) -> str:
         """Return what is drawn, for people."""
         together = self.groups is not None and len(np.unique(self.groups)) < len(self.groups)
-        return LEARNT.format(", one for all levels of a factor" if together else "")
+        shape, rate = ("1/2" if value == 0.5 else f"{value:g}" for value in (self.shrinkage.shape, self.shrinkage.rate))
+        return LEARNT.format(shape, rate, ", one for all levels of a factor" if together else "")
 
     @property
     def _further(self) -> tuple[str, ...]:
@@ -94,7 +100,7 @@ class Linear:
             side = RegressionSide(self.nu, G, log_unit)
         else:
             groups = np.arange(len(G)) if self.groups is None else self.groups
-            side = LearntRegressionSide(self.nu, d, log_unit, self.start, groups)
+            side = LearntRegressionSide(self.nu, d, log_unit, self.start, groups, self.shrinkage)
         units = self.units_of(np.reshape(y, (-1, d)))
         if units.any():
             error = self._in_kernels(np.diag(units / math.sqrt(12.0)))

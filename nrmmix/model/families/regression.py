@@ -13,10 +13,11 @@ from nrmmix.common.registry import plugin
 from nrmmix.model.families.base import MOST_NU, Family, Observed, Packed, Parameter, RowError, none_or_positive, numbers, shaped
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.families.exponential import Exponential
-from nrmmix.model.families.linear import Linear, OneResponse, SeveralResponses
+from nrmmix.model.families.linear import SHRINKAGE, Linear, OneResponse, SeveralResponses
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.tables import Levels, Totals
 from nrmmix.model.frame.unusual import far_cells, without_far
+from nrmmix.model.priors.hyperpriors import Gamma
 
 # Defaults, chosen by held-out score: benchmarks/default_regression.py.
 R = 0.01
@@ -39,7 +40,8 @@ class Regression(Family):
 
     By default how far coefficients are from 0, column by column, and how large residuals are is learnt from all components: the responses
     and the columns but the intercept are centred and divided by their standard deviations, b = 0, precision = diag(shrinkage) and
-    scale = diag(noise_scale), with shrinkage_j ~ Gamma(1/2, rate 1/2) and noise_scale_k ~ Gamma(1/2, rate 1), of all components.
+    scale = diag(noise_scale), with shrinkage_j ~ Gamma(1/2, rate 1/2), or the law that is given, and noise_scale_k ~ Gamma(1/2, rate 1),
+    of all components.
     Columns that code the levels of one factor have one shrinkage together and are only centred, so that effects of levels are random
     effects, whose spread is learnt; those of an interaction of a factor and a number likewise, divided by their largest value.
 
@@ -49,9 +51,10 @@ class Regression(Family):
     ----------
     design : str
         Right side of a formula, such as "1 + x"; it has an intercept unless it says "0 + ".
-    shrinkage : {"auto", "sampled", None}, default "auto"
-        "sampled": shrinkage and noise scale are drawn; `nu` is the one hyperparameter.  None: `b`, `r` or `precision`, `nu` and `scale`
-        are fixed, with the defaults below.  "auto": None where one of these is given, otherwise "sampled".
+    shrinkage : {"auto", "sampled", None} or Gamma, default "auto"
+        "sampled": shrinkage and noise scale are drawn; `nu` is the one hyperparameter.  `Gamma(shape, rate)`: likewise, each shrinkage
+        from this law; "sampled" is `Gamma(1/2, 1/2)`.  None: `b`, `r` or `precision`, `nu` and `scale` are fixed, with the defaults below.
+        "auto": None where one of these is given, otherwise "sampled".
     b : array_like, (q,), of several responses (q, d), optional
         Prior mean of the coefficients; default the least-squares representation of the constant mean(y) in the columns of the design:
         with an intercept, mean(y) there and 0 elsewhere.
@@ -74,6 +77,10 @@ class Regression(Family):
 
     Notes
     -----
+    With shrinkage ~ Gamma(1/2, rate) the prior of one coefficient over s is a Cauchy distribution of scale sqrt(2 rate): the smaller the
+    rate, the nearer to 0 are coefficients of columns without an effect.  `nm.Gamma(1/2, 0.05)` is the default of `Model` where its lines
+    have squares.
+
     With `shrinkage="sampled"` coefficients and residual variances are integrated out of all moves, as without; once a sweep they are
     drawn given the partition, shrinkage and noise scale given them, and they are dropped.  `fit.draws["shrinkage"]` (chain, draw, q) and
     `fit.draws["noise_scale"]` (chain, draw, d) are in standardised units: 1/shrinkage_j is the prior variance of coefficient j over that of
@@ -121,13 +128,13 @@ class Regression(Family):
     precision: Any = None
     nu: float | None = None
     scale: Any = None
-    shrinkage: str | None = "auto"
+    shrinkage: str | Gamma | None = "auto"
     form: Linear | None = field(default=None, init=False, repr=False)  # set by `resolve`
     takes_missing: ClassVar[bool] = True
     takes_censored: ClassVar[bool] = True
 
     def __init__(self, design: str, *, b: Any = None, r: float | None = None, precision: Any = None, nu: float | None = None,
-                 scale: Any = None, shrinkage: str | None = "auto") -> None:
+                 scale: Any = None, shrinkage: str | Gamma | None = "auto") -> None:
         if not isinstance(design, str):
             raise ValueError(f"Regression: design must be the right side of a formula, such as '1 + x', not {design!r}.")
         if r is not None and precision is not None:
@@ -135,11 +142,11 @@ class Regression(Family):
         values = {"r": none_or_positive("Regression", "r", r), "nu": none_or_positive("Regression", "nu", nu)}
         matrix = isinstance(scale, list | tuple) or getattr(scale, "ndim", 0) > 0  # checked when the responses are known
         values["scale"] = scale if matrix else none_or_positive("Regression", "scale", scale)
-        if not (shrinkage is None or (isinstance(shrinkage, str) and shrinkage in ("auto", "sampled"))):
-            raise ValueError(f'Regression: shrinkage must be "sampled", None or "auto", not {shrinkage!r}.')
+        if not (shrinkage is None or isinstance(shrinkage, Gamma) or (isinstance(shrinkage, str) and shrinkage in ("auto", "sampled"))):
+            raise ValueError(f'Regression: shrinkage must be "sampled", nm.Gamma(shape, rate), None or "auto", not {shrinkage!r}.')
         given = [name for name, value in (("b", b), ("r", r), ("precision", precision), ("scale", scale)) if value is not None]
-        if shrinkage == "sampled" and given:
-            raise ValueError(f"Regression: {given[0]} is a hyperparameter of shrinkage=None; with shrinkage=\"sampled\" only nu is one.")
+        if given and shrinkage not in ("auto", None):
+            raise ValueError(f"Regression: {given[0]} is a hyperparameter of shrinkage=None; where shrinkage is drawn only nu is one.")
         if shrinkage == "auto":
             shrinkage = None if given or nu is not None else "sampled"
         for name, value in (values | {"design": design, "b": b, "precision": precision, "shrinkage": shrinkage}).items():
@@ -153,8 +160,8 @@ class Regression(Family):
         q, d, y = inputs.shape[1], y.shape[1], y[~np.isnan(y[:, 0])]
         columns = self.input_names or tuple(f"x{a + 1}" for a in range(q))
         nu = self._degrees(d)
-        if self.shrinkage == "sampled":
-            form = _standardised(y, names, inputs, columns, nu, np.array(self.input_groups or range(q), dtype=np.int64))
+        if self.shrinkage is not None:
+            form = _standardised(y, names, inputs, columns, nu, np.array(self.input_groups or range(q), dtype=np.int64), self._law)
             return self.with_values(names=names, input_names=columns, nu=nu, form=form)
         usual = y[~far_cells(y).any(axis=1)]
         scale = self._scale(usual, names, nu)
@@ -173,7 +180,7 @@ class Regression(Family):
         return self.with_values(names=names, input_names=columns, b=b, r=r, precision=precision, nu=nu, scale=scale, form=form)
 
     def resolve_from(self, summary: Summary, names: tuple[str, ...], levels: Levels = None) -> Regression:
-        if self.shrinkage != "sampled":
+        if self.shrinkage is None:
             return super().resolve_from(summary, names, levels)
         if self.form is not None and self.form.names == names:  # of the first rows, where new ones are added to them
             return self
@@ -193,11 +200,16 @@ class Regression(Family):
         start = np.full(len(columns), R), np.full(summary.d, SPREAD * nu)
         level = np.atleast_1d(_mean_of_constant(b[0] * mean[0], int(summary.n)))
         level, units = float(level[0]) if one else level, summary.rounding_units()
-        form = kind(names, columns, b, nu, scale, level, constant, factor, start, groups, units)
+        form = kind(names, columns, b, nu, scale, level, constant, factor, start, groups, self._law, units)
         return self.with_values(names=names, nu=nu, form=form, is_streamed=True)
 
     def rounding_units(self, y: Any) -> dict[str, float]:
         return dict(zip(self.names, self.form.units_of(np.asarray(y, float)).tolist(), strict=True))
+
+    @property
+    def _law(self) -> Gamma:
+        """Of each shrinkage that is drawn."""
+        return self.shrinkage if isinstance(self.shrinkage, Gamma) else SHRINKAGE
 
     def _degrees(self, d: int) -> float:
         nu = float(NU + d - 1 if self.nu is None else self.nu)
@@ -311,18 +323,19 @@ def _mean_of_constant(value: Any, n: int) -> Any:
 
 def _form(
     names: tuple[str, ...], columns: tuple[str, ...], inputs: np.ndarray, b: np.ndarray, nu: float, scale: Any, constant: np.ndarray,
-    factor: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None = None, groups: np.ndarray | None = None,
+    factor: np.ndarray, start: tuple[np.ndarray, np.ndarray] | None = None, groups: np.ndarray | None = None, law: Gamma = SHRINKAGE,
 ) -> Linear:
     """Return the form of a design; where it has constants, responses are differences from one: their digits are not spent on it."""
     spanned = np.allclose(inputs @ constant, 1.0, rtol=0, atol=1e-8)
     level = (inputs @ b).mean(axis=0) if spanned else np.zeros(b.shape[1:])
     one = len(names) == 1
     kind = OneResponse if one else SeveralResponses
-    return kind(names, columns, b, nu, scale, float(level) if one else level, constant, factor, start, groups)
+    return kind(names, columns, b, nu, scale, float(level) if one else level, constant, factor, start, groups, law)
 
 
 def _standardised(
-    y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, columns: tuple[str, ...], nu: float, groups: np.ndarray
+    y: np.ndarray, names: tuple[str, ...], inputs: np.ndarray, columns: tuple[str, ...], nu: float, groups: np.ndarray,
+    law: Gamma,
 ) -> Linear:
     """The form with shrinkage: responses in standard deviations from their means, and so the columns beside an intercept, the first.
 
@@ -340,7 +353,7 @@ def _standardised(
     constant = np.eye(q)[0] / mean[0] if _has_intercept(mean, spread) else _constant(inputs)
     start = np.full(q, R), np.full(len(names), SPREAD * nu)  # as far as a component's line is from constant without shrinkage
     scale = float(variances[0]) if len(names) == 1 else np.diag(variances)
-    return _form(names, columns, inputs, _of_means(y, constant), nu, scale, constant, factor, start, groups)
+    return _form(names, columns, inputs, _of_means(y, constant), nu, scale, constant, factor, start, groups, law)
 
 
 def _has_intercept(mean: np.ndarray, spread: np.ndarray) -> bool:

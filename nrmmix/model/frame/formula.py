@@ -28,7 +28,7 @@ from nrmmix.model.frame.sparse import column_names, is_sparse, row_index, sparse
 from nrmmix.model.frame.summary import Summary
 from nrmmix.model.frame.syntax import CONSTANTS, CONTRASTS, FURTHER, MAX_COUNT, NUMPY, OPTIONS, Syntax, guard, parse, parse_design
 
-__all__ = ["ModelFrame", "default_design", "model_frame"]
+__all__ = ["ModelFrame", "is_text", "model_frame"]
 
 MISSING = ("drop", "raise", "marginalize")
 
@@ -518,47 +518,15 @@ def _covariate_parts(terms: list[Term], frame: pd.DataFrame) -> list[_Part]:
     if not any(term.factors for term in terms):
         return []
     alone = [_Part.of("covariate", [term], known) if term.factors else None for term in terms]
-    own = [part is not None and part.is_plain and len(part.terms[0].factors) == 1 and _is_text(frame, part.columns) for part in alone]
+    own = [part is not None and part.is_plain and len(part.terms[0].factors) == 1 and is_text(frame, part.columns) for part in alone]
     together = [term for term, is_own in zip(terms, own, strict=True) if not is_own]
     numbers = [_Part.of("covariate", together, known)] if any(term.factors for term in together) else []
     return numbers + [replace(part, reads="categories") for part, is_own in zip(alone, own, strict=True) if is_own]
 
 
-def _is_text(frame: pd.DataFrame, columns: Iterable[str]) -> bool:
+def is_text(frame: pd.DataFrame, columns: Iterable[str]) -> bool:
     """Whether a column holds text or categories."""
     return any(not isinstance(arrays.column(frame[name], name), np.ndarray) for name in columns)
-
-
-def default_design(formula: str | None, data: Any, most_levels: int = 0) -> str | None:
-    """The design of an intercept and the numeric covariates of a formula; None where there are none, or the formula cannot be read.
-
-    Factors that stand as they are, of one response, are in it too, one after the other as long as they have together no more than so many
-    levels beside their first ones.
-
-    Examples
-    --------
-    >>> data = {"y": [1.0, 2.0], "x": [1.0, 3.0], "group": ["a", "b"]}
-    >>> default_design("y ~ log(x) + group", data), default_design("y ~ log(x) + group", data, most_levels=10)
-    ('1 + log(x)', '1 + log(x) + group')
-    """
-    if not isinstance(formula, str) or is_sparse(data):
-        return None
-    try:
-        frame = tables.as_frame(data)
-        responses, terms = parse(formula, list(frame.columns))
-        frame, _ = dates.in_days(frame, _Part.of("covariate", terms, list(frame.columns)).columns)
-        parts = [_Part.of("covariate", [term], list(frame.columns)) for term in terms if term.factors]
-        names, room = [], most_levels if len(responses) == 1 else 0
-        for part in parts:
-            if not (part.named("coded") or _is_text(frame, part.columns)):
-                names.append(part.terms[0].name())
-            elif part.is_plain and len(part.columns) == 1 and _is_text(frame, part.columns):
-                levels = len(arrays.column(frame[part.columns[0]], part.columns[0]).categories) - 1
-                if levels <= room:
-                    names, room = [*names, part.terms[0].name()], room - levels
-    except (ValueError, TypeError):  # said by `model_frame`
-        return None
-    return " + ".join(["1", *names]) if names else None
 
 
 def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: pd.Index) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from copy import copy
 
 import numpy as np
@@ -12,6 +11,7 @@ from scipy.special import gammaln
 from nrmmix.kernels.families import matrix_regression, regression
 from nrmmix.model.families.exponential.base import Exponential, factor_rows, inverses, natural, products, symmetric
 from nrmmix.model.families.exponential.gaussian import LOG_PI, LOG_TWO_PI, Wishart
+from nrmmix.model.priors.hyperpriors import Gamma
 
 NARROW, NARROW_ROWS = 2.0, 5  # variances of the rounding error below which a component of more rows is as narrow as that
 
@@ -121,7 +121,7 @@ class RegressionSide(Exponential):
         return (np.diagonal(self._posterior(s)[2], axis1=1, axis2=2) / whole).min(axis=1)
 
 
-RATES = 0.5, 1.0  # of the gamma priors, of shape 1/2, of shrinkage and noise scale
+NOISE = Gamma(0.5, 1.0)  # of each noise scale
 BOUNDS = (-27.6, 13.8), (-32.2, 6.9)  # of their logs: where kernels that draw them lose digits, and beyond
 STEPS = 30  # of the search for the best ones, at most
 
@@ -134,10 +134,11 @@ class LearntRegressionSide(RegressionSide):
 
     is_learnt = True
 
-    def __init__(self, nu: float, d: int, log_unit: float, start: tuple[np.ndarray, np.ndarray], groups: np.ndarray):
-        """`start` shrinkage (q,) and noise scale (d,); `groups` (q,) of each column the first of those that have its shrinkage."""
+    def __init__(self, nu: float, d: int, log_unit: float, start: tuple[np.ndarray, np.ndarray], groups: np.ndarray, law: Gamma):
+        """`start` shrinkage (q,) and noise scale (d,); `groups` (q,) of each column the first that shares its shrinkage, of that `law`."""
         super().__init__(nu, np.zeros((len(groups), d)), log_unit)
         self.members = [np.flatnonzero(groups == first) for first in np.unique(groups)]
+        self.laws = law, NOISE
         self._scaled(*start)
 
     def _at_least(self, S: np.ndarray) -> np.ndarray:
@@ -150,8 +151,9 @@ class LearntRegressionSide(RegressionSide):
     def log_prior(self) -> float:
         """Log prior of the logs of the parameters that are learnt, with constants."""
         shrinkage = np.array([self.shrinkage[own[0]] for own in self.members])
-        parts = (shrinkage, RATES[0]), (self.noise, RATES[1])
-        return float(sum((0.5 * np.log(rate * x) - rate * x - 0.5 * math.log(math.pi)).sum() for x, rate in parts))
+        unit = [0.5 * LOG_PI if law.shape == 0.5 else gammaln(law.shape) for law in self.laws]  # gammaln(0.5) is off in its last digits
+        parts = zip((shrinkage, self.noise), self.laws, unit, strict=True)
+        return float(sum((law.shape * np.log(law.rate * x) - law.rate * x - one).sum() for x, law, one in parts))
 
     def learnt(self, N: np.ndarray, s: np.ndarray) -> RegressionSide:
         """The side with the parameters that are best for such components, not worse than these."""
@@ -160,6 +162,7 @@ class LearntRegressionSide(RegressionSide):
         for g, own in enumerate(self.members):
             place[own] = g
         trial = copy(self)
+        shape, rate = (np.repeat([getattr(law, name) for law in self.laws], [count, d]) for name in ("shape", "rate"))
 
         def descent(logs: np.ndarray) -> tuple[float, np.ndarray]:
             x = np.exp(logs)
@@ -169,8 +172,7 @@ class LearntRegressionSide(RegressionSide):
             spread = d * np.diagonal(inverses(L), axis1=1, axis2=2) + np.einsum("kaj,kjl,kal->ka", G, precision, G)
             of_columns = 0.5 * (d - trial.shrinkage * spread).sum(axis=0)
             of_noise = 0.5 * (self.nu - trial.noise * np.diagonal(precision, axis1=1, axis2=2)).sum(axis=0)
-            slope = np.concatenate([np.bincount(place, of_columns, count), of_noise]) + 0.5
-            slope -= np.concatenate([RATES[0] * x[:count], RATES[1] * x[count:]])
+            slope = np.concatenate([np.bincount(place, of_columns, count), of_noise]) + shape - rate * x
             return -float(trial.log_z(N, s).sum() + trial.log_prior), -slope
 
         now = np.log(np.concatenate([[self.shrinkage[own[0]] for own in self.members], self.noise]))

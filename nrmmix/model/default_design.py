@@ -1,0 +1,81 @@
+"""What components of a density regression are by default: functions of the covariates, and how much these are shrunk."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from nrmmix.model.families import Family, Gaussian, Regression
+from nrmmix.model.frame import arrays, tables
+from nrmmix.model.frame.columns import dates
+from nrmmix.model.frame.formula import is_text
+from nrmmix.model.frame.sparse import is_sparse
+from nrmmix.model.frame.syntax import Syntax, parse
+from nrmmix.model.priors.hyperpriors import Gamma
+
+# The work of a row grows with the square of the number of columns:
+MOST_LEVELS = 40  # of factors, beside their first ones
+MOST_SQUARES, MOST_SQUARED_ROWS = 20, 2000  # with many rows components are for small regions, where lines suffice
+SQUARE = "square"
+DIGITS = 6  # of a middle, in terms of the range: units hardly matter, and names stay short
+SHRINKAGE = Gamma(0.5, 0.05)  # with squares, most of which are without an effect
+
+
+def default_family(formula: str | None, data: Any, by_slots: bool = False, rows: int | None = None) -> Family:
+    """Regression on an intercept and the numeric covariates of a formula; constant means where there are none, or it cannot be read.
+
+    With `by_slots`, where atoms are at slots of sparse products, one response has more in it.  Factors that stand as they are come one
+    after the other as long as they have together no more than MOST_LEVELS levels beside their first ones.  Of several covariates numbers
+    that stand as they are have their squares, about the middle of their range, if they have more than two values and there are no more
+    than MOST_SQUARES of them and MOST_SQUARED_ROWS rows; then all coefficients are shrunk more, by SHRINKAGE.  `data` may be some rows
+    of so many `rows`, the ends of all columns among them.
+
+    Examples
+    --------
+    >>> data = {"y": [1.0, 2.0, 4.0], "x": [1.0, 3.0, 4.1], "group": ["a", "b", "b"]}
+    >>> default_family("y ~ x + group", data).design, default_family("y ~ x + group", data, by_slots=True).design
+    ('1 + x', '1 + x + group + square(x - 2.55)')
+    """
+    if not isinstance(formula, str) or is_sparse(data):
+        return Gaussian()
+    try:
+        frame = tables.as_frame(data)
+        known = list(frame.columns)
+        responses, terms = parse(formula, known)
+        checks = [[Syntax(factor.code, known) for factor in term.factors] for term in terms]
+        read = list(dict.fromkeys(name for own in checks for one in own for name in one.columns))
+        frame, _ = dates.in_days(frame, read)
+        by_slots = by_slots and len(responses) == 1
+        names, squares, room = [], [], MOST_LEVELS if by_slots else 0
+        for term, own in zip(terms, checks, strict=True):
+            if not own:
+                continue
+            columns = list(dict.fromkeys(name for one in own for name in one.columns))
+            is_plain = len(columns) == len(own) == 1 and not own[0].computed and not own[0].called - {"Q"}
+            if not (any(one.coded for one in own) or is_text(frame, columns)):
+                names.append(term.name())
+                if is_plain and SQUARE not in read:  # a name is that of a function or of a column
+                    squares += _square(term.name(), frame[columns[0]][frame[read].notna().all(axis=1)])
+            elif is_plain and is_text(frame, columns):
+                levels = len(arrays.column(frame[columns[0]], columns[0]).categories) - 1
+                if levels <= room:
+                    names, room = [*names, term.name()], room - levels
+    except (ValueError, TypeError):  # said by `model_frame`
+        return Gaussian()
+    size, several = len(frame) if rows is None else rows, sum(map(bool, checks)) > 1
+    if not (by_slots and several and len(squares) <= MOST_SQUARES and size <= MOST_SQUARED_ROWS):
+        squares = []
+    design = " + ".join(["1", *names, *squares])
+    return Regression(design, shrinkage=SHRINKAGE if squares else "auto") if names else Gaussian()
+
+
+def _square(name: str, values: pd.Series) -> list[str]:
+    """The square of a column about the middle of its range; none of two values, whose squares are on a line."""
+    low, high = float(values.min()), float(values.max())
+    if not (0.0 < high - low < math.inf and ((values > low) & (values < high)).any()):
+        return []
+    middle = round(low + (high - low) / 2, DIGITS - 1 - math.floor(math.log10(high - low)))
+    shift = f" {'-' if middle > 0 else '+'} {abs(middle):.15g}" if middle else ""
+    return [f"{SQUARE}({name}{shift})"]

@@ -1,0 +1,79 @@
+"""Squares in the default design of density regressions: which columns have them, about where, and what that does to predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nrmmix as nm
+from nrmmix.model import default_design as module
+from nrmmix.model.default_design import default_family
+
+RNG = np.random.default_rng(3)
+N = 150
+TABLE = pd.DataFrame({
+    "x": np.r_[0.0, 4.04, RNG.uniform(0, 4, N - 2)], "z": np.r_[-1.0, 1.0, RNG.uniform(-1, 1, N - 2)], "g": RNG.choice(list("ab"), N),
+    "two": RNG.integers(0, 2, N), "year": np.r_[1990, 2021, RNG.integers(1990, 2021, N - 2)],
+    "of two": np.r_[-53, -47, RNG.uniform(-53, -47, N - 2)],
+    "day": pd.date_range("2020-01-01", periods=N), "square": RNG.normal(size=N), "level": RNG.integers(0, 4, N),
+})
+TABLE["y"] = TABLE["x"] ** 2 + 0.2 * RNG.normal(size=N)
+
+
+def squares(formula, data=TABLE, **options):
+    return [f"square({one}" for one in default_family(formula, data, True, **options).design.split(" + square(")[1:]]
+
+
+@pytest.mark.parametrize(("formula", "want"), [
+    ("y ~ x + z", ["square(x - 2.02)", "square(z)"]), ("y ~ x + g", ["square(x - 2.02)"]), ("y ~ x", []),
+    ("y ~ two + z", ["square(z)"]), ("y ~ year + day", ["square(year - 2005.5)", "square(day - 74.5)"]),
+    ("y ~ log(x + 1) + x:z + year", ["square(year - 2005.5)"]), ("y ~ bs(x, df=4) + z", ["square(z)"]), ("y ~ C(level) + z", ["square(z)"]),
+    ("y ~ square + z", []), ("y + x ~ z + year", []), ("y ~ g", []),
+])
+def test_of_several_covariates_numbers_have_squares_about_the_middle_of_their_range(formula, want):
+    assert squares(formula) == want
+    family = nm.Model(formula, TABLE).family
+    assert family.design == default_family(formula, TABLE, True).design
+    assert getattr(family, "shrinkage", "sampled") == (nm.Gamma(0.5, 0.05) if want else "sampled")
+    assert ("shrinkage ~ Gamma(1/2, rate 0.05) for each column" in "".join(family.describe())) == bool(want)
+    without = default_family(formula, TABLE)
+    assert isinstance(without, nm.Gaussian) or ("square(" not in without.design and without.shrinkage == "sampled")
+
+
+def test_a_middle_below_zero_and_a_name_in_quotes():
+    (found,) = squares('y ~ Q("of two") + g')
+    assert found == 'square(Q("of two") + 50)' and nm.Model('y ~ Q("of two") + g', TABLE).frame.input_names[-1] == found
+
+
+def test_units_and_zeros_move_the_middle_with_the_data():
+    for factor, shift in (1.0, 0.0), (1000.0, 0.0), (0.01, 0.0), (1.0, 1e7):
+        (found,) = squares("y ~ x + g", TABLE.assign(x=factor * TABLE["x"] + shift))
+        middle = float(found.removeprefix("square(x - ").removesuffix(")"))
+        assert middle == pytest.approx(2.0 * factor + shift, abs=0.05 * factor)
+        model = nm.Model("y ~ x + g", TABLE.assign(x=factor * TABLE["x"] + shift))
+        inputs = model.blocks.blocks[0].family.observe_inputs(model.frame.inputs)
+        base = nm.Model("y ~ x + g", TABLE)
+        np.testing.assert_allclose(inputs, base.blocks.blocks[0].family.observe_inputs(base.frame.inputs), atol=1e-6)
+
+
+def test_rows_that_are_dropped_do_not_count():
+    gaps = TABLE.assign(z=[np.nan, *TABLE["z"][1:]], x=[40.0, *TABLE["x"][1:]])
+    assert squares("y ~ x + z", gaps)[0] == squares("y ~ x + z", gaps[1:])[0] != squares("y ~ x + g", gaps)[0]
+
+
+def test_many_rows_and_many_columns_have_lines():
+    assert squares("y ~ x + z", rows=module.MOST_SQUARED_ROWS) and not squares("y ~ x + z", rows=module.MOST_SQUARED_ROWS + 1)
+    wide = pd.DataFrame(RNG.normal(size=(50, 22)), columns=["y", *(f"x{j}" for j in range(21))])
+    formula = "y ~ " + " + ".join(wide.columns[1:])
+    assert not squares(formula, wide) and len(squares(formula.removesuffix(" + x20"), wide)) == 20
+
+
+def test_sources_and_weights_have_those_of_the_table():
+    formula, want = "y ~ x + z + g", nm.Model("y ~ x + z + g", TABLE).family.design
+    streamed = nm.Model(formula, [TABLE[:60], TABLE[60:]])
+    assert streamed.family.design == want and streamed.family.form.shrinkage == module.SHRINKAGE
+    weighted = nm.Model(formula, TABLE, weights=np.where(TABLE["x"] > 3, 2.0, 1.0))
+    assert weighted.family.design == weighted.expanded().family.design == want
+    assert weighted.family.shrinkage == weighted.expanded().family.shrinkage == module.SHRINKAGE
+    assert "square(" not in nm.Model(formula, [TABLE] * 14).family.design  # 2,100 rows
