@@ -1,4 +1,4 @@
-"""What components of a density regression are by default: functions of the covariates, and how much these are shrunk."""
+"""Default components of a density regression: functions of the covariates, and how much these are shrunk."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ class Regression(Family):
 
     @property
     def _law(self) -> Gamma:
-        """Of each shrinkage that is drawn."""
+        """Law of each shrinkage that is drawn."""
         return self.shrinkage if isinstance(self.shrinkage, Gamma) else SHRINKAGE
 
     def _degrees(self, d: int) -> float:
