@@ -23,7 +23,8 @@ model
 # - with one number as covariate the kernel is `nm.SquaredExponential(nm.PerAtom((0.02, 0.04, 0.08, 0.16)))`: every atom has a width of its own
 #   among these, in units of the range of the covariate, so that wide atoms serve where the density changes slowly and narrow ones where it
 #   changes fast; atoms can be at 40 places, equally spaced over the covariate;
-# - with several covariates, or a factor, it is `nm.SparseProduct()`: every atom chooses the covariates that it depends on, see below.
+# - with several covariates, or a factor, it is `nm.SparseProduct()`: every atom chooses the covariates that it depends on, see below; and
+#   components have, beside the lines, squares of up to 20 numbers, of which most are shrunk to nothing, in tables of up to 2,000 rows.
 
 # %%
 fit = model.fit(draws=1000, tune=2000, thin=10, chains=2, rng=1)
