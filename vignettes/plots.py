@@ -16,7 +16,7 @@ mixture = nm.fit("velocity_km_s ~ 1", galaxy, prior=nm.NGGP(), **run)
 nm.plots.available(mixture.model)
 
 # %%
-regression = nm.fit("accel_g ~ times_ms", mcycle, rng=1)
+regression = nm.fit("accel_g ~ times_ms", mcycle, draws=1000, tune=2000, thin=20, rng=1)
 nm.plots.available(regression.model)
 
 # %% [markdown]
@@ -99,7 +99,7 @@ pair.plot("ppc")
 
 # %%
 digits = nm.datasets.load_digits().drop(columns="digit").iloc[:300]
-ink = nm.Model(data=digits, family=nm.Multinomial(1.0)).fit("vb", rng=1)
+ink = nm.Model(data=digits, family=nm.Multinomial(1.0)).fit(draws=100, tune=200, rng=1)
 ink.plot("profiles")
 
 # %%
