@@ -137,7 +137,7 @@ births.shape, int(births.isna().sum().sum())
 
 # %%
 courses = nm.fit(None, births, missing="marginalize", rng=1)
-courses.plot("profiles")
+courses.plot("clusters")
 
 # %%
 courses.parameters().round(2)
