@@ -64,7 +64,7 @@ curve.contrasts({"income": [600, 1200]}, draws=200).round(0)
 
 # %%
 iris = nm.datasets.load_iris()
-two = nm.fit("petal_width_cm ~ petal_length_cm + sepal_length_cm", iris, rng=1)
+two = nm.fit("sepal_length_cm ~ petal_length_cm + sepal_width_cm", iris, rng=1)
 two.plot(draws=200)
 
 # %%
@@ -128,7 +128,7 @@ counts.plot("ppc", response="children")
 #
 # ## 7. Courses over time
 #
-# Births per woman in 210 countries and regions, in four years, with gaps: kinds of courses.
+# Births per woman in 206 countries and regions, in four years, with gaps: kinds of courses.
 
 # %%
 fertility = sets.fertility.load_pandas().data.set_index("Country Name")
