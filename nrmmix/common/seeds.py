@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
@@ -47,34 +46,6 @@ def lent(seed: np.random.SeedSequence | dict[str, Any]) -> np.random.Generator:
 def give_back(*generators: np.random.Generator) -> None:
     """Nobody uses these any more."""
     _FREE.extend(generators)
-
-
-class Replayed:
-    """A generator of which compiled code can play the same numbers again: it sets `words`, its memory, back to a `start`.
-
-    Examples
-    --------
-    >>> replayed = Replayed()
-    >>> replayed.seed(np.random.SeedSequence(3))
-    >>> start, first = replayed.start(), replayed.rng.random()
-    >>> replayed.words[:] = start
-    >>> bool(replayed.rng.random() == first)
-    True
-    """
-
-    def __init__(self) -> None:
-        self.bits = np.random.SFC64(0)  # whose state lies in one piece: four words, and 32 bits that are left with a flag for them
-        self.rng = np.random.Generator(self.bits)
-        self.words = np.frombuffer((ctypes.c_int64 * 5).from_address(self.bits.ctypes.state_address), np.int64)
-        if not np.array_equal(self.words[:4].view(np.uint64), self.bits.state["state"]["state"]):
-            raise RuntimeError(f"numpy {np.__version__} keeps the state of SFC64 in another way; nrmmix is not made for that.")
-
-    def seed(self, seed: np.random.SeedSequence) -> None:
-        self.bits.state = np.random.SFC64(seed).state
-
-    def start(self) -> np.ndarray:
-        """Return what `words` are now."""
-        return self.words.copy()
 
 
 def prediction_seed(seed: int) -> np.random.SeedSequence:

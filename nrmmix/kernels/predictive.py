@@ -115,41 +115,36 @@ def fill_components(data, state, theta, which, rng):
         draw_component(data, state, theta, m, which[m], rng)
 
 
-def draw_joined(points, state, n_theta, clusters, known, replayed):
+def draw_joined(points, state, n_theta, clusters, known, rng):
     """(T, J): parameters of the clusters (J,) that rows of `points` join, drawn given each its row too, K standing for a new one.
 
     Of blocks that are not `known` (blocks,) nothing is, and what clusters hold of them stays.  Each row is drawn with the same random
-    numbers, those of a `nrmmix.common.seeds.Replayed`, so that none depends on the others.
+    numbers, those that `rng` is about to give, so that none depends on the others.
     """
-    theta = np.zeros((n_theta, len(clusters)))
-    fill_joined(points, state, theta, clusters, known, replayed.rng, replayed.words, replayed.start())
+    theta, numbers = np.zeros((n_theta, len(clusters))), rng.bit_generator.state
+    for j in range(len(clusters)):
+        rng.bit_generator.state = numbers
+        fill_joined(points, state, theta, j, clusters[j], known, rng)
     return theta
 
 
 @root
 @kernel
-def fill_joined(points, state, theta, clusters, known, rng, words, start):
-    """Held parameters of a cluster stay as they are; those of a new one, from the prior, are drawn given the row by SCANS scans.
-
-    `words` is the memory of the generator, which is set to `start` for each row.
-    """
+def fill_joined(points, state, theta, j, cluster, known, rng):
+    """Held parameters of a cluster stay as they are; those of a new one, from the prior, are drawn given row j by SCANS scans."""
     K = state.num[N_CLUSTERS]
-    for j in range(clusters.shape[0]):
-        for w in range(start.shape[0]):
-            words[w] = start[w]
-        new = clusters[j] == K
-        if new:
-            empty_column(points, state.stat, K)
+    if cluster == K:
+        empty_column(points, state.stat, K)
+        redraw_column(points, state, K, rng)
+    else:
+        copy_column(state.stat, state.stat, cluster, K)
+    for b in range(points.block.shape[0]):
+        if known[b]:
+            call_update(points.block[b, UPDATE], points.rows, state.stat, points.block[b], K, j, 1.0)
+    if cluster == K and points.explicit.shape[0] > 0:
+        for _ in range(SCANS):
             redraw_column(points, state, K, rng)
-        else:
-            copy_column(state.stat, state.stat, clusters[j], K)
-        for b in range(points.block.shape[0]):
-            if known[b]:
-                call_update(points.block[b, UPDATE], points.rows, state.stat, points.block[b], K, j, 1.0)
-        if new and points.explicit.shape[0] > 0:
-            for _ in range(SCANS):
-                redraw_column(points, state, K, rng)
-        draw_component(points, state, theta, j, K, rng)
+    draw_component(points, state, theta, j, K, rng)
     empty_column(points, state.stat, K)
 
 

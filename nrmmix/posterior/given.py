@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from nrmmix.common.messages import did_you_mean, listed
 from nrmmix.common.names import meant
-from nrmmix.common.seeds import Replayed, draw_seeds
+from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import Family, rows_of
 from nrmmix.model.families.blocks import Block
 from nrmmix.model.families.distributions import Distribution, Normal, StudentT, mapped
@@ -318,7 +318,7 @@ class Joining:
     """
 
     def __init__(self, model: Specification, known: Known):
-        self.model, self.known, self.replayed = model, known, Replayed()
+        self.model, self.known, self.rng = model, known, np.random.default_rng(0)
         of = ~np.isnan(known.y[0]) if known.size else np.zeros(known.y.shape[1], bool)
         self.blocks = model.blocks.with_some(of)
         some = [block.columns for block in model.blocks.blocks if block.family.independent and of[block.columns].any()]
@@ -331,8 +331,8 @@ class Joining:
 
     def seed(self, seed: np.random.SeedSequence) -> tuple[float, np.ndarray]:
         """Draw for a state the probability at which an atom is chosen, and those at which unknown responses (d,) are."""
-        self.replayed.seed(seed)
-        choice, *rest = self.replayed.rng.random(1 + self.whole.shape[1])
+        self.rng.bit_generator.state = np.random.PCG64(seed).state
+        choice, *rest = self.rng.random(1 + self.whole.shape[1])
         return choice, np.array(rest)
 
     def atoms(self, state: PosteriorState, here: Conditioned, clusters: np.ndarray, at: np.ndarray) -> Measure:
@@ -353,7 +353,7 @@ class Joining:
             self.points = state.points(self.whole, known.inputs)
         elif known.torn or self.beside:
             self.points = state.refilled(self.points, self.whole, known.inputs)
-        return state.joined(clusters, self.points, self.blocks, self.replayed)
+        return state.joined(clusters, self.points, self.blocks, self.rng)
 
 
 def _under_measure(

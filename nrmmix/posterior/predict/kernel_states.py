@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common.compiling import announced
-from nrmmix.common.seeds import Replayed
 from nrmmix.kernels import predictive
 from nrmmix.kernels.chain import start
 from nrmmix.kernels.core import state as layout
@@ -170,10 +169,10 @@ class KernelState:
         provide(self.model, self.data.block, (layout.SAMPLE,))
         return predictive.draw_components_of(self.data, self.state, self.model.packed.n_theta, clusters, rng)
 
-    def joined(self, clusters: np.ndarray, points: layout.Data, known: np.ndarray, replayed: Replayed) -> DrawnMeasure:
+    def joined(self, clusters: np.ndarray, points: layout.Data, known: np.ndarray, rng: np.random.Generator) -> DrawnMeasure:
         M = len(clusters)
         provide(self.model, points.block, (layout.SAMPLE, layout.REDRAW))
-        theta = predictive.draw_joined(points, self.state, self.model.packed.n_theta, clusters, known, replayed)
+        theta = predictive.draw_joined(points, self.state, self.model.packed.n_theta, clusters, known, rng)
         return DrawnMeasure(self.model, self.widths, np.zeros(M), np.zeros(M, np.int64), theta, np.full(1, -np.inf))
 
     def new_components(self, size: int, rng: np.random.Generator) -> np.ndarray:

@@ -16,7 +16,6 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from nrmmix.common.seeds import Replayed
 from nrmmix.model.families.distributions import Distribution, Elliptical
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.factors import FactorPosterior
@@ -88,7 +87,7 @@ class PosteriorState(Components, Protocol):
     def components(self, clusters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """(T, M): parameters of clusters (M,) from their posterior, each drawn anew, K standing for a new one; as in `Measure.theta`."""
 
-    def joined(self, clusters: np.ndarray, points: Any, known: np.ndarray, replayed: Replayed) -> Measure:
+    def joined(self, clusters: np.ndarray, points: Any, known: np.ndarray, rng: np.random.Generator) -> Measure:
         """Draw the clusters (J,) that rows y (J, d) at inputs (J, e), or (1, e), join as J atoms, without shares.
 
         Their parameters are drawn given the row too, K standing for a new cluster, those of each row with the same random numbers.  `known`
