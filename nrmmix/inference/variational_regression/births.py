@@ -6,15 +6,11 @@ a second mode, or at its ends, the rows that fit worst are of that part.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from nrmmix.inference.variational_regression.climb import Climb
 from nrmmix.inference.variational_regression.start import FEWEST_FIT, WORST
 from nrmmix.posterior.kernel_factors import KernelFactors
-
-if TYPE_CHECKING:
-    from nrmmix.inference.variational_regression.climb import Climb
 
 AT_ONCE = 8
 LEAST_COUNT = 0.5  # rows of a component that is there

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import brentq
@@ -19,9 +19,6 @@ from nrmmix.inference.variational_regression.memory import ONCE, Kept, Memory, a
 from nrmmix.kernels.variational import search_codes
 from nrmmix.model.families.exponential import Stacked
 from nrmmix.posterior.kernel_factors import KernelFactors
-
-if TYPE_CHECKING:
-    from nrmmix.inference.variational_regression.proposals import Proposals
 
 LEAST_GAIN = 1e-6  # of a code, in nats
 SEARCH_EVERY, LEARN_EVERY, LEARN_FIRST = 3, 5, 3  # passes
@@ -44,11 +41,34 @@ class Pass(NamedTuple):
     kept: int = 0  # and whether they were kept
 
 
+class Made(NamedTuple):
+    """Counts of codes changed, components joined or left out, and born; whether something was tried, and whether it was kept."""
+
+    moved: int = 0
+    merged: int = 0
+    born: int = 0
+    tried: int = 0
+    kept: int = 0
+
+
+class Proposer(Protocol):
+    """What proposes to a climb beside its own steps, as `nrmmix.inference.variational_regression.proposals.Proposals` does."""
+
+    def are_left(self, passes: list[Pass], n: float) -> bool:
+        """Whether another proposal is worth while after such passes over n rows."""
+
+    def are_due(self, passes: list[Pass], n: float, at_rest: bool) -> bool:
+        """Whether one is to be made after these passes, the last of which has ended `at_rest`."""
+
+    def make(self, climb: Climb) -> Made:
+        """Make the proposals of a climb, and return what becomes of it."""
+
+
 class Climb:
     """A memory on its way up, from factors that rows are first visited at."""
 
     def __init__(
-        self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool, proposals: Proposals | None = None
+        self, memory: Memory, start: KernelFactors, rng: np.random.Generator, search: bool, proposals: Proposer | None = None
     ):
         self.memory, self.factors, self.rng, self.proposals = memory, start, rng, proposals
         self.kept = None

@@ -7,15 +7,11 @@ Atoms stay, as the measure has so many: one that nothing is left of has its law 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from nrmmix.inference.variational_regression.climb import Climb
 from nrmmix.inference.variational_regression.memory import Seen
 from nrmmix.posterior.kernel_factors import KernelFactors
-
-if TYPE_CHECKING:
-    from nrmmix.inference.variational_regression.climb import Climb
 
 LEAST_GAIN = 1e-6  # nats
 LEAST_COUNT = 0.5  # rows of a component that is there

@@ -8,10 +8,9 @@ a proposal, which all rows are then visited at.  Whatever is tried is kept only 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from nrmmix.inference.variational_regression.births import born
-from nrmmix.inference.variational_regression.climb import Climb, Pass
+from nrmmix.inference.variational_regression.climb import Climb, Made, Pass
 from nrmmix.inference.variational_regression.memory import Memory, sample_of
 from nrmmix.inference.variational_regression.merges import delete, merge
 
@@ -22,16 +21,6 @@ VISITS = 3  # passes in which a proposal must win
 TRIALS = 7  # passes in which births must
 ENOUGH = 1e-3  # nats a row that a proposal must gain for another one to follow
 MOST = 8  # proposals
-
-
-class Made(NamedTuple):
-    """Counts of codes changed, components joined or left out, and born; whether something was tried, and whether it was kept."""
-
-    moved: int = 0
-    merged: int = 0
-    born: int = 0
-    tried: int = 0
-    kept: int = 0
 
 
 NOTHING = Made()
