@@ -6,7 +6,8 @@ import difflib
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterable
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from decimal import Decimal
 from functools import wraps
@@ -137,6 +138,15 @@ def nearest(name: Any, known: Iterable[Any]) -> str | None:
         if begins or _slips(wanted, near) <= (max(len(wanted), len(near)) + 1) // 4:
             return by_letters[near]
     return None
+
+
+def unknown_column(name: str, known: Sequence[str], table: str = "the data") -> ValueError:
+    """Return the error for a column that is not there, with the nearest name and the names there are."""
+    foreign = listed(f"{letter!r} is {unicodedata.name(letter, 'unnamed')}" for letter in dict.fromkeys(name) if not letter.isascii())
+    letters = f" ({foreign})" if foreign else ""  # some look like others
+    near = nearest(name, known)
+    hint = "" if near is None else f" Did you mean {near!r}?"
+    return ValueError(f"There is no column {shown(name)}{letters} in {table}.{hint} The columns are {listed(known)}.")
 
 
 def _slips(a: str, b: str) -> int:

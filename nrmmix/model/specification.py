@@ -30,7 +30,7 @@ from nrmmix.model.frame import tables
 from nrmmix.model.frame.columns.dates import describe
 from nrmmix.model.frame.columns.weights import insist_on_counts, weighed
 from nrmmix.model.frame.formula import ModelFrame, model_frame
-from nrmmix.model.frame.sources import source_of
+from nrmmix.model.frame.sources.opening import source_of
 from nrmmix.model.frame.whole import is_file
 from nrmmix.model.priors.covariate_kernels import CovariateKernel, SquaredExponential
 from nrmmix.model.priors.grid import Grid

@@ -18,7 +18,7 @@ import numpy as np
 from nrmmix.inference.executors import OneProcess, Span
 from nrmmix.model.families.exponential import Features, Stacked, Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
-from nrmmix.model.frame.sources import SourceChanged
+from nrmmix.model.frame.sources.base import SourceChanged
 from nrmmix.model.priors.hyperpriors import Hyperparameter
 from nrmmix.posterior.factors import Factors, local_step
 

@@ -342,7 +342,7 @@ class ModelFrame:
         for part in parts:
             for name in part.columns:
                 if name not in frame:
-                    raise tables.unknown_column(name, list(frame.columns), "the new data")
+                    raise messages.unknown_column(name, list(frame.columns), "the new data")
             values, complete = part.compute(frame, frame.index)
             columns.append(values)
             ok &= complete

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import listed, quoted, row_name
+from nrmmix.common.messages import listed, quoted, row_name, unknown_column
 from nrmmix.common.warnings import warn
 from nrmmix.model.frame import arrays
 from nrmmix.model.frame.columns import dates
@@ -27,11 +27,11 @@ from nrmmix.model.frame.columns.tallies import Tallied
 from nrmmix.model.frame.columns.weights import of_column
 from nrmmix.model.frame.formula import MISSING, ModelFrame, model_frame, restored_frame
 from nrmmix.model.frame.quantiles import Counted, Tally
-from nrmmix.model.frame.sources import Source, SourceChanged, source_of
+from nrmmix.model.frame.sources.base import Source, SourceChanged
+from nrmmix.model.frame.sources.opening import source_of
 from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
-from nrmmix.model.frame.tables import unknown_column
 
 FEW = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
@@ -305,7 +305,7 @@ def streamed_frame(
 
     Examples
     --------
-    >>> from nrmmix.model.frame.sources import source_of
+    >>> from nrmmix.model.frame.sources.opening import source_of
     >>> parts = [{"a": [1.0, 2.0], "b": [0.0, 3.0]}, {"a": [4.0], "b": [None]}]
     >>> frame = streamed_frame("a ~ 1", source_of(parts))
     >>> frame.n_used, [piece.response.shape for piece in frame.pieces()]

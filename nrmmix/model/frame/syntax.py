@@ -24,8 +24,8 @@ from patsy.desc import ModelDesc, Term
 from patsy.parse_formula import parse_formula
 from scipy.special import logit
 
+from nrmmix.common.messages import unknown_column
 from nrmmix.common.names import quoted_name
-from nrmmix.model.frame import tables
 from nrmmix.model.frame.foreign import advice
 
 __all__ = ["CENSORED", "CONSTANTS", "CONTRASTS", "FURTHER", "NUMPY", "OPTIONS", "Syntax", "guard", "parse", "parse_design"]
@@ -166,7 +166,7 @@ class Syntax:
         if name.startswith(("__", "_patsy_")):
             raise _refusal(name, "names that begin so are reserved; rename the column")
         if name not in self.known:
-            raise tables.unknown_column(name, self.known)
+            raise unknown_column(name, self.known)
         self.columns[name] = None
         self.called |= {"Q"} if quoted else set()
         return True

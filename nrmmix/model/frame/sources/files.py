@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from nrmmix.common.messages import row_name, shown
-from nrmmix.model.frame.sources import PART, Source, SourceChanged, stamp
-from nrmmix.model.frame.tables import unknown_column
+from nrmmix.common.messages import row_name, shown, unknown_column
+from nrmmix.model.frame.sources.base import PART, Source, SourceChanged, stamp
 
 TEXT = 1 << 20  # bytes of a part of a CSV file
 EXTRA = 'pyarrow is not installed, which reads Parquet: pip install "nrmmix[parquet]"'
