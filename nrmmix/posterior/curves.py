@@ -15,10 +15,11 @@ from nrmmix.common.machine import available_cores, in_threads
 from nrmmix.model.specification import Specification
 from nrmmix.posterior import diagnostics
 from nrmmix.posterior.convergence import DENSITY
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.functionals import Cdf, Mean, distribution_of_rows
 from nrmmix.posterior.predict.kernel_states import prior_distributions
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, covariates_text, prediction_rows
-from nrmmix.posterior.predict.states import States, StatesInParts, log_terms, states_of
+from nrmmix.posterior.predict.states import States, StatesInParts, states_of
 from nrmmix.posterior.representatives import nearest, representatives
 
 if TYPE_CHECKING:

@@ -21,8 +21,9 @@ import pandas as pd
 from nrmmix.common.seeds import draw_seeds
 from nrmmix.model.families.base import rows_of
 from nrmmix.model.replicates import parts
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, observed
-from nrmmix.posterior.predict.states import SoftStates, States, log_terms
+from nrmmix.posterior.predict.states import SoftStates, States
 
 KINDS = ("cluster", "membership")  # of predictions
 NEW = -1  # label of a cluster that the estimate does not have

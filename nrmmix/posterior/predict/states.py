@@ -22,8 +22,7 @@ from nrmmix.posterior.factors import FactorPosterior
 from nrmmix.posterior.kernel_factors import AnyPosterior, KernelFactorPosterior
 from nrmmix.posterior.predict.factor_states import FactorDraws, KernelFactorDraws
 from nrmmix.posterior.predict.kernel_states import RecordedDraws
-from nrmmix.posterior.predict.limits import WithinLimits
-from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
+from nrmmix.posterior.predict.rows import CovariateWeights
 
 
 class Components(Protocol):
@@ -172,18 +171,3 @@ def states_of(posterior: AnyPosterior, limit: int | None) -> States:
     if isinstance(posterior, KernelFactorPosterior):
         return KernelFactorDraws(posterior, limit)
     return FactorDraws(posterior, limit) if isinstance(posterior, FactorPosterior) else RecordedDraws(posterior, limit)
-
-
-def log_terms(states: States, rows: PredictionRows, y: np.ndarray, limits: np.ndarray | None = None) -> Iterator[np.ndarray]:
-    """State by state log of weight times density of each row's y in each cluster, last in a new one, (J, K + 1).
-
-    Where a response is known by its limits alone, see `ModelFrame.new_limits`, y is NaN and their probability a factor.
-    """
-    covariates, points, place = CovariateWeights(states.model, rows), states.points(y, rows.own_inputs()), rows.place[rows.row]
-    coefficient = np.reshape(states.model.blocks.log_coefficient(y), (-1, 1))
-    within = None if limits is None else WithinLimits(states.model, y, rows.own_inputs(), limits)
-    for state in states:
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(state.weights(covariates))
-        terms = log_weights[place] + state.log_densities(points) + coefficient
-        yield terms if within is None else terms + within.log_probabilities(state)

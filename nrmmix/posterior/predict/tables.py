@@ -27,6 +27,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.given import ConditionedStates, DensityGiven, Known, MeanGiven, known_responses, known_values, over_known
 from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict import membership
+from nrmmix.posterior.predict.densities import log_terms
 from nrmmix.posterior.predict.functionals import (
     Cdf,
     Density,
@@ -39,7 +40,7 @@ from nrmmix.posterior.predict.functionals import (
 )
 from nrmmix.posterior.predict.points import check_marginal, given_points, grid, label, response_columns
 from nrmmix.posterior.predict.rows import PredictionRows, limits_of_rows, observed, prediction_rows
-from nrmmix.posterior.predict.states import States, log_terms, states_of
+from nrmmix.posterior.predict.states import States, states_of
 from nrmmix.posterior.predict.units import Units
 
 KINDS = ("mean", "density", "cdf", "exceedance", "survival", "hazard", "quantile", *membership.KINDS)
