@@ -1,7 +1,8 @@
-"""The methods that have a name, which one suits a model best, and which one is meant by what a user gives."""
+"""The methods that have a name, which one suits a model best, which one is meant by what a user gives, and what runs each kind."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,13 @@ from nrmmix.inference.mcmc.moves import (
     SplitMerge,
     TreeGuided,
 )
+from nrmmix.inference.mcmc.sampling import sample
 from nrmmix.inference.method import Method
 from nrmmix.inference.search.options import BHC, IBHC, Search
-from nrmmix.inference.variational.options import VB, MemoizedVB, StochasticVB, Variational
+from nrmmix.inference.search.run import SearchOutcome, run_search
+from nrmmix.inference.variational.options import VB, MemoizedVB, RegressionOutcome, StochasticVB, Variational, VariationalOutcome
+from nrmmix.inference.variational.run import run_variational
+from nrmmix.inference.variational_regression.run import run_regression
 from nrmmix.model.frame.columns.weights import are_counts
 from nrmmix.model.frame.whole import fits, insist_on_kind, is_file, too_large, whole
 from nrmmix.model.specification import Specification
@@ -54,6 +59,27 @@ TREES_UP_TO = 200_000  # rows
 # diagonal covariances, 400 x 300; a sweep takes a twentieth of that or less where statistics are many.
 TREE_STATISTICS, TREE_WORK = 300, 2e8
 VARIATIONAL_FROM = 20_000  # rows of density regressions from which on chains are not comfortable
+
+
+def _search(model: Specification, method: Search, name: str, **arguments: Any) -> SearchOutcome:
+    return run_search(model, method, **arguments)
+
+
+def _variational(model: Specification, method: Variational, name: str, **arguments: Any) -> VariationalOutcome | RegressionOutcome:
+    run_kind: Callable[..., Any] = run_regression if model.is_regression else run_variational
+    return run_kind(model, method, name, **arguments)
+
+
+# What runs a method of each kind on a model, under the name by which the user called for it, with the arguments that it accepts.
+RUNNERS: dict[type[Method], Callable[..., Any]] = {Cycle: sample, Search: _search, Variational: _variational}
+
+
+def run(method: Method, model: Specification, name: str, **arguments: Any) -> Any:
+    """Run a method on a model; its outcome, which `nrmmix.results.result_of` wraps."""
+    for kind in type(method).__mro__:
+        if kind in RUNNERS:
+            return RUNNERS[kind](model, method, name, **arguments)
+    raise TypeError(f"{type(method).__name__} has no runner in `nrmmix.inference.methods.RUNNERS`.")
 
 
 def choose(model: Specification) -> str:

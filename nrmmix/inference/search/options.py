@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from nrmmix.inference.search.grower import TreeGrower, too_large
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nrmmix.inference.search.run import SearchOutcome
     from nrmmix.model.specification import Specification
 
 MOST_PASSES = 10**6
@@ -48,11 +47,6 @@ class Search(Method):
     def complaint(self, model: Specification) -> str:
         """Say what is too large; empty if nothing."""
         return too_large(model)
-
-    def run(self, model: Specification, name: str, **arguments: Any) -> SearchOutcome:
-        from nrmmix.inference.search.run import run_search
-
-        return run_search(model, self, **arguments)
 
     __str__ = written
 

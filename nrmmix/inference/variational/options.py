@@ -141,15 +141,6 @@ class Variational(Method):
         size = -(-n // (rounds * MOST_ROWS))
         return rounds * size, size
 
-    def run(self, model: Specification, name: str, **arguments: Any) -> Any:
-        if model.is_regression:
-            from nrmmix.inference.variational_regression.run import run_regression
-
-            return run_regression(model, self, name, **arguments)
-        from nrmmix.inference.variational.run import run_variational
-
-        return run_variational(model, self, name, **arguments)
-
     __str__ = written
 
 
