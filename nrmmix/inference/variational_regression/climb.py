@@ -52,7 +52,7 @@ class Made(NamedTuple):
 
 
 class Proposer(Protocol):
-    """What proposes to a climb beside its own steps, as `nrmmix.inference.variational_regression.proposals.Proposals` does."""
+    """Maker of proposals beside the steps of a climb, as `nrmmix.inference.variational_regression.proposals.Proposals` is."""
 
     def are_left(self, passes: list[Pass], n: float) -> bool:
         """Whether another proposal is worth while after such passes over n rows."""

@@ -1,4 +1,4 @@
-"""Which source data are, as users give them: a path, an array on the disk, an object with parts, an iterator; or none."""
+"""Source that data are, as users give them: a path, an array on the disk, an object with parts, an iterator; or none."""
 
 from __future__ import annotations
 
