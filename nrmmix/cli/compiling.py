@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from numba.core import event
 
@@ -24,6 +24,7 @@ from nrmmix.kernels.compiling import disk
 from nrmmix.kernels.compiling.disk import PAUSE, Claims
 
 if TYPE_CHECKING:
+    from nrmmix.api import Model
     from nrmmix.results.mcmc import MCMCResult
 
 PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MOST
@@ -137,7 +138,7 @@ def _use(fit: MCMCResult) -> None:
     fit.log_density()
     fit.similarity()
     fit.summary()
-    fit.model.prior_predictive(draws=1, rng=1)
+    cast("Model", fit.model).prior_predictive(draws=1, rng=1)
 
 
 def _draw(fit: MCMCResult) -> None:

@@ -247,7 +247,8 @@ def row_name(position: int, index: pd.Index | None = None) -> str:
 
 # ---- words that other packages have for arguments
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 def guided(function: Callable[P, T]) -> Callable[P, T]:
     """Decorator: an argument by a wrong name raises a TypeError that names the right one, or the nearest, or all.
