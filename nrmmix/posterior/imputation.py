@@ -96,7 +96,7 @@ def impute(
     return Imputations([_completed(model, table, gaps, values[t]) for t in chosen], _cells(model, gaps, values, expected, share))
 
 
-def expected_cells(posterior: Posterior, draws: int = STATES) -> tuple[np.ndarray, np.ndarray]:
+def expected_cells(posterior: AnyPosterior, draws: int = STATES) -> tuple[np.ndarray, np.ndarray]:
     """Positions (R,) of the rows that miss something, and means (R, n_mean) of all responses given the others of the row."""
     gaps = Gaps.of(posterior.specification)
     expected = np.zeros((len(gaps.rows), posterior.specification.packed.n_mean))

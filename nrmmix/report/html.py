@@ -12,7 +12,7 @@ from html import escape
 from importlib.metadata import version
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from nrmmix.report.summary import Checked, search_summary, search_verdict, summa
 from nrmmix.results.base import Result
 from nrmmix.results.mcmc import MCMCResult
 from nrmmix.results.search import SearchResult
-from nrmmix.results.shown import PlotOptions
+from nrmmix.results.shown import PlotKind, PlotOptions
 from nrmmix.results.variational import VariationalResult
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _figure(fit: Result, kind: str, drawing: Callable[..., Any]) -> Iterator[Fig
     options: PlotOptions = {"draws": DRAWS} if _takes_draws(drawing) else {}
     try:
         with pyplot.ioff():
-            axes = fit.plot(kind, **options)
+            axes = fit.plot(cast(PlotKind, kind), **options)
             yield np.ravel(np.array(axes, dtype=object))[0].figure
     finally:
         for number in set(pyplot.get_fignums()) - before:

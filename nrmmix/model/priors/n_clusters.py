@@ -12,7 +12,7 @@ from scipy.special import betaln, gammaln, logsumexp, poch
 
 from nrmmix.kernels.core.state import FIXED, GAMMA
 from nrmmix.kernels.measure.prior import log_integrals, next_ratios
-from nrmmix.model.priors.hyperpriors import Beta, Hyperparameter, Hyperprior, hyper_row
+from nrmmix.model.priors.hyperpriors import Beta, Hyperparameter, Hyperprior, fixed, hyper_row
 
 TAIL = 1e-9  # probability of more clusters than are listed
 COLUMNS = 256  # numbers of clusters worked on at once
@@ -38,14 +38,14 @@ def cluster_law(n: int, mass: Hyperparameter, sigma: Hyperparameter, tau: float 
 
     if isinstance(sigma, Beta):
         return _shown(_over_sigma(n, sigma, lambda value: given(value, MAX_WORK_EACH)))
-    return _shown(given(sigma, MAX_WORK))
+    return _shown(given(fixed(sigma), MAX_WORK))
 
 
 def pitman_yor_law(n: int, mass: Hyperparameter, sigma: Hyperparameter) -> np.ndarray:
     """Return the law of K for a Pitman-Yor process; at mass 0 for a normalised stable process."""
     if isinstance(sigma, Beta):
         return _shown(_over_sigma(n, sigma, lambda value: _pitman_yor(n, mass, value, MAX_WORK_EACH)))
-    return _shown(_pitman_yor(n, mass, sigma, MAX_WORK))
+    return _shown(_pitman_yor(n, mass, fixed(sigma), MAX_WORK))
 
 
 def finite_law(n: int, mass: Hyperparameter, components: int) -> np.ndarray:
