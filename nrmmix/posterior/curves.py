@@ -66,6 +66,7 @@ def curve_diagnostics(posterior: Posterior, most: int = MOST_DRAWS) -> pd.DataFr
     ][:MOST_RESPONSES]
     if not responses:
         return diagnostics.table({})
+    assert frame.covariates is not None
     at = representatives(frame.covariates, frame.is_category)
     around = [frame.response[rows] for rows in nearest(frame.covariates, frame.is_category, at, NEAR)]
     quartiles = np.array([[np.nanquantile(own[:, j], QUARTILES) for j in responses] for own in around])
@@ -133,6 +134,7 @@ def _by_draws(posterior: Posterior, of: Callable[[States], np.ndarray], most: in
 def _places(model: Specification, at: np.ndarray) -> list[str]:
     """Rows in words: by their covariates, where these are few and tell them apart, else by their labels."""
     frame = model.frame
+    assert frame.covariates is not None
     places = [covariates_text(frame, frame.covariates[row], digits=3) for row in at]
     if len(frame.covariate_names) > MOST_NAMED or len(set(places)) < len(places):
         return [f"row {frame.index[row]}" for row in at]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy import special
@@ -199,6 +199,9 @@ class Normal(NamedTuple):
         return out
 
 
+LocationScale: TypeAlias = Normal | StudentT  # laws of a response that others, which are known, are dependent on
+
+
 class Elliptical(NamedTuple):
     """Multivariate t of d responses, normal where the degrees of freedom are infinite, for I rows of inputs and k clusters.
 
@@ -216,7 +219,7 @@ class Elliptical(NamedTuple):
         of_scale = rows if len(self.scale) > 1 else np.zeros(len(clusters), np.int64)
         return Elliptical(self.centre[rows, clusters][:, None], self.scale[of_scale, clusters][:, None], self.df[clusters][:, None])
 
-    def completed(self, y: np.ndarray, drawn: Callable[[int, Distribution], np.ndarray]) -> np.ndarray:
+    def completed(self, y: np.ndarray, drawn: Callable[[int, LocationScale], np.ndarray]) -> np.ndarray:
         """Rows y (J, d), NaN in the same columns of all of them, with what is not known as `drawn` of a column and its law given the rest.
 
         Of a single cluster; laws have parameters (J, 1), and so has what is drawn.
@@ -226,7 +229,7 @@ class Elliptical(NamedTuple):
             whole[:, j] = drawn(int(j), self.given(whole)[1][j])[:, 0]
         return whole
 
-    def given(self, y: np.ndarray) -> tuple[np.ndarray, list[Distribution | None]]:
+    def given(self, y: np.ndarray) -> tuple[np.ndarray, list[LocationScale | None]]:
         """Return, for rows y (J, d), NaN in the same columns of all, the log density (J, k) of what is known, and the law of each response.
 
         J = I unless I = 1.  Laws have parameters (J, k), of which degrees of freedom that are the same in all rows are (1, k), and are

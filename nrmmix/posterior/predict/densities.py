@@ -11,7 +11,7 @@ from nrmmix.model.families.base import RowError
 from nrmmix.model.families.distributions import log_between
 from nrmmix.model.specification import Specification
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows
-from nrmmix.posterior.predict.states import Components, States
+from nrmmix.posterior.predict.states import Components, States, joint_law
 
 
 class WithinLimits:
@@ -48,7 +48,7 @@ class WithinLimits:
             if b is None:
                 law: Any = of.distributions(inputs)[j]
             else:
-                joint, columns = of.joint(b, inputs), self.columns[b]
+                joint, columns = joint_law(of, b, inputs), self.columns[b]
                 law = joint.given(self.y[np.ix_(rows, columns)])[1][int(np.flatnonzero(columns == j)[0])]
             lower, upper = (self.limits[rows, j, end, None] for end in (0, 1))
             out[rows] += log_between(law, lower, upper)

@@ -62,7 +62,8 @@ class FactorState(KernelState):
         rng = np.random.default_rng(rng)
         provide(self.model, self.data.block, (layout.SAMPLE,))
         weights, rest, mass = self.factors.sticks.draw(rng)
-        further, squares = [], 0.0
+        further: list[float] = []
+        squares = 0.0
         while rest * rest / (1.0 + mass) > (FINEST if len(further) < ALWAYS else LEAST) * squares and len(further) < MOST_UNSEEN:
             v = rng.beta(1.0, mass)
             further.append(rest * v)
@@ -179,6 +180,7 @@ class KernelFactorState(KernelState):
         provide(self.model, self.data.block, (layout.SAMPLE,))
         log_weight, M = self.factors.weights.draw_log(rng), self.factors.n_components
         theta, place = self.draw_components(0, M, rng), self._place
+        assert self.model.grid is not None
         nothing = np.full(M if self.model.slots is not None else len(self.model.grid.weights), -np.inf)
         return DrawnMeasure(self.model, self.widths, log_weight, place, theta, nothing)
 

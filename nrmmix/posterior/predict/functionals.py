@@ -57,8 +57,8 @@ class Functional:
     whole: Any = False  # (W,) whether the functional is a whole number
     points_of_states: Any = None  # what the states have made of points, where the functional needs that
 
-    def values(self, of: Components) -> np.ndarray:
-        """(I, J, C): under each of the components, clusters or atoms."""
+    def values(self, of: Any) -> np.ndarray:
+        """(I, J, C): under each of some `Components`, clusters or atoms, or of these given what rows are known to hold."""
         raise NotImplementedError
 
     def finish(self, values: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -360,7 +360,10 @@ def over_states(make: Callable[[np.ndarray], Functional], W: int, states: States
         for part in parts(len(cases), each):
             own = _Cases(states.model, rows, cases[part], given[part])
 
-            def work(state: PosteriorState, functional: Functional, t: int, _: Any, own=own, those=cases[part], given=given[part]) -> float:
+            def work(
+                state: PosteriorState, functional: Functional, t: int, _: Any, own: _Cases = own, those: np.ndarray = cases[part],
+                given: np.ndarray = given[part],
+            ) -> Any:
                 found[t, those] = functional.finish(own.expected(state, functional.values(state)), given)
                 return 0.0
 
@@ -379,7 +382,10 @@ def _over_parts(
             own = _Cases(states.model, rows, cases[part], given[part])
             sampled = np.zeros((len(states), len(part), W))
 
-            def work(state: PosteriorState, functional: Functional, t: int, child: Any, own=own, sampled=sampled, given=given[part]) -> Any:
+            def work(
+                state: PosteriorState, functional: Functional, t: int, child: Any, own: _Cases = own, sampled: np.ndarray = sampled,
+                given: np.ndarray = given[part],
+            ) -> Any:
                 measure = state.measure(child).seen_from(own.covariates)
                 found = functional.directly(state, measure, own)
                 if found is not None:
@@ -411,13 +417,14 @@ def _mean_over(
             ends[t] = time.perf_counter()
         return found
 
+    if not isinstance(states, StatesInParts):
+        return total(states, functional, 0) / len(states)
+
     def of_part(part: tuple[int, int, Any]) -> Any:
         first, end, found = part
         some = states.part(first, end)
         return total(some, functional.on(some), first, found)
 
-    if not isinstance(states, StatesInParts):
-        return total(states, functional, 0) / len(states)
     bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // FEWEST_STATES)) + 1).astype(int).tolist()
     tried = min(TRIED, bounds[1])
     with one_blas_thread():  # of which each would have several
@@ -478,7 +485,8 @@ def over_rows(
         sampled = np.zeros((len(states), len(part)))
 
         def work(
-            state: PosteriorState, functional: Functional, t: int, child: Any, covariates=covariates, place=place, sampled=sampled
+            state: PosteriorState, functional: Functional, t: int, child: Any, covariates: CovariateWeights = covariates,
+            place: np.ndarray = place, sampled: np.ndarray = sampled,
         ) -> np.ndarray:
             values, measure = functional.values(state)[0], state.measure(child).seen_from(covariates)
             share, rest = measure.shares(covariates)

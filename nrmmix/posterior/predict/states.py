@@ -57,7 +57,9 @@ class Measure(Components, Protocol):
     Given the state parameters of atoms are independent of each other and of the weights; those of atoms of no cluster are from the prior.
     """
 
-    theta: np.ndarray  # (T, M) parameters of the atoms, as `Blocks.draw_responses` takes them
+    @property
+    def theta(self) -> np.ndarray:
+        """(T, M): parameters of the atoms, as `Blocks.draw_responses` takes them."""
 
     def shares(self, covariates: CovariateWeights) -> tuple[np.ndarray, np.ndarray]:
         """Shares (R, M) of the atoms at distinct covariate rows, and (R,) of the rest; the components of that are from the prior."""
@@ -92,6 +94,9 @@ class PosteriorState(Components, Protocol):
         Their parameters are drawn given the row too, K standing for a new cluster, those of each row with the same random numbers.  `known`
         says of which blocks of the kernels something is, and there all is, but for cells that a family leaves out.
         """
+
+    def points(self, y: Any, inputs: np.ndarray) -> Any:
+        """Points as of `States.points`, for this state alone."""
 
     def refilled(self, points: Any, y: np.ndarray, inputs: np.ndarray) -> Any:
         """Points whose responses are others, all of them numbers that were known before."""
@@ -134,15 +139,20 @@ class States(Protocol):
         Without responses (None) points are rows of inputs, for means.
         """
 
+
+@runtime_checkable
+class HardStates(Protocol):
+    """States whose clusters have rows by a partition."""
+
     def partitions(self) -> Iterator[np.ndarray]:
         """Return the clusters (n,) of the fitted rows in each state, numbered 0, ..., K - 1, none empty; no state is loaded."""
 
 
 @runtime_checkable
-class StatesInParts(Protocol):
+class StatesInParts(States, Protocol):
     """States that several threads can go through at once, each a part of them."""
 
-    def part(self, first: int, last: int) -> States:
+    def part(self, first: int, last: int) -> StatesInParts:
         """The states first, ..., last - 1, which are loaded into arrays of their own."""
 
     def adopted(self, points: Any) -> Any:
@@ -164,6 +174,19 @@ class SoftStates(Protocol):
 
     def drawn_clusters_of(self, rows: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
         """Draw clusters (R,) for the fitted rows at positions (R,), in each state."""
+
+
+def partitions_of(states: States) -> Iterator[np.ndarray]:
+    """Partitions of the fitted rows, of states that are not `SoftStates`."""
+    assert isinstance(states, HardStates)
+    return states.partitions()
+
+
+def joint_law(of: Components, block: int, inputs: np.ndarray) -> Elliptical:
+    """The joint law of the responses of a block, of a family that has one in closed form."""
+    found = of.joint(block, inputs)
+    assert found is not None
+    return found
 
 
 def states_of(posterior: AnyPosterior, limit: int | None) -> States:
