@@ -26,7 +26,7 @@ from nrmmix.model.families.blocks import Block
 from nrmmix.model.families.distributions import Distribution, LocationScale, Normal, StudentT, mapped
 from nrmmix.model.replicates import MEMORY, parts
 from nrmmix.model.specification import Specification
-from nrmmix.posterior.draws import Posterior
+from nrmmix.posterior.kernel_factors import AnyPosterior
 from nrmmix.posterior.predict.functionals import MANY, Functional, with_band
 from nrmmix.posterior.predict.kernel_states import INVISIBLE
 from nrmmix.posterior.predict.rows import CovariateWeights, PredictionRows, prediction_rows
@@ -231,7 +231,7 @@ class ConditionedStates:
         return np.where(light[:, None, :], heaviest, quantiles)
 
 
-def marginal_density(posterior: Posterior, names: Sequence[str], at: np.ndarray, draws: int) -> np.ndarray:
+def marginal_density(posterior: AnyPosterior, names: Sequence[str], at: np.ndarray, draws: int) -> np.ndarray:
     """(m,) posterior mean joint density of some responses of a mixture without inputs, whatever the others, at points (m, k) of these."""
     states, frame = states_of(posterior, draws), posterior.specification.frame
     y = np.full((len(at), len(frame.response_names)), np.nan)
