@@ -125,8 +125,7 @@ def combine(rows, source, target, block, k, m):
 # ---- the family, and laws of one response: of a component, and with its rate integrated out
 
 
-class ExponentialLaw(NamedTuple):
-    rate: np.ndarray
+class ExponentialLaw(NamedTuple("ExponentialLaw", [("rate", np.ndarray)])):
     discrete, ordered = False, True
 
     def density(self, x: Any) -> np.ndarray:
@@ -139,9 +138,7 @@ class ExponentialLaw(NamedTuple):
         return -np.log1p(-p) / self.rate
 
 
-class LomaxLaw(NamedTuple):
-    shape: np.ndarray
-    rate: np.ndarray
+class LomaxLaw(NamedTuple("LomaxLaw", [("shape", np.ndarray), ("rate", np.ndarray)])):
     discrete, ordered = False, True
 
     def density(self, x: Any) -> np.ndarray:

@@ -72,6 +72,7 @@ class Tally:
                 self._count()
 
     def _count(self) -> None:
+        assert self.exact is not None
         whole, self.pending = merged(self.exact, *self.pending), []
         self.exact = whole if len(whole.values) <= self.most else None
 

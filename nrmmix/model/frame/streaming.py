@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import pandas as pd
+from patsy.desc import Term
 
 from nrmmix.common.messages import listed, quoted, row_name, unknown_column
 from nrmmix.common.warnings import warn
@@ -55,7 +56,8 @@ class Read(NamedTuple):
         """The rows that are used."""
         if self.used.all():
             return self
-        return Read(*(None if values is None else values[self.used] for values in self))
+        rows: list[Any] = [None if values is None else values[self.used] for values in self]
+        return Read(*rows)
 
 
 class Piece(NamedTuple):
@@ -68,7 +70,8 @@ class Piece(NamedTuple):
     weight: np.ndarray | None = None  # how often each counts; None where once
 
     def take(self, rows: Any) -> Piece:
-        return Piece(*(None if values is None else values[rows] for values in self))
+        some: list[Any] = [None if values is None else values[rows] for values in self]
+        return Piece(*some)
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +324,7 @@ def streamed_frame(
     means = [(*own, Means(gathered.n - gathered.dropped)) for own in those]
     tallied = None if few.is_sparse else Tallied(few)
     places = index_of(few, source, missing, means=means, tallied=tallied)
-    sums = {}
+    sums: dict[str, np.ndarray] = {}
     for columns, inputs, own in means:
         if own.n == places.used[-1]:  # else what is computed of a row may be missing where its columns are not
             size = own.n if places.size is None else places.size
@@ -354,7 +357,7 @@ def _columns(formula: str | None, source: Source, designs: Sequence[str], weight
     """Columns of the responses, and of covariates and inputs."""
     known = list(source.names)
     right = [term for design in designs for term in parse_design(design, known)]
-    left = []
+    left: list[Term] = []
     if formula is not None:
         left, covariates = parse(formula, known)
         right += covariates

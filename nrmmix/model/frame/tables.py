@@ -208,10 +208,11 @@ def _from_array(data: np.ndarray) -> pd.DataFrame:
         return pd.DataFrame(table, columns=[f"y{j + 1}" for j in range(table.shape[1])])
     if data.ndim != 1:
         raise ValueError(f"An array with named fields must have 1 dimension, not {data.ndim}.")
-    for name in data.dtype.names:
+    names = data.dtype.names or ()
+    for name in names:
         if data[name].ndim > 1 or data.dtype[name].names:
             raise ValueError(f"The field {name!r} of the array is itself an array or a record; give one number or text a field.")
-    return pd.DataFrame({name: data[name] for name in data.dtype.names})
+    return pd.DataFrame({name: data[name] for name in names})
 
 
 def is_plain(data: Any) -> bool:
