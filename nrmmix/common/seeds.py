@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+
+
+def entropy(seeds: np.random.SeedSequence) -> int:
+    """The one integer that a sequence of `seed_sequence` begins from."""
+    return int(cast(int, seeds.entropy))
 
 
 def seed_sequence(rng: Any) -> np.random.SeedSequence:

@@ -15,7 +15,11 @@ class Method:
     """
 
     role: ClassVar[str] = "method"
-    name: str
+    @property
+    def name(self) -> str:
+        """Name that results tell."""
+        raise NotImplementedError
+
     accepts: ClassVar[frozenset[str]] = frozenset()  # arguments of `Model.fit` that it uses
     hears_stop: ClassVar[bool] = False  # whether it looks at the flag of `nrmmix.common.interrupts.stoppable`, and Ctrl-C need not raise
     why_not: ClassVar[str] = "is not used by {method}"  # what is said of the others

@@ -31,6 +31,7 @@ from nrmmix.inference.variational.options import VB, MemoizedVB, RegressionOutco
 from nrmmix.inference.variational.run import run_variational
 from nrmmix.inference.variational_regression.run import run_regression
 from nrmmix.model.frame.columns.weights import are_counts
+from nrmmix.model.frame.streaming import StreamedFrame
 from nrmmix.model.frame.whole import fits, insist_on_kind, is_file, too_large, whole
 from nrmmix.model.specification import Specification
 
@@ -50,7 +51,7 @@ OF_LOCATIONS: dict[str, Cycle] = {"split_merge": Cycle((SplitMerge(proposal="seq
 SEARCHES: dict[str, Search] = {"bhc": BHC(), "ibhc": IBHC()}
 VARIATIONAL: dict[str, Variational] = {"vb": VB(), "stochastic_vb": StochasticVB(), "memoized_vb": MemoizedVB()}
 # "auto" is one of them, by `choose`.
-METHODS: dict[str, Method] = CYCLES | SEARCHES | VARIATIONAL
+METHODS: dict[str, Method] = {**CYCLES, **SEARCHES, **VARIATIONAL}
 NAMES = ("auto", *METHODS)
 
 TREES_FROM, TREES_FROM_RESPONSES = 500, 3  # rows, or responses
@@ -144,7 +145,7 @@ def model_for(method: Any, model: Specification) -> Specification:
 
 def refusal(method: Method, model: Specification) -> str:
     """Why a method cannot run on a model; empty where it can."""
-    if model.frame.is_streamed and not method.takes_streams:
+    if isinstance(model.frame, StreamedFrame) and not method.takes_streams:
         rows = model.frame.rows
         remedy = "a table" if rows is None else rows.remedy
         lacks = "" if rows is None or not is_file(rows.path) or fits(rows.path) else f" ({too_large(rows.path)})"

@@ -182,8 +182,9 @@ class Chain:
         kept["imputed"] = self.data.rows.y[layout.drawn(self.data.rows)]
         kept |= {name: getattr(self.program, field).copy() for name, field in PROGRAM.items()}
         kept["num"][layout.HALT] = 0
-        within = tuple(int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
-        found = Checkpoint(self.iteration, self.rng.bit_generator.state, kept, ahead, within, self.order.copy(), self.way)
+        move, call, within = (int(self.control[place]) for place in (loop.MOVE, loop.CALL, loop.WITHIN))
+        generator = dict(self.rng.bit_generator.state)
+        found = Checkpoint(self.iteration, generator, kept, ahead, (move, call, within), self.order.copy(), self.way)
         kept |= {name: getattr(self.state, name)[:K].copy() for name in (IN_STEPS if found.is_midway else (SUMS,))}
         return found
 

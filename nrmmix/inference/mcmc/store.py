@@ -61,7 +61,8 @@ class Store:
             if name in KINDS[self.kind] and (name != "A" or self.model.is_regression):  # of a mixture it is u, one number
                 shape = (0,) * len(shape)
             if name in ("labels", "location"):
-                most = 0 if name == "labels" else self.model.grid.distance.shape[2] - 1 if shape[0] else 0
+                grid = self.model.grid
+                most = 0 if name == "labels" or grid is None or not shape[0] else grid.distance.shape[2] - 1
                 kind = label_type((self.chains, draws, *shape), most)
             if name == "explicit" and shape[0]:
                 shape = (min(self.clusters, shape[0]), shape[1])

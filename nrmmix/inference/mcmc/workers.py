@@ -76,6 +76,7 @@ class Cluster:
         if found is None:
             return
         point, status, failed, draws = found
+        assert chain.back_to is not None and chain.sink is not None  # it was made with one, and attached to a store
         chain.back_to(chain, point)
         chain.order, chain.control[loop.STATUS], chain.failed = point.order, status, failed
         for rows in draws:

@@ -42,8 +42,9 @@ class TreeGrower:
         n, m = self.n, self.n if with_trees else 1
         self.data, self.state = arrays_of(model, 8, SIDE, entries=(*layout.OF_COLUMNS, layout.COMBINE))
         start(self.data, self.state, np.full(n, -1, np.int64))
+        left, right, up, size = (np.zeros(n + m, np.int64) for _ in range(4))
         self.forest = Forest(
-            *(np.zeros(n + m, np.int64) for _ in range(4)), np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
+            left, right, up, size, np.zeros(n + m), np.zeros(n + m), np.zeros((m, model.packed.n_stat, 1)),
             np.zeros(m + 1, np.int64), self.state.log_grown, np.zeros(GUIDE),
         )
         self.scratch = ibhc.IbhcScratch(

@@ -48,6 +48,10 @@ class Search(Method):
         """Say what is too large; empty if nothing."""
         return too_large(model)
 
+    def build(self, grower: TreeGrower, rng: np.random.Generator) -> Iterator[None]:
+        """Grow trees; hands back from time to time, so that it can be stopped."""
+        raise NotImplementedError
+
     __str__ = written
 
 

@@ -13,7 +13,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import give_back, lent, seed_sequence
+from nrmmix.common.seeds import entropy, give_back, lent, seed_sequence
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import check_rows
 from nrmmix.inference.search.grower import TreeGrower
@@ -68,14 +68,15 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
         if stopped == "time limit":
             raise TimeoutError("time_limit was over before the first tree was built; give more seconds.")
         raise KeyboardInterrupt("stopped before the first tree was built")
-    return SearchOutcome(search, best, bounds, int(seeds.entropy), time.perf_counter() - started, bool(stopped))
+    return SearchOutcome(search, best, bounds, entropy(seeds), time.perf_counter() - started, bool(stopped))
 
 
 def _best(
     grower: TreeGrower, search: Search, updates: np.ndarray, random: np.random.Generator, line: Progress, deadline: float
 ) -> tuple[Found | None, list[float], str]:
     """The best tree of the passes, their scores, and why they were stopped: "", "interrupt" or "time limit"."""
-    best, bounds = None, []
+    best: Found | None = None
+    bounds: list[float] = []
     for number in range(1, search.passes + 1):
         before = _changing(grower)
         try:

@@ -35,6 +35,7 @@ class Move:
     name: ClassVar[str]
     entry: ClassVar[Entry]
     exact: ClassVar[bool] = True  # whether it leaves the posterior invariant
+    bias: ClassVar[str] = ""  # what is known of it where it does not
     runs_alone: ClassVar[bool] = False  # whether it keeps what other moves would not keep up
     calls: ClassVar[tuple[int, ...]] = layout.ENTRIES  # which entry points of families its kernel may call: columns of `Data.block`
     draws_v: ClassVar[bool] = False  # whether in density regression it ends with locations and v drawn: updates after it need not do so

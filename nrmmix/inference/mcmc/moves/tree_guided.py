@@ -99,7 +99,8 @@ class TreeGuided(Move):
     def scratch_size(self, model: Specification) -> ScratchSize:
         n_stat, _ = size_of(model, True)
         P = 0 if model.grid is None else len(model.grid.locations)
-        return ScratchSize(*splits.scratch_size(model.n_obs, n_stat, P), side=splits.SIDE, guide=True)
+        floats, ints = splits.scratch_size(model.n_obs, n_stat, P)
+        return ScratchSize(floats, ints, side=splits.SIDE, guide=True)
 
     def parts(self, model: Specification) -> tuple[layout.Memory, ...]:
         """Move of each part: the Gibbs sweep over the leaves of a subtree."""
