@@ -34,8 +34,11 @@ class Span(NamedTuple):
 class Rows(Protocol):
     """Rows of which tasks are given parts."""
 
-    n: int
-    is_streamed: bool
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def is_streamed(self) -> bool: ...
 
     def part(self, first: int, last: int) -> Any:
         """Some of the rows, in memory."""
@@ -44,7 +47,8 @@ class Rows(Protocol):
 class LoadedRows(Rows, Protocol):
     """Rows that are not in memory."""
 
-    n_bytes: float
+    @property
+    def n_bytes(self) -> float: ...
 
 
 Task = Callable[[Any, Span], Any]  # what is done with a part

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -137,7 +137,7 @@ def sample_of(memory: Memory, rows: Statistics, weight: np.ndarray | None) -> Ba
 
 def begin(memory: Memory, sample: Batches, creation: Creation, how: str, rng: np.random.Generator) -> Memory:
     """The memory of a fresh fit to a sample."""
-    N, s = seeded(sample.rows, creation.components, rng, how)
+    N, s = seeded(cast(Statistics, sample.rows), creation.components, rng, how)
     scale = sample.size / sample.rows.size
     fresh = Memory(memory.side, memory.mass, sample)
     fresh.start(N * scale, s * scale)

@@ -11,11 +11,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from nrmmix.inference.executors import OneProcess, Span
+from nrmmix.inference.executors import OneProcess, Span, Task
 from nrmmix.model.families.exponential import Features, Stacked, Statistics
 from nrmmix.model.families.exponential.streamed import StreamedRows
 from nrmmix.model.frame.sources.base import SourceChanged
@@ -131,10 +131,14 @@ class Batches:
         ends = np.linspace(0, rows.n, batches + 1).astype(int).tolist()
         self.spans = [Span(b, first, last) for b, (first, last) in enumerate(pairwise(ends))]
         self.rounds = [self.spans[b : b + round_size] for b in range(0, batches, round_size)]
-        self.kept = rows.whole() if keep else None
+        self.kept: Any = None
+        if keep:
+            assert isinstance(rows, Statistics)
+            self.kept = rows.whole()
         self.checks: dict[int, tuple[int, ...]] = {}  # by number of the batch
         self._log_h = np.full(len(self.rounds), np.nan)
         if self.is_local:
+            assert isinstance(rows, Statistics)
             self._log_h[:] = 0.0
             self._log_h[0] = float(rows.log_h.sum() if self.weight is None else rows.log_h @ self.weight)
 
@@ -191,10 +195,11 @@ class Batches:
         for b, *sums in checks:
             before = self.checks.setdefault(b, tuple(sums))
             if before != tuple(sums):
-                names, span = (*self.rows.frame.covariate_names, ""), self.spans[b]
+                frame: Any = cast(Any, self.rows).frame  # of rows that are loaded anew
+                names, span = (*frame.covariate_names, ""), self.spans[b]
                 which = names[next(i for i, (then, now) in enumerate(zip(before, sums, strict=True)) if then != now)]
                 raise SourceChanged(
-                    f"{f'the covariate {which!r} in ' if which else ''}rows {span.first} to {span.last - 1} of {self.rows.frame.rows} "
+                    f"{f'the covariate {which!r} in ' if which else ''}rows {span.first} to {span.last - 1} of {frame.rows} "
                     f"{'is' if which else 'are'} not what {'it was' if which else 'they were'} when they were first visited; "
                     "fit again, with data that stay as they are."
                 )
@@ -205,7 +210,7 @@ def visit(batches: Batches, number: int, factors: Factors, pairs: np.ndarray | N
     if batches.is_local:
         return LocalStep(factors.eta, factors.const, pairs, None, False).over(batches.blocks(number))
     step = LocalStep(factors.eta, factors.const, pairs, watch, batches.rows.is_streamed)
-    found = batches.executor.gather(batches.rows, batches.rounds[number], step, added)
+    found = batches.executor.gather(batches.rows, batches.rounds[number], cast(Task, step), added)
     batches.note(number, found)
     return found
 

@@ -42,6 +42,27 @@ class Variational(Method):
     merges_mixtures: ClassVar[bool | str] = True  # what merges= is where it is left out
     how_to_merge: ClassVar[tuple[str, ...]] = ()  # what merges= may be beside True and False
     why_not: ClassVar[str] = "belongs to chains, and {method} is variational inference"
+    most_rounds: ClassVar[int]  # where batches= is left out
+
+    if TYPE_CHECKING:  # options of all methods, and of those whose batches are asked for
+
+        @property
+        def components(self) -> int | None: ...
+
+        @property
+        def passes(self) -> int: ...
+
+        @property
+        def starts(self) -> int | None: ...
+
+        @property
+        def combine(self) -> str: ...
+
+        @property
+        def batches(self) -> int | None: ...
+
+        @property
+        def round_size(self) -> int | None: ...
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -112,7 +133,8 @@ class Variational(Method):
             return f"nm.{self}: components={given}, and {prior} has {prior.components}; leave components= out"
         if model.sampled and any(name in model.width_columns for name in model.sampled):
             return f"nm.{self}: the width of {kernel} is sampled, which has no factor in closed form; give a number or nm.PerAtom"
-        if model.slots is None and not np.isfinite(model.log_kernel(model.grid.distance, model.start_widths())).all():
+        grid = None if model.slots is not None else model.grid
+        if grid is not None and not np.isfinite(model.log_kernel(grid.distance, model.start_widths())).all():
             return f"nm.{self}: {kernel} is 0 beyond its width, and the bound then minus infinity; take nm.SquaredExponential()"
         try:
             model.exponential()
@@ -134,8 +156,9 @@ class Variational(Method):
         rounds = getattr(self, "batches", None)
         if rounds is None:
             rounds = min(max(n // ROWS_EACH, 1), self.most_rounds)
-        if getattr(self, "round_size", None) is not None:
-            return (rounds, self.round_size) if self.batches is not None else (rounds * self.round_size, self.round_size)
+        given: int | None = getattr(self, "round_size", None)
+        if given is not None:
+            return (rounds, given) if self.batches is not None else (rounds * given, given)
         if getattr(self, "batches", None) is not None:
             return rounds, 1
         size = -(-n // (rounds * MOST_ROWS))

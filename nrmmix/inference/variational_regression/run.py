@@ -13,11 +13,11 @@ import numpy as np
 from nrmmix.common.compiling import announced
 from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import seed_sequence
+from nrmmix.common.seeds import entropy, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.executors import OneProcess, executor_of
 from nrmmix.inference.variational.checkpoint import Saved
-from nrmmix.inference.variational.options import RegressionOutcome, StochasticVB, Variational
+from nrmmix.inference.variational.options import MemoizedVB, RegressionOutcome, StochasticVB, Variational
 from nrmmix.inference.variational.run import DIGITS, LOST, _check_rows, _Stopped, checkpointing
 from nrmmix.inference.variational_regression import checkpoint
 from nrmmix.inference.variational_regression.climb import Climb, Pass
@@ -81,11 +81,11 @@ def run_regression(
     _warn(climbs, components)
     _warn_of_rounding(model, climbs)
     weights = weights_of(method.combine, rows, fits, bounds, each[-1])
-    if hasattr(method, "executor"):
+    if isinstance(method, (StochasticVB, MemoizedVB)):
         method = replace(method, executor=None)
     return RegressionOutcome(
         method, name, rows, tuple(fits), bounds, weights, [one.passes for one in climbs],
-        np.array([one.has_converged for one in climbs]), int(seeds.entropy), before + time.perf_counter() - began, interrupted, sums,
+        np.array([one.has_converged for one in climbs]), entropy(seeds), before + time.perf_counter() - began, interrupted, sums,
     )
 
 
@@ -93,6 +93,7 @@ def binned_of(model: Specification) -> Binned:
     """The covariate kernel of a model in tables."""
     if model.slots is not None:
         return Binned.of_slots(model.slots)
+    assert model.grid is not None
     is_one = len(model.frame.covariate_names) == 1
     log_K, values = model.log_kernel(model.grid.distance, model.start_widths()), model.grid.values[:, 0] if is_one else None
     return Binned.of_locations(log_K, model.grid.weights, is_one and not model.frame.is_category.any(), values)
@@ -103,6 +104,7 @@ def rows_of_model(model: Specification, binned: Binned | None = None) -> BinnedR
     statistics, binned = model.statistics(model.exponential()), binned_of(model) if binned is None else binned
     if isinstance(statistics, StreamedRows):
         return StreamedBinnedRows(statistics, binned)
+    assert model.frame.covariates is not None and model.grid is not None
     return BinnedRows(statistics, binned.bins(model.frame.covariates, model.grid.group))
 
 
