@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from nrmmix.api import Model
     from nrmmix.results.mcmc import MCMCResult
 
-PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MOST
-MOST = 4  # each types again what kernels share, so that more gain little
+PROCESSES = "NRMMIX_COMPILE_PROCESSES"  # how many compile at once; the default is one for each core, and not more than MAX_PROCESSES
+MAX_PROCESSES = 4  # each types again what kernels share, so that more gain little
 GAIN = 0.7  # of a further process, for it starts later and types again what kernels share
 SHORT: dict[str, Any] = {"draws": 5, "tune": 5, "chains": 1, "rng": 1, "progress": False}
 
@@ -73,7 +73,7 @@ def warmup(_options: argparse.Namespace) -> int:
 def processes_for(cores: int) -> int:
     """Return how many processes compile at once, this one among them."""
     asked = os.environ.get(PROCESSES, "")
-    return max(int(asked) if asked.isdigit() else min(cores, MOST), 1)
+    return max(int(asked) if asked.isdigit() else min(cores, MAX_PROCESSES), 1)
 
 
 def _helpers(many: int, folder: str) -> list[BaseProcess]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SHELL: ContextVar[str] = ContextVar("SHELL", default="")  # of the command line: the file of the fit, or "-" where none is kept
 
-LONGEST, MOST = 60, 20  # characters of a value, and names, that a message shows
+LONGEST, MAX_NAMES = 60, 20  # characters of a value, and names, that a message shows
 FEWEST, SHARE = 3, 0.8  # letters, and share of the shorter name, that two which are alike may begin with
 
 
@@ -210,8 +210,8 @@ def listed(items: Iterable[str]) -> str:
     'x, y'
     """
     items = list(map(printable, items))
-    more = f", ... ({len(items)} all told)" if len(items) > MOST else ""
-    return ", ".join(items[:MOST]) + more
+    more = f", ... ({len(items)} all told)" if len(items) > MAX_NAMES else ""
+    return ", ".join(items[:MAX_NAMES]) + more
 
 
 def duration(seconds: float) -> str:

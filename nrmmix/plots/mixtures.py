@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MASSES = (0.5, 0.8, 0.95)  # posterior mean probability inside the contours
-MOST = 6  # responses of a picture of pairs
+MAX_RESPONSES = 6  # responses of a picture of pairs
 POINTS, PLANE_POINTS, PAIR_POINTS = 200, 80, 50  # along an axis
 PAIR_DRAWS = 100  # behind the contours of pairs
 LABEL = "posterior mean density"
@@ -44,8 +44,11 @@ LABEL = "posterior mean density"
 def _needs(model: Specification) -> str | None:
     if model.is_regression:
         return "needs a mixture, and this is density regression"
-    if model.n_dim > MOST:
-        return f'needs at most {MOST} responses, not {model.n_dim}: predict(kind="density", response=names, at=points) takes some of them'
+    if model.n_dim > MAX_RESPONSES:
+        return (
+            f'needs at most {MAX_RESPONSES} responses, not {model.n_dim}: predict(kind="density", response=names, at=points) takes some of '
+            "them"
+        )
     if SHARE in shapes(model).values():
         return "needs responses with laws of their own, and counts given their total have none"
     return None

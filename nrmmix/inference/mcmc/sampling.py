@@ -33,7 +33,7 @@ from nrmmix.model.specification import Specification
 from nrmmix.posterior.convergence import ESS_GOOD
 from nrmmix.posterior.draws import Draws
 
-MOST = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
+MAX_ITERATIONS = 10**15  # iterations of a chain: more take years, and counts must fit 64 bits
 
 
 @dataclass
@@ -127,8 +127,9 @@ def sample(
     workers, limit = workers_of(cores, chains, cycle), seconds("time_limit", time_limit)
     cycle.check(model, tune, has_name=name != cycle.name)
     seeds = seed_sequence(rng)
-    if not isinstance(draws, str) and tune + draws * thin > MOST:
-        raise ValueError(f"tune + draws * thin would be {tune + draws * thin:.0e} iterations of each chain; at most {MOST:.0e} can be run.")
+    if not isinstance(draws, str) and tune + draws * thin > MAX_ITERATIONS:
+        asked = tune + draws * thin
+        raise ValueError(f"tune + draws * thin would be {asked:.0e} iterations of each chain; at most {MAX_ITERATIONS:.0e} can be run.")
     run = Run(Draws({}), name, tune, thin, entropy(seeds), 0.0, 0.0, False, (), cycle, draws, limit, store)
     with stoppable() as stop:
         room, run.most = _room(model, chains, draws, store)
@@ -189,7 +190,7 @@ def go_on(
 def _room(model: Specification, chains: int, draws: int | str, kind: str, ahead: int = 0, most: int = 0) -> tuple[Store, int]:
     """Room for draws, if this machine has it, and how many are kept at most where they are not counted."""
     store = Store(model, chains, 0, kind)
-    store.draws = length.MOST if isinstance(draws, str) else max(draws, ahead)
+    store.draws = length.MAX_DRAWS if isinstance(draws, str) else max(draws, ahead)
     if draws == AUTO:
         most = most or length.most_draws(store)
         store.draws = max(most, ahead)

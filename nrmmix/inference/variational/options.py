@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nrmmix.posterior.kernel_factors import KernelFactors
 
 COMPONENTS = 25  # unless there are fewer rows
-MOST = 10**6
+MAX_COUNT = 10**6
 TOL = 1e-6, 1e-4  # nats a row: of mixtures and of density regression
 COMBINATIONS = ("stacking", "equal", "best")  # of starts
 ROWS_EACH = 1024  # of a round, by default
@@ -74,7 +74,7 @@ class Variational(Method):
         if name == "combine":
             return one_of("combine", value, COMBINATIONS)
         if name in ("components", "batches", "passes", "round_size", "starts"):
-            return None if value is None and name != "passes" else count(name, value, 1, MOST)
+            return None if value is None and name != "passes" else count(name, value, 1, MAX_COUNT)
         if name == "executor":
             return executors.checked(value)
         if name == "checkpoint":

@@ -20,7 +20,7 @@ EVERY, FIRST = 3, 3  # passes over all rows from one proposal to the next, and b
 VISITS = 3  # passes in which a proposal must win
 TRIALS = 7  # passes in which births must
 ENOUGH = 1e-3  # nats a row that a proposal must gain for another one to follow
-MOST = 8  # proposals
+MAX_PROPOSALS = 8  # proposals
 
 
 NOTHING = Made()
@@ -40,7 +40,7 @@ class Proposals:
         if not tried:
             return self.births or self.merges or self.from_samples
         last = tried[-1]
-        if len(tried) >= MOST or not passes[last].kept:
+        if len(tried) >= MAX_PROPOSALS or not passes[last].kept:
             return False
         return not self.from_samples or last == 0 or passes[last].bound - passes[last - 1].bound >= ENOUGH * n
 

@@ -549,7 +549,7 @@ def _check_something_observed(columns: dict[str, Any], used: np.ndarray, index: 
     if len(empty):
         where = messages.row_name(np.flatnonzero(used)[empty[0]], index)
         more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-        subset = "" if len(columns) > messages.MOST else f", subset={list(columns)!r}"
+        subset = "" if len(columns) > messages.MAX_NAMES else f", subset={list(columns)!r}"
         raise ValueError(
             f"All responses are missing in {where}{more}, which then says nothing; drop such rows, data.dropna(how='all'{subset}), or use "
             "missing='drop', which drops all rows that miss something."

@@ -12,7 +12,7 @@ from nrmmix.kernels.core import state as layout
 from nrmmix.kernels.core.entry import Entry
 from nrmmix.model.specification import Specification
 
-MOST = 10**6  # proposals, scans and atoms of one call, which is not interrupted
+MAX_PER_CALL = 10**6  # proposals, scans and atoms of one call, which is not interrupted
 MOST_TABLE = 2**30  # bytes of the dynamic program's table in each chain
 MOST_COLUMNS = 2**32  # and of its columns of statistics
 
