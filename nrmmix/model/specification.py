@@ -43,7 +43,7 @@ from nrmmix.model.priors.widths import PerAtom
 if TYPE_CHECKING:
     from nrmmix.model.families.exponential.streamed import StreamedRows
 
-FEW = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
+MIN_EFFECTIVE = 3.0  # observations that an atom sees, of a kernel that is so narrow that it is warned of
 MANY_ROWS = 200_000  # from which variational inference, the only method there, gains by a finer kernel
 UNLIKE = 100.0  # ratio of ranges that no one width suits
 
@@ -422,7 +422,7 @@ class Specification:
         K = np.exp(np.where(np.isfinite(log_K), log_K, -np.inf))
         rows = np.bincount(self._grid.group, minlength=len(self._grid.values))
         effective = float(np.median(rows @ K))
-        if effective < FEW and ((K > 0.01).sum(axis=0) <= 1).all():
+        if effective < MIN_EFFECTIVE and ((K > 0.01).sum(axis=0) <= 1).all():
             warn(
                 f"{kernel} is so narrow that atoms see one covariate value each, {effective:.2g} observations a location in "
                 "the median: nothing is shared between values; widen the kernel."

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 CURVES = ("density", "ecdf")
 CELLS = 512  # of the grid on which densities are smoothed
-FEW = 60  # values with a mark of their own; more are a curve
+MAX_MARKS = 60  # values with a mark of their own; more are a curve
 MOST_ROWS = 60  # over whose inputs a density is averaged
 LABEL = "posterior mean probability"
 
@@ -219,7 +219,7 @@ def bars(fit: MCMCResult, ax: Axes, name: str, bands: Bands) -> None:
         j = model.frame.response_names.index(name)
         table = predicted(fit, kind="density", at=label(model, np.full(len(x), j), x), response=name, **bands)
     interval = f"{bands.get('interval', 0.9):.0%} credible band"
-    if len(x) > FEW:
+    if len(x) > MAX_MARKS:
         if "lower" in table:
             style.band(ax, x, table["lower"], table["upper"], style.BLUE, interval)
         ax.plot(x, table["estimate"], color=style.BLUE, linewidth=style.LINE, label=LABEL)

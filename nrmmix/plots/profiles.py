@@ -19,7 +19,7 @@ from nrmmix.posterior.predict.kernel_states import clusters_of
 from nrmmix.results.mcmc import MCMCResult
 
 PANELS, WORDS = 6, 10  # largest clusters, and their largest shares
-FEW = 6  # means that pictures of the data show as well
+MAX_MEANS = 6  # means that pictures of the data show as well
 ROWS = 20  # clusters of an image
 FEWEST = 2  # members of a cluster whose line is thin
 NAMED = 40  # means with a tick of their own
@@ -36,9 +36,9 @@ def means(fit: MCMCResult, labels: np.ndarray, inputs: np.ndarray) -> np.ndarray
 
 
 def _needs_many(model: Specification) -> str | None:
-    if SHARE in shapes(model).values() or len(model.blocks.mean_names()) > FEW:
+    if SHARE in shapes(model).values() or len(model.blocks.mean_names()) > MAX_MEANS:
         return None
-    return f"needs counts given their total, or more than {FEW} responses"
+    return f"needs counts given their total, or more than {MAX_MEANS} responses"
 
 
 @kind(_needs_many, "largest shares, or many means, of each cluster")

@@ -21,7 +21,7 @@ KINDS = {  # by what is kept: the arrays of a record that are not
     "partition": ("location", "A", "explicit", "shared", "imputed", "codes", "inclusion"),
     "scalars": ("labels", "location", "A", "explicit", "shared", "imputed", "codes", "inclusion"),
 }
-FEW = 16  # clusters with parameters of their own that there is room for at first
+INITIAL_CLUSTERS = 16  # clusters with parameters of their own that there is room for at first
 
 
 def wanted(kind: str) -> str:
@@ -44,7 +44,7 @@ class Store:
     def __init__(self, model: Specification, chains: int, draws: int, kind: str = "all") -> None:
         self.model, self.kind, self.chains = model, kind, chains
         self.each = Record.room(model, 1, 1)
-        self.clusters = FEW  # with parameters
+        self.clusters = INITIAL_CLUSTERS  # with parameters
         self.lock = threading.Lock()
         self.make_room(draws)
 

@@ -34,7 +34,7 @@ from nrmmix.model.frame.sparse import is_sparse, sparse_counts
 from nrmmix.model.frame.summary import Means, StreamedSummary, Summary, WeighedPiece
 from nrmmix.model.frame.syntax import Syntax, parse, parse_design
 
-FEW = 50  # rows from the beginning that are looked at with the others
+FIRST_ROWS = 50  # rows from the beginning that are looked at with the others
 MOST_PATTERNS = 4096  # of gaps
 FIRST = "rows"  # name among sums of the number of rows that they are of, where further rows have been added to these
 LEARNING = {"center", "standardize", "scale", "bs", "cr", "cc", "te"}  # functions that learn from the whole column
@@ -399,7 +399,7 @@ class Gathered:
         for b, table in enumerate(source.parts()):
             if is_sparse(table):
                 self.n += table.shape[0]
-                self.sparse += [table[:FEW]] if sum(part.shape[0] for part in self.sparse) < FEW else []
+                self.sparse += [table[:FIRST_ROWS]] if sum(part.shape[0] for part in self.sparse) < FIRST_ROWS else []
                 continue
             with in_part(source, b):
                 self._part(labelled(table, self.n), b)
@@ -453,7 +453,7 @@ class Gathered:
         rows = np.flatnonzero(used)
         self.idle += int((~counts).sum())
         self.dropped += int(counts.sum()) - len(rows)
-        found = set(rows[: max(FEW - sum(map(len, self.kept)), 0)].tolist())
+        found = set(rows[: max(FIRST_ROWS - sum(map(len, self.kept)), 0)].tolist())
         for name, own in values.items():
             found |= self._ends(name, own, rows, self.n) if isinstance(own, np.ndarray) else self._levels(name, own, rows)
             if name in self.counted and isinstance(own, np.ndarray):

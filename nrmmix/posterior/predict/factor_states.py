@@ -24,7 +24,7 @@ from nrmmix.posterior.predict.kernel_states import DrawnMeasure, KernelState
 from nrmmix.posterior.predict.rows import CovariateWeights
 
 MOST_UNSEEN = 1000  # further atoms that are drawn one by one
-FEW = 1000  # rows that kernels' arrays are made for, which predictions do not read
+PLACEHOLDER_ROWS = 1000  # rows that kernels' arrays are made for, which predictions do not read
 SOMEWHERE = 1e-9  # rows of a component in each cluster, so that empty ones have shares
 UNEQUAL = 200  # states at least, where starts have other weights than all the same
 
@@ -141,7 +141,8 @@ class KernelFactorState(KernelState):
     """The components of one start; a `states.PosteriorState`.  The measure is finite: a new component has no weight."""
 
     def __init__(self, model: Specification, factors: KernelFactors):
-        super().__init__(model.of_few(FEW) if model.n_obs > FEW or model.frame.is_streamed else model, factors.n_components)
+        is_large = model.n_obs > PLACEHOLDER_ROWS or model.frame.is_streamed
+        super().__init__(model.of_few(PLACEHOLDER_ROWS) if is_large else model, factors.n_components)
         self.factors = factors
         _fill(self, factors)
         self._scored: tuple[Any, np.ndarray] | None = None
