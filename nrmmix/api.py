@@ -221,7 +221,7 @@ class Model(Specification):
                 raise ValueError(f"{argument} {chosen.why_not.format(method=name)}; leave it out.")
         accepted = {argument: value for argument, value in arguments.items() if argument in chosen.accepts}
         LOG.info("fit %s of %d rows by %s", self.formula or "every column", model.n_obs, name)
-        if not chosen.hears_stop:
+        if not chosen.handles_interrupts:
             result = result_of(run(chosen, model, name, **accepted), model)
         else:
             accepted["checkpoint"] = saver_of(model, checkpoint, accepted.pop("every"))

@@ -55,7 +55,7 @@ class Cycle(Method):
     accepts: ClassVar[frozenset[str]] = frozenset((
         "draws", "tune", "thin", "chains", "init", "rng", "cores", "progress", "time_limit", "checkpoint", "every", "store",
     ))
-    hears_stop: ClassVar[bool] = True
+    handles_interrupts: ClassVar[bool] = True
 
     moves: tuple[Move, ...]
     share: str = "once"
