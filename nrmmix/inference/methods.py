@@ -102,7 +102,7 @@ def choose(model: Specification) -> str:
         if name == "tree" and (model.n_obs > TREES_UP_TO or _is_wide(model)):
             continue  # one tree takes seconds to minutes, which a run of limited time does not have
         cycle = _of_regression(model).get(name, CYCLES[name])
-        if not cycle.refusal(model) and not any(move.complaint(model) for move in cycle.moves):
+        if not cycle.refusal(model) and not any(move.option_error(model) for move in cycle.moves):
             return name
     return "gibbs"
 

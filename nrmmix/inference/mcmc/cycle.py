@@ -109,8 +109,8 @@ class Cycle(Method):
         A method by its name needs none to share work: without tuning each of its moves is called once.
         """
         for move in self.moves:
-            if move.complaint(model):
-                raise ValueError(f"{code(move)}: {move.complaint(model)}.")
+            if move.option_error(model):
+                raise ValueError(f"{code(move)}: {move.option_error(model)}.")
             if tune == 0 and move.needs_tune():
                 raise ValueError(f"{code(move)}: {move.needs_tune()}; tune must be at least 1.")
         if tune == 0 and self.share == "work" and not has_name:

@@ -44,7 +44,7 @@ class Search(Method):
             return f"nm.{self}: missing cells of the family are drawn, not integrated out, and a search draws nothing"
         return ""
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         """Say what is too large; empty if nothing."""
         return too_large(model)
 
@@ -87,14 +87,14 @@ class BHC(Search):
     is_random: ClassVar[bool] = False
     passes: int = 5
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         n = model.n_obs
         if n > MOST_ROWS:
             return (
                 f"it compares all pairs of rows, and {n:,} rows have {n * (n - 1) / 2:.1g} pairs, of which a core tries some millions in a "
                 f"second; at most {MOST_ROWS:,} rows can be joined so, nm.IBHC() takes more"
             )
-        return super().complaint(model)
+        return super().option_error(model)
 
     def build(self, grower: TreeGrower, rng: np.random.Generator) -> Iterator[None]:
         """Grow trees; hands back from time to time, so that it can be stopped."""

@@ -51,7 +51,7 @@ class SearchOutcome(NamedTuple):
 
 def run_search(model: Specification, search: Search, *, rng: Any, progress: bool | None, time_limit: float | None) -> SearchOutcome:
     """Run a search on a model; see `Model.fit`.  A ValueError if the model is too large for it, or an argument is out of range."""
-    if why := search.complaint(model):
+    if why := search.option_error(model):
         raise ValueError(f"nm.{search}: {why}.")
     limit = seconds("time_limit", time_limit)
     seeds = seed_sequence(rng)

@@ -60,7 +60,7 @@ class Move:
         """Why the move cannot run on a model; empty where it can."""
         return ""
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         """Say what is wrong with its options on a model that it suits; empty if nothing."""
         return ""
 

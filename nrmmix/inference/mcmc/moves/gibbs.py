@@ -87,7 +87,7 @@ class Gibbs(Move):
             return False
         return not (np.isnan(model.packed.rows.y).any() or model.packed.rows.missing.size)
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         if self.subset is not None and self.subset > model.n_obs:
             return f"subset={self.subset} is more than the {model.n_obs} observations"
         return ""

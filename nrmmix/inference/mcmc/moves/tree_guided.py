@@ -121,7 +121,7 @@ class TreeGuided(Move):
     def refusal(self, model: Specification) -> str:
         return only_families_with_unions(model)
 
-    def complaint(self, model: Specification) -> str:
+    def option_error(self, model: Specification) -> str:
         size = 8 * model.n_obs * size_of(model, True)[0]
         if size > MOST_COLUMNS:
             return (
