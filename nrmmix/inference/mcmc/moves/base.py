@@ -76,7 +76,7 @@ class Move:
         """Share of its calls, or proposals, that left the partition of n observations as it was without a try."""
         return skipped / proposed
 
-    def trouble(self, share: float) -> str:
+    def skip_warning(self, share: float) -> str:
         """Say what is to be said where it skipped such a share; empty if nothing."""
         return ""
 

@@ -73,7 +73,7 @@ class Slice(Move):
     def share_skipped(self, skipped: int, proposed: int, n: int) -> float:
         return skipped / (proposed / n)  # labels are counted, n in a call
 
-    def trouble(self, share: float) -> str:
+    def skip_warning(self, share: float) -> str:
         if share <= SKIPPED_BAD:
             return ""
         return (
