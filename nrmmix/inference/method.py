@@ -21,7 +21,7 @@ class Method:
         raise NotImplementedError
 
     accepts: ClassVar[frozenset[str]] = frozenset()  # arguments of `Model.fit` that it uses
-    handles_interrupts: ClassVar[bool] = False  # whether it looks at the flag of `nrmmix.common.interrupts.stoppable`, and Ctrl-C need not raise
+    handles_interrupts: ClassVar[bool] = False  # whether it looks at the flag of `common.interrupts.stoppable`, and Ctrl-C need not raise
     why_not: ClassVar[str] = "is not used by {method}"  # what is said of the others
 
     takes_streams: ClassVar[bool] = False  # whether it runs on rows that are not in memory
