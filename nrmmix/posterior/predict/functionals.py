@@ -69,11 +69,11 @@ class Functional:
         """The estimate (..., W), or what is made of draws (draws, ..., W) where it has to come from these."""
         return estimate
 
-    def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+    def shortcut(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Averages (cases, J) over a state's clusters, and (cases, W) of a drawn measure, where there is a quicker way than by `values`."""
         return None
 
-    def on(self, states: StatesInParts) -> Functional:
+    def for_states(self, states: StatesInParts) -> Functional:
         """Return the functional for other states of the posterior, whose arrays are not those for which it was made."""
         if self.points_of_states is None:
             return self
@@ -210,7 +210,7 @@ class Quantile(Cdf):
         distributions = prior_distributions(states.model)
         self.q, self.asked, self.discrete = q, responses, [distributions[j].discrete for j in responses]
         if all(isinstance(distributions[j], StudentT) for j in responses):
-            self.held = 1  # see `directly`
+            self.held = 1  # see `shortcut`
         self.masses = [point_masses(distributions[j]) for j in responses]
         self.grids = [
             _with_jumps(grid, own) for grid, own in
@@ -234,7 +234,7 @@ class Quantile(Cdf):
                     out[:, j][(out[:, j] >= just_below(at)) & (out[:, j] <= at)] = at
         return out.reshape(len(values), -1)
 
-    def directly(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
+    def shortcut(self, state: PosteriorState, measure: Measure, cases: _Cases) -> tuple[np.ndarray, np.ndarray] | None:
         """Solve where rows have inputs: distribution functions of t are added up, where that of normal atoms is q is solved for."""
         clusters, atoms = state.distributions(self.inputs), measure.distributions(self.inputs)
         own = [(clusters[j], atoms[j]) for j in self.asked]
@@ -387,7 +387,7 @@ def _over_parts(
                 given: np.ndarray = given[part],
             ) -> Any:
                 measure = state.measure(child).seen_from(own.covariates)
-                found = functional.directly(state, measure, own)
+                found = functional.shortcut(state, measure, own)
                 if found is not None:
                     sampled[t] = found[1]
                     return found[0]
@@ -423,7 +423,7 @@ def _mean_over(
     def of_part(part: tuple[int, int, Any]) -> Any:
         first, end, found = part
         some = states.part(first, end)
-        return total(some, functional.on(some), first, found)
+        return total(some, functional.for_states(some), first, found)
 
     bounds = np.linspace(0, len(states), min(STRETCHES, -(-len(states) // FEWEST_STATES)) + 1).astype(int).tolist()
     tried = min(TRIED, bounds[1])
