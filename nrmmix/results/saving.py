@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nrmmix.common import archive, files
-from nrmmix.common.seeds import give_back
+from nrmmix.common.seeds import release
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import BY_CLUSTER, IN_STEPS, PROGRAM, SUMS, WHOLE, Checkpoint, Record, generator
 from nrmmix.inference.mcmc.cycle import Cycle, uncalled_program
@@ -429,7 +429,7 @@ def _checkpoint(model: Specification, cycle: Cycle, spec: dict[str, Any], get: C
     calls = state["work"][:, layout.CALLS]
     _insist(bool((calls == np.floor(calls)).all() and (calls >= 1).all() and (calls <= loop.MOST_CALLS).all()), "chain's calls of moves")
     _insist(all(within[1] < calls[within[0]] for _ in range(within != (0, 0, 0))), "chain's calls of moves")
-    give_back(generator(spec["generator"]))
+    release(generator(spec["generator"]))
     _insist(type(spec["iteration"]) is int and 0 <= spec["iteration"] <= 2 * MAX_ITERATIONS, "iterations")
     return Checkpoint(spec["iteration"], spec["generator"], state, spare, within, order, way)
 

@@ -15,7 +15,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import Stop, stoppable
 from nrmmix.common.messages import count, seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import entropy, give_back, lent, seed_sequence
+from nrmmix.common.seeds import acquire, entropy, release, seed_sequence
 from nrmmix.common.warnings import warn
 from nrmmix.inference.mcmc import length
 from nrmmix.inference.mcmc.chain import Chain, Checkpoint, compiled, new_chain, resumed_chain
@@ -139,7 +139,7 @@ def sample(
             starts = starts_of(model, init, chains, tune, lambda: spread(model, chains, seeds.spawn(1)[0]))
             run.one_start = is_one(starts)
             course.runs = [
-                new_chain(model, cycle, start.labels, lent(seed), course.store.each.part(0), start.codes, start.heated)
+                new_chain(model, cycle, start.labels, acquire(seed), course.store.each.part(0), start.codes, start.heated)
                 for start, seed in zip(starts, of_chains, strict=True)
             ]
             for c, chain in enumerate(course.runs):
@@ -148,7 +148,7 @@ def sample(
         try:
             return _finished(course, updates, stop, workers, progress, limit, checkpoint)
         finally:
-            give_back(*(chain.rng for chain in course.runs))
+            release(*(chain.rng for chain in course.runs))
 
 
 def go_on(
@@ -184,7 +184,7 @@ def go_on(
         try:
             return _finished(course, updates, stop, workers, progress, limit, checkpoint, most=None if isinstance(draws, str) else draws)
         finally:
-            give_back(*(chain.rng for chain in course.runs))
+            release(*(chain.rng for chain in course.runs))
 
 
 def _room(model: Specification, chains: int, draws: int | str, kind: str, ahead: int = 0, most: int = 0) -> tuple[Store, int]:

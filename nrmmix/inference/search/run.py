@@ -13,7 +13,7 @@ from nrmmix.common.compiling import announced
 from nrmmix.common.interrupts import interrupts_delayed
 from nrmmix.common.messages import seconds
 from nrmmix.common.progress import Progress
-from nrmmix.common.seeds import entropy, give_back, lent, seed_sequence
+from nrmmix.common.seeds import acquire, entropy, release, seed_sequence
 from nrmmix.inference.mcmc.cycle import update_addresses
 from nrmmix.inference.mcmc.start import check_rows
 from nrmmix.inference.search.grower import TreeGrower
@@ -55,7 +55,7 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
         raise ValueError(f"nm.{search}: {why}.")
     limit = seconds("time_limit", time_limit)
     seeds = seed_sequence(rng)
-    random = lent(seeds.spawn(1)[0])
+    random = acquire(seeds.spawn(1)[0])
     with announced(lambda: COMPILING), interrupts_delayed():
         grower, updates = TreeGrower(model), update_addresses(model)
         check_rows(model, grower.data)
@@ -63,7 +63,7 @@ def run_search(model: Specification, search: Search, *, rng: Any, progress: bool
     started = time.perf_counter()
     with Progress(progress) as line:
         best, bounds, stopped = _best(grower, search, updates, random, line, math.inf if limit is None else started + limit)
-    give_back(random)
+    release(random)
     if best is None:
         if stopped == "time limit":
             raise TimeoutError("time_limit was over before the first tree was built; give more seconds.")
