@@ -174,7 +174,7 @@ class Exponential(Family):
     """
 
     shape: float = 2.0
-    rate: np.ndarray | float | None = None
+    rate: Any = None
     takes_missing: ClassVar[bool] = True  # its entries pass over cells that are NaN
 
     def resolve(self, y: np.ndarray, names: Any = None, inputs: Any = None, levels: Any = None) -> Exponential:
